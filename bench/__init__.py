@@ -1,1 +1,1 @@
-"""One command per published figure: `python -m bench NAME`."""
+"""Benches: one command per published figure, `python -m bench NAME`."""

@@ -1,4 +1,4 @@
-"""`python -m bench NAME [--quick] [--json FILE]`: a table, then one line of JSON."""
+"""The command `python -m bench NAME [--quick] [--json FILE]`: prints a table, then one line of JSON."""
 
 import argparse
 import json
@@ -42,8 +42,8 @@ def main() -> int:
     names = parser.add_subparsers(dest="name", required=True)
     for name, bench in BENCHES.items():
         sub = names.add_parser(name, help=(bench.__doc__ or "").splitlines()[0])
-        sub.add_argument("--quick", action="store_true", help="same shape, about a minute")
-        sub.add_argument("--json", type=Path, metavar="FILE", help="write the JSON object to a file too")
+        sub.add_argument("--quick", action="store_true", help="the same bench, smaller: about a minute")
+        sub.add_argument("--json", type=Path, metavar="FILE", help="also write the JSON object to this file")
         bench.add_arguments(sub)
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, _end_in_order)
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def _end_in_order(number: int, _frame: FrameType | None) -> None:
-    """End by way of every `finally`, so that no broker is left behind."""
+    """Exit through every `finally`, so that no broker keeps running."""
     raise SystemExit(128 + number)
 
 

@@ -1,4 +1,4 @@
-"""Topics of a bench's clusters, created and deleted."""
+"""Creates and deletes topics on a bench's clusters."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -10,12 +10,12 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from bench.errors import BenchError
 
 _PATIENCE_MS = 120_000
-"""Making thousands of partitions keeps a broker busy for longer than the client's own 40 s."""
+"""Creating thousands of partitions keeps a broker busy for longer than the client's default of 40 s."""
 
 
 @contextlib.asynccontextmanager
 async def admin(address: str) -> AsyncIterator[Any]:
-    """Open an admin client that goes to a cluster directly."""
+    """Open an admin client that connects to a cluster directly."""
     client = AIOKafkaAdminClient(bootstrap_servers=address, request_timeout_ms=_PATIENCE_MS)
     await client.start()
     try:
@@ -37,7 +37,7 @@ async def create_topic(
 
 
 async def set_configs(client: Any, topics: Iterable[str], configs: Mapping[str, str]) -> None:
-    """Make these the topics' own configs, instead of all they had; raises BenchError if the cluster refuses."""
+    """Replace all configs of the topics by these; raises BenchError if the cluster refuses."""
     wanted = [ConfigResource(ConfigResourceType.TOPIC, topic, dict(configs)) for topic in topics]
     for answer in await client.alter_configs(wanted):
         for code, message, _, topic in answer.resources:

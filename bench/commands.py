@@ -1,6 +1,6 @@
-"""`commands`: the seconds of each short command beside a running mirror, by its socket and through Ray.
+"""`commands`: seconds of each short command to a running mirror, by its socket and through Ray.
 
-The wall time of the whole process, as who typed it waits for it: Python's start, the question, the answer printed.
+Measures the wall time of the whole process: Python's start, the request, the printed answer.
 """
 
 import argparse
@@ -39,16 +39,16 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
 WAYS = ("socket", "ray")
 _TOPIC, _PARTITIONS, _RECORDS = "bench-commands", 40, 100
 _REPEATS, _QUICK_REPEATS, _RAY_REPEATS = 11, 3, 3
-"""By Ray at most so often: each takes seconds."""
+"""The most repeats through Ray: each takes seconds."""
 _LOOK_S = 0.2
 _COMMAND_S = 120.0
 _START_S = 300.0
-"""For a start, where the machine is at its limit."""
+"""The longest start, in seconds, on a machine at its limit."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--repeats", type=int, help=f"by the socket (default {_REPEATS}, quick {_QUICK_REPEATS})")
+    parser.add_argument("--repeats", type=int, help=f"repeats, by socket (default {_REPEATS}, quick {_QUICK_REPEATS})")
     parser.add_argument("--ways", default=",".join(WAYS), help=f"comma-separated, of {', '.join(WAYS)}")
 
 
@@ -88,14 +88,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 class Asked:
-    """The mirror of a process, asked by commands in processes of their own."""
+    """Sends commands, each in its own process, to the mirror of a process."""
 
     def __init__(self, process: subprocess.Popen[bytes], environment: Mapping[str, str]) -> None:
         self._process = process
         self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **environment}
 
     def wait_copied(self) -> str:
-        """Wait until everything is copied; give the address of the mirror's Ray. Raises BenchError."""
+        """Wait until everything is copied; return the address of the mirror's Ray. Raises BenchError."""
         give_up_at = time.monotonic() + _START_S
         while True:
             done = self._command("status", "--json")
@@ -104,13 +104,13 @@ class Asked:
                 if flow["lanes"] == _PARTITIONS and flow["lag_records"] == 0:
                     break
             if self._process.poll() is not None or time.monotonic() > give_up_at:
-                raise BenchError("commands", f"the mirror has not copied all: {done.stderr.decode()[-500:]}")
+                raise BenchError("commands", f"the mirror has not copied everything: {done.stderr.decode()[-500:]}")
             time.sleep(_LOOK_S)
         (state,) = (Path(self._environment["XDG_STATE_HOME"]) / "raymirror" / "mirrors").glob("*.json")
         return str(msgspec.json.decode(state.read_bytes())["address"])
 
     def measure(self, words: Sequence[str], repeats: int) -> dict[str, dict[str, Any]]:
-        """Give the seconds of every command, in turns. Raises BenchError where one fails."""
+        """Return the seconds of every command, run in turns. Raises BenchError if one fails."""
         times: dict[str, list[float]] = {name: [] for name in COMMANDS}
         cpu: dict[str, list[float]] = {name: [] for name in COMMANDS}
         for _ in range(repeats):
@@ -136,13 +136,13 @@ class Asked:
 
 
 def _children_cpu_s() -> float:
-    """CPU time of the processes of this one that have ended."""
+    """CPU seconds of the ended child processes of this process."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def summary(seconds: Sequence[float], cpu: Sequence[float]) -> dict[str, Any]:
-    """Median and most of the seconds, median of the CPU time, and every value of the seconds."""
+    """Median and maximum of the seconds, median of the CPU time, and every value of the seconds."""
     return {
         "cpu_s": round(statistics.median(cpu), 3),
         "median_s": round(statistics.median(seconds), 3),

@@ -1,4 +1,4 @@
-"""Backlogs on the source cluster, written by Kafka's own producer tool, and what they hold, by the log itself."""
+"""Backlogs on the source cluster: written by Kafka's own producer tool, counted from the log itself."""
 
 import base64
 import json
@@ -46,7 +46,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def short(cls, topic: str, partitions: int = 1, records: int = 0) -> Self:
-        """So many records in each partition that are no payload: for benches of what is not the copying."""
+        """A backlog of short records, so many in each partition: for benches that do not measure the copy."""
         counts = (records,) * partitions
         return cls(payload="", codec="none", topic=topic, counts=counts, batches=partitions, wire_bytes=0)
 
@@ -112,7 +112,7 @@ def fill(cluster: EmbeddedCluster, payload: Payload, topic: str, *, partitions: 
     }
     arguments = ["--topic", topic, "--num-records", str(records), "--throughput", "-1"]
     arguments += ["--payload-file", str(write_payload_file(payload, folder))]
-    # One flag for all of them: of several the tool takes the last.
+    # One flag for all settings: of several flags the tool takes the last.
     arguments += ["--command-property", *(f"{key}={value}" for key, value in settings.items())]
     tool = "org.apache.kafka.tools.ProducerPerformance"
     process = cluster.popen_tool(tool, *arguments, log_file=log_file, heap_mib=1024)

@@ -1,4 +1,4 @@
-"""`drain`: a backlog of real batches, copied by each system, interleaved over the repeats."""
+"""`drain`: time, CPU and memory of each system that copies the same backlog of real batches."""
 
 import argparse
 import asyncio
@@ -76,7 +76,7 @@ class Drain:
     def __init__(self, folder: Path, systems: list[str], repeats: int) -> None:
         self._folder, self._systems, self._repeats = folder, systems, repeats
         self._source = EmbeddedCluster("source", folder / "source", heap_mib=_BROKER_HEAP_MIB)
-        # Kafka keeps deleted logs for a minute; fifteen copies of the backlog need not lie around together.
+        # Kafka keeps deleted logs for a minute; fifteen copies of the backlog would fill the disk.
         at_once = {"file.delete.delay.ms": "1000"}
         self._target = EmbeddedCluster("target", folder / "target", heap_mib=_BROKER_HEAP_MIB, overrides=at_once)
         self._runs_made = 0
@@ -84,7 +84,7 @@ class Drain:
     def run(self, payloads: list[Payload], mib: int, partitions: int) -> dict[str, Any]:
         """Fill the source, then every system on every payload, once per repeat; returns the summary of each payload."""
         start_clusters(self._source, self._target)
-        # A broker that has just started appends at a fraction of its speed until Java has compiled the way of a batch.
+        # A new broker appends at a fraction of its speed until Java has compiled the code for a batch.
         self._fill(self._target, payloads[0], "warm-up", _WARM_UP_MIB, partitions)
         backlogs = [self._fill(self._source, one, f"bench-{one.name}", mib, partitions) for one in payloads]
         runs: dict[str, Runs] = {payload.name: {system: [] for system in self._systems} for payload in payloads}
@@ -136,5 +136,5 @@ class Drain:
         try:
             return run_system(system, launch, job)
         finally:
-            # Everything this run left, its internal topics too: the next system finds the target as this one did.
+            # Delete all topics of this run, internal ones too: the next system finds the target as this one did.
             asyncio.run(delete_topics(job.target, containing=job.alias))

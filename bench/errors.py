@@ -1,8 +1,8 @@
-"""Why a bench has no figure."""
+"""The error of a bench that has no figure."""
 
 
 class BenchError(Exception):
-    """A run that gives no figure: which system, what was seen."""
+    """A run gives no figure: the system, and what went wrong."""
 
     def __init__(self, system: str, what: str) -> None:
         super().__init__(system, what)

@@ -1,4 +1,4 @@
-"""From runs to figures: medians, ratios inside one repeat, the table and the JSON object."""
+"""Figures from runs: medians, ratios within one repeat, the table and the JSON object."""
 
 import os
 import platform
@@ -28,12 +28,12 @@ _COMPARED = ("logical_mib_per_cpu_s", "logical_mib_per_cpu_all_s", "wire_mib_per
 
 
 def all_figures(run: Run) -> dict[str, float]:
-    """Measured fields and the rates made of them."""
+    """Measured fields and the rates computed from them."""
     return {**msgspec.structs.asdict(run), **run.rates}
 
 
 def medians(runs: list[Run]) -> dict[str, Any]:
-    """The median of each field over the repeats, with the single values of wall and CPU beside it."""
+    """The median of each field over the repeats, with the single values of wall and CPU time."""
     figures = [all_figures(run) for run in runs]
     found: dict[str, Any] = {
         field: _round(statistics.median(figure[field] for figure in figures)) for field in figures[0]
@@ -62,7 +62,7 @@ def ratios(runs: Runs) -> dict[str, float]:
 
 
 def machine() -> dict[str, Any]:
-    """What a reader needs to know of the machine."""
+    """The facts about the machine that a reader needs."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "cpus": len(os.sched_getaffinity(0)),
@@ -75,7 +75,7 @@ def machine() -> dict[str, Any]:
 
 
 def summary(runs: Runs, backlog: Backlog, idle_rss_mib: dict[str, float]) -> dict[str, Any]:
-    """The object of one payload; systems whose copiers were measured at rest have their memory above that too."""
+    """The object of one payload; with memory above idle, for systems whose copiers were measured at rest."""
     systems = {system: medians(of_system) for system, of_system in runs.items()}
     for system, idle_mib in idle_rss_mib.items():
         peak_mib = max(run.peak_rss_mib for run in runs[system])

@@ -1,6 +1,6 @@
-"""`house`: figures of the code itself: packages and their imports, and what makes it hard to read.
+"""`house`: figures of the code itself: packages, their imports, and signs of code that is hard to read.
 
-Read from the source by its syntax trees; nothing is imported. `--draw FILE` writes the drawing of the packages.
+Reads the syntax trees of the source and imports nothing. `--draw FILE` writes the drawing of the packages.
 """
 
 import argparse
@@ -21,11 +21,11 @@ ROOT = Path(__file__).parent.parent
 MOST_PARAMETERS = 6
 MOST_WRITTEN = 12
 _RIDDLES = ("What", "How", "Who", "Whom", "Where", "Whether", "When", "Since", "Why")
-"""A module docstring that begins so describes its thing and does not name it."""
+"""A module docstring that begins with one of these words describes its thing and does not name it."""
 _HEAD = """# The packages and what they import
 
-Made by `make architecture`; a test keeps it true. A package stands below all that it imports: read from the top to see
-what rests on what. Only imports inside one parent are drawn; `engine/DESIGN.md` and the packages' docstrings say why.
+`make architecture` writes this page, and a test checks it. A package is below every package that it imports. Only
+imports inside one parent are drawn; `engine/DESIGN.md` and the packages' docstrings give the reasons.
 """
 
 
@@ -132,7 +132,7 @@ def graph_of(arrows: Iterable[tuple[str, str]], package: str) -> dict[str, set[s
 
 
 def circle(graph: Mapping[str, set[str]]) -> list[str]:
-    """Return the names along one circle of imports; empty where there is none."""
+    """Return the names along one import cycle; empty if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -141,7 +141,7 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 
 def layers(graph: Mapping[str, set[str]], names: Iterable[str]) -> list[list[str]]:
-    """Put names into layers: each above all that import it. There must be no circle."""
+    """Put names into layers: each above all that import it. There must be no cycle."""
     sorter = TopologicalSorter({name: graph.get(name, set()) for name in names})
     sorter.prepare()
     found: list[list[str]] = []
@@ -181,7 +181,7 @@ def _drawing(house: House, parent: str, inner: list[str]) -> str:
 
 
 def class_names(house: House) -> dict[str, list[str]]:
-    """Class names that stand for several things, with their modules."""
+    """Class names that name several things, with their modules."""
     found: dict[str, list[str]] = defaultdict(list)
     for module, node in house.classes:
         found[node.name].append(module)
@@ -189,7 +189,7 @@ def class_names(house: House) -> dict[str, list[str]]:
 
 
 def long_constructors(house: House) -> dict[str, int]:
-    """Constructors with more parameters than are easily told apart, and how many they have."""
+    """Constructors with too many parameters, and how many they have."""
     found: dict[str, int] = {}
     for module, node in house.classes:
         for part in node.body:
@@ -201,7 +201,7 @@ def long_constructors(house: House) -> dict[str, int]:
 
 
 def written_from_outside(house: House) -> list[Writes]:
-    """Classes of which other modules assign many attributes; by names that one class alone has."""
+    """Classes of which other modules assign many attributes; counts only attribute names that one class alone has."""
     owners: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for module, node in house.classes:
         for target in _targets(node):
@@ -245,7 +245,7 @@ def callable_parameters(house: House) -> int:
 
 
 def minus_ones(house: House) -> int:
-    """Count values of -1 that are assigned or are defaults: a none that the types do not show."""
+    """Count values of -1 that are assigned or are defaults: they mean None, and the types do not show it."""
     return sum(_is_minus_one(value) for tree in house.trees.values() for value in _given(tree))
 
 
@@ -276,7 +276,7 @@ def riddles(house: House) -> list[str]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--root", type=Path, default=ROOT, help="the tree to look at (default: this one)")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the tree to read (default: this one)")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="write the drawing of the packages here")
 
 

@@ -1,4 +1,4 @@
-"""`idle`: what a mirror costs that has nothing to copy, and how soon a record wakes it."""
+"""`idle`: CPU and memory of a mirror that has nothing to copy, and how soon a record wakes it."""
 
 import argparse
 import asyncio
@@ -31,7 +31,7 @@ _TOPIC = "bench-idle"
 _IDLE_S, _QUICK_IDLE_S = 60.0, 15.0
 _WAKES, _QUICK_WAKES = 10, 3
 _REST_S = 20.0
-"""After the last append: copiers share their sets out, positions become durable, Ray stops starting processes."""
+"""Seconds after the last append: copiers distribute sets, positions become durable, Ray starts its last processes."""
 _BETWEEN_WAKES_S = 3.0
 _LOOK_S = 0.001
 _MIB = 1024 * 1024
@@ -48,7 +48,7 @@ LAUNCHES: dict[str, Callable[[Job], Launch]] = {"raymirror": _launch_raymirror, 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--systems", default=",".join(LAUNCHES), help=f"comma-separated, of {', '.join(LAUNCHES)}")
-    parser.add_argument("--seconds", type=float, help=f"of rest that are measured (default {_IDLE_S:.0f}, quick 15)")
+    parser.add_argument("--seconds", type=float, help=f"measured seconds of rest (default {_IDLE_S:.0f}, quick 15)")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -109,7 +109,7 @@ async def _measure(
 ) -> None:
     """Start a system, let it copy a record of each partition, measure it at rest, then wake it up.
 
-    The figures of its rest are in `found` before it is woken: they stay where no record wakes it.
+    `found` has the figures of its rest before it is woken, so they stay if no record wakes it.
     """
     with KafkaPeek(job.target) as peek, running(launch, job) as (process, tree):
         async with AIOKafkaProducer(bootstrap_servers=job.source) as producer:
@@ -125,7 +125,7 @@ async def _measure(
 
 
 async def _rest(system: str, tree: ProcessTree, seconds: float) -> dict[str, dict[str, float]]:
-    """Measure a window of rest: for raymirror its copiers and supervisor, and beside them everything else of Ray's."""
+    """Measure a window of rest: for raymirror its copiers and supervisor, and separately all other processes of Ray."""
     tree.discover()
     before, began_at = tree.sample(), time.monotonic()
     while time.monotonic() - began_at < seconds:
@@ -146,7 +146,7 @@ async def _rest(system: str, tree: ProcessTree, seconds: float) -> dict[str, dic
         return {system: of(everything)}
     parts = {name: tree.members(mark) for name, mark in _ACTORS.items()}
     if len(parts["copiers"] & living) != COPIERS:
-        raise BenchError(system, f"{len(parts['copiers'] & living)} copiers live, {COPIERS} are wanted")
+        raise BenchError(system, f"{len(parts['copiers'] & living)} copiers live, {COPIERS} are needed")
     ours = of(parts["copiers"] | parts["supervisor"])
     for name, keys in parts.items():
         ours |= {f"{name}_{field}": value for field, value in of(keys).items() if field != "processes"}
@@ -154,7 +154,7 @@ async def _rest(system: str, tree: ProcessTree, seconds: float) -> dict[str, dic
 
 
 class _Bell:
-    """Writes records to the source, and sees when they are on the target."""
+    """Writes records to the source, and detects when they are on the target."""
 
     def __init__(self, system: str, job: Job, producer: AIOKafkaProducer, peek: KafkaPeek) -> None:
         self._system, self._job, self._producer, self._peek = system, job, producer, peek
@@ -184,7 +184,7 @@ class _Bell:
         return self._peek.count(self._job.target_topic, partition).records >= self._sent[partition]
 
     async def wake(self, number: int) -> float:
-        """Let it rest for a moment, write one record, and give the milliseconds until the target has it."""
+        """Wait for a moment, write one record, and return the milliseconds until the target has it."""
         await asyncio.sleep(_BETWEEN_WAKES_S)
         partition = number * 7 % _PARTITIONS
         began_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""A blocking client of two requests, light enough to poll a broker fifty times a second beside what is measured.
+"""A blocking client of two requests, light enough to poll a broker fifty times a second during a measurement.
 
 It shares no code with raymirror or aiokafka. One connection, plaintext, to the one broker of an embedded cluster.
 
@@ -23,7 +23,7 @@ _LATEST = -1
 _FETCH_BYTES = 8 * 1024 * 1024
 _CONTROL_BIT, _CODEC_MASK = 0x20, 0x07
 _NOT_THERE_YET = frozenset({3, 5, 6})
-"""Unknown topic or partition, leader not available, not leader: what a broker says while a topic is being created."""
+"""Unknown topic or partition, leader not available, not leader: errors while a topic is being created."""
 _TIMEOUT_S = 30
 _BATCH_PREFIX_BYTES = 12
 """Base offset and length, which the length field does not count."""
@@ -44,7 +44,7 @@ class PeekError(Exception):
 
 
 class LogCount(msgspec.Struct, frozen=True, kw_only=True):
-    """What a partition's log holds, control batches apart."""
+    """The content of a partition's log, without control batches."""
 
     records: int
     batches: int
@@ -53,7 +53,7 @@ class LogCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KafkaPeek:
-    """One connection to `host:port`; a context manager. Raises OSError if the broker is not there, PeekError."""
+    """One connection to `host:port`; a context manager. Raises OSError if the broker is unreachable, PeekError."""
 
     def __init__(self, address: str, *, timeout_s: float = _TIMEOUT_S) -> None:
         host, _, port = address.rpartition(":")
@@ -74,7 +74,7 @@ class KafkaPeek:
         self._socket.close()
 
     def end_offsets(self, topic: str, partitions: int) -> list[int]:
-        """High watermark of each partition, by number; 0 for a partition that is not there yet."""
+        """High watermark of each partition, by number; 0 for a partition that does not exist yet."""
         body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">i", partitions)
         body += b"".join(struct.pack(">iq", number, _LATEST) for number in range(partitions))
         answer = self._ask(_LIST_OFFSETS, 1, body)

@@ -1,7 +1,7 @@
-"""What processes would take on a machine of their own: PSS is less where others have the same files in memory.
+"""Memory that processes would take alone on a machine. PSS is less if other processes have the same files in memory.
 
-A file page counts once, however many have it: of each mapping the largest part that one process has of it in memory.
-Pages of two processes that differ there are counted once too little, so it is a little less than the truth.
+A file page counts once, however many processes have it: of each mapping the largest part that one process has in
+memory. If two processes have different pages of a mapping, some are not counted, so the result is a little too low.
 """
 
 import re
@@ -16,7 +16,7 @@ Mapping = tuple[str, str, str]
 
 
 def alone_bytes(pids: Iterable[int], proc: Path = Path("/proc")) -> int:
-    """Give the memory of these processes as if no other had any of their files in memory; ended ones have none."""
+    """Return the memory of these processes as if no other had their files in memory; ended ones have none."""
     anonymous = 0
     files: dict[Mapping, int] = {}
     for pid in pids:
@@ -32,7 +32,7 @@ def alone_bytes(pids: Iterable[int], proc: Path = Path("/proc")) -> int:
 
 
 def _of_process(lines: Iterable[str]) -> tuple[int, dict[Mapping, int]]:
-    """Give anonymous bytes, and those of each mapping of a file."""
+    """Return anonymous bytes, and the bytes of each mapping of a file."""
     anonymous, files, mapping = 0, dict[Mapping, int](), ("", "0", "")
     for line in lines:
         if (head := _HEAD.match(line)) is not None:

@@ -1,7 +1,7 @@
-"""One run: start a system, watch the target fill up, account for its processes, end it, count what arrived.
+"""Measures one run: starts a system, watches the target, accounts for the processes, ends it, counts the records.
 
-The window of a run goes from the last look at which the target topic held no records yet to the look that saw the last
-append: it holds the first and the last append, and up to one look (20 ms) more at each end.
+The window of a run goes from the last poll that saw no records in the target topic to the poll that saw the last
+append: it holds the first and the last append, and up to one poll interval (20 ms) more at each end.
 """
 
 import json
@@ -44,7 +44,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     peak_rss_mib: float
     peak_rss_all_mib: float
     start_s: float
-    """From the command to the window's beginning."""
+    """Seconds from the command to the start of the window."""
     processes: int
 
     @property
@@ -72,14 +72,14 @@ def run_system(system: str, launch: Launch, job: Job) -> Run:
 
 
 def idle_rss_mib(system: str, launch: Launch, job: Job) -> float:
-    """Resident memory of the copiers of a system that has nothing to copy, once it has stopped to change."""
+    """Resident memory of the copiers of a system that has nothing to copy, after it has stopped changing."""
     with running(launch, job) as (process, tree):
         deadline = time.monotonic() + START_TIMEOUT_S
         seen = Settling(within=_IDLE_WITHIN_BYTES, for_s=_IDLE_S)
         while not seen.is_settled:
             time.sleep(DISCOVER_S)
             if process.poll() is not None or time.monotonic() > deadline:
-                raise BenchError(system, "no copier at rest while idle")
+                raise BenchError(system, "no copier came to rest on an empty topic")
             tree.discover()
             seen.add(tree.rss_bytes(tree.members(launch.copier_mark)), time.monotonic())
     return seen.value / _MIB
@@ -87,9 +87,9 @@ def idle_rss_mib(system: str, launch: Launch, job: Job) -> float:
 
 @contextmanager
 def running(launch: Launch, job: Job) -> Iterator[tuple[subprocess.Popen[bytes], ProcessTree]]:
-    """Start a system, and end it with all of its tree on the way out; a BenchError on the way gets the end of its log.
+    """Start a system, and end it with its whole process tree at exit; a BenchError in between gets the end of its log.
 
-    What it prints goes to a file in its folder.
+    Its output goes to a file in its folder.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **launch.environment}
     with _log_file(job).open("wb") as log:
@@ -107,7 +107,7 @@ def running(launch: Launch, job: Job) -> Iterator[tuple[subprocess.Popen[bytes],
 
 
 def output(job: Job) -> str:
-    """Give what the system of a job has printed so far."""
+    """Return the output of the system of a job so far."""
     return _log_file(job).read_text(errors="replace")
 
 
@@ -163,7 +163,7 @@ def _figures(launch: Launch, job: Job, tree: ProcessTree, first: Look, last: Loo
 
 
 def _require_whole(system: str, job: Job, peek: KafkaPeek) -> int:
-    """Count the target by batch header; returns its bytes, raises BenchError unless all records are there once."""
+    """Count the target by batch header; returns its bytes, raises BenchError unless each record is there once."""
     wire_bytes = 0
     for partition, expected in enumerate(job.backlog.counts):
         count = peek.count(job.target_topic, partition)
@@ -175,7 +175,7 @@ def _require_whole(system: str, job: Job, peek: KafkaPeek) -> int:
 
 
 def _end(process: subprocess.Popen[bytes], tree: ProcessTree) -> None:
-    """End the system as its user would, and then whatever of its tree is left, by pid and start time."""
+    """End the system as its user would, and then the rest of its process tree, by pid and start time."""
     tree.discover()
     tree.sample()
     if process.poll() is None:

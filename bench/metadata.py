@@ -1,4 +1,4 @@
-"""`metadata`: bytes that a mirror writes beside the records, on both clusters, every internal topic counted."""
+"""`metadata`: bytes that a mirror writes besides the records, on both clusters, every internal topic counted."""
 
 import argparse
 import asyncio
@@ -33,7 +33,7 @@ _IN_TRANSACTION_BYTES = 10 * 1024
 _IN_TRANSACTION = 10
 _PRODUCERS = 8
 _READY_S, _DRAIN_S, _SETTLE_S = 180.0, 120.0, 15.0
-"""Settle: MM2 writes the last positions and syncs of partitions that rest within a minute at its defaults."""
+"""Seconds to settle: at its defaults MM2 writes the last positions and syncs of idle partitions within a minute."""
 _MIB = 1024 * 1024
 _TRANSACTIONS = "in transactions"
 _OF_THE_LOAD = "source __transaction_state"
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--systems", default=",".join(LAUNCHES), help=f"comma-separated, of {', '.join(LAUNCHES)}")
     parser.add_argument("--datasets", default=",".join(DATASETS), help=f"comma-separated, of {', '.join(DATASETS)}")
-    parser.add_argument("--seconds", type=float, help=f"of load (default {_SECONDS:.0f})")
+    parser.add_argument("--seconds", type=float, help=f"seconds of load (default {_SECONDS:.0f})")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _ratio(systems: dict[str, dict[str, Any]]) -> float:
 
 
 class _Scene:
-    """A pair of clusters of its own, whose cleaner is off, so that what was written is still there to be counted."""
+    """A pair of clusters whose log cleaner is off, so that all written bytes can still be counted."""
 
     def __init__(self, system: str, dataset: str, partitions: int, mib_per_s: int, seconds: float) -> None:
         self._system, self._dataset, self._partitions = system, dataset, partitions
@@ -110,10 +110,10 @@ class _Scene:
         job = Job.between(*servers, Backlog.short(_TOPIC), "meta", folder / "job")
         with running(LAUNCHES[self._system](job), job):
             with KafkaPeek(job.target) as peek:
-                self._until(lambda: self._ready(peek, job), _READY_S, "the copied topic is not there")
+                self._until(lambda: self._ready(peek, job), _READY_S, "the copied topic does not exist")
             before = _beside(folder, job)
             sent = self._load(source, folder)
-            with KafkaPeek(job.target) as peek:  # a broker closes a connection that rested for ten minutes
+            with KafkaPeek(job.target) as peek:  # a broker closes a connection that was idle for ten minutes
                 self._until(lambda: self._count(peek, job) >= sent, _DRAIN_S, "not everything is copied")
             time.sleep(_SETTLE_S)
             topics = {topic: size - before.get(topic, 0) for topic, size in _beside(folder, job).items()}
@@ -156,7 +156,7 @@ class _Scene:
         return count
 
     async def _transactions(self, address: str) -> int:
-        """Write transactions of ten records, spread over the partitions, at the rate or as fast as it goes."""
+        """Write transactions of ten records, spread over the partitions, at the rate or as fast as possible."""
         per_s = self._mib_per_s * _MIB / (_IN_TRANSACTION * _IN_TRANSACTION_BYTES) / _PRODUCERS
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._producer(address, one, per_s)) for one in range(_PRODUCERS)]
@@ -188,7 +188,7 @@ def _beside(folder: Path, job: Job) -> dict[str, int]:
     for segment in folder.glob("*/**/*.log"):
         topic, _, partition = segment.parent.name.rpartition("-")
         if not segment.stem.isdigit() or not partition.isdigit():
-            continue  # what the broker itself logs
+            continue  # the metadata log of the broker itself
         if topic not in (_TOPIC, job.target_topic, "__cluster_metadata"):
             where = f"{segment.relative_to(folder).parts[0]} {topic}"
             found[where] = found.get(where, 0) + segment.stat().st_size
@@ -197,7 +197,7 @@ def _beside(folder: Path, job: Job) -> dict[str, int]:
 
 
 def _print(found: dict[str, dict[str, dict[str, Any]]]) -> None:
-    table = Table(title="bytes written beside the records")
+    table = Table(title="bytes written besides the records")
     for name in ("dataset", "system", "MiB of records", "bytes", "bytes per MiB", "most in"):
         table.add_column(name, justify="left" if name in ("dataset", "system", "most in") else "right")
     for dataset, systems in found.items():

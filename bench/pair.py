@@ -1,4 +1,4 @@
-"""Two clusters of one broker each, and a folder, for as long as a bench needs them."""
+"""Starts two clusters of one broker each, and a folder, for the time of a bench."""
 
 import tempfile
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Parts of a bench, one after the other: one that fails is named with its reason, and the others keep their figures."""
+"""Runs the parts of a bench one after the other; names a failed part with its reason, and runs the others."""
 
 import argparse
 from collections.abc import Callable, Collection
@@ -18,10 +18,10 @@ class Parts:
         self.unmeasured: list[dict[str, str]] = []
 
     def measure(self, name: str, part: Callable[[], T]) -> T | None:
-        """Give what a part found; None where it failed, which is printed and kept."""
+        """Return the result of a part; None if it failed, after printing and storing the reason."""
         try:
             return part()
-        except Exception as error:  # noqa: BLE001 - whatever it was: an hour of the others' figures is not lost by it
+        except Exception as error:  # noqa: BLE001 - any error: it must not lose an hour of the others' figures
             why = f"{type(error).__name__}: {error}"[:_WHY_CHARACTERS]
             print(f"{name}: no figures: {why}", flush=True)
             self.unmeasured.append({"part": name, "why": why})
@@ -41,7 +41,7 @@ def report(bench: str, args: argparse.Namespace, parts: Parts, **figures: Any) -
 
 
 def chosen(bench: str, what: str, words: str, known: Collection[str]) -> list[str]:
-    """Read a comma-separated argument that names some of what is known. Raises BenchError."""
+    """Read a comma-separated argument that names some of the known names. Raises BenchError."""
     names = [name.strip() for name in words.split(",") if name.strip()]
     unknown = [name for name in names if name not in known]
     if unknown or not names:

@@ -1,10 +1,11 @@
-"""CPU and memory of a tree of processes, read from /proc, children that have ended included.
+"""CPU and memory of a tree of processes, read from /proc, ended children included.
 
-A process is known by (pid, start time), so a reused pid is another process. A tree is discovered from its root now and
-then, and cheaply read in between; a process once seen stays in the tree when its parent dies (Ray's workers may).
+A process is identified by (pid, start time), so a reused pid is another process. The tree is discovered from its root
+now and then, and read cheaply in between. A discovered process stays in the tree when its parent dies (Ray's workers
+may).
 
-What a short-lived child used is found in its parent's `cutime`/`cstime` (proc(5)), which holds every child that was
-waited for. A child that was seen is already counted by itself, so only the rest is added to its parent.
+The CPU time of a short-lived child is in its parent's `cutime`/`cstime` (proc(5)), which holds every child that the
+parent waited for. A discovered child already counts by itself, so only the rest is added to its parent.
 """
 
 import os
@@ -59,7 +60,7 @@ class ProcessTree:
         self._commands: dict[ProcessKey, str] = {}
 
     def discover(self) -> None:
-        """Look through all processes for new members, and note memory peaks and commands of the living ones."""
+        """Search all processes for new members, and store memory peaks and commands of the living ones."""
         stats = [stat for entry in _PROC.iterdir() if entry.name.isdigit() and (stat := _read_stat(int(entry.name)))]
         members = {key[0] for key in self._seen if key not in self._ended} | {self._root_pid}
         grown = True
@@ -112,7 +113,7 @@ class ProcessTree:
         return sum(_proportional_bytes(pid) for pid, _ in keys)
 
     def command(self, key: ProcessKey) -> str:
-        """Give the command line of a member as it was seen last, empty for one that never had one."""
+        """Give the command line of a member as it was read last; empty if it never had one."""
         return self._commands.get(key, "")
 
     def _note_memory(self, key: ProcessKey) -> None:
@@ -120,7 +121,7 @@ class ProcessTree:
             status = (_PROC / str(key[0]) / "status").read_text()
             command = (_PROC / str(key[0]) / "cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
-            return  # it ended since it was listed; its last values stay
+            return  # it ended after it was listed; its last values stay
         for line in status.splitlines():
             if line.startswith("VmHWM:"):
                 self._peak_rss_bytes[key] = int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""`proof`: what a proof of copy costs: records and bytes per core-second."""
+"""`proof`: cost of a proof of copy: records and bytes per core-second."""
 
 import argparse
 import asyncio
@@ -31,22 +31,22 @@ _TOPIC, _ALIAS = "bench-proof", "raymirror"
 _MIB, _GIB = 2**20, 2**30
 _DEFAULT_MIB, _QUICK_MIB = 1024, 64
 _WARM_RECORDS = 50_000
-"""Of each partition: Java compiles for half a minute of CPU, whatever the backlog."""
+"""Records of each partition for the warm-up: Java compiles for half a minute of CPU, whatever the backlog."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument(
-        "--mib", type=int, help=f"of records, uncompressed (default {_DEFAULT_MIB}, quick {_QUICK_MIB})"
+        "--mib", type=int, help=f"MiB of records, uncompressed (default {_DEFAULT_MIB}, quick {_QUICK_MIB})"
     )
     parser.add_argument("--partitions", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=3, help="proofs, after a part of one that warms Java up")
-    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="of the local Spark")
+    parser.add_argument("--repeats", type=int, default=3, help="number of proofs, after a part that warms Java up")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="cores of the local Spark")
 
 
 @contextmanager
 def copied(mib: int, partitions: int) -> Iterator[Job]:
-    """Copy so many MiB of records, uncompressed, with raymirror between two clusters, which are there meanwhile."""
+    """Copy so many MiB of records, uncompressed, with raymirror between two clusters, which run during the block."""
     with cluster_pair() as (source, target, folder):
         asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, partitions))
         backlog = fill(source, LZ4, _TOPIC, partitions=partitions, mib=mib, folder=folder)
@@ -56,7 +56,7 @@ def copied(mib: int, partitions: int) -> Iterator[Job]:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Copy a backlog with raymirror, prove it some times, and return the JSON object. Raises BenchError."""
+    """Copy a backlog with raymirror, prove it several times, and return the JSON object. Raises BenchError."""
     mib = args.mib or (_QUICK_MIB if args.quick else _DEFAULT_MIB)
     with copied(mib, args.partitions) as job:
         runs = _proofs(job, args.cores, 1 if args.quick else args.repeats)

@@ -1,4 +1,4 @@
-"""A partition read whole by a stock client: what benches judge by."""
+"""Reads a whole partition by a stock client, for benches that compare records."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 async def read_partition(
     address: str, topic: str, partition: int = 0, *, isolation_level: str = "read_uncommitted"
 ) -> list[Any]:
-    """Read a partition from its beginning to its present end, as aiokafka's ConsumerRecords."""
-    # By its default it would go to the end, and a `seek_to_beginning` meets that answer on its way: nothing was read.
+    """Read a partition from its start to its present end, as aiokafka's ConsumerRecords."""
+    # By default the consumer would go to the end, and a late answer about that would override `seek_to_beginning`.
     consumer = AIOKafkaConsumer(
         bootstrap_servers=address,
         auto_offset_reset="earliest",

@@ -1,4 +1,4 @@
-"""`rest`: what a small mirror with nothing to copy takes, process by process: without Spark, with it, and Ray alone."""
+"""`rest`: CPU and memory of each process of a small mirror at rest: without Spark, with Spark, and Ray alone."""
 
 import argparse
 import asyncio
@@ -33,12 +33,12 @@ _PARTITIONS = 6
 _TOPIC = "bench-rest"
 _FLOOR, _PLAIN, _SPARK = "floor", "plain", "spark"
 _ACTORS = 3
-"""Of a mirror with one flow: supervisor, metadata, copier."""
+"""Number of actors of a mirror with one flow: supervisor, metadata, copier."""
 _STORAGE = "storage"
 _SECONDS, _QUICK_SECONDS = 120.0, 30.0
 _SETTLE_S = {_FLOOR: 30.0, _PLAIN: 30.0, _SPARK: 120.0}
 _QUICK_SETTLE_S = {_FLOOR: 10.0, _PLAIN: 10.0, _SPARK: 30.0}
-"""From the last record (with Spark, the first windows) to the window: Ray starts processes, and Java compiles."""
+"""Seconds from the last record (with Spark, the first windows) to the window: Ray starts processes, Java compiles."""
 _START_S = 300.0
 _COMMITS = "history/**/commits/*.json"
 _MIB = 1024 * 1024
@@ -70,7 +70,7 @@ _BY_TEXT = {
     "-m actors run": "run",
     "bare_ray": "run",
 }
-"""What a command line or a process title holds; the first that fits."""
+"""Texts in a command line or a process title; the first that fits decides."""
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True):
 
     processes: int
     pss_mib: float
-    """A page that several processes share counts for each by its share: what adds up."""
+    """A page that several processes share counts 1/n for each, so the values add up."""
     rss_mib: float
     cpu_percent: float
     """Of one core."""
@@ -87,7 +87,7 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--systems", default=",".join(_SYSTEMS), help=f"comma-separated, of {', '.join(_SYSTEMS)}")
-    parser.add_argument("--seconds", type=float, help=f"of rest that are measured (default {_SECONDS:.0f}, quick 30)")
+    parser.add_argument("--seconds", type=float, help=f"measured seconds of rest (default {_SECONDS:.0f}, quick 30)")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -119,9 +119,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def role_of(command: str) -> str:
-    """Say what a process of a mirror is, by its command line; `other` for what nobody knows."""
+    """Return the role of a process of a mirror, by its command line; `other` if it is unknown."""
     executable = command.partition(" ")[0].rpartition("/")[2]
-    if executable in _BY_EXECUTABLE:  # first: the raylet is given the command lines of all that it starts
+    if executable in _BY_EXECUTABLE:  # first: the raylet's command line holds those of all that it starts
         return _BY_EXECUTABLE[executable]
     return next((role for text, role in _BY_TEXT.items() if text in command), "other")
 
@@ -149,7 +149,7 @@ async def _measure(
             await _wait_until(system, "the actors did not start", lambda: bare_ray.MARK in output(job))
         else:
             await _copy(system, job)
-        if storage is not None:  # everything of Spark runs once it has stored windows
+        if storage is not None:  # all processes of Spark run after it has stored windows
             await _wait_until(system, "Spark stored no windows", lambda: any(storage.glob(_COMMITS)))
         await asyncio.sleep(settle_s)
         if process.poll() is not None:

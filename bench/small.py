@@ -1,4 +1,4 @@
-"""A small backlog in a cluster, and the settings of a mirror of it: for benches of what is not the copying."""
+"""A small backlog in a cluster, and the settings of its mirror: for benches that do not measure the copy."""
 
 from aiokafka import AIOKafkaProducer
 
@@ -9,7 +9,7 @@ ALONE = {"emit.heartbeats.enabled": "false", "heartbeats.replication.enabled": "
 
 
 async def make_topic(address: str, topic: str, partitions: int, records: int) -> None:
-    """Make a topic with so many short records in each partition. Raises BenchError."""
+    """Create a topic with `records` short records in each partition. Raises BenchError."""
     await create_topic(address, topic, partitions)
     async with AIOKafkaProducer(bootstrap_servers=address, linger_ms=20) as producer:
         for number in range(records):

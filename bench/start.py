@@ -1,7 +1,7 @@
 """`start`: seconds from `raymirror run` to its first output, to `running`, and to the first record on the target.
 
-Each start is the first one of its mirror: topics are made, nothing is resumed. `warm` follows another start; before
-`cold` the files of Python, of its packages and of ours are dropped from the page cache, as far as nobody has them open.
+Each start is the first one of its mirror: topics are created, nothing is resumed. `warm` follows another start. Before
+`cold` the files of Python, of its packages and of raymirror are dropped from the page cache, except for open ones.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _TOPIC, _PARTITIONS, _RECORDS = "bench-start", 4, 500
 _REPEATS, _QUICK_REPEATS = 5, 1
 _LOOK_S = 0.01
 _START_S = 300.0
-"""For a start, where the machine is at its limit."""
+"""The longest start, in seconds, on a machine at its limit."""
 _RUNNING = b"\nrunning: "
 
 
@@ -49,7 +49,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--repeats", type=int, help=f"of each kind (default {_REPEATS}, quick {_QUICK_REPEATS})")
+    parser.add_argument("--repeats", type=int, help=f"starts of each kind (default {_REPEATS}, quick {_QUICK_REPEATS})")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"comma-separated, of {', '.join(KINDS)}")
 
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         def job(alias: str) -> Job:
             return Job.between(*servers, backlog, alias, folder / alias)
 
-        _start(job("before"))  # brokers and page cache are as later ones find them
+        _start(job("before"))  # later starts find brokers and page cache in the same state
         for number in range(repeats):
             for kind in kinds:
                 if kind == "cold":
@@ -125,7 +125,7 @@ def _start(job: Job) -> Start:
 
 
 def _watch(job: Job, process: subprocess.Popen[bytes], peek: KafkaPeek, began_at: float) -> Start:
-    """Note when things are seen for the first time. Raises BenchError."""
+    """Note when each field is true for the first time. Raises BenchError."""
     seen: dict[str, float] = {}
     output = job.folder / "output.log"
     while len(seen) < 3:

@@ -1,4 +1,4 @@
-"""Watching a run from outside: the target fills up, the processes use CPU and memory, until nothing moves any more."""
+"""Watches a run from outside: the target's ends and the CPU and memory of the processes, until nothing changes."""
 
 import subprocess
 import time
@@ -14,13 +14,13 @@ LOOK_S = 0.02
 DISCOVER_S = 0.5
 START_TIMEOUT_S = 120.0
 _SETTLE_S = 1.0
-"""Appends that come after the last record (a second copy of it, a marker) come within this time."""
+"""Seconds within which appends after the last record come (a second copy of it, a marker)."""
 _STALL_TIMEOUT_S = 60.0
 _MARKERS_BEFORE = 1
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen at one moment."""
+    """The state at one instant."""
 
     at: float
     ends: list[int]
@@ -37,7 +37,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watch:
-    """Looks at the target and at the processes until everything has arrived and nothing moves."""
+    """Polls the target and the processes until everything has arrived and nothing changes."""
 
     def __init__(self, system: str, job: Job, process: subprocess.Popen[bytes], peek: KafkaPeek) -> None:
         self._system, self._job, self._process, self._peek = system, job, process, peek
@@ -45,7 +45,7 @@ class Watch:
         self._discovered_at = 0.0
 
     def watch(self) -> tuple[Look, Look]:
-        """Return the looks that begin and end the window; raises BenchError if the system ends or stands still."""
+        """Return the polls that begin and end the window; raises BenchError if the system ends or makes no progress."""
         began_at = time.monotonic()
         first = self._look()
         while not (look := self._look()).has_records:

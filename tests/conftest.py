@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Fixtures that every test may use."""
 
 import asyncio
 import gc

@@ -1,16 +1,15 @@
-"""`make test`, `make test-full`: three pytest processes side by side, since tests with real clusters mostly wait.
+"""`make test`, `make test-full`: three pytest processes in parallel, since tests with real clusters mostly wait.
 
-One has the tests that start Ray, one the others with real brokers, one all tests without brokers: units, and those that
-need only this machine (`local`). Each has clusters of its own. Each has less claim to the CPU than the one before it: a
-Ray that is starting waits for its parts for seconds only, unit tests wait for nothing. The output of the first one is
-shown as it comes, that of the next one behind it; the last lines of all of them are added up to one line, in the form
-of pytest's own.
+One process has the tests that start Ray, one the others with real brokers, one all tests without brokers: units, and
+those that need only this machine (`local`). Each has its own clusters, and a lower priority than the one before it: a Ray
+that starts waits for its parts for seconds only, unit tests wait for nothing. The output of the first process is shown
+as it comes, that of the next one after it; the last lines of all are added up to one line, in pytest's own form.
 
-Each has a folder of its own for its tests: pytests that share one delete old ones in each other's way as they end, and
-fail then. The folders are removed when all tests have passed, else their place is told.
+Each has its own folder for its tests: pytests that share one delete old folders in each other's way at their end, and
+then fail. The folders are removed when all tests have passed; otherwise their path is printed.
 
-A process group each: Ctrl-C reaches this process only, which sends every SIGINT on once, so that all of them stop their
-brokers. If this process is killed, they get a SIGINT by the kernel (PR_SET_PDEATHSIG).
+Each is a process group: Ctrl-C reaches only this process, which forwards every SIGINT once, so that all of them stop
+their brokers. If this process is killed, they get a SIGINT from the kernel (PR_SET_PDEATHSIG).
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""The arrows between packages, and what some of them must never touch, read from the source without importing it."""
+"""Import rules between packages, and imports that some packages must never have, read from the source."""
 
 import ast
 import subprocess

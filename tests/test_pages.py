@@ -1,4 +1,4 @@
-"""Pages for developers name what exists: files by their paths."""
+"""Pages for developers name only files that exist."""
 
 import re
 import subprocess

@@ -1,1 +1,1 @@
-"""`configsync`: topic configs of many topics kept in step, by us and by MM2: wall time, requests, what is written."""
+"""`configsync`: config sync of many topics, by raymirror and by MM2: wall time, requests, written configs."""

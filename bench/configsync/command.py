@@ -1,4 +1,4 @@
-"""`configsync`: configs of many topics kept in step, by us and by MM2: wall time, requests, what is written."""
+"""`configsync`: config sync of many topics, by raymirror and by MM2: wall time, requests, written configs."""
 
 import argparse
 import asyncio
@@ -26,21 +26,21 @@ _CHANGED, _QUICK_CHANGED = 500, 20
 _PARTITIONS = 4
 _PASSES, _QUICK_PASSES = 3, 1
 _BROKERS, _QUICK_BROKERS = 2, 1
-"""20,000 partitions are 20,000 open files, which one process may not have everywhere."""
+"""Two brokers share the open files of 20,000 partitions: one process may not open that many everywhere."""
 _WARM_CHANGES, _WARM_LOOKS = 12, 6
 _HEAP_MIB = 2048
 _PATIENT = {"broker.session.timeout.ms": "60000"}
-"""A broker that makes thousands of partitions is not to be taken for dead."""
+"""A broker that creates thousands of partitions must not be treated as dead."""
 _QUIET = {"kafka": "WARN", "org.apache.kafka": "WARN"}
-"""Else there are four lines for each partition."""
+"""Otherwise a broker logs four lines for each partition."""
 _SYSTEMS: dict[str, type[Passes]] = {"raymirror": RaymirrorPasses, "raymirror-round": RoundPasses, "mm2": Mm2Passes}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--topics", type=int, help=f"topics of {_PARTITIONS} partitions (default {_TOPICS:,})")
-    parser.add_argument("--changed", type=int, help=f"of which so many are changed (default {_CHANGED:,})")
-    parser.add_argument("--passes", type=int, help=f"that are timed (default {_PASSES})")
+    parser.add_argument("--changed", type=int, help=f"number of topics that are changed (default {_CHANGED:,})")
+    parser.add_argument("--passes", type=int, help=f"number of timed passes (default {_PASSES})")
     parser.add_argument("--systems", default=",".join(_SYSTEMS), help=f"comma-separated, of {', '.join(_SYSTEMS)}")
 
 
@@ -67,17 +67,17 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 class _Scene:
-    """One source, and a fresh target for each system, which has all copies already."""
+    """One source, and for each system a fresh target that has all copies already."""
 
     def __init__(self, count: int, changed: int, passes: int, brokers: int) -> None:
         self._names = [f"t-{number:04}" for number in range(count)]
-        # Every tenth or so: a system that goes by name meets them all along.
+        # About every tenth: a system that works in order of names finds them all along.
         self._changed = self._names[:: max(1, count // changed)][:changed]
         self._passes, self._brokers = passes, brokers
         self._value = int(topics.OWN[topics.CHANGED])
 
     def run(self, systems: list[str], parts: Parts) -> dict[str, dict[str, Any]]:
-        """Give the figures of each system that has some."""
+        """Return the figures of each system that has any."""
         found = {}
         with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
             folder = Path(name)
@@ -101,7 +101,7 @@ class _Scene:
         )
 
     def _system(self, system: str, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> dict[str, Any]:
-        # The source as it was, so that every target begins in step.
+        # Restore the source, so that every target starts equal to it.
         asyncio.run(topics.change(source.bootstrap_servers, self._changed, topics.OWN[topics.CHANGED]))
         alias = f"c{len(system)}"
         asyncio.run(topics.create(target.bootstrap_servers, [f"{alias}.{name}" for name in self._names], _PARTITIONS))
@@ -112,9 +112,9 @@ class _Scene:
             return self._measure(passes, RequestLog(source, target), job)
 
     def _warm(self, job: Job) -> None:
-        """Have the brokers do all of it for a while, before either system is measured.
+        """Let the brokers do the same work for a while before a system is measured.
 
-        Java compiles what runs often, and the system that is measured first would pay for it at the source.
+        Java compiles what runs often; otherwise the system that is measured first would pay for it at the source.
         """
         folder = job.folder / "warm"
         folder.mkdir()
@@ -125,7 +125,7 @@ class _Scene:
                     passes.nothing()
 
     def _measure(self, passes: Passes, log: RequestLog, job: Job) -> dict[str, Any]:
-        """Warm up; count the requests of two passes, which the brokers log meanwhile; time the others."""
+        """Warm up, count the requests of two passes (the brokers log them), and time the other passes."""
         self._change(job, passes)
         log.switch(on=True)
         requests = log.count(passes, self._change(job, passes))
@@ -143,7 +143,7 @@ class _Scene:
         }
 
     def _change(self, job: Job, passes: Passes) -> Pass:
-        """Change the topics at the source, and time the pass that brings the copies in step."""
+        """Change the topics at the source, and time the pass that makes the copies equal again."""
         self._value += 1000
 
         def change() -> None:

@@ -1,4 +1,4 @@
-"""MM2's own sync, timed by its log: when a round began; what the target tells says when it was over."""
+"""MM2's own config sync: its log gives the start of a round, the target's configs give the end."""
 
 import re
 import time
@@ -18,14 +18,14 @@ _POLL_S = 0.1
 
 
 class Round(NamedTuple):
-    """One round of MM2's: when its scheduler began and ended it (Unix time, seconds); its requests may still be out."""
+    """A round of MM2: its start and end by the scheduler (Unix time, seconds); requests may still be in flight."""
 
     began_s: float
     ended_s: float
 
 
 def launch(job: Job, every_s: int) -> Launch:
-    """Return MM2 with a log of its rounds; nothing that it could do beside them is switched on."""
+    """Return MM2 with a log of its rounds; all its other loops are switched off."""
     flow = f"{job.alias}->target"
     file = write_properties(
         job,
@@ -69,7 +69,7 @@ class Rounds:
         self._log = log
 
     def next_after(self, at_s: float, deadline_s: float) -> Round:
-        """Wait for the first round that began after a moment. Raises BenchError."""
+        """Wait for the first round that began after an instant. Raises BenchError."""
         give_up_at = time.monotonic() + deadline_s
         while time.monotonic() < give_up_at:
             for one in rounds(self._log.read_text(errors="replace")):

@@ -1,4 +1,4 @@
-"""A pass of each system: what it takes from its beginning until every copy is as it should be."""
+"""Times a pass of each system: from its start until every copy has the right configs."""
 
 import asyncio
 import os
@@ -23,14 +23,14 @@ from engine.services.config_service import config_sync
 
 _DEADLINE_S = 600.0
 _LOGGED_S = 1.0
-"""How long after an answer a broker may need to have its line in the log."""
+"""Seconds that a broker may need after an answer to write its line into the log."""
 _TOPICS_A_SECOND = 150
-"""So rarely does MM2 begin a round that one has ended before the next."""
+"""Topics per second of MM2's interval: rounds are so rare that one ends before the next starts."""
 Change = Callable[[], None]
 
 
 class Pass(NamedTuple):
-    """One pass: its beginning and its end, Unix time in seconds."""
+    """One pass: its start and its end, Unix time in seconds."""
 
     began_s: float
     ended_s: float
@@ -41,10 +41,10 @@ class Pass(NamedTuple):
 
 
 class Passes(ABC):
-    """One system over one job of so many topics, as a context manager."""
+    """One system on one job of many topics, as a context manager."""
 
     clients: tuple[str, ...] = ("raymirror",)
-    """What is in the client ids of the system's requests, one of these."""
+    """The client ids of the system's requests contain one of these texts."""
 
     def __init__(self, job: Job, topics: int) -> None:
         self.job, self.topics = job, topics
@@ -64,27 +64,27 @@ class Passes(ABC):
 
     @abstractmethod
     def _open(self, stack: ExitStack) -> None:
-        """Begin with the system; what is to be ended with it goes on the stack."""
+        """Start the system; put what must end with it on the stack."""
 
     @abstractmethod
     def changed(self, change: Change, copies: Sequence[str], value: str) -> Pass:
-        """Make the change at the source, and tell of a whole pass that brought it to the copies."""
+        """Make the change at the source, and return a whole pass that brought it to the copies."""
 
     @abstractmethod
     def nothing(self) -> Pass:
-        """Tell of a whole pass that found nothing to do."""
+        """Return a whole pass that found nothing to do."""
 
     def over_s(self, one: Pass) -> float:
-        """Wait until nothing of a pass is left to be done and the next may have begun; say when that was."""
+        """Wait until a pass has nothing left to do and the next may have begun; return when that was."""
         time.sleep(max(0.0, one.ended_s + _LOGGED_S - time.time()))
         return time.time()
 
 
 class _OwnPasses(Passes):
-    """Passes of ours: they begin when they are asked to."""
+    """Passes of raymirror: they start on request."""
 
     def changed(self, change: Change, copies: Sequence[str], value: str) -> Pass:
-        """Time a pass; what comes later than its end is counted too."""
+        """Time a pass; changes that appear after its end count too."""
         change()
         self._watch.begin(copies, value)
         one = self.nothing()
@@ -117,7 +117,7 @@ class RaymirrorPasses(_OwnPasses):
 
 
 class RoundPasses(_OwnPasses):
-    """A round of a running mirror's loop: process and connections are there already, as MM2's are."""
+    """A round of a running mirror's loop: process and connections exist already, as in MM2."""
 
     def _open(self, stack: ExitStack) -> None:
         self._runner = stack.enter_context(asyncio.Runner())
@@ -139,7 +139,7 @@ async def _round(sync: ConfigSync) -> None:
 
 
 class Mm2Passes(Passes):
-    """MM2's rounds, in a process that goes on: from the beginning of a round until the target has all of it."""
+    """MM2's rounds, in a process that continues: from the start of a round until the target has all of it."""
 
     clients = ("replication-source-admin", "replication-target-admin")
 
@@ -162,9 +162,9 @@ class Mm2Passes(Passes):
         return Pass(carrying.began_s, max(there_s, carrying.ended_s))
 
     def nothing(self) -> Pass:
-        """Time the next round, without what it leaves to be done behind it."""
+        """Time the next round, without the requests that it leaves in flight."""
         return Pass(*self._rounds.next_after(time.time(), _DEADLINE_S))
 
     def over_s(self, one: Pass) -> float:
-        """Wait for the next round: until then requests of this one may be out."""
+        """Wait for the next round: until then requests of this one may be in flight."""
         return self._rounds.next_after(one.ended_s, _DEADLINE_S).began_s

@@ -1,4 +1,4 @@
-"""Requests that brokers served, read from their own request log, which is switched on for the pass that is counted."""
+"""Counts the requests that brokers served, from their own request log. It is on only for the counted pass."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from deploy.local.cluster import EmbeddedCluster
 _LOGGER = "kafka.request.logger"
 _MARK = "Completed request:"
 COUNTED = ("METADATA", "DESCRIBE_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "DESCRIBE_ACLS", "CREATE_ACLS")
-"""What keeping configs and ACLs in step asks for; a mirror's other requests are not counted."""
+"""The requests of config and ACL sync; a mirror's other requests are not counted."""
 _STAMP = re.compile(r"\[(?P<at>[0-9T:,.\-]+)\]")
 
 
@@ -26,7 +26,7 @@ class RequestLog:
         self._clusters = clusters
 
     def switch(self, *, on: bool) -> None:
-        """Have the brokers log each request, or stop it. Raises ClusterError."""
+        """Switch the brokers' request log on or off. Raises ClusterError."""
         for cluster in self._clusters:
             for broker in cluster.brokers:
                 cluster.tool(
@@ -37,7 +37,7 @@ class RequestLog:
                 )
 
     def count(self, passes: Passes, one: Pass) -> dict[str, int]:
-        """Count what a pass asked for, by kind, and what was to be altered."""
+        """Count the requests of a pass, by kind, and what they altered."""
         until_s = passes.over_s(one)
         files = (path for cluster in self._clusters for path in cluster.log_files)
         lines = (line for path in files for line in _lines(path))
@@ -51,7 +51,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def within(lines: Iterable[str], from_s: float, until_s: float) -> Iterator[str]:
-    """Give the lines of requests that brokers had served between two moments, Unix time in seconds."""
+    """Return the lines of requests that brokers served between two instants, Unix time in seconds."""
     for line in lines:
         stamp = _STAMP.match(line)
         if stamp is None or _MARK not in line:
@@ -61,9 +61,9 @@ def within(lines: Iterable[str], from_s: float, until_s: float) -> Iterator[str]
 
 
 def counted(lines: Iterable[str], clients: Sequence[str]) -> dict[str, int]:
-    """Count requests by kind, of clients in whose ids one of these is; `altered_...`: what was named to be altered.
+    """Count requests by kind, of clients whose id contains one of these; `altered_...`: what they named to be altered.
 
-    A request that a broker hands on to its controller is in the log twice, and counted once. Raises BenchError where
+    A request that a broker forwards to its controller is in the log twice, and counts once. Raises BenchError if
     a line is cut short.
     """
     found: Counter[str] = Counter({name.lower(): 0 for name in COUNTED} | {"altered_topics": 0, "altered_configs": 0})

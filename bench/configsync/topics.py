@@ -1,4 +1,4 @@
-"""Topics of the bench: many at once, their configs changed, and looked at from outside both systems."""
+"""Creates the bench's topics, changes their configs, and reads them from outside both systems."""
 
 import asyncio
 import time
@@ -15,11 +15,11 @@ from engine.base.parts import parts
 
 CHANGED = "retention.ms"
 OWN = {CHANGED: "600000000", "segment.bytes": "2000000"}
-"""What every topic has of its own at first, on both sides."""
+"""The first configs of every topic, on both sides."""
 _AT_ONCE = 250
 _DEADLINE_S, _POLL_S = 900.0, 0.2
 _UNKNOWN = 3
-"""What a broker says of a topic that it has not heard of yet."""
+"""The error of a broker for a topic that it does not know yet."""
 
 
 async def create(address: str, names: Sequence[str], partitions: int) -> None:
@@ -34,7 +34,7 @@ async def create(address: str, names: Sequence[str], partitions: int) -> None:
 
 
 async def change(address: str, names: Sequence[str], value: str) -> None:
-    """Give topics another value of `CHANGED`; returns when the cluster tells it."""
+    """Set another value of `CHANGED` for topics; returns when the cluster reports it."""
     async with admin(address) as client:
         for part in parts(names, _AT_ONCE):
             await set_configs(client, part, OWN | {CHANGED: value})
@@ -42,16 +42,16 @@ async def change(address: str, names: Sequence[str], value: str) -> None:
 
 
 async def _until_told(client: Any, names: Sequence[str], value: str) -> None:
-    """Wait until the brokers tell it: they follow their controller's log. Raises BenchError."""
+    """Wait until the brokers report it: they follow their controller's log. Raises BenchError."""
     deadline, left = time.monotonic() + _DEADLINE_S, names
     while left := await behind(client, left, value):
         if time.monotonic() > deadline:
-            raise BenchError("dataset", f"{len(left)} topics are not told within {_DEADLINE_S:.0f} s, {left[0]} first")
+            raise BenchError("dataset", f"{len(left)} topics lack the value after {_DEADLINE_S:.0f} s, {left[0]} first")
         await asyncio.sleep(_POLL_S)
 
 
 async def _until_everybody_knows(client: Any, names: Sequence[str]) -> None:
-    """Wait until each broker knows each topic: one that is behind says that there is none. Raises BenchError."""
+    """Wait until each broker knows each topic: a broker that is behind reports it as unknown. Raises BenchError."""
     deadline = time.monotonic() + _DEADLINE_S
     for broker in (await client.describe_cluster())["brokers"]:
         unknown = names
@@ -62,7 +62,7 @@ async def _until_everybody_knows(client: Any, names: Sequence[str]) -> None:
 
 
 async def _unknown(client: Any, node: int, names: Sequence[str]) -> list[str]:
-    # Without creation: a broker that has not heard of a topic would ask its controller for it, each time it is asked.
+    # Without creation: a broker that does not know a topic would ask its controller for it at each request.
     answer = await client._send_request(MetadataRequest(list(names), allow_auto_topic_creation=False), node)
     return [topic["topic"] for topic in answer.to_object()["topics"] if topic["error_code"]]
 

@@ -1,4 +1,4 @@
-"""Waits until copies are as they should be, in a process of its own: it takes no time from who brings that about."""
+"""Waits until copies have the right configs, in its own process, so that it takes no time from the measured system."""
 
 import asyncio
 import multiprocessing
@@ -37,21 +37,21 @@ class Watch:
         self._process.join(_START_S)
 
     def begin(self, copies: Sequence[str], value: str) -> None:
-        """Begin to look; returns when it has looked once."""
+        """Start to check; returns after the first check."""
         self._pipe.send((list(copies), value))
         self._receive(_START_S)
 
     def there_s(self) -> float:
-        """Wait until every copy has the value; return the Unix time of the look that saw it. Raises BenchError."""
+        """Wait until every copy has the value; return the Unix time of the check that saw it. Raises BenchError."""
         return float(self._receive(_DEADLINE_S + _START_S))
 
     def _receive(self, within_s: float) -> Any:
         if not self._pipe.poll(within_s):
-            raise BenchError("configsync", f"the watch said nothing for {within_s:.0f} s")
+            raise BenchError("configsync", f"the watch process printed nothing for {within_s:.0f} s")
         try:
             said = self._pipe.recv()
         except EOFError:
-            raise BenchError("configsync", "the watch has ended by itself") from None
+            raise BenchError("configsync", "the watch process has ended by itself") from None
         if isinstance(said, str):
             raise BenchError("configsync", said)
         return said
@@ -65,7 +65,7 @@ async def _watch(target: str, pipe: Connection) -> None:
     async with admin(target) as client:
         while True:
             try:
-                copies, value = pipe.recv()  # there is nothing else to do meanwhile
+                copies, value = pipe.recv()  # this process has nothing else to do
             except EOFError:
                 return
             pipe.send(await _until_there(client, copies, value, pipe))
@@ -78,8 +78,8 @@ async def _until_there(client: Any, copies: Sequence[str], value: str, pipe: Con
     deadline = time.monotonic() + _DEADLINE_S
     while time.monotonic() < deadline:
         seen_s = time.time()
-        # A few are cheap to ask, so that looking costs the system little.
+        # A few topics are cheap to read, so the checks cost the measured system little.
         if not await behind(client, sample, value) and not await behind(client, copies, value):
             return seen_s
         await asyncio.sleep(_POLL_S)
-    return f"{len(await behind(client, copies, value))} copies were not brought in step within {_DEADLINE_S:.0f} s"
+    return f"{len(await behind(client, copies, value))} copies do not have the new value after {_DEADLINE_S:.0f} s"

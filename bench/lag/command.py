@@ -1,4 +1,4 @@
-"""`lag`: the history of lag of 10,000 partitions, alone on one core and beside proofs: how late, and is it right."""
+"""`lag`: delay and correctness of the lag history of 10,000 partitions, alone on one core and together with proofs."""
 
 import argparse
 import asyncio
@@ -49,16 +49,16 @@ _WARM_S = 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--lanes", type=int, default=10_000, help="partitions that are told of (default 10,000)")
-    parser.add_argument("--seconds", type=int, help="of each part, after a minute to warm up (default 180, quick 60)")
-    parser.add_argument("--parts", default="alone,proof", help="alone: one core; proof: two, and proofs beside it")
-    parser.add_argument("--mib", type=int, default=256, help="of records that are proven again and again")
+    parser.add_argument("--lanes", type=int, default=10_000, help="partitions with samples (default 10,000)")
+    parser.add_argument("--seconds", type=int, help="seconds of each part, after a minute of warm-up (180, quick 60)")
+    parser.add_argument("--parts", default="alone,proof", help="alone: one core; proof: two, and proofs in parallel")
+    parser.add_argument("--mib", type=int, default=256, help="MiB of records that are proven again and again")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Tell samples to a query on a local Spark, and judge what it made of them; `failed`: a part has no figures.
+    """Send samples to a query on a local Spark, and judge its output; `failed`: a part has no figures.
 
-    Raises ClusterError where the clusters do not start.
+    Raises ClusterError if the clusters do not start.
     """
     seconds = args.seconds or (60 if args.quick else 180)
     systems: dict[str, dict[str, Any]] = {}
@@ -103,7 +103,7 @@ def _plain(target: EmbeddedCluster, alias: str) -> MirrorConfig:
 
 
 def _copied(source: EmbeddedCluster, target: EmbeddedCluster, alias: str, mib: int, folder: Path) -> MirrorConfig:
-    """Copy a backlog that can be proven; give the configuration of that mirror."""
+    """Copy a backlog that can be proven; return the configuration of that mirror."""
     asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, 8))
     backlog = fill(source, LZ4, _TOPIC, partitions=8, mib=mib, folder=folder)
     job = Job.between(source.bootstrap_servers, target.bootstrap_servers, backlog, alias, folder / alias)
@@ -112,7 +112,7 @@ def _copied(source: EmbeddedCluster, target: EmbeddedCluster, alias: str, mib: i
 
 
 class _Stage:
-    """One part: a Spark, its jobs, and who tells samples to it."""
+    """One part: a Spark, its jobs, and the process that sends samples."""
 
     def __init__(self, part: str, alias: str, config: MirrorConfig, folder: Path, servers: str) -> None:
         self._part, self._alias, self._config, self._servers = part, alias, config, servers
@@ -151,7 +151,7 @@ class _Stage:
                 java.discover()
                 used, wall_s = java.sample().since(before), time.monotonic() - began_s
                 if telling.wait(END_S):
-                    raise BenchError("lag", f"who tells samples ended with {telling.returncode}")
+                    raise BenchError("lag", f"the process that sends samples ended with {telling.returncode}")
             records = self._drain(runner, load)
             runner.cancel("lag")
             windows = judge_history(history_uri(self._storage, self._flow), load)
@@ -180,7 +180,7 @@ class _Stage:
                 process.wait()
 
     def _work(self, runner: JobRunner, telling: "subprocess.Popen[bytes]", until_s: float) -> None:
-        """Let time pass; prove what was copied again and again, where this part does."""
+        """Wait; prove the copy again and again if this part does."""
         while time.time() < until_s and telling.poll() is None:
             self._check(runner)
             running = [line for line in runner.look() if line.job == "proof" and line.state not in ENDED]
@@ -196,7 +196,7 @@ class _Stage:
                 raise BenchError("lag", f"job {line.job_id} failed: {line.error}")
 
     def _drain(self, runner: JobRunner, load: Load) -> list[Record]:
-        """Wait until the last sample of every lane is on the lag topic; give all that is there."""
+        """Wait until the last sample of every lane is on the lag topic; return the whole topic."""
         give_up_at_s = time.time() + END_S
         last_ms = (load.until_s - load.every_s) * 1000
         while True:
@@ -206,5 +206,5 @@ class _Stage:
             if len(there) == load.lanes:
                 return records
             if time.time() > give_up_at_s:
-                raise BenchError("lag", f"{len(there):,} of {load.lanes:,} lanes were told to the end")
+                raise BenchError("lag", f"{len(there):,} of {load.lanes:,} lanes have their last sample there")
             time.sleep(2)

@@ -1,4 +1,4 @@
-"""What a history and a lag topic say, held against what was told: when it was there, and whether it was right."""
+"""Compares a history and a lag topic with the samples that were sent: delay and correctness."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _COLUMNS = ["topic", "partition", "window_start_ms", "samples", "lag_records", "
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What was told: so many lanes, every so many seconds, in a stretch of Unix time; figures begin a while later."""
+    """The sent samples: number of lanes, interval in seconds, a range of Unix time; figures begin a while later."""
 
     lanes: int
     every_s: int
@@ -26,16 +26,16 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     counts_from_s: int
 
     def told(self, start_s: int) -> list[int]:
-        """Give the seconds at which a lane was told of in the window that begins at a second."""
+        """Return the seconds at which a lane had a sample in the window that begins at a second."""
         return [at_s for at_s in range(self.from_s, self.until_s, self.every_s) if start_s <= at_s < start_s + WINDOW_S]
 
     def windows(self) -> list[int]:
-        """Give the beginnings of all windows."""
+        """Return the starts of all windows."""
         return list(range(self.from_s // WINDOW_S * WINDOW_S, self.until_s, WINDOW_S))
 
 
 class Windows(msgspec.Struct, frozen=True, kw_only=True):
-    """How late windows were there whole, counted from their beginnings; seconds. `rows`: windows that were checked."""
+    """Seconds from the start of windows until they were complete. `rows`: checked windows."""
 
     finished_s: list[float]
     rows: int
@@ -55,7 +55,7 @@ def judge_history(uri: str, load: Load) -> Windows:
             finished[start_s] += [commit.at_ms] * whole.filter(pc.not_equal(whole.column("topic"), "")).num_rows
     rows = sum(_check(table, load) for table in history.windows(0, 2**45, _COLUMNS))
     if rows != load.lanes * len(finished):
-        raise BenchError("lag", f"{rows:,} windows in the history, {load.lanes * len(finished):,} were told")
+        raise BenchError("lag", f"{rows:,} windows in the history, {load.lanes * len(finished):,} were sent")
     late = [
         sorted(at_ms)[load.lanes - 1] / 1000 - start_s
         for start_s, at_ms in finished.items()
@@ -65,21 +65,21 @@ def judge_history(uri: str, load: Load) -> Windows:
 
 
 def _check(table: pa.Table, load: Load) -> int:
-    """Hold an hour against the truth; say how many windows of lanes it has. Raises BenchError."""
+    """Compare an hour with the truth; return how many windows of lanes it has. Raises BenchError."""
     lanes = table.filter(pc.not_equal(table.column("topic"), ""))
     for row in lanes.to_pylist():
         lane = int(row["topic"].removeprefix("topic-")) * 10 + row["partition"]
         told = [lag_of(lane, at_s) for at_s in load.told(row["window_start_ms"] // 1000)]
         found = row["samples"], row["lag_records"], row["lag_records_min"], row["lag_records_max"]
         if found != (len(told), told[-1], min(told), max(told)):
-            raise BenchError("lag", f"{row} where lags of {told} were told")
+            raise BenchError("lag", f"{row}, but lags of {told} were sent")
     return int(lanes.num_rows)
 
 
 def judge_newest(records: Iterable[Record], load: Load) -> list[float]:
-    """Find for every sample when all its lanes had it on the lag topic, in seconds behind it. Raises BenchError.
+    """Find for every sample after how many seconds all its lanes had it on the lag topic. Raises BenchError.
 
-    `records`: all of the topic, in order.
+    `records`: the whole topic, in order.
     """
     before: dict[bytes, int] = {}
     seen: dict[int, list[int]] = {at_s: [] for at_s in range(load.from_s, load.until_s, load.every_s)}
@@ -98,7 +98,7 @@ def judge_newest(records: Iterable[Record], load: Load) -> list[float]:
     if missing or any(lags.values()):
         raise BenchError(
             "lag",
-            f"the newest values are wrong: {len(missing)} samples not told, {sum(map(bool, lags.values()))} false",
+            f"the newest values are wrong: {len(missing)} samples missing, {sum(map(bool, lags.values()))} false",
         )
     return [max(at_ms) / 1000 - at_s for at_s, at_ms in seen.items() if at_s >= load.counts_from_s]
 
@@ -114,5 +114,5 @@ class _Value(msgspec.Struct):
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Give median and worst."""
+    """Return median and maximum."""
     return {"median": round(statistics.median(values), 2), "most": round(max(values), 2)}

@@ -1,4 +1,4 @@
-"""Samples of lanes whose lag is known at every second, told as copiers tell theirs: `python -m bench.lag.samples`."""
+"""Sends samples of lanes with a known lag, as copiers do: `python -m bench.lag.samples`."""
 
 import asyncio
 import sys
@@ -24,24 +24,24 @@ from policies.model import FlowName
 COPIERS = 4
 LATE_S = LagOptions(flow=FlowName("", "")).watermark_s
 RATE = 100
-"""Records that come to a lane each second."""
+"""Records that a lane receives each second."""
 _PERIOD_S = 120
 _COUNTS = (0, 0, RATE, *(0,) * (len(BOUNDS_MS) - 2))
 
 
 def lag_of(lane: int, at_s: int) -> int:
-    """Tell the lag of a lane at a second of Unix time: it grows for a minute, and drains in the next."""
+    """Return the lag of a lane at a second of Unix time: it grows for a minute, and drains in the next."""
     phase = (at_s + lane) % _PERIOD_S
     return RATE * min(phase, _PERIOD_S - phase)
 
 
 def copied_until(lane: int, at_s: int) -> int:
-    """Tell how many records of a lane were copied at a second of Unix time."""
+    """Return how many records of a lane were copied at a second of Unix time."""
     return RATE * at_s - lag_of(lane, at_s)
 
 
 def records_at(flow: str, lanes: int, at_s: int, every_s: int) -> Iterator[bytes]:
-    """Make what all copiers tell at a second of Unix time."""
+    """Make the samples of all copiers at a second of Unix time."""
     for copier in range(COPIERS):
         own = range(copier, lanes, COPIERS)
         for first in range(0, len(own), LANES_A_RECORD):
@@ -80,9 +80,9 @@ def _lane(lane: int, at_s: int, every_s: int) -> LaneSample:
 
 
 async def tell(servers: str, source: str, lanes: int, every_s: int, from_s: int, until_s: int) -> None:
-    """Write samples at every multiple of `every_s` in a stretch of Unix time, each when it is due.
+    """Write samples at every multiple of `every_s` in a range of Unix time, each when it is due.
 
-    Raises BenchError where the broker took one so late that it would bear the broker's time: a copier tries only once.
+    Raises BenchError if the broker took one so late that it would have the broker's time: a copier tries only once.
     """
     producer = AIOKafkaProducer(bootstrap_servers=servers, compression_type="gzip", max_request_size=4 << 20)
     await producer.start()
@@ -100,7 +100,7 @@ async def tell(servers: str, source: str, lanes: int, every_s: int, from_s: int,
 
 
 def main() -> None:
-    """Tell what the arguments say."""
+    """Send the samples that the arguments describe."""
     servers, source, *numbers = sys.argv[1:]
     try:
         asyncio.run(tell(servers, source, *map(int, numbers)))

@@ -1,1 +1,1 @@
-"""Benches of one part each, without a mirror."""
+"""Benches of one part each, most of them without a mirror."""

@@ -1,10 +1,10 @@
-"""The look for eaten blocks of the offset map among 30,000 of other lanes: `python -m bench.micro.blocks`.
+"""Cost of the search for offset map blocks deleted by retention: `python -m bench.micro.blocks`.
 
-A copier of two lanes on a broker of its own, and beside its blocks, in one partition of the map topic, as many full
-blocks of other lanes as asked for, one a batch, zstd, as 40 lanes would leave them. Half of the copy is deleted, then
-the look is taken that a copier takes once an hour. Told are the longest callback of the copier's loop during it, by the
-clock and by its own CPU time, the longest garbage collection in it, and the resident memory at its highest above that
-before; beside them the callbacks of a calm second, in which other processes of the machine show too.
+A copier of two lanes has its own broker. One partition of the map topic holds its blocks and 30,000 full blocks of
+other lanes, one a batch, zstd, as 40 lanes would leave them. Half of the copy is deleted, then the hourly search of a
+copier runs. The bench prints the longest callback of the copier's loop during the search, by the clock and by its own
+CPU time, the longest garbage collection, and the highest resident memory above the value before; and the callbacks of
+a calm second, in which other processes of the machine show too.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _LANES, _TRANSACTIONS, _CALM_S = 40, 120, 1.0
 
 
 class Callbacks:
-    """The longest callbacks of a loop, in seconds, while they are watched."""
+    """Measures the longest callbacks of a loop, in seconds."""
 
     def __init__(self) -> None:
         self.wall_s = self.cpu_s = self.collecting_s = 0.0
@@ -73,7 +73,7 @@ class Callbacks:
             self.collecting_s = max(self.collecting_s, time.thread_time() - self._collection_began)
 
     def report(self) -> dict[str, Any]:
-        """Return what was seen, in milliseconds."""
+        """Return the maxima, in milliseconds."""
         return {
             "callbacks": self.count,
             "longest_wall_ms": round(self.wall_s * 1000, 2),
@@ -89,7 +89,7 @@ def _memory(field: str) -> float:
 
 
 def _reset_peak() -> None:
-    """Let VmHWM begin again at what is resident now."""
+    """Reset VmHWM to the memory that is resident now."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

@@ -1,11 +1,11 @@
-"""What conversations once a second cost by themselves: `python -m bench.micro.calls`.
+"""CPU cost of Ray calls that are made once a second: `python -m bench.micro.calls`.
 
-Two halves. `calls`: actors of a local Ray that run none of our code, in percent of a core each: `bare` ones that nobody
-calls, ones that are spoken to as a copier is (an answer of 3 kB after 0.9 s, in a concurrency group of its own), one
-that speaks to four of those; once with Ray's task events of these calls and once without (`quiet`). `python`:
-microseconds of CPU of what our own code does in such a second, for four copiers of ten lanes at rest.
-`--task-events`: in a Ray that reports task events once a second, as clusters do unless told otherwise; our local Ray
-does not.
+`calls`: percent of a core for each actor of a local Ray without raymirror code. `bare` actors get no calls; others are
+called as a copier is (an answer of 3 kB after 0.9 s, in its own concurrency group); one calls four of those. Measured
+once with Ray's task events of these calls and once without (`quiet`).
+`python`: microseconds of CPU of raymirror's own code in such a second, for four copiers of ten lanes at rest.
+`--task-events`: in a Ray that reports task events once a second, as clusters do by default. raymirror's local Ray does
+not.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _TIMES = 2000
 
 
 class Bare:
-    """An actor that nobody calls once it has said who it is."""
+    """An actor without calls after it has returned its pid."""
 
     async def pid(self) -> int:
         return os.getpid()
@@ -49,7 +49,7 @@ class Spoken(Bare):
 
 
 class Speaker(Bare):
-    """Speaks to some others for as long as it lives."""
+    """Calls some other actors as long as it lives."""
 
     async def talk(self, others: list[Any]) -> None:
         self._tasks = [asyncio.get_running_loop().create_task(self._converse(other)) for other in others]
@@ -62,7 +62,7 @@ class Speaker(Bare):
 
 
 def measure_calls(seconds: float) -> dict[str, list[float]]:
-    """Give the percent of a core that each actor took, by kind."""
+    """Return the percent of a core that each actor took, by kind."""
     connection = start_local(1)
     ray = connection.ray
 
@@ -90,19 +90,19 @@ def measure_calls(seconds: float) -> dict[str, list[float]]:
 
 
 def _start(shell: type, count: int, **options: Any) -> list[Any]:
-    from actors.calls import actor_class  # it imports Ray, which reads its settings then: after they are made
+    from actors.calls import actor_class  # Import late: it imports Ray, which reads its settings at import.
 
     remote = actor_class(shell, **options)
     return [remote.options(num_cpus=0).remote() for _ in range(count)]
 
 
 def _used_ns(pid: int) -> int:
-    """CPU of all threads of a process so far: finer than the ticks of /proc/PID/stat."""
+    """CPU seconds of all threads of a process so far: finer than the ticks of /proc/PID/stat."""
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in Path(f"/proc/{pid}/task").iterdir())
 
 
 def measure_python() -> dict[str, float]:
-    """Give the microseconds of CPU of one step, one status, and one report on either side."""
+    """Return the microseconds of CPU of one step, one status, and one report on either side."""
     clock = Clock()
     fleet = FakeFleet(clock)
     supervisor = make(fleet, clock, copiers=_COPIERS, plan=plan_sets)
@@ -131,7 +131,7 @@ def _mean_us(call: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print a row for each kind of actor, what our own code takes, and one JSON line."""
+    """Print a row for each kind of actor, the cost of raymirror's own code, and one JSON line."""
     parser = argparse.ArgumentParser(prog="python -m bench.micro.calls")
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--task-events", action="store_true", help="in a Ray that reports task events once a second")

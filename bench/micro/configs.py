@@ -1,6 +1,6 @@
-"""What a look at configs costs our own process, without brokers: `python -m bench.micro.configs [--topics 50000]`.
+"""CPU cost of one config check in raymirror's process: `python -m bench.micro.configs [--topics 50000]`.
 
-Answers of two clusters lie ready as bytes; what is timed (CPU) reads them, compares, plans and remembers.
+No brokers: the answers of two clusters are ready as bytes. The timed code (CPU) reads them, compares, plans and stores.
 """
 
 import argparse
@@ -26,9 +26,9 @@ from policies.sync.topic_configs import DEFAULT, TOPIC_OVERRIDE, ConfigEntry, Co
 
 _DEFAULTS, _PARTITIONS, _ROUNDS = 33, 4, 3
 _KINDS = (1, 100)
-"""How many different values topics have in one of their two own configs."""
+"""Numbers of different values that topics have in one of their two own configs."""
 _ONE_IN = 10
-"""So many of the topics have one whose value changed."""
+"""Share of the topics with a changed config."""
 
 
 def _text(value: str) -> bytes:
@@ -61,7 +61,7 @@ def _shapes(names: Sequence[str]) -> bytes:
 
 
 class _Cluster:
-    """Topics and configs out of bytes; nothing else is asked for."""
+    """Answers requests about topics and configs from bytes; no other request comes."""
 
     def __init__(self, topics: Mapping[str, Mapping[str, str]], *, whole: bool) -> None:
         self._answers = {name: _topic(name, own, whole=whole) for name, own in topics.items()}
@@ -78,7 +78,7 @@ class _Cluster:
 
 
 def _look_s(topics: int, kinds: int) -> float:
-    """Return the CPU seconds of the cheapest look but the first."""
+    """Return the CPU seconds of the cheapest check except the first."""
     names = [f"topic-{number:06}" for number in range(topics)]
     own = {
         name: {"retention.ms": str(600_000_000 + n % kinds), "segment.bytes": "2000000"} for n, name in enumerate(names)
@@ -101,12 +101,12 @@ def _look_s(topics: int, kinds: int) -> float:
 
 
 def main() -> None:
-    """Print seconds of CPU per look, and one JSON line."""
+    """Print seconds of CPU per check, and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topics", type=int, default=50_000)
     topics = parser.parse_args().topics
     found = {f"{kinds} kinds": round(_look_s(topics, kinds), 3) for kinds in _KINDS}
-    print(f"{topics:,} topics: {found} s of CPU per look")
+    print(f"{topics:,} topics: {found} s of CPU per check")
     print(json.dumps({"topics": topics, "look_cpu_s": found}))
 
 

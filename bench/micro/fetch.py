@@ -1,8 +1,8 @@
-"""What one fetch round costs with many idle partitions: `python -m bench.micro.fetch`.
+"""CPU and bytes of one fetch round with many idle partitions: `python -m bench.micro.fetch`.
 
-A real inbox and a real source broker over a connection that answers at once, as a Kafka broker would: whole fetches,
-each with an answer for every partition, beside an incremental session (KIP-227). One partition has a new batch in each
-answer; the others are at their end. Counted is everything that this process does between two answers.
+A real inbox and a real source broker use a connection that answers at once, as a Kafka broker would. The bench compares
+full fetches, each with an answer for every partition, with an incremental session (KIP-227). One partition has a new
+batch in each answer; the others are at their end. Everything that this process does between two answers counts.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _ROW = struct.Struct(">ihqqq")
 
 
 def _answer(session_id: int, idle: int, payload: bytes) -> tuple[bytearray, int]:
-    """Write a Fetch v13 answer for partition 0 with one batch and `idle` partitions with nothing; find the batch."""
+    """Write a Fetch v13 answer with one batch in partition 0 and `idle` empty partitions; find the batch."""
     body = bytearray(b"\0" + struct.pack(">ihi", 0, 0, session_id) + uvarint(2) + _ID.bytes + uvarint(idle + 2))
     body += _ROW.pack(0, 0, 0, 0, 0) + b"\0" + struct.pack(">i", -1) + uvarint(len(payload) + 1)
     at = len(body)
@@ -51,7 +51,7 @@ def _answer(session_id: int, idle: int, payload: bytes) -> tuple[bytearray, int]
 
 
 class _Wire:
-    """A connection whose answers are there at once; what a kernel would copy is put in place before the clock runs."""
+    """A connection that answers at once; the bytes that a kernel would copy are in place before the clock runs."""
 
     address = "bench"
 
@@ -71,7 +71,7 @@ class _Wire:
         self, _key: int, _version: int, _flexible: bool, parts: Sequence[bytes], _timeout_s: float, _room: Room
     ) -> memoryview:
         if self.count == 1:
-            self.began = time.process_time()  # the first answer is whole either way
+            self.began = time.process_time()  # the first answer is full in both cases
         elif self.count > self.rounds:
             self.done.set()
             await asyncio.Event().wait()
@@ -110,7 +110,7 @@ def _driver(partition: int) -> LaneDriver:
 
 
 class _Side:
-    """The broker as the inbox sees it, and what becomes of its answers: every batch is appended at once."""
+    """The broker as the inbox sees it, and the target: every batch is appended at once."""
 
     def __init__(self, wire: _Wire, drivers: list[LaneDriver], *, lasting: bool) -> None:
         self._wire, self._drivers, self._lasting = wire, drivers, lasting

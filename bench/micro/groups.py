@@ -1,11 +1,11 @@
-"""What thousands of consumer groups cost: `python -m bench.micro.groups`, on embedded clusters of one broker each.
+"""Cost of thousands of consumer groups: `python -m bench.micro.groups`, on embedded clusters of one broker each.
 
-A mirror as its users start it copies a steady load; every group commits offsets of every partition on the source, over
-and over, and the checkpoints topic on the target is followed. Told are the time from a commit to the last of its
-checkpoints, by group, and the CPU of the mirror's metadata actor, which does all of this. `--polled` switches the
-reading of commits off. In the end the mirror is stopped, and a process of its own brings all groups to where they
-should be on the target, as a failover does (`hold`): its time, CPU and memory, when nothing is committed there yet, and
-when all is.
+A mirror, started as users start it, copies a steady load. Every group commits offsets of every partition on the source
+again and again, and the bench reads the checkpoints topic on the target. It prints the time from a commit to the last
+of its checkpoints, by group, and the CPU of the mirror's metadata actor, which does all of this. `--polled` switches
+the reading of commits off. At the end the mirror is stopped, and a separate process commits the right offsets of all
+groups on the target, as a failover does (`hold`): its time, CPU and memory, when nothing is committed there yet, and
+when everything is.
 """
 
 import argparse
@@ -41,17 +41,17 @@ from tests.harness.mirror import cluster_client
 
 _ALIAS, _TOPIC = "grp", "orders"
 _RECORDS, _RECORD_BYTES, _LOAD = 2_000, 1_000, 2_000
-"""Records of each partition at the start, their size, and how many a second are poured in meanwhile."""
+"""Records of each partition at the start, their size, and how many a second are written during the run."""
 _METADATA = "ray::MetadataActor"
 _AT_ONCE = 16
 _WITHIN_S = 300.0
 _LOOK_S = 0.05
 _QUIET_S = 70.0
-"""Longer than the minute between two rounds over all groups."""
+"""Seconds: longer than the minute between two rounds over all groups."""
 
 
 class Groups:
-    """Groups that commit, and what the target tells of them."""
+    """Groups that commit, and their checkpoints on the target."""
 
     def __init__(self, source: EmbeddedCluster, target: EmbeddedCluster, groups: int, partitions: int) -> None:
         self._clients = [cluster_client("a", source.bootstrap_servers), cluster_client("b", target.bootstrap_servers)]
@@ -96,7 +96,7 @@ class Groups:
                 tasks.create_task(one(number, group))
 
     async def follow(self) -> None:
-        """Read checkpoints until cancelled, and note when a group has all that it has committed last."""
+        """Read checkpoints until cancelled, and note when a group has checkpoints of all its last commits."""
         topic = TopicPartition(f"{_ALIAS}.checkpoints.internal", 0)
         while True:
             with contextlib.suppress(ConnectionLost, BrokerUnreachable, KafkaRefusal):
@@ -142,7 +142,7 @@ class Groups:
 
 
 class Meter:
-    """CPU of the metadata actor."""
+    """CPU seconds of the metadata actor."""
 
     def __init__(self, tree: ProcessTree) -> None:
         self._tree = tree
@@ -228,7 +228,7 @@ def _pour(cluster: EmbeddedCluster, count: int, rate: int) -> None:
 
 @contextlib.contextmanager
 def _poured(cluster: EmbeddedCluster, folder: Path) -> Any:
-    """Pour records in all the time."""
+    """Write records all the time."""
     process = cluster.popen_tool(_TOOL, *_words(cluster, 10**9, _LOAD), log_file=folder / "load.log")
     try:
         yield
@@ -269,9 +269,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=5_000)
     parser.add_argument("--partitions", type=int, default=20)
-    parser.add_argument("--waves", type=int, default=3, help="times that all groups commit at once")
-    parser.add_argument("--every", type=float, default=10.0, help="seconds in which all commit once, when steady")
-    parser.add_argument("--polled", action="store_true", help="groups are polled, commits are not read")
+    parser.add_argument("--waves", type=int, default=3, help="how often all groups commit at once")
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between two commits of a group")
+    parser.add_argument("--polled", action="store_true", help="poll groups, do not read commits")
     parser.add_argument("--hold", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.hold:

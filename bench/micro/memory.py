@@ -1,9 +1,9 @@
-"""What a copier of many log-append partitions takes of memory: `python -m bench.micro.memory`.
+"""Memory of a copier of many log-append partitions: `python -m bench.micro.memory`.
 
-`[--partitions 2000] [--kib 192] [--mib-per-s 2] [--seconds 45]`. Every batch of a source with log-append time is opened
-and written anew. One broker on each side; the target's quota for producers holds the copier back, so that it fills
-whatever memory it may. The copier is a process of its own, with all lanes owned before the source has a record: its
-resident memory then, and the most of it until the end, is read from /proc.
+`[--partitions 2000] [--kib 192] [--mib-per-s 2] [--seconds 45]`. A copier re-encodes every batch of a source with
+log-append time. One broker on each side; the target's quota for producers slows the copier down, so that it fills all
+memory that it may use. The copier is a separate process that owns all lanes before the source has a record. Its
+resident memory at that time, and the maximum until the end, are read from /proc.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def _rss_bytes() -> int:
 
 
 async def _copy(source: str, target: str, partitions: int, seconds: float) -> dict[str, Any]:
-    """Own all lanes, say so, and look at the memory for so long."""
+    """Own all lanes, report that, and watch the memory for some seconds."""
     mirror = Mirror(_Servers(source), _Servers(target), "memory")  # type: ignore[arg-type]
     mirror.lanes = lanes_of(TOPIC, mirror.copied(TOPIC), partitions)
     async with mirror.run(drain=False) as run:
@@ -57,7 +57,7 @@ async def _copy(source: str, target: str, partitions: int, seconds: float) -> di
 
 
 class _Servers:
-    """A cluster by its servers alone."""
+    """A cluster of which only the servers are known."""
 
     def __init__(self, servers: str) -> None:
         self.bootstrap_servers = servers

@@ -1,8 +1,9 @@
-"""How long a partition stands still when its set moves: 8 busy lanes from one copier to another, three-broker target.
+"""Pause of a partition whose set moves: 8 busy lanes from one copier to another, three-broker target.
 
-`python -m bench.micro.moves [--moves 20] [--per-s 2000]`. Two copiers in one process, as the supervisor's orders move
-sets: released, then given to the other at a higher epoch. Replication factor 3, two in-sync replicas. Pauses are seen
-from outside by the high watermarks (50 ms), markers of barriers not counted; both sides are compared at the end.
+`python -m bench.micro.moves [--moves 20] [--per-s 2000]`. Two copiers in one process move sets as the supervisor orders
+it: one releases the set, then the other gets it at a higher epoch. Replication factor 3, two in-sync replicas. Pauses
+are measured from outside by the high watermarks (every 50 ms), without markers of barriers; both sides are compared at
+the end.
 """
 
 import argparse
@@ -42,7 +43,7 @@ _READY_S, _END_S = 60.0, 300.0
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """One move: when it was asked for (monotonic), and seconds until released and until all lanes had their owner."""
+    """One move: when it was requested (monotonic), seconds until the release and until all lanes had their owner."""
 
     asked: float
     released_s: float
@@ -77,7 +78,7 @@ async def _until_owned(run: Run, copier: FlowCopier) -> None:
 
 
 async def _until_copied(runs: tuple[Run, Run], sent: int) -> None:
-    """Wait until all that the source holds is acknowledged, whoever copied it."""
+    """Wait until every record of the source is acknowledged, whichever copier copied it."""
 
     def copied() -> bool:
         places = [lane.source_next for run in runs for lane in run.copier.progress().lanes]
@@ -143,7 +144,7 @@ def _read(stage: Stage, topic: str, side: str, folder: Path) -> Copy:
 
 
 def _pauses(seen: Seen, source: Copy, target: Copy, times: list[float]) -> tuple[float, list[float]]:
-    """The usual pause of the calm (`times[0]` to `times[1]`), and the longest of a lane around each move."""
+    """The usual pause in the calm (`times[0]` to `times[1]`), and the longest pause of a lane around each move."""
     feeds = [
         Feed(
             source=growth(seen.source[one], source.offsets[one].tolist()),

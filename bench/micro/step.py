@@ -1,9 +1,9 @@
-"""What a step of the supervisor costs with many partitions: `python -m bench.micro.step`.
+"""CPU cost of a step of the supervisor with many partitions: `python -m bench.micro.step`.
 
-A real supervisor over copiers in memory that report once a second, every lane with traffic of its own. Counted is the
-step alone, in CPU time of this process; packing and unpacking reports is the conversation's. Each kind of step is told
-apart: ordinary ones (they weigh, and look at scaling, a few copiers at a time), those that take a discovery in, meet
-the death of a copier, or take over from another supervisor.
+A real supervisor controls copiers in memory that report once a second; every lane has its own traffic. Only the step
+counts, in CPU time of this process, without packing and unpacking of reports. The kinds of steps are separate: ordinary
+steps (they weigh sets and check scaling, a few copiers at a time), and steps that take a discovery in, find a dead
+copier, or take over from another supervisor.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _DISCOVER_EVERY, _KILL_AT = 30, 45
 
 
 class _Copier(FakeCopier):
-    """Its reports are made before the clock runs; its lanes copy as fast as their weight in traffic says."""
+    """Prepares its reports before the clock runs; its lanes copy at the rate that their weight in traffic gives."""
 
     def __init__(self, flow: FlowName, copier_id: str, recipe: str, clock: Clock, traffic: dict[LaneName, int]) -> None:
         super().__init__(flow, copier_id, recipe, clock)
@@ -43,7 +43,7 @@ class _Copier(FakeCopier):
         return taken
 
     def prepare(self) -> None:
-        """Make what it reports next."""
+        """Prepare the next report."""
         self.prepared = super().reports()
 
     def snapshot(self) -> FlowProgress:
@@ -106,7 +106,7 @@ def _lanes(count: int) -> tuple[LaneName, ...]:
 
 
 class _Day:
-    """The mirror and its traffic, second by second."""
+    """The mirror and its traffic, in steps of a second."""
 
     def __init__(self, partitions: int, copiers: int) -> None:
         self._random = random.Random(7)
@@ -118,7 +118,7 @@ class _Day:
         self.supervisor = self._begin()
 
     def take_over(self) -> None:
-        """Have another supervisor take the copiers over."""
+        """Let another supervisor take the copiers over."""
         self.fleet.left, self.fleet.copiers = [one for one in self.fleet.copiers if one.life.state == "ready"], []
         self.supervisor = self._begin()
 
@@ -130,7 +130,7 @@ class _Day:
         )
 
     def second(self, number: int) -> str:
-        """Let a second pass up to the next step; say what kind of step that is."""
+        """Advance by a second to the next step; return the kind of that step."""
         self.clock.seconds += 1
         for lane in self.names:
             self.traffic[lane] = max(1, self.traffic[lane] + self._random.randint(-3, 4))

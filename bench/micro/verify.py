@@ -1,8 +1,8 @@
-"""Seconds that `raymirror verify` takes for a copy of some size, with Spark and without.
+"""Wall time of `raymirror verify` for a copy of some size, with Spark and without.
 
     python -m bench.micro.verify [--mib 1] [--partitions 1] [--repeats 3]
 
-A record has 921 bytes: a MiB is 1,138 of them. The wall time of the whole command, as a user waits for it, in turns.
+A record has 921 bytes: a MiB is 1,138 records. The runs with and without Spark take turns; the whole command counts.
 """
 
 import argparse
@@ -22,13 +22,13 @@ _MOST_S = 900.0
 
 
 def _verify_s(config: Path, wish: str, records: int) -> float:
-    """Prove the copy by the command. Raises BenchError where it is not whole, or not all of it was compared."""
+    """Prove the copy by the command. Raises BenchError if it is not whole, or was not compared completely."""
     words = [sys.executable, "-m", "actors", "verify", str(config), "--topics", "bench-.*", "--spark", wish, "--json"]
     began_s = time.monotonic()
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_MOST_S)
     took_s = time.monotonic() - began_s
     if done.returncode:
-        raise BenchError("verify", f"it ended with {done.returncode}: {done.stderr[-1500:]}")
+        raise BenchError("verify", f"verify ended with {done.returncode}: {done.stderr[-1500:]}")
     (told,) = json.loads(done.stdout)["flows"]
     compared = sum(lane["records"] for lane in told["lanes"])
     if compared != records:

@@ -1,6 +1,6 @@
-"""What a passing batch costs in `engine/wire`, without any I/O: `python -m bench.micro.wire`.
+"""CPU cost of a raw batch in `engine/wire`, without any I/O: `python -m bench.micro.wire`.
 
-Walks a fetched record set of 64 KiB batches: split, check CRC, aborted list, judge, restamp (a second CRC pass).
+Processes a fetched record set of 64 KiB batches: split, check CRC, aborted list, judge, restamp (a second CRC pass).
 """
 
 import json
@@ -18,7 +18,7 @@ _LIMIT_BYTES = 1 << 20
 
 
 def _record_set() -> bytearray:
-    """One fetch of batches with offsets in a row; incompressible values, so the size is what it says."""
+    """One fetch of batches with consecutive offsets; values are incompressible, so the size is exact."""
     value = os.urandom(1000)
     count = _BATCH_BYTES // (len(value) + 12)
     made = bytearray()
@@ -30,7 +30,7 @@ def _record_set() -> bytearray:
 
 
 def _pass_all(record_set: bytearray) -> int:
-    """Do to every batch what a lane does, and return how many passed."""
+    """Process every batch as a lane does, and return how many passed raw."""
     passed = sequence = 0
     aborted = AbortedTransactions([])
     for at, header in split_batches(record_set, 0, len(record_set), "topic", 0):

@@ -1,1 +1,1 @@
-"""How the mirror recovers from faults, measured from outside."""
+"""Benches of the mirror's recovery from faults, measured from outside."""

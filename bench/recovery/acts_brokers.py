@@ -1,4 +1,4 @@
-"""Faults of brokers and of the way to them."""
+"""Faults of brokers and of the network in front of them."""
 
 import signal
 import time
@@ -11,7 +11,7 @@ from deploy.local.broker import Broker
 from deploy.local.cluster import EmbeddedCluster
 
 AWAY_S = 8.0
-"""A killed broker's session ends meanwhile, so that others lead its partitions."""
+"""Seconds: the session of a killed broker ends in this time, so that others lead its partitions."""
 CUT_S = 10.0
 STALL_S = 15.0
 
@@ -67,7 +67,7 @@ def with_signal(broker: Broker, number: signal.Signals) -> None:
 
 
 def roll(scene: Scene) -> Cause:
-    """Stop and start every broker of both sides in order, one at a time, each time waiting until all is in sync."""
+    """Stop and start every broker of both sides in order, one at a time, each time waiting for all replicas."""
     began = time.monotonic()
     for cluster in (scene.stage.target, scene.stage.source):
         for broker in cluster.brokers:
@@ -94,7 +94,7 @@ def _network(side: str, seconds: float, do: Callable[[Fronts], None]) -> Callabl
 
 
 cut_target = _network("target", CUT_S, Fronts.cut)
-"""Every connection of the mirror to the target is aborted, and new ones refused, for ten seconds."""
+"""Aborts every connection of the mirror to the target, and refuses new ones, for ten seconds."""
 cut_source = _network("source", CUT_S, Fronts.cut)
 stall_target = _network("target", STALL_S, Fronts.stall)
 """Requests reach the target and no answer comes back for fifteen seconds; then all answers come."""

@@ -1,5 +1,6 @@
-"""Faults that hit some lanes and leave others alone: a positions partition without a leader, a broker that only the
-mirror cannot reach. Each says in `scene.hit` whom it hits; all other lanes are healthy and must not stand still.
+"""Faults that hit only some lanes: a positions partition without a leader, a broker that only the mirror cannot reach.
+
+Each fault writes into `scene.hit` which lanes it hits; all other lanes are healthy and must make progress.
 """
 
 import time
@@ -16,13 +17,13 @@ from engine.wire.murmur2 import partition_for_key
 from policies.model import TopicPartition
 
 HEALTHY_S = 2.0
-"""How long a lane may stand still that the fault does not hit."""
+"""Seconds that a lane may make no progress although the fault does not hit it."""
 LEADERLESS_S = 60.0
 UNREACHABLE_S = 30.0
 ONE_IN = 4
-"""Every fourth lane keeps its position in a partition without a leader."""
+"""Every fourth lane has its position in a partition without a leader."""
 _AFTERMATH_S = 5.0
-"""What is found out about a broker that comes back belongs to the fault."""
+"""Seconds after a broker comes back that still belong to the fault."""
 _ARRANGED_S = 60.0
 _SETTLED_S = 5.0
 _SOURCE = "source"
@@ -36,7 +37,7 @@ _POSITION, _RECORDS = "position", "records"
 def leave_positions_without_leader(scene: Scene) -> Cause:
     """Stop the only replica of some positions partitions for a minute; that broker leads nothing else.
 
-    Meanwhile the source's offsets break once a second in every partition, so that every lane needs its position.
+    In this minute the source's offsets break once a second in every partition, so that every lane needs its position.
     """
     target, alone = scene.stage.target, scene.stage.target.brokers[2]
     chosen = _chosen(scene)
@@ -57,7 +58,7 @@ def leave_positions_without_leader(scene: Scene) -> Cause:
 
 
 def lead_as_before(scene: Scene) -> None:
-    """Give every partition the replicas and leaders that it had before the positions were left alone."""
+    """Restore the replicas and leaders that every partition had before the fault."""
     target, before = scene.stage.target, scene.kept.pop("led")
     scene.stage.wait_in_sync(target)
     _move(scene, {place: one.replicas for place, one in before.items()})
@@ -65,15 +66,15 @@ def lead_as_before(scene: Scene) -> None:
 
 
 def _chosen(scene: Scene) -> set[Place]:
-    """Choose the positions partitions of every fourth lane; others may keep theirs there too."""
+    """Choose the positions partitions of every fourth lane; other lanes may have theirs there too."""
     places = _positions(scene)
     return {place for lane, place in places.items() if lane % ONE_IN == 0}
 
 
 def _arrange(scene: Scene, alone: int, chosen: set[Place]) -> dict[Place, Led]:
-    """Leave the chosen partitions to one broker that leads nothing else; give what was changed, as it was."""
+    """Move the chosen partitions to one broker that leads nothing else; return the old state of what was changed."""
     target = scene.stage.target
-    scene.stage.set_config(target, POSITIONS, "min.insync.replicas=1")  # one replica must do
+    scene.stage.set_config(target, POSITIONS, "min.insync.replicas=1")  # one in-sync replica must be enough
     before = {place: one for place, one in led(target).items() if place in chosen or one.replicas[0] == alone}
     _move(
         scene,
@@ -94,12 +95,12 @@ def _move(scene: Scene, wanted: dict[Place, tuple[int, ...]]) -> None:
         return all(now[place] == Led(ids[0], ids) for place, ids in wanted.items())
 
     reassign(target, wanted, scene.stage.folder)
-    scene.until(given, "partitions have the replicas that they were given", _ARRANGED_S)
-    scene.stage.wait_in_sync(target)  # who has not read all cannot be elected
+    scene.until(given, "partitions have their new replicas", _ARRANGED_S)
+    scene.stage.wait_in_sync(target)  # a replica that has not read everything cannot be elected
     now = led(target)
     if others := [place for place, ids in wanted.items() if now[place].leader != ids[0]]:
         elect(target, "PREFERRED", others, scene.stage.folder)
-    scene.until(led_so, "partitions are led by whom they were given to", _ARRANGED_S)
+    scene.until(led_so, "partitions have their new leaders", _ARRANGED_S)
 
 
 def _without_leader(cluster: EmbeddedCluster) -> set[Place]:
@@ -125,15 +126,13 @@ def _unreachable(side: str) -> Callable[[Scene], Cause]:
             after = led(cluster, topic)
             cluster.fronts.mend()
         ended = time.monotonic()
-        # Who merely keeps a position there is healthy: nobody needs one in this time, without breaks or moves of sets.
+        # A lane with only its position there is healthy: without breaks or moves of sets no lane needs its position.
         scene.hit = {
             lane: (_RECORDS,) if alone in (one.leader, after[topic, lane].leader) else ()
             for (_, lane), one in before.items()
         }
         if moved := sum(one.leader != after[place].leader for place, one in before.items()):
-            scene.notes.append(
-                f"{moved} leaders moved on the {cluster.name} meanwhile: its brokers were not left alone"
-            )
+            scene.notes.append(f"{moved} leaders moved on the {cluster.name} during the fault: its brokers noticed it")
         scene.stay(_AFTERMATH_S)
         return Cause(began=began, ended=ended)
 
@@ -141,12 +140,12 @@ def _unreachable(side: str) -> Callable[[Scene], Cause]:
 
 
 unreachable_target = _unreachable("target")
-"""Nothing gets from the mirror to one target broker, nor back, for half a minute; brokers and load notice nothing."""
+"""For half a minute nothing passes between the mirror and one target broker; brokers and load notice nothing."""
 unreachable_source = _unreachable(_SOURCE)
 
 
 def _positions(scene: Scene) -> dict[int, Place]:
-    """Say where the position of each lane is kept."""
+    """Return the positions partition of each lane."""
     count, keys = len(led(scene.stage.target, POSITIONS)), PositionKeys(_SOURCE)
     return {
         lane: (POSITIONS, partition_for_key(keys.encode(TopicPartition(scene.topic, lane)), count))

@@ -1,4 +1,4 @@
-"""Faults of the mirror's own processes: killed, frozen, cut off from their nodes."""
+"""Faults of the mirror's own processes: killed, frozen, killed with their node."""
 
 import signal
 import time
@@ -11,7 +11,7 @@ from bench.recovery.scene import Cause, Scene
 from tests.harness.ray_cluster import RayCluster, ray_cluster
 
 LEASE_S = 6.0
-"""As the supervisor grants it."""
+"""Seconds, as the supervisor grants it."""
 FROZEN_S = 2 * LEASE_S
 _GCS_AWAY_S = 5.0
 
@@ -28,7 +28,7 @@ def kill_copier(scene: Scene) -> Cause:
 
 
 def freeze_copier(scene: Scene) -> Cause:
-    """SIGSTOP one of the copiers for twice its lease, then let it go on."""
+    """SIGSTOP one of the copiers for twice its lease, then SIGCONT."""
     copier, began = scene.copiers()[0], time.monotonic()
     copier.send_signal(signal.SIGSTOP)
     try:
@@ -68,7 +68,7 @@ def three_nodes(folder: Path) -> Iterator[RayCluster]:
 
 
 def kill_driver(scene: Scene) -> Cause:
-    """SIGKILL `raymirror run`, which follows the mirror; nobody follows it afterwards."""
+    """SIGKILL `raymirror run`, which follows the mirror; no process follows it afterwards."""
     began = time.monotonic()
     scene.mirror.process.kill()
     scene.mirror.process.wait()

@@ -25,7 +25,7 @@ _RECREATED_S = 15.0
 
 
 def add_partitions(scene: Scene) -> Cause:
-    """Add four partitions to the source topic; the load writes to them as soon as they are there."""
+    """Add four partitions to the source topic; the load writes to them as soon as they exist."""
     began = time.monotonic()
     scene.stage.grow(scene.topic, scene.partitions + ADDED)
     scene.load.say(f"partitions {scene.partitions + ADDED}")
@@ -33,12 +33,12 @@ def add_partitions(scene: Scene) -> Cause:
 
 
 def count_added(scene: Scene) -> None:
-    """The partitions are there from now on."""
+    """Count the new partitions from now on."""
     scene.partitions += ADDED
 
 
 def move_leaders(scene: Scene) -> Cause:
-    """Have another replica lead every partition of the topic, on the source and on the target."""
+    """Make another replica the leader of every partition of the topic, on the source and on the target."""
     began = time.monotonic()
     for cluster, topic in ((scene.stage.source, scene.topic), (scene.stage.target, scene.target_topic)):
         before = led(cluster, topic)
@@ -52,7 +52,7 @@ def move_leaders(scene: Scene) -> Cause:
 
 
 def prepare_doomed(scene: Scene) -> None:
-    """Make a second topic of the flow and give it records."""
+    """Create a second topic of the flow and write records to it."""
     topic = scene.topic + DOOMED
     asyncio.run(create_topic(scene.stage.source.bootstrap_servers, topic, DOOMED_PARTITIONS))
     scene.stage.source.tool(
@@ -63,7 +63,7 @@ def prepare_doomed(scene: Scene) -> None:
 
 
 def delete_topic(scene: Scene) -> Cause:
-    """Delete a topic of the source that was copied whole; the load's own topic goes on."""
+    """Delete a topic of the source that was copied completely; the load's own topic continues."""
     topic, copy = scene.topic + DOOMED, scene.target_topic + DOOMED
     target = scene.stage.target.bootstrap_servers
     scene.until(
@@ -74,7 +74,7 @@ def delete_topic(scene: Scene) -> Cause:
     scene.kept["deleted_ms"] = wall_ms()
     scene.stage.delete(topic)
     ended = time.monotonic()
-    scene.stay(_RECREATED_S)  # time in which somebody could make it again
+    scene.stay(_RECREATED_S)  # time in which the mirror could wrongly create it again
     return Cause(began=began, ended=ended)
 
 
@@ -82,7 +82,7 @@ def check_deleted(scene: Scene) -> None:
     """Fail unless the source has no such topic, the copy is as it was, and an event names the topic."""
     topic, copy = scene.topic + DOOMED, scene.target_topic + DOOMED
     if topic in asyncio.run(topic_names(scene.stage.source.bootstrap_servers)):
-        scene.failures.append("the deleted topic is there again on the source")
+        scene.failures.append("the deleted topic exists again on the source")
     now = _ends(scene.stage.target.bootstrap_servers, copy, DOOMED_PARTITIONS)
     if now != scene.kept["ends"]:
         scene.failures.append(f"the copy of the deleted topic ends at {now}, it ended at {scene.kept['ends']}")
@@ -90,16 +90,16 @@ def check_deleted(scene: Scene) -> None:
     told = [event["text"] for event in scene.mirror.events_since(since_ms) if topic in event["text"]]
     scene.notes += [f"event: {text}" for text in told[:1]]
     if not told:
-        scene.failures.append("no event tells that the topic was deleted")
+        scene.failures.append("no event says that the topic was deleted")
 
 
 # --- an election that loses records --------------------------------------------------------------------------------
 
 
 def elect_unclean(scene: Scene) -> Cause:
-    """A follower is frozen and falls behind, its leader is killed, the follower is made leader: records are lost.
+    """Freeze a follower so that it falls behind, kill its leader, elect the follower: records are lost.
 
-    Replication factor 2, one in-sync replica is enough. Broker 3 is frozen, broker 2 takes records alone, is killed;
+    Replication factor 2, one in-sync replica is enough. Broker 3 is frozen; broker 2 takes records alone and is killed;
     broker 3 comes back and is elected uncleanly; then broker 2 comes back and cuts its log.
     """
     target, topic = scene.stage.target, scene.target_topic
@@ -139,7 +139,7 @@ def _partitions(cluster: EmbeddedCluster, topic: str) -> list[dict[str, Any]]:
 
 
 def _until_alone(scene: Scene, pair: set[int], leader: int) -> list[int]:
-    """Wait until the leader alone is in sync in every partition of the pair; give these partitions."""
+    """Wait until only the leader is in sync in every partition of the pair; return these partitions."""
     shared: list[int] = []
 
     def alone() -> bool:

@@ -1,6 +1,6 @@
-"""Breaks in the source's offsets: transactions without records, whose markers take an offset in every partition.
+"""Breaks the source's offsets: transactions without records, whose markers take an offset in every partition.
 
-A mirror's lane must have its position durable before it appends what comes behind such a break.
+A lane must store its position durably before it appends the records behind such a break.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ EVERY_S = 1.0
 
 
 def break_runs(scene: Scene, seconds: float) -> int:
-    """Break the offsets of every partition of the topic once a second for a while; give how often that was done.
+    """Break the offsets of every partition of the topic once a second for a while; return how often.
 
-    Raises BenchError if the source refuses, or the load ends meanwhile.
+    Raises BenchError if the source refuses, or the load ends during this time.
     """
     try:
         broken = asyncio.run(_break(scene, seconds))
@@ -40,7 +40,7 @@ async def _break(scene: Scene, seconds: float) -> int:
             scene.load.require_running()
             async with producer.transaction():
                 for partition in range(scene.partitions):
-                    # Its own API adds a partition with the first record only.
+                    # aiokafka's own API adds a partition only with its first record.
                     producer._txn_manager.maybe_add_partition_to_txn(TopicPartition(scene.topic, partition))
             broken += 1
             await asyncio.sleep(EVERY_S)

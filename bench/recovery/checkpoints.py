@@ -1,7 +1,7 @@
-"""Whether what was told of groups is right: the records at both offsets compared. Pure.
+"""Judges translated offsets of groups by the records at both offsets. Pure.
 
-A source offset means the first record at or behind it, a target offset as well; they mean the same place when that is
-the same record, or when nothing is behind either.
+An offset means the first record at or behind it, on the source and on the target. Two offsets mean the same place if
+that is the same record, or if no record is behind either.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ from bench.recovery.compare import Numbers
 Spot = tuple[str, int]
 """A group and a partition."""
 END = -1
-"""The number of a record that is not there: the end."""
+"""The number that means the end of the log."""
 
 
 class Pair(msgspec.Struct, frozen=True, gc=False):
-    """One answer: a group's offset on the source, and what it was said to be on the target."""
+    """One answer: a group's offset on the source, and its translated offset on the target."""
 
     group: str
     partition: int
@@ -27,7 +27,7 @@ class Pair(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def spot(self) -> Spot:
-        """Whose answer it is."""
+        """The group and partition of the answer."""
         return self.group, self.partition
 
 
@@ -35,7 +35,7 @@ class Truth:
     """Both logs of one partition: record numbers and their offsets, in the order of the logs."""
 
     def __init__(self, source: Numbers, source_offsets: Numbers, target: Numbers, target_offsets: Numbers) -> None:
-        kept = np.isin(target, source)  # what the source lost again is no record of its own
+        kept = np.isin(target, source)  # skip records that the source has lost again
         self._source, self._source_offsets = source, source_offsets
         self._target, self._target_offsets = target[kept], target_offsets[kept]
 
@@ -52,11 +52,11 @@ def _at(numbers: Numbers, offsets: Numbers, offset: int) -> int:
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """How right it all was.
+    """The result of judging all answers.
 
-    `wrong`: answers that mean another record. `withdrawn`: of a target that lost records, wrong ones that a later
-    answer replaced. `missing`: spots whose last answer does not mean where their group stands. `examples` of the
-    wrong and the missing, in words.
+    `wrong`: answers that mean another record. `withdrawn`: on a target that lost records, wrong answers that a later
+    answer replaced. `missing`: spots whose last answer does not mean the offset of their group. `examples` of wrong and
+    missing answers, in words.
     """
 
     count: int = 0
@@ -69,10 +69,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 def judge_told(
     told: Iterable[Pair], last: Mapping[Spot, int], truths: Mapping[int, Truth], *, target_lost: bool
 ) -> Told:
-    """Judge all answers, in the order in which they were given; `last` is where each group stands on the source.
+    """Judge all answers, in the order in which they were given; `last` is the offset of each group on the source.
 
-    Where the target lost records, an answer may have been right when it was given and mean another record now; then
-    only the last one of each spot must be right.
+    If the target lost records, an answer may have been right when it was given and mean another record now; then only
+    the last answer of each spot must be right.
     """
     answers = list(told)
     newest = {pair.spot: at for at, pair in enumerate(answers)}

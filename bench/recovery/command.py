@@ -1,4 +1,4 @@
-"""`recovery`: every fault while records flow: how long partitions stand still, whether the copy is exact."""
+"""`recovery`: pauses of partitions, and exactness of the copy, for every fault while records flow."""
 
 import argparse
 import logging
@@ -30,10 +30,10 @@ QUICK = Size(partitions=8, before_s=4.0, after_s=11.0)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--fault", nargs="+", metavar="ID", default=list(FAULTS), help=f"of {', '.join(FAULTS)}")
-    parser.add_argument("--groups", type=int, help=f"consumer groups that move meanwhile (default {GROUPS}; 0: none)")
-    parser.add_argument("--rounds", type=int, help=f"how often each (default {ROUNDS}, quick 1)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave logs and samples of every run here")
+    parser.add_argument("--fault", nargs="+", metavar="ID", default=list(FAULTS), help=f"any of {', '.join(FAULTS)}")
+    parser.add_argument("--groups", type=int, help=f"consumer groups that move (default {GROUPS}; 0: none)")
+    parser.add_argument("--rounds", type=int, help=f"runs of each fault (default {ROUNDS}, quick 1)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="store logs and samples of every run here")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     size = msgspec.structs.replace(size, groups=GROUPS if args.groups is None else args.groups)
     rounds = args.rounds or (1 if args.quick else ROUNDS)
     began = time.monotonic()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # brokers that are away are the point here
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # unreachable brokers are expected here
     with tempfile.TemporaryDirectory(prefix="rmb-") as name, Stages(Path(name)) as stages:
         series = Series(stages, size, args.keep or Path(name))
         for fault in args.fault:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 class Stages:
-    """One pair of clusters at a time, used again while the next fault wants the same and all brokers live."""
+    """One pair of clusters at a time, used again while the next fault needs the same and all brokers live."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -78,7 +78,7 @@ class Stages:
         self._stage: Stage | None = None
 
     def get(self, kind: StageKind) -> Stage:
-        """Give clusters of a kind, in order."""
+        """Return clusters of a kind, in order."""
         if self._stage is not None and (self._stage.kind != kind or not self._stage.is_whole()):
             self.drop()
         if self._stage is None:
@@ -100,7 +100,7 @@ class Stages:
 
 
 class Series:
-    """Runs, one after the other; one that could not be judged is named with its reason, and the others go on."""
+    """Runs faults one after the other; names a run that could not be judged, with its reason, and continues."""
 
     def __init__(self, stages: Stages, size: Size, folder: Path) -> None:
         self._stages, self._size, self._folder = stages, size, folder

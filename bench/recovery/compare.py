@@ -1,6 +1,6 @@
-"""What a stock consumer read on both sides, compared record by record. Pure.
+"""Compares what a stock consumer read on both sides, record by record. Pure.
 
-A partition is an array of record numbers, in the order in which the consumer gave them.
+A partition is an array of record numbers, in the order of the consumer.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """How a copy differs from its source, in records.
 
     `lost`: the source has them, the copy does not. `duplicated`: copies beyond the first of a record. `reordered`:
-    first copies that come after one whose place in the source is behind theirs. `foreign`: the copy has them, the
+    first copies that come after a record whose place in the source is behind theirs. `foreign`: the copy has them, the
     source does not (any more).
     """
 
@@ -29,7 +29,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every record of the source is in the copy, once and in its place."""
+        """Whether every record of the source is in the copy, once and in order."""
         return not (self.lost or self.duplicated or self.reordered)
 
     def __add__(self, other: "Difference") -> "Difference":
@@ -56,7 +56,7 @@ def compare(source: Numbers, copy: Numbers) -> Difference:
 
 
 def compare_all(source: Mapping[int, Numbers], copy: Mapping[int, Numbers]) -> Difference:
-    """Compare every partition of a topic; one that only one side has counts too."""
+    """Compare every partition of a topic; a partition that only one side has counts too."""
     nothing: Any = np.array([], dtype=np.int64)
     total = Difference()
     for partition in source.keys() | copy.keys():

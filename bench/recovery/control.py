@@ -1,7 +1,7 @@
-"""The control: a plain producer that writes to the target beside the mirror, through nobody's proxy, with acks=all.
+"""The control: a plain producer that writes to the target in parallel with the mirror, without a proxy, with acks=all.
 
-Where its records stand still too, it is the target that does not take records, and not the mirror that does not send
-them: a replica that comes back, say, holds back every partition whose in-sync replicas it joins.
+If its records make no progress either, the cause is the target and not the mirror. For example, a replica that comes
+back delays every partition whose in-sync replicas it joins.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _REPLICAS = 3
 
 @contextlib.contextmanager
 def controlled(stage: Stage, folder: Path, *, wanted: bool) -> Iterator[bool]:
-    """Let the control write for as long as this lasts; gives whether it does. Raises BenchError."""
+    """Let the control write during the block; yields whether it does. Raises BenchError."""
     if not wanted:
         yield False
         return

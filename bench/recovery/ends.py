@@ -1,4 +1,4 @@
-"""End offsets of a topic from every broker of a cluster, whichever of them live."""
+"""Reads end offsets of a topic from every broker of a cluster that answers."""
 
 import contextlib
 
@@ -8,14 +8,14 @@ PATIENCE_S = 2.0
 
 
 class BrokerEnds:
-    """One broker, connected to again after every trouble."""
+    """One broker; connects again after every error."""
 
     def __init__(self, address: str, patience_s: float = PATIENCE_S) -> None:
         self._address, self._patience_s = address, patience_s
         self._peek: KafkaPeek | None = None
 
     def read(self, topic: str, partitions: int) -> list[int]:
-        """Give the high watermark of each partition that this broker leads, 0 for others; nothing when it is away."""
+        """Return the high watermark of each partition that this broker leads, 0 for others; none if unreachable."""
         try:
             if self._peek is None:
                 self._peek = KafkaPeek(self._address, timeout_s=self._patience_s)
@@ -39,7 +39,7 @@ class ClusterEnds:
         self._brokers = [BrokerEnds(address) for address in bootstrap.split(",")]
 
     def read(self, topic: str, partitions: int) -> list[int]:
-        """Give the high watermark of each partition, 0 where no broker leads it now."""
+        """Return the high watermark of each partition, 0 if no broker leads it now."""
         ends = [0] * partitions
         for broker in self._brokers:
             for partition, end in enumerate(broker.read(topic, partitions)):

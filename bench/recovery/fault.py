@@ -1,4 +1,4 @@
-"""What a fault is: what it needs, what it does, how long a partition may stand still for it."""
+"""A fault: its needs, its action, and how long a partition may make no progress."""
 
 import enum
 import math
@@ -12,7 +12,7 @@ from bench.recovery.stage import StageKind
 from tests.harness.ray_cluster import RayCluster
 
 NOISE_S = 1.0
-"""What load and machine may do by themselves: a fault that is to cause no pause must stay below."""
+"""Seconds of pause that load and machine may cause; a fault that must cause no pause must stay below."""
 
 
 class Bound(enum.StrEnum):
@@ -32,38 +32,38 @@ def nothing(_: Scene) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault. `act` does it and says when its cause was there; `check` adds failures and notes to the scene."""
+    """One fault. `act` does it and returns the time of its cause; `check` adds failures and notes to the scene."""
 
     id: str
     act: Callable[[Scene], Cause]
     bound: Bound = Bound.AFTER_CAUSE
     bound_s: float = 10.0
     healthy_s: float = math.inf
-    """How long a lane may stand still that the fault does not hit, from its beginning on."""
+    """Seconds without progress that a lane may have although the fault does not hit it, from the start of the fault."""
     stage: StageKind = field(default_factory=StageKind)
     ray: Callable[[Path], AbstractContextManager[RayCluster]] | None = None
-    """Starts a Ray cluster of its own; without it the mirror runs on local Ray."""
+    """Starts a separate Ray cluster; without it the mirror runs on local Ray."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """For the mirror, beside the usual ones."""
+    """Settings of the mirror, in addition to the usual ones."""
     target_loses: bool = False
     """Whether acknowledged records of the target are lost, and copied again to other offsets."""
     more_topics: tuple[str, ...] = ()
-    """Endings of further topics of the flow; `prepare` makes them."""
+    """Name suffixes of further topics of the flow; `prepare` creates them."""
     more_partitions: int = 0
     """Partitions that the fault adds."""
     prepare: Callable[[Scene], None] = nothing
     """Called when the mirror has been started, before records flow."""
     check: Callable[[Scene], None] = nothing
     mend: Callable[[Scene], None] = nothing
-    """Brings back what the fault took away for good, so that another one can follow."""
+    """Restores what the fault removed for good, so that another fault can follow."""
 
     @property
     def spares_lanes(self) -> bool:
-        """Whether it leaves lanes alone, which are judged."""
+        """Whether it leaves some lanes alone; these are judged."""
         return self.healthy_s < math.inf
 
     def is_met(self, pause_s: float, after_s: float, usual_s: float, healthy_s: float = 0.0) -> bool:
-        """Whether the measured times keep the bounds; `healthy_s`: what a lane stood that the fault did not hit."""
+        """Whether the measured times keep the bounds; `healthy_s`: the longest wait of a lane that it did not hit."""
         return healthy_s <= self.healthy_s and self._is_met(pause_s, after_s, usual_s)
 
     def _is_met(self, pause_s: float, after_s: float, usual_s: float) -> bool:

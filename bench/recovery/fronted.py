@@ -1,7 +1,7 @@
-"""A cluster that the mirror reaches through proxies, one per broker, while load, watch and reader go to it directly.
+"""A cluster that the mirror reaches through proxies, one per broker; load, watch and reader connect to it directly.
 
-Each broker has a second listener whose advertised address is its proxy's, so a client that comes in through a proxy is
-sent to proxies for every other broker too. The proxies run on a loop of their own, in one thread.
+Each broker has a second listener that advertises the address of its proxy. So a client that connects through a proxy
+gets proxies for every other broker too. The proxies run on their own loop, in one thread.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Fronts:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What the mirror is given."""
+        """The addresses for the mirror."""
         return ",".join(f"{HOST}:{proxy.port}" for proxy in self.proxies)
 
     def cut(self) -> None:
@@ -68,15 +68,15 @@ class Fronts:
         self._each(_cut)
 
     def stall(self) -> None:
-        """Let requests through and no answer, until `mend`; connections stay."""
+        """Let requests pass but no answers, until `mend`; connections stay."""
         self._each(Proxy.hold)
 
     def silence(self, at: int) -> None:
-        """Let nothing through to one broker nor back, until `mend`; connections are taken and stay."""
+        """Let nothing pass to one broker or back, until `mend`; connections are accepted and stay."""
         self._on_loop(lambda: _silence(self.proxies[at]))
 
     def mend(self) -> None:
-        """Serve again: new connections are taken, requests and answers that were held go out."""
+        """Serve again: accept new connections, send the held requests and answers."""
         self._each(_mend)
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class Fronts:
 
 
 class FrontedCluster(EmbeddedCluster):
-    """A cluster whose every broker has a front."""
+    """A cluster of which every broker has a proxy."""
 
     def __init__(self, name: str, folder: Path, *, brokers: int, overrides: Mapping[str, str], heap_mib: int) -> None:
         super().__init__(name, folder, brokers=brokers, overrides=overrides, heap_mib=heap_mib)

@@ -1,8 +1,9 @@
-"""From what a watch saw to pauses: the longest time without progress of any partition. Pure; seconds of one clock.
+"""Computes pauses from the samples of a watch. Pure; seconds of one clock.
 
-A watch asks both clusters for their end offsets some twenty times a second. A partition makes *progress* at an instant
-when more records of the final copy lie below its end than ever before; control records, which a takeover leaves, are
-not counted. An instant is that of the answer which showed it first, so a gap is exact to about one round of asking.
+A pause is the longest time without progress of any partition. A watch asks both clusters for their end offsets about
+twenty times a second. A partition makes *progress* at an instant when more records of the final copy are below its end
+than ever before; the control records of a takeover do not count. The instant is that of the first answer that showed
+it, so a gap is exact to about one round of requests.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,7 +25,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
 
 def growth(samples: Iterable[Sample], offsets: Sequence[int] | None = None) -> tuple[Sample, ...]:
     """Keep the instants at which a count exceeds all before. `offsets` are those of the records, in order: an end is
-    then turned into the count of records below it.
+    then converted to the count of records below it.
     """
     grown: list[Sample] = []
     highest = 0
@@ -37,10 +38,10 @@ def growth(samples: Iterable[Sample], offsets: Sequence[int] | None = None) -> t
 
 
 def longest_pause(feeds: Iterable[Feed], since: float, until: float) -> float:
-    """Give the longest gap between two instants of progress of one partition that touches [since, until].
+    """Return the longest gap between two instants of progress of one partition that touches [since, until].
 
-    It counts from the last progress, also one before `since`; for a partition that had none, from its first record at
-    the source. What never arrived ends its gap at `until`.
+    It counts from the last progress, also one before `since`; for a partition without progress, from its first record
+    at the source. If a record never arrived, its gap ends at `until`.
     """
     longest = 0.0
     for feed in feeds:
@@ -52,7 +53,7 @@ def longest_pause(feeds: Iterable[Feed], since: float, until: float) -> float:
 
 
 def usual_pause(feeds: Iterable[Feed], since: float, until: float) -> float:
-    """Give the longest gap between two instants of progress of one partition, both within [since, until]."""
+    """Return the longest gap between two instants of progress of one partition, both within [since, until]."""
     longest = 0.0
     for feed in feeds:
         within = [at for at, _ in feed.target if since <= at <= until]
@@ -70,8 +71,8 @@ class Wait(msgspec.Struct, frozen=True):
 def longest_wait(feeds: Iterable[Feed], since: float, until: float) -> Wait:
     """Find the longest time in [since, until] in which one partition had something to copy and made no progress.
 
-    Unlike `longest_pause`, time before `since` is not counted, nor is time in which the target had all that the source
-    held: a source that was down, or a load that has to find its feet, is not the mirror's delay.
+    Unlike `longest_pause`, time before `since` is not counted, nor is time in which the target had everything that the
+    source held: a source that was down, or a load that is only starting, is not the mirror's delay.
     """
     longest = Wait(begin=since)
     for feed in feeds:
@@ -89,19 +90,19 @@ def longest_wait(feeds: Iterable[Feed], since: float, until: float) -> Wait:
 
 
 def wait_length(wait: Wait) -> float:
-    """Order waits by their length; of equal ones `max` keeps the first."""
+    """Order waits by their length; of equal waits `max` keeps the first."""
     return wait.length
 
 
 def longest_silence(answers: Iterable[float], since: float, until: float) -> float:
-    """Give the longest time in [since, until] without an answer of a broker."""
+    """Return the longest time in [since, until] without an answer of a broker."""
     instants = [since, *sorted(at for at in answers if since < at < until), until]
     return max(later - earlier for earlier, later in pairwise(instants))
 
 
 def silence_across(answers: Iterable[float], since: float, until: float) -> float:
-    """Give the longest time between two answers that has a part of [since, until] in it, however much of it lies
-    before and behind.
+    """Return the longest time between two answers that overlaps [since, until], however much of it lies before and
+    behind.
     """
     return max(
         (later - earlier for earlier, later in pairwise(sorted(answers)) if later > since and earlier < until),

@@ -1,4 +1,4 @@
-"""Groups during a fault: what the mirror told of them and committed for them, read whole and judged by the records."""
+"""Judges groups during a fault: reads all checkpoints and commits of the mirror and compares them with the records."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ _POLL_S = 1.0
 
 
 class GroupFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a row has of groups: commits on the source, checkpoints ever written, the offsets on the target at last."""
+    """The group fields of a row: commits on the source, checkpoints ever written, the final offsets on the target."""
 
     groups: int = 0
     group_commits: int = 0
@@ -39,7 +39,7 @@ def group_names(topic: str, count: int) -> tuple[str, ...]:
 
 
 def group_properties(topic: str) -> dict[str, str]:
-    """Give what the mirror is told of groups: those of this run, looked at once a second."""
+    """Return the mirror's settings for groups: the groups of this run, checked once a second."""
     return {
         "groups": f"{topic}-readers-.*",
         "sync.group.offsets.enabled": "true",
@@ -50,7 +50,7 @@ def group_properties(topic: str) -> dict[str, str]:
 
 
 def movers_spec(scene: Scene, groups: int) -> MoversSpec:
-    """Say what the groups of a run are."""
+    """Return the specification of the groups of a run."""
     return MoversSpec(
         bootstrap=scene.stage.source.bootstrap_servers,
         topic=scene.topic,
@@ -62,7 +62,7 @@ def movers_spec(scene: Scene, groups: int) -> MoversSpec:
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the groups stand on the source when they have ended, after so many commits."""
+    """The offsets of the groups on the source after they have ended, and the number of commits."""
 
     commits: int
     failed: int
@@ -81,9 +81,9 @@ def end_movers(movers: Helper) -> Standing:
 
 
 def judge_groups(scene: Scene, standing: Standing, source: Copy, target: Copy, *, target_lost: bool) -> GroupFigures:
-    """Wait until the last commit of every group is told and committed on the target, then judge all that ever was.
+    """Wait until every group's last commit has its checkpoint and is committed on the target; judge all checkpoints.
 
-    What is not told within a minute, and what is wrong, becomes a failure of the scene.
+    A checkpoint that is missing after a minute, or wrong, becomes a failure of the scene.
     """
     truths = {
         at: Truth(source.numbers[at], source.offsets[at], target.numbers[at], target.offsets[at])
@@ -128,7 +128,7 @@ async def _read(scene: Scene, groups: Mapping[str, object]) -> tuple[list[Pair],
 
 
 async def read_told(address: str, groups: Mapping[str, object]) -> list[Pair]:
-    """Read every checkpoint of some groups that is in the topic, older ones too, in the order of the log.
+    """Read every checkpoint of some groups in the topic, older ones too, in the order of the log.
 
     The topic is compacted, but not its newest segment, which is as old as the run.
     """
@@ -139,7 +139,7 @@ async def read_told(address: str, groups: Mapping[str, object]) -> list[Pair]:
 
 
 async def read_stored(address: str, topic: str, groups: Mapping[str, object]) -> dict[Spot, int]:
-    """Read what the target has committed for some groups in a topic."""
+    """Read the offsets that are committed on the target for some groups in a topic."""
     async with admin(address) as client:
         found = {group: await client.list_consumer_group_offsets(group) for group in groups}
     return {

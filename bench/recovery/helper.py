@@ -1,4 +1,4 @@
-"""A process of the bench's own: started with a JSON argument, told by lines, heard line by line, ended by pid."""
+"""A child process of the bench: gets a JSON argument, exchanges lines with the bench, and is ended by pid."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ _END_S = 20.0
 
 
 class Helper:
-    """One `python -m MODULE SPEC`; a context manager that kills what is left. Its errors go to a log file."""
+    """One `python -m MODULE SPEC`; a context manager that kills the process at exit. Its errors go to a log file."""
 
     def __init__(self, module: str, spec: msgspec.Struct, log_file: Path) -> None:
         self._name = module.rpartition(".")[2]
@@ -44,7 +44,7 @@ class Helper:
         self._process.stdin.close()
 
     def hear(self, timeout_s: float) -> Any:
-        """Give its next line, decoded; raises BenchError when none comes, with what it printed."""
+        """Return its next line, decoded; raises BenchError with its output if none comes."""
         assert self._process.stdout is not None
         give_up_at = time.monotonic() + timeout_s
         while time.monotonic() < give_up_at:
@@ -54,7 +54,7 @@ class Helper:
                     return json.loads(line)
                 break
         told = self._log_file.read_text(errors="replace")[-1500:].strip() or "(nothing)"
-        raise BenchError(self._name, f"said nothing within {timeout_s:.0f} s; its errors end: {told}")
+        raise BenchError(self._name, f"printed nothing within {timeout_s:.0f} s; its errors end: {told}")
 
     def require_running(self) -> None:
         """Raise BenchError if it has ended."""

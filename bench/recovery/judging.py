@@ -19,13 +19,13 @@ _POLL_S = 0.2
 
 
 def end_load(scene: Scene) -> int:
-    """End the load; give the number of records that the source acknowledged."""
+    """End the load; return the number of records that the source acknowledged."""
     scene.load.say("end")
     return sum(scene.load.hear(_LOAD_END_S)["sent"].values())
 
 
 def wait_drained(scene: Scene, partitions: int) -> None:
-    """Wait until the target ends nowhere before the source, and no end moves; at most a minute and a half."""
+    """Wait until no target partition ends before its source, and no end moves; at most 90 seconds."""
     source, target = (ClusterEnds(cluster.bootstrap_servers) for cluster in (scene.stage.source, scene.stage.target))
     with contextlib.closing(source), contextlib.closing(target):
         give_up_at = time.monotonic() + _DRAIN_S
@@ -42,7 +42,7 @@ def wait_drained(scene: Scene, partitions: int) -> None:
 
 
 def judge(scene: Scene, partitions: int, folder: Path) -> tuple[Copy, Copy, Difference]:
-    """Read both sides and compare; where records miss, again a little later: until read, markers look like records."""
+    """Read both sides and compare; again a little later if records miss: until read, markers look like records."""
     source = _read(scene, partitions, folder, "source")
     target = _read(scene, partitions, folder, "target")
     difference = compare_all(source.numbers, target.numbers)

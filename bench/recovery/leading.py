@@ -1,4 +1,4 @@
-"""Who leads which partition of a bench's cluster: looked at, and changed by Kafka's own tools."""
+"""Reads the leaders of partitions of a bench's cluster, and changes them by Kafka's own tools."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ class Led(NamedTuple):
 
 
 def led(cluster: EmbeddedCluster, *topics: str) -> dict[Place, Led]:
-    """Describe the partitions of topics, of all without names. Raises BenchError."""
+    """Describe the partitions of topics; without names, of all topics. Raises BenchError."""
     return {
         (topic["topic"], one["partition"]): Led(one["leader"], tuple(one["replicas"]))
         for topic in asyncio.run(describe(cluster, *topics))
@@ -32,15 +32,15 @@ def led(cluster: EmbeddedCluster, *topics: str) -> dict[Place, Led]:
 
 
 def assign(cluster: EmbeddedCluster, wanted: Mapping[Place, Sequence[int]], folder: Path) -> None:
-    """Give partitions these replicas, all of them in sync already, and have the first one lead. Raises ClusterError."""
+    """Assign these replicas, all in sync already, to partitions, and elect the first one. Raises ClusterError."""
     reassign(cluster, wanted, folder)
     elect(cluster, "PREFERRED", wanted, folder)
 
 
 def reassign(cluster: EmbeddedCluster, wanted: Mapping[Place, Sequence[int]], folder: Path) -> None:
-    """Give partitions these replicas. Returns when the cluster has taken the order. Raises ClusterError.
+    """Assign these replicas to partitions. Returns when the cluster has accepted it. Raises ClusterError.
 
-    Replicas that are new may still read, and leaders stay while they can.
+    New replicas may still read, and leaders stay while they can.
     """
     partitions = [{"topic": topic, "partition": at, "replicas": [*ids]} for (topic, at), ids in wanted.items()]
     file = folder / "reassign.json"

@@ -2,8 +2,8 @@
 
 A process: `python -m bench.recovery.load SPEC`. It prints `{"started": ...}` after the first acknowledgement. Lines on
 its standard input: `partitions N` (more partitions from now on), `end` (wait for every acknowledgement, print
-`{"sent": {partition: records}}`, and exit). A partition whose source does not answer gets nothing new meanwhile: the
-load goes on at its rate afterwards, without a burst.
+`{"sent": {partition: records}}`, and exit). A partition whose source does not answer gets nothing new until it
+answers: then the load continues at its rate, without a burst.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ REQUEST_TIMEOUT_MS = 180_000
 
 
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written: so many records per second in all, over so many partitions of a topic."""
+    """The load: records per second in all, over the partitions of a topic."""
 
     bootstrap: str
     topic: str
@@ -36,7 +36,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Load:
-    """The producer and its books: the next number and the unanswered batches of each partition."""
+    """The producer, with the next number and the unanswered batches of each partition."""
 
     def __init__(self, spec: LoadSpec, producer: Any) -> None:
         self._spec, self._producer = spec, producer
@@ -48,7 +48,7 @@ class Load:
         self._waiting: dict[int, set[asyncio.Future[Any]]] = {}
 
     async def run(self) -> dict[int, int]:
-        """Write until `ending`; give the number of records of each partition, all acknowledged."""
+        """Write until `ending`; return the number of records of each partition, all acknowledged."""
         began_at, tick = time.monotonic(), 0
         while not self.ending.is_set():
             for partition in range(tick % TICKS_PER_BATCH, self.partitions, TICKS_PER_BATCH):
@@ -60,13 +60,13 @@ class Load:
             due_at = began_at + tick * TICK_S
             late_s = time.monotonic() - due_at
             if late_s > 1.0:
-                began_at += late_s  # time that was lost is not made up for
+                began_at += late_s  # no burst for lost time
             await asyncio.sleep(max(0.0, due_at - time.monotonic()))
         await asyncio.gather(*(future for waiting in self._waiting.values() for future in waiting))
         return self._next
 
     async def widen(self, partitions: int) -> None:
-        """Write to more partitions, once the producer knows them."""
+        """Write to more partitions, after the producer knows them."""
         while len(await self._producer.partitions_for(self._spec.topic)) < partitions:
             await self._producer.client.force_metadata_update()
         self.partitions = partitions
@@ -92,7 +92,7 @@ class Load:
 
 
 async def main(spec: LoadSpec) -> None:
-    """Write until told to end."""
+    """Write until a line says `end`."""
     producer = AIOKafkaProducer(
         bootstrap_servers=spec.bootstrap,
         acks="all",

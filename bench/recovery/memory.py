@@ -10,7 +10,7 @@ import psutil
 EVERY_S = 10.0
 _MIB = 1024 * 1024
 GROWTH_ALLOWED, SLACK_MIB = 1.1, 16.0
-"""A role's memory counts as flat when its last third is at most so much above its second third."""
+"""A role's memory counts as flat if its last third is at most this factor times its second third, plus this slack."""
 
 Readings = Mapping[str, Sequence[float]]
 """MiB of the largest process of each role, reading by reading."""
@@ -29,7 +29,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summarise(readings: Readings) -> dict[str, Memory]:
-    """Sum up each role that was read at least three times."""
+    """Sum up each role with at least three readings."""
     found = {}
     for role, values in readings.items():
         third = len(values) // 3

@@ -1,4 +1,4 @@
-"""The mirror under test: the real `raymirror run`, a process of its own, and its actors by pid."""
+"""The mirror under test: the real `raymirror run` in a separate process, and its actors by pid."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from bench.errors import BenchError
 
 COPIERS = 2
 COPIER, SUPERVISOR, METADATA = "ray::Copier", "ray::Supervisor", "ray::Metadata"
-"""How the titles of their processes begin, in every release."""
+"""Prefixes of the titles of the actors' processes, in every release."""
 _STOP_S = 60.0
 _POLL_S = 0.1
 _ROOT = Path(__file__).parents[2]
@@ -32,18 +32,18 @@ def write_config(file: Path, source: str, target: str, topics: str, more: Mappin
         "source->target.enabled": "true",
         "source->target.topics": topics,
         "source->target.raymirror.copiers": str(COPIERS),
-        # How soon new topics and partitions are seen; ten minutes by default, as in MirrorMaker 2.
+        # Interval of discovery of new topics and partitions; ten minutes by default, as in MirrorMaker 2.
         "refresh.topics.interval.seconds": "1",
         "replication.factor": "3",
         "offset.storage.replication.factor": "3",
-        "emit.heartbeats.enabled": "false",  # the load alone is judged
+        "emit.heartbeats.enabled": "false",  # only the load is judged
         **more,
     }
     file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
 
 
 class MirrorRun:
-    """One `raymirror run`, on the Ray cluster that `env` names, else on local Ray."""
+    """One `raymirror run`, on the Ray cluster that `env` names, otherwise on local Ray."""
 
     def __init__(self, config: Path, folder: Path, *, env: Mapping[str, str] | None = None) -> None:
         self._folder = folder
@@ -54,7 +54,7 @@ class MirrorRun:
         self.process = self._start()
 
     def restart(self, code: Path = _ROOT) -> None:
-        """Start the command again after it ended, of another checkout too; what it prints goes on in the same file."""
+        """Start the command again after it ended, also from another checkout; the output goes to the same file."""
         self.env["PYTHONPATH"] = str(code)
         self.process = self._start()
 
@@ -71,18 +71,18 @@ class MirrorRun:
             )
 
     def require_running(self) -> None:
-        """Raise BenchError if the command has ended, with what it said."""
+        """Raise BenchError with the command's output if it has ended."""
         if self.process.poll() is not None:
             raise BenchError("raymirror", f"`run` ended with {self.process.returncode}: {self.told()}")
 
     def told(self) -> str:
-        """Give the end of what it said, with its last events."""
+        """Return the end of its output, with its last events."""
         status = self.status()
         events = [f"{event['severity']}: {event['text']}" for event in status.get("events", [])[-12:]]
         return "\n".join([self._errors.read_text(errors="replace")[-1500:].strip(), *events])
 
     def status(self) -> dict[str, Any]:
-        """Give the last status it printed; empty before the first."""
+        """Return the last status that it printed; empty before the first."""
         with self.log_file.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 4 * 1024 * 1024))
@@ -91,7 +91,7 @@ class MirrorRun:
         return json.loads(whole[-1]) if whole else {}
 
     def events_since(self, since_ms: int) -> list[dict[str, Any]]:
-        """Give every event from an instant on that any status had; groups that move make many, and a status has few."""
+        """Return every event since an instant from all statuses: groups cause many events, one status has few."""
         found: dict[tuple[int, str], dict[str, Any]] = {}
         with self.log_file.open("rb") as lines:
             for line in lines:
@@ -105,8 +105,8 @@ class MirrorRun:
         return sorted(found, key=lambda one: (one.create_time(), one.pid))
 
     def end(self) -> bool:
-        """Ask it to drain and wait; kill its processes by pid if it does not end. Say whether it ended in order, which
-        one that was killed before is not asked for.
+        """Ask it to drain and wait; kill its processes by pid if it does not end. Return whether it ended in order;
+        true if it was killed before.
         """
         if self.process.returncode == -signal.SIGKILL:
             return True
@@ -130,7 +130,7 @@ class MirrorRun:
 
 
 def is_actor(process: psutil.Process, title: str) -> bool:
-    """Whether a living process has such a title: Ray calls an actor's process `ray::CLASS`, with a method behind it."""
+    """Whether a living process has such a title: Ray names an actor's process `ray::CLASS`, followed by a method."""
     try:
         return "".join(process.cmdline()[:1]).startswith(title) and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

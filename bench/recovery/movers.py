@@ -1,8 +1,8 @@
-"""Groups that move: they commit on the source, a few times a second, wherever chance has it, around the copy's end too.
+"""Groups that move: they commit random offsets on the source a few times a second, also around the copy's end.
 
 A process: `python -m bench.recovery.movers SPEC`. It prints `{"moving": GROUPS}` when each has committed once. A line
 `end` on its standard input: every group commits once more, it prints `{"commits": ..., "failed": ..., "last": {group:
-{partition: offset}}}`, all acknowledged, and exits. A commit that fails meanwhile is counted; the next is another.
+{partition: offset}}}`, all acknowledged, and exits. A commit that fails is counted and not repeated.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ class MoversSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def partitions_of(number: int, partitions: int) -> list[int]:
-    """Give a group its partitions: all are somebody's where there are groups enough."""
+    """Return the partitions of a group: with enough groups, every partition belongs to one."""
     return sorted({(number * PER_GROUP + at) % partitions for at in range(min(PER_GROUP, partitions))})
 
 
 def somewhere(end: int, copied: int, dice: random.Random) -> int:
-    """Choose an offset: some at the end, many close to where the copy ends (few of its offsets are markers, so that is
+    """Choose an offset: some at the end, many close to the copy's end (few of its offsets are markers, so that is
     nearly the same offset), the others anywhere before.
     """
     kind, copied = dice.random(), min(end, copied)
@@ -55,7 +55,7 @@ def somewhere(end: int, copied: int, dice: random.Random) -> int:
 
 
 class Mover:
-    """One group and what it has committed last."""
+    """One group and its last commits."""
 
     def __init__(self, spec: MoversSpec, number: int, consumer: Any) -> None:
         self._topic, self._consumer = spec.topic, consumer
@@ -73,7 +73,7 @@ class Mover:
         self._consumer.pause(*mine)
 
     async def move(self, ends: "Ends") -> bool:
-        """Commit somewhere; say whether it was acknowledged."""
+        """Commit some offsets; return whether that was acknowledged."""
         wanted = {at: somewhere(ends.source[at], ends.target[at], self._dice) for at in self._partitions}
         try:
             await self._consumer.commit({TopicPartition(self._topic, at): offset for at, offset in wanted.items()})
@@ -85,7 +85,7 @@ class Mover:
         return True
 
     async def move_again_and_again(self, ends: "Ends", ending: asyncio.Event) -> None:
-        """Commit until told to end; then once more, until that is acknowledged."""
+        """Commit until a line says `end`; then once more, until that is acknowledged."""
         while not ending.is_set():
             await self.move(ends)
             await asyncio.sleep(EVERY_S)
@@ -101,14 +101,14 @@ class Mover:
 
 
 class Ends:
-    """Where both topics end, kept up to date; a partition that nobody leads now ends where it was seen to end."""
+    """The current ends of both topics; a partition without a leader keeps its last known end."""
 
     def __init__(self, spec: MoversSpec) -> None:
         self._sides = (ClusterEnds(spec.bootstrap), spec.topic), (ClusterEnds(spec.target), spec.copied)
         self.source, self.target = [0] * spec.partitions, [0] * spec.partitions
 
     async def follow(self) -> None:
-        """Look again and again."""
+        """Read the ends again and again."""
         while True:
             for (looker, topic), ends in zip(self._sides, (self.source, self.target), strict=True):
                 seen = await asyncio.to_thread(looker.read, topic, len(ends))
@@ -122,7 +122,7 @@ class Ends:
 
 
 async def main(spec: MoversSpec) -> None:
-    """Move until told to end."""
+    """Move until a line says `end`."""
     movers = [
         Mover(
             spec,

@@ -1,4 +1,4 @@
-"""Everything up: a topic, the mirror, the load; records flow to every partition of the copy."""
+"""Starts everything: a topic, the mirror, the load; waits until records flow to every partition of the copy."""
 
 import contextlib
 import time
@@ -19,13 +19,13 @@ from tests.harness.ray_cluster import RayCluster
 
 FLOWING_S = 300.0
 ABREAST_S = 180.0
-"""A machine that starts six brokers and a Ray cluster leaves the first copying little."""
+"""Seconds: a machine that starts six brokers and a Ray cluster has little CPU for the first copying."""
 _ABREAST_LOAD_S, _ABREAST_POLL_S = 1.0, 0.2
-"""How many seconds of load a partition may be behind at a glance, and seconds between two glances."""
+"""Seconds of load that a partition may be behind, and seconds between two checks."""
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How much work a run is: records per second, consumer groups that move on the source, seconds of calm before the
+    """The size of a run: records per second, consumer groups that move on the source, seconds of calm before the
     fault, and after its cause is over.
     """
 
@@ -48,7 +48,7 @@ def opened(
     more_topics: tuple[str, ...] = (),
     prepare: Callable[[Scene], None],
 ) -> Iterator[Scene]:
-    """Start mirror, load and groups; end all. The load is running, the copy may not have begun. Raises BenchError."""
+    """Start mirror, load and groups; end all. The load runs, the copy may not have begun. Raises BenchError."""
     stage.create(topic, size.partitions)
     config = folder / "mm2.properties"
     addresses = stage.mirror_address(stage.source), stage.mirror_address(stage.target)
@@ -74,7 +74,7 @@ def opened(
 
 
 def wait_flowing(scene: Scene) -> float:
-    """Wait until every partition has records at the target (a takeover's marker is one offset); say when it was so."""
+    """Wait until every partition has records at the target (a takeover's marker is one offset); return the time."""
     with contextlib.closing(ClusterEnds(scene.stage.target.bootstrap_servers)) as ends:
         scene.until(
             lambda: min(ends.read(scene.target_topic, scene.partitions)) > 2, "records flow everywhere", FLOWING_S
@@ -83,10 +83,10 @@ def wait_flowing(scene: Scene) -> float:
 
 
 def wait_abreast(scene: Scene, size: Size) -> float:
-    """Wait until every partition's copy is less than a second of load behind; say when it was so.
+    """Wait until every partition's copy is less than a second of load behind; return when that was.
 
-    A mirror that still catches up serves its partitions in turns, which would be taken for the fault's doing. A note
-    says when it has not come so far after three minutes.
+    A mirror that still catches up serves its partitions in turns, which would look like an effect of the fault. If it
+    has not caught up after three minutes, a note says so.
     """
     most = max(size.per_s / size.partitions * _ABREAST_LOAD_S, 2.0)
     give_up_at = time.monotonic() + ABREAST_S
@@ -101,6 +101,6 @@ def wait_abreast(scene: Scene, size: Size) -> float:
             if behind <= most:
                 return time.monotonic()
             if time.monotonic() > give_up_at:
-                scene.notes.append(f"a partition was {behind:,} records behind when all began")
+                scene.notes.append(f"a partition was {behind:,} records behind at the start of the run")
                 return time.monotonic()
             scene.stay(_ABREAST_POLL_S)

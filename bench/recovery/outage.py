@@ -1,4 +1,4 @@
-"""`outage`: the target is away for a long time under load: how much is logged, is the copy exact afterwards?"""
+"""`outage`: bytes logged while the target is down for a long time under load, and exactness of the copy."""
 
 import argparse
 import collections
@@ -32,14 +32,14 @@ _LOG_FOLDER = Path("raymirror") / "logs"
 _SETTINGS = {
     "replication.factor": "1",
     "offset.storage.replication.factor": "1",
-    "emit.heartbeats.enabled": "true",  # what fails once a second by default is to be heard of here
+    "emit.heartbeats.enabled": "true",  # this bench must count what fails once a second by default
 }
 _WORKER_FILES = ("worker-*", "python-core-worker-*")
-"""What Ray keeps of our actors: what they print, and what its own part of their processes logs."""
+"""Ray's files of raymirror's actors: their output, and the log of Ray's part of their processes."""
 
 
 class Logged(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes in files at one moment. `rotated`: files of ours that were begun anew, so that bytes may be gone."""
+    """Bytes in files at one moment. `rotated`: raymirror's files that were rotated, so that bytes may be missing."""
 
     ours: int
     ray_of_our_actors: int
@@ -49,9 +49,9 @@ class Logged(msgspec.Struct, frozen=True, kw_only=True):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--minutes", type=float, help=f"that the target is away (default {_MINUTES:.0f}, quick 1)")
+    parser.add_argument("--minutes", type=float, help=f"minutes without the target (default {_MINUTES:.0f}, quick 1)")
     parser.add_argument("--per-s", type=int, default=_PER_S, help=f"records per second (default {_PER_S})")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the logs here")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="store the logs here")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _outage(stage: Stage, size: Size, folder: Path, seconds: float) -> dict[str,
 
 
 def _logged(scene: Scene, folder: Path) -> Logged:
-    """Add up what is in the files: our own logs, what the command printed to stderr, and Ray's folder."""
+    """Add up the bytes in the files: raymirror's own logs, the command's stderr, and Ray's folder."""
     files = _own_files(folder)
     session = _session_logs(scene.mirror.process.pid)
     everything = {file for file in session.rglob("*") if file.is_file() and not file.is_symlink()}
@@ -143,14 +143,14 @@ def _session_logs(pid: int) -> Path:
 
 
 def _events(folder: Path) -> "collections.Counter[str]":
-    """Count the lines of our logs by their kind of event; those that are none under `-`."""
+    """Count the lines of raymirror's logs by their kind of event; lines without an event under `-`."""
     lines = [line for file in _own_files(folder) for line in file.read_bytes().splitlines()]
     return collections.Counter(msgspec.json.decode(line)["event"] or "-" for line in lines)
 
 
 def _wait_copied(scene: Scene) -> float | None:
-    """Wait until the target has what the source has now; give the seconds, None where a quarter of an hour is not
-    enough: on a machine that is so busy that leases run out, copiers come and go.
+    """Wait until the target has what the source has now; return the seconds, None after a quarter of an hour: on a
+    machine that is so busy that leases run out, copiers end and start again.
     """
     source, target = (ClusterEnds(side.bootstrap_servers) for side in (scene.stage.source, scene.stage.target))
     began_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""The reader: every committed record of a topic, by aiokafka's stock consumer, which shares no code with the mirror.
+"""The reader: reads every committed record of a topic by aiokafka's stock consumer, without any code of the mirror.
 
 A process: `python -m bench.recovery.reader SPEC`. It writes two arrays per partition to a file, `numbers_P` and
 `offsets_P`, prints `{"records": ...}` and exits. A record whose value names another partition is an error.
@@ -23,7 +23,7 @@ _FETCH_BYTES = 4 * 1024 * 1024
 
 
 class ReadSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Which topic, and where the arrays go."""
+    """The topic, and the file of the arrays."""
 
     bootstrap: str
     topic: str
@@ -32,14 +32,14 @@ class ReadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read: numbers and offsets of each partition's records, in the order of reading."""
+    """Numbers and offsets of each partition's records, in the order of reading."""
 
     numbers: dict[int, Numbers]
     offsets: dict[int, Numbers]
 
 
 def read_copy(file: Path) -> Copy:
-    """Read what a reader wrote."""
+    """Read the file of a reader."""
     with np.load(file) as arrays:
         names = [name.split("_") for name in arrays.files]
         return Copy(
@@ -49,7 +49,7 @@ def read_copy(file: Path) -> Copy:
 
 
 async def read(spec: ReadSpec) -> tuple[dict[int, "array[int]"], dict[int, "array[int]"]]:
-    """Read every partition to its present end. Raises TimeoutError when nothing comes for a minute."""
+    """Read every partition to its present end. Raises TimeoutError if nothing comes for a minute."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=spec.bootstrap,
         enable_auto_commit=False,
@@ -77,7 +77,7 @@ async def read(spec: ReadSpec) -> tuple[dict[int, "array[int]"], dict[int, "arra
             if batches:
                 last_at = loop.time()
             elif left and loop.time() - last_at > _STALL_S:
-                raise TimeoutError(f"{min(left)}: nothing for {_STALL_S:.0f} s before the end {ends[min(left)]}")
+                raise TimeoutError(f"{min(left)}: no record for {_STALL_S:.0f} s before the end {ends[min(left)]}")
             for one, records in batches.items():
                 for record in records:
                     partition, number = _identify(record.value)

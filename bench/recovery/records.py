@@ -1,4 +1,4 @@
-"""The records of the load: each carries its partition and its number there, so that any two can be told apart."""
+"""The records of the load: each carries its partition and its number there, so all differ."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""One run of one fault: everything up, records flowing, the fault, the end of the load, the drain, the judgement."""
+"""Runs one fault once: starts everything, waits for records, the fault, the end of the load, the drain, the judging."""
 
 import os
 import time
@@ -22,10 +22,10 @@ class Row(GroupFigures, frozen=True, kw_only=True):
     """One run, as in the JSON. Seconds and records.
 
     `pause_s`: longest time without progress of any partition, around the fault. `usual_s`: the same in the calm before.
-    `after_s`: longest wait of a partition that had something to copy, counted from the end of the cause, which was
-    there for `cause_s`. `machine_load`: processes that ran or wanted to over the last minute, the bench's own included;
-    above the number of cores, all times are longer. `failures` says in words what was wrong beside missing, doubled and
-    misplaced records; wrong checkpoints are among them.
+    `after_s`: longest wait of a partition that had something to copy, counted from the end of the cause, which
+    lasted `cause_s`. `machine_load`: processes that ran or wanted to over the last minute, the bench's own included;
+    above the number of cores, all times are longer. `failures` says in words what was wrong besides missing, doubled
+    and misplaced records; wrong checkpoints are among them.
     """
 
     fault: str
@@ -46,7 +46,7 @@ class Row(GroupFigures, frozen=True, kw_only=True):
     notes: list[str]
     failures: list[str]
     healthy: Healthy | None = None
-    """Lanes that the fault did not hit, from its beginning on; None where it hits all."""
+    """Lanes that the fault did not hit, from its start on; None if it hits all."""
 
     @property
     def is_whole(self) -> bool:
@@ -111,7 +111,7 @@ def _row(
     after_s = longest_wait(seen.feeds.values(), cause.ended, until).length
     healthy = judge_healthy(seen, scene.hit, cause.began, until)
     if healthy is not None and not healthy.lanes:
-        scene.failures.append("the fault hit every lane: none is left to judge by")
+        scene.failures.append("the fault hit every lane: no healthy lane is left to judge")
     return Row(
         fault=fault.id,
         run=run,

@@ -1,4 +1,4 @@
-"""What a fault can lay its hands on: clusters, the mirror's processes, the load; and what it leaves for the judge."""
+"""The objects of a run that a fault may use: clusters, the mirror's processes, the load, and notes for the judge."""
 
 import time
 from collections.abc import Callable
@@ -18,21 +18,21 @@ _BALANCED_S = 120.0
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """When a fault began and when what caused it was over; monotonic seconds."""
+    """When a fault began and when its cause was over; monotonic seconds."""
 
     began: float
     ended: float
 
 
 class Scene:
-    """One run: everything is up, records flow. `notes` are shown with the row, `failures` make it one that failed."""
+    """One run: everything is up, records flow. `notes` are shown with the row, `failures` make the run fail."""
 
     def __init__(
         self, stage: Stage, mirror: MirrorRun, load: Helper, topic: str, partitions: int, ray: RayCluster | None
     ) -> None:
         self.stage, self.mirror, self.load, self.ray = stage, mirror, load, ray
         self.movers: Helper | None = None
-        """Groups that move meanwhile, where the run has any."""
+        """Groups that move during the run, if it has any."""
         self.topic, self.partitions = topic, partitions
         self.notes: list[str] = []
         self.failures: list[str] = []
@@ -41,7 +41,7 @@ class Scene:
         self.blanks = 0
         """Offsets of every partition of the source that hold no record."""
         self.kept: dict[str, Any] = {}
-        """What a fault wants its check to know."""
+        """Facts that a fault stores for its check."""
 
     @property
     def target_topic(self) -> str:
@@ -76,7 +76,7 @@ class Scene:
         return found
 
     def until(self, holds: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
-        """Wait until something holds. Raises BenchError with what the mirror said when it does not."""
+        """Wait until something holds. Raises BenchError with the mirror's output if it does not."""
         give_up_at = time.monotonic() + deadline_s
         while not holds():
             if time.monotonic() > give_up_at:
@@ -84,11 +84,11 @@ class Scene:
             time.sleep(_POLL_S)
 
     def wait_balanced(self) -> None:
-        """Wait until every copier has its share of the sets: a set that moves takes what its lanes seldom need."""
+        """Wait until every copier has its share of the sets: a set that moves needs what its lanes seldom need."""
         self.until(lambda: _is_balanced(self.mirror.status()), "the copiers share the sets", _BALANCED_S)
 
     def stay(self, seconds: float) -> None:
-        """Let time pass in which nothing is done; raises BenchError if the load ends meanwhile."""
+        """Wait and do nothing; raises BenchError if the load ends during this time."""
         until = time.monotonic() + seconds
         while (left_s := until - time.monotonic()) > 0:
             self.load.require_running()

@@ -1,4 +1,4 @@
-"""`soak`: random faults for a long time on one mirror under load: is the copy exact at the end, is memory flat?"""
+"""`soak`: exactness and memory of one mirror under load and random faults for a long time."""
 
 import argparse
 import contextlib
@@ -34,12 +34,12 @@ MOST_WIDENINGS = 3
 _RECOVERED_S = 120.0
 _CALM_S = (3.0, 15.0)
 _EFFECT_S = 2.0
-"""A status must be so much newer than the fault, which may not have shown before."""
+"""Seconds: a status must be this much newer than the fault, because an older one may not show it."""
 
 
 class Blow(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault of the soak, in seconds: when it came, how long its cause was there, how long from then (and from a new
-    node or a new follower, where it needs one) until all was copied, None if that took too long.
+    """One fault of the soak, in seconds: when it came, how long its cause lasted, how long from then (and from a new
+    node or a new follower, if it needs one) until all was copied, None if that took too long.
     """
 
     fault: str
@@ -47,17 +47,17 @@ class Blow(msgspec.Struct, frozen=True, kw_only=True):
     cause_s: float
     recovered_s: float | None
     healthy: Healthy | None = None
-    """The lanes that it did not hit, from its beginning until its cause was over; None of one that hits all."""
+    """The lanes that it did not hit, from its start until its cause was over; None if it hits all."""
 
     @property
     def stood(self) -> bool:
-        """Whether a lane stood still for too long that it did not hit, or whether none was left to judge by."""
+        """Whether a lane that it did not hit made no progress for too long, or no such lane was left to judge."""
         healthy = self.healthy
         return healthy is not None and not (healthy.lanes and healthy.most_s <= FAULTS[self.fault].healthy_s)
 
 
 class _Hit(NamedTuple):
-    """Whom a fault hit, and from when to when that is looked at; monotonic seconds."""
+    """The lanes that a fault hit, and the range of time that is judged; monotonic seconds."""
 
     lanes: dict[int, tuple[str, ...]] | None
     began: float
@@ -66,12 +66,12 @@ class _Hit(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--minutes", type=float, help="how long (default 20, quick 3)")
-    parser.add_argument("--seed", type=int, help="of the order of faults (default: another one each time; it is told)")
-    parser.add_argument("--fault", nargs="+", metavar="ID", default=list(SOAKED), help=f"of {', '.join(SOAKED)}")
+    parser.add_argument("--minutes", type=float, help="length of the soak in minutes (default 20, quick 3)")
+    parser.add_argument("--seed", type=int, help="seed of the order of faults (default: random; it is printed)")
+    parser.add_argument("--fault", nargs="+", metavar="ID", default=list(SOAKED), help=f"any of {', '.join(SOAKED)}")
     parser.add_argument("--per-s", type=int, default=5000, help="records per second (default 5000)")
-    parser.add_argument("--partitions", type=int, help="of the topic (default 40, quick 8)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the logs here")
+    parser.add_argument("--partitions", type=int, help="partitions of the topic (default 40, quick 8)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="store the logs here")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def soak_stage(faults: list[str]) -> StageKind:
-    """Give what all of these faults need: as many brokers of the source as the one that needs most."""
+    """Return the needs of all these faults together: the most source brokers that any of them needs."""
     return StageKind(proxied=True, source_brokers=max(FAULTS[fault].stage.source_brokers for fault in faults))
 
 
@@ -146,7 +146,7 @@ _ROLES = {"copier": COPIER, "supervisor": SUPERVISOR, "metadata": METADATA}
 
 
 def _rain(scene: Scene, seconds: float, chance: random.Random, faults: list[str]) -> list[tuple[Blow, _Hit]]:
-    """One fault after the other, each when the one before is over and copied, until the time has passed."""
+    """Run one fault after the other, each after the last one is over and copied, until the time has passed."""
     rain: list[tuple[Blow, _Hit]] = []
     began_at = time.monotonic()
     while (at_s := time.monotonic() - began_at) < seconds:
@@ -171,8 +171,8 @@ def _rain(scene: Scene, seconds: float, chance: random.Random, faults: list[str]
 
 
 def _until_copied(scene: Scene) -> float | None:
-    """Wait until the mirror says that all partitions are copied and the lag is small; give the seconds, None after two
-    minutes. The mirror's word is enough here: at the end every record is compared.
+    """Wait until the mirror reports that all partitions are copied and the lag is small; return the seconds, None after
+    two minutes. The mirror's report is enough here: at the end every record is compared.
     """
     since, since_ms = time.monotonic(), (time.time() + _EFFECT_S) * 1000
     while (waited_s := time.monotonic() - since) < _RECOVERED_S:
@@ -189,4 +189,4 @@ def _until_copied(scene: Scene) -> float | None:
 
 
 _SMALL_LAG = 500
-"""Records of lag per partition that a mirror under load has at any time, and then some."""
+"""Records of lag per partition: a little more than a mirror under load has at any time."""

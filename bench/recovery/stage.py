@@ -1,4 +1,4 @@
-"""The clusters a fault needs, and topics on them."""
+"""The clusters that a fault needs, and topics on them."""
 
 import asyncio
 import shutil
@@ -17,9 +17,9 @@ from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 HEAP_MIB = 512
 _OVERRIDES = {
-    # Topics of runs that are over go away at once.
+    # Delete topics of finished runs at once.
     "file.delete.delay.ms": "1000",
-    # A topic comes to be because somebody makes it, never because a client asks for it.
+    # No topic is created because a client asks for it.
     "auto.create.topics.enable": "false",
 }
 _WHOLE_S = 90.0
@@ -54,7 +54,7 @@ class Stage:
         return make(name, self.folder / name, brokers=brokers, overrides=_OVERRIDES, heap_mib=HEAP_MIB)
 
     def mirror_address(self, cluster: EmbeddedCluster) -> str:
-        """Give what the mirror is told of a side: the proxies, where there are any."""
+        """Return the addresses of a side for the mirror: the proxies, if there are any."""
         return cluster.fronts.bootstrap_servers if isinstance(cluster, FrontedCluster) else cluster.bootstrap_servers
 
     def is_whole(self) -> bool:
@@ -62,7 +62,7 @@ class Stage:
         return all(broker.pid is not None for cluster in (self.source, self.target) for broker in cluster.brokers)
 
     def create(self, topic: str, partitions: int) -> None:
-        """Create a topic on the source, on every broker it has. Raises BenchError."""
+        """Create a topic on the source, on every broker of it. Raises BenchError."""
         replicas = min(3, self.kind.source_brokers)
         asyncio.run(create_topic(self.source.bootstrap_servers, topic, partitions, replicas=replicas))
 
@@ -75,7 +75,7 @@ class Stage:
         asyncio.run(delete_topic(self.source.bootstrap_servers, topic))
 
     def clean(self, containing: str) -> None:
-        """Delete topics of a run that is over, on both sides."""
+        """Delete topics of a finished run, on both sides."""
         for cluster in (self.source, self.target):
             asyncio.run(delete_topics(cluster.bootstrap_servers, containing=containing))
 
@@ -105,7 +105,7 @@ class Stage:
 async def describe(cluster: EmbeddedCluster, *topics: str) -> list[dict[str, Any]]:
     """Describe topics (all without names): `error_code`, `topic`, `partitions` with leader, replicas, isr.
 
-    Raises BenchError when no broker answers for half a minute: the client asks any, also one that is away.
+    Raises BenchError if no broker answers for half a minute: the client may ask an unreachable one.
     """
     give_up_at = time.monotonic() + _DESCRIBE_S
     while True:

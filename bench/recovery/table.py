@@ -1,4 +1,4 @@
-"""The faults, by the ids that the JSON has."""
+"""The faults, by their ids in the JSON."""
 
 from functools import partial
 
@@ -11,13 +11,13 @@ from bench.recovery.stage import StageKind
 
 PROXIED = StageKind(proxied=True)
 WIDE = StageKind(source_brokers=3)
-"""Where leaders of the source move, or its brokers go one by one."""
+"""Needs of a fault in which leaders of the source move, or its brokers stop one by one."""
 WIDE_PROXIED = StageKind(source_brokers=3, proxied=True)
 LEAST_MEMORY = {"raymirror.copier.memory.bytes": str(8 * 1024 * 1024)}
-"""The least that may be set: what lanes hold that wait is soon all of it, and healthy lanes notice."""
+"""The least memory that may be set: waiting lanes soon hold all of it, and healthy lanes notice."""
 
 LoneFault = partial(Fault, healthy_s=lone.HEALTHY_S, properties=LEAST_MEMORY)
-"""One that hits some lanes and is to leave the others alone."""
+"""A fault that hits some lanes and must leave the others alone."""
 
 FAULTS: dict[str, Fault] = {
     fault.id: fault

@@ -1,4 +1,4 @@
-"""`upgrade`: two releases take turns under load, stopped in order and killed: is the copy exact?"""
+"""`upgrade`: exactness of a copy by two releases that take turns under load, stopped in order and killed."""
 
 import argparse
 import asyncio
@@ -30,12 +30,12 @@ _SETTINGS = {"replication.factor": "1", "offset.storage.replication.factor": "1"
 _CALM_S = 4.0
 _QUIET_S = 5.0
 _GROWN = 20
-"""Records for each partition that a new mirror has copied when it is said to copy."""
+"""Records of each partition that a new mirror must have copied before it counts as copying."""
 HOWS = ("stop", "kill")
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One change: which release follows, how the former one ended, seconds from then until it copies everything."""
+    """One change: the next release, how the previous one ended, seconds until the next one copies everything."""
 
     to: str
     how: str
@@ -50,13 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="a checkout of the other release (default: this one with every format one version up)",
     )
-    parser.add_argument("--rounds", type=int, help=f"of four changes each (default {ROUNDS}, quick 1)")
+    parser.add_argument("--rounds", type=int, help=f"rounds of four changes each (default {ROUNDS}, quick 1)")
     parser.add_argument("--per-s", type=int, default=5000, help="records per second (default 5000)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the logs here")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="store the logs here")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run it and return its JSON object; `failed`: a record is missing, doubled, misplaced, or only one wrote."""
+    """Run the bench; return its JSON; `failed`: a record is missing, doubled or misplaced, or one side never wrote."""
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     size = Size(partitions=8 if args.quick else 40, per_s=args.per_s)
     with tempfile.TemporaryDirectory(prefix="rmu-") as name:
@@ -110,7 +110,7 @@ def take_turns(stage: Stage, size: Size, folder: Path, other: Path, rounds: int)
 
 
 async def read_formats(cluster: EmbeddedCluster, topic: str) -> "Counter[int]":
-    """Count the positions that are still in their topic by the version of their format: who really wrote."""
+    """Count the positions that are still in their topic by the version of their format: this shows who wrote them."""
     (described,) = await describe(cluster, topic)
     partitions = [TopicPartition(topic, one["partition"]) for one in described["partitions"]]
     servers = cluster.bootstrap_servers
@@ -145,8 +145,8 @@ def _turn(scene: Scene, name: str, code: Path, how: str) -> Turn:
 
 
 def _wait_copying(scene: Scene) -> None:
-    """Wait for the new mirror's own word: the target alone does not tell whose the records are, a killed mirror's
-    copiers write on for some seconds.
+    """Wait for the report of the new mirror: the target alone does not show who wrote the records, since a killed
+    mirror's copiers continue to write for some seconds.
     """
     since_ms = time.time() * 1000
 

@@ -1,8 +1,8 @@
-"""The watch: asks every broker of both clusters for end offsets, each on a thread of its own, and notes what grew.
+"""The watch: asks every broker of both clusters for end offsets, each on its own thread, and stores what grew.
 
 A process: `python -m bench.recovery.watch SPEC`. It prints `{"watching": true}`; at the end of its standard input it
-writes all it saw to a file, prints `{"file": ...}` and exits. It asks each broker directly, with a client that keeps no
-state, so that what it sees is neither late by a consumer's own recovery nor hidden by a proxy in the mirror's way.
+writes all samples to a file, prints `{"file": ...}` and exits. It asks each broker directly, with a stateless client,
+so that neither the recovery of a consumer nor the proxies of the mirror change what it sees.
 """
 
 import json
@@ -30,8 +30,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatchSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is watched, and where the samples go. `partitions` may be more than there are yet; `control` is a topic that
-    somebody else writes, where there is one.
+    """What is watched, and the file of the samples. `partitions` may be more than exist yet; `control` is the topic of
+    the control, if there is one.
     """
 
     source: Side
@@ -54,12 +54,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_seen(file: Path) -> Seen:
-    """Read what a watch wrote."""
+    """Read the file of a watch."""
     return msgspec.msgpack.decode(file.read_bytes(), type=Seen)
 
 
 class _Watcher(threading.Thread):
-    """Asks one broker about one topic until told to stop."""
+    """Asks one broker about one topic until it is stopped."""
 
     def __init__(self, address: str, topic: str, partitions: int, stopping: threading.Event) -> None:
         super().__init__(daemon=True)

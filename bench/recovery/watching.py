@@ -1,4 +1,4 @@
-"""The watch of a run: started beside it, and what it saw turned into progress and standstills of each lane."""
+"""The watch of a run: started in parallel with it; its samples give progress and waits of each lane."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +18,8 @@ Feeds = dict[int, Feed]
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """What a watch saw: the progress of every partition, when each broker answered, by its address, and when each
-    partition of the control grew.
+    """The samples of a watch: the progress of every partition, when each broker answered, by its address, and when
+    each partition of the control grew.
     """
 
     feeds: Feeds
@@ -40,7 +40,7 @@ class LaneWait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def watched(scene: Scene, partitions: int, folder: Path, *, controlled: bool = False) -> Helper:
-    """Watch the ends of both topics, and of the control; `partitions` may be more than there are yet."""
+    """Watch the ends of both topics, and of the control; `partitions` may be more than exist yet."""
     spec = WatchSpec(
         source=Side(bootstrap=scene.stage.source.bootstrap_servers, topic=scene.topic),
         target=Side(bootstrap=scene.stage.target.bootstrap_servers, topic=scene.target_topic),
@@ -54,7 +54,7 @@ def watched(scene: Scene, partitions: int, folder: Path, *, controlled: bool = F
 
 
 def end_watch(watch: Helper, source: Copy, target: Copy) -> Watched:
-    """End a watch; give what it saw of every partition that was read."""
+    """End a watch; return its samples of every partition that was read."""
     watch.end_input()
     seen = read_seen(Path(watch.hear(FLOWING_S)["file"]))
     feeds = {
@@ -70,11 +70,11 @@ def end_watch(watch: Helper, source: Copy, target: Copy) -> Watched:
 
 
 class Healthy(msgspec.Struct, frozen=True, kw_only=True):
-    """How the lanes fared that a fault did not hit: how many, and the longest time that one of them stood still.
+    """The lanes that a fault did not hit: how many, and the longest time without progress of one of them.
 
-    `waits` has those that were hit too. `broker_s` is how long, while that lane stood, even the quickest broker left
-    the watch without an answer: what the machine itself took. `control_s` is how long at that time records of a plain
-    producer to the same brokers stood still in some partition; -1 without one. Seconds.
+    `waits` has the hit lanes too. `broker_s` is how long, during that wait, even the quickest broker gave the watch no
+    answer: the part of the machine. `control_s` is how long at that time records of a plain producer to the same
+    brokers made no progress in some partition; -1 without such a producer. Seconds.
     """
 
     lanes: int
@@ -84,15 +84,15 @@ class Healthy(msgspec.Struct, frozen=True, kw_only=True):
     waits: list[LaneWait]
 
     def __str__(self) -> str:
-        """Say it with the lane that stood longest."""
+        """Return a line with the lane that waited longest."""
         if not self.lanes:
             return "NO HEALTHY LANE"
         longest = max((one for one in self.waits if not one.hit), key=lambda one: one.wait_s)
         count = f"{self.lanes} of {len(self.waits)} lanes healthy"
-        control = f"; a plain producer's records stood {self.control_s:.2f} s" if self.control_s >= 0 else ""
+        control = f"; a plain producer's records waited {self.control_s:.2f} s" if self.control_s >= 0 else ""
         return (
-            f"{count}, of these partition {longest.partition} stood longest, {longest.wait_s:.2f} s, from"
-            f" {longest.begin_s:.1f} s after the fault; brokers took {self.broker_s:.2f} s for an answer meanwhile"
+            f"{count}, of these partition {longest.partition} waited longest, {longest.wait_s:.2f} s, from"
+            f" {longest.begin_s:.1f} s after the fault; brokers took {self.broker_s:.2f} s for an answer then"
             f"{control}"
         )
 
@@ -100,7 +100,7 @@ class Healthy(msgspec.Struct, frozen=True, kw_only=True):
 def judge_healthy(
     seen: Watched, hit: Mapping[int, tuple[str, ...]] | None, since: float, until: float
 ) -> Healthy | None:
-    """Measure every lane between two instants; None of a fault that does not say whom it hits."""
+    """Measure every lane between two instants; None for a fault that does not say which lanes it hits."""
     if hit is None:
         return None
     waits = {lane: longest_wait([seen.feeds[lane]], since, until) for lane in sorted(hit)}

@@ -1,1 +1,1 @@
-"""The systems a bench sets side by side, each started the way its users start it."""
+"""The systems that a bench compares, each started as its users start it."""

@@ -1,4 +1,4 @@
-"""A plain aiokafka consumer -> producer: what a Python team writes itself, record by record.
+"""A plain aiokafka consumer and producer, as a Python team would write it: copies record by record.
 
 `python -m bench.systems.aiokafka_copy SOURCE TARGET TOPIC TARGET_TOPIC CODEC`; copies until it is ended.
 """

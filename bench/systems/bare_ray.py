@@ -1,4 +1,4 @@
-"""A Ray as `raymirror run` starts it, with actors that do nothing: what no mirror on Ray can be smaller than."""
+"""A Ray as `raymirror run` starts it, with actors that do nothing: the lower limit of every mirror on Ray."""
 
 import signal
 import sys
@@ -10,7 +10,7 @@ MARK = "bare Ray is there"
 
 
 class Bare:
-    """An actor with an event loop, as each of ours is."""
+    """An actor with an event loop, as each actor of raymirror."""
 
     async def ready(self) -> bool:
         """Answer once."""
@@ -18,7 +18,7 @@ class Bare:
 
 
 def main() -> int:
-    """Start Ray and so many actors, say so, and stay until SIGTERM."""
+    """Start Ray and some actors, report that, and stay until SIGTERM."""
     signal.signal(signal.SIGTERM, _end)
     connection = start_local(cpus=4, folder=Path(sys.argv[2]))
     signal.signal(signal.SIGTERM, _end)  # Ray has taken it

@@ -1,4 +1,4 @@
-"""What a system is told and how it is started."""
+"""The job of a system, and the command that starts it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +17,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Bootstrap servers of the source."""
     target: str
     alias: str
-    """Name of the source cluster in this run: each run copies into topics of its own."""
+    """Name of the source cluster in this run: each run copies into its own topics."""
     folder: Path
     """For configuration, logs and state of this run."""
 
     @classmethod
     def between(cls, source: str, target: str, backlog: Backlog, alias: str, folder: Path) -> Self:
-        """Give a copy between two clusters, by their bootstrap servers; its folder is made."""
+        """Return a copy between two clusters, by their bootstrap servers; creates its folder."""
         folder.mkdir()
         return cls(backlog=backlog, source=source, target=target, alias=alias, folder=folder)
 
@@ -44,7 +44,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_properties(job: Job, more: Mapping[str, str]) -> Path:
-    """Write an `mm2.properties` of the flow ALIAS->target: what a single-broker target makes necessary, then `more`."""
+    """Write an `mm2.properties` of the flow ALIAS->target: the keys that a single-broker target needs, then `more`."""
     flow = f"{job.alias}->target"
     properties = {
         "clusters": f"{job.alias},target",

@@ -11,7 +11,7 @@ def launch(job: Job, more: Mapping[str, str] | None = None) -> Launch:
     file = write_properties(job, more or {})
     return Launch(
         command=(sys.executable, "-m", "actors", "run", str(file)),
-        # A mirror of its own, on a Ray of its own, whatever runs beside it.
+        # Its own mirror, on its own Ray, whatever else runs on the machine.
         environment={"XDG_STATE_HOME": str(job.folder / "state"), "RAY_ADDRESS": ""},
         copier_mark="ray::Copier",
     )

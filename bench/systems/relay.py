@@ -1,7 +1,7 @@
-"""A bare TCP relay: the floor under every replicator, moving the same number of bytes without looking at them.
+"""A bare TCP relay: the lower limit of every replicator. It moves the same number of bytes and does not read them.
 
-The feeder and the drain at its ends are processes of their own and not counted. It measures itself, because its run is
-shorter than a poll: CPU and wall time from the first byte to the last.
+The feeder and the drain at its ends are separate processes and do not count. The relay measures itself, because its run
+is shorter than a poll: CPU and wall time from the first byte to the last.
 `python -m bench.systems.relay BYTES` prints one JSON object.
 """
 

@@ -1,1 +1,1 @@
-"""`translation`: committed offsets of many groups on the target, by each system, judged by the records themselves."""
+"""`translation`: exactness of the target offsets that each system gives consumer groups, judged by the records."""

@@ -1,4 +1,4 @@
-"""`translation`: committed offsets of many groups, source -> target, by each system, judged by the records."""
+"""`translation`: exactness of the target offsets that each system gives consumer groups, judged by the records."""
 
 import argparse
 import asyncio
@@ -36,7 +36,7 @@ _GROUPS, _QUICK_GROUPS = 1_000, 100
 _PARTITIONS = 4
 _COPY_S = 900.0
 _SETTLE_S = 30.0
-"""MM2 tells checkpoints every five seconds here, its last offset syncs within another five: then nothing more comes."""
+"""Seconds: here MM2 writes checkpoints every 5 s, its last offset syncs within another 5 s, and then no more."""
 _SHOWN = ("places", "exact", "none", "skipping", "mean", "p50", "p95", "max")
 
 
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the bench and return its JSON object; `failed`: a system has no figures, or ours is not exact.
+    """Run the bench and return its JSON object; `failed`: a system has no figures, or raymirror is not exact.
 
     Raises BenchError, ClusterError.
     """
@@ -87,7 +87,7 @@ class _Bench:
         self._folder, self._systems = folder, systems
 
     def run(self, records: int, groups: int, parts: Parts) -> dict[str, Any]:
-        """Give the figures of each system that has some."""
+        """Return the figures of each system that has any."""
         data, logs, commits = asyncio.run(self._fill(records, groups))
         systems = {}
         for name in self._systems:
@@ -102,7 +102,7 @@ class _Bench:
         }
 
     async def _fill(self, records: int, groups: int) -> tuple[Dataset, dict[tuple[str, int], Log], Commits]:
-        """Fill the source, have all groups commit."""
+        """Fill the source, and let all groups commit."""
         data = await fill(self._source, records, _PARTITIONS)
         print(f"filled: {data.sent:,} records sent, {data.holes:,} of them compacted away", flush=True)
         logs = {
@@ -149,7 +149,7 @@ class _Bench:
         changed = time.monotonic()
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise BenchError(name, f"it ended with exit code {process.returncode}")
+                raise BenchError(name, f"the system ended with exit code {process.returncode}")
             await asyncio.sleep(2.0)
             now = await read_checkpoints(self._target, alias)
             if now != seen:
@@ -168,7 +168,7 @@ class _Bench:
 
 
 def _settings(alias: str) -> dict[str, str]:
-    """Both copy the same records and tell checkpoints often; their syncs stay apart on the target."""
+    """Both systems copy the same records and write checkpoints often; their syncs are apart on the target."""
     return {
         f"{alias}->target.source.consumer.isolation.level": "read_committed",
         "offset-syncs.topic.location": "target",
@@ -179,7 +179,7 @@ def _settings(alias: str) -> dict[str, str]:
 
 
 def judged(judges: dict[tuple[str, int], Judge], commits: Commits, checkpoints: dict[Place, Found]) -> dict[str, Any]:
-    """Compare every checkpoint with the truth: records that a consumer which moves there reads again."""
+    """Compare every checkpoint with the truth: how many records a consumer reads again after its move."""
     repeated: list[int] = []
     none = 0
     for (group, topic, partition), offset in commits.items():

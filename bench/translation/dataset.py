@@ -1,4 +1,4 @@
-"""A source that makes translation hard: transactions, some of them aborted, and a compacted log full of holes."""
+"""A source on which translation is hard: transactions, some of them aborted, and a compacted log full of holes."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ _VALUE_BYTES = 60
 _CLEAN_S = 180.0
 _LOOK_S = 1.0
 _OLD_MS = 1000
-"""A segment of this age ends with the next record, and may be cleaned."""
+"""A segment of this age ends with the next record, and then the cleaner may clean it."""
 _COMPACT = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.01",
@@ -29,11 +29,11 @@ _COMPACT = {
     "max.compaction.lag.ms": str(_OLD_MS),
 }
 _RESTING = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(24 * 3_600_000)}
-"""Nothing more is taken, here or from a copy: a cleaner that has rested for some looks may go on while it is copied."""
+"""Stops the cleaner, here and on a copy: after some idle checks it may otherwise continue during the copy."""
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
-    """What the source holds."""
+    """The content of the source."""
 
     topics: tuple[str, ...]
     partitions: int
@@ -41,11 +41,11 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
     left: int
     """Records of the compacted topic that are still there."""
     holes: int
-    """Places where the offsets of its batches leave some out."""
+    """Number of holes in the offsets of its batches."""
 
 
 async def fill(address: str, records: int, partitions: int) -> Dataset:
-    """Write both topics, half of the records each, and wait until the cleaner has been through. Raises BenchError."""
+    """Write both topics, half of the records each, and wait until the cleaner has finished. Raises BenchError."""
     await create_topic(address, TRANSACTIONS, partitions)
     await create_topic(address, COMPACTED, partitions, _COMPACT)
     each = records // 2 // partitions
@@ -108,7 +108,7 @@ async def _repeating(address: str, partition: int, records: int) -> None:
 
 
 async def _cleaned(address: str, partitions: int, each: int) -> int:
-    """Wait until the cleaner has found nothing more for some looks; return the records left."""
+    """Wait until several checks in a row show that the cleaner removes nothing more; return the records left."""
     seen: list[int] = []
     deadline_s = asyncio.get_running_loop().time() + _CLEAN_S
     while len(seen) < 5 or len(set(seen[-5:])) > 1 or seen[-1] > each * partitions * 0.9:

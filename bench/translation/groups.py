@@ -1,4 +1,4 @@
-"""Groups that have committed somewhere, and what each system says of them on the target."""
+"""Groups with committed offsets, and the checkpoints that each system writes for them."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ def random_commits(groups: int, ends: Mapping[tuple[str, int], int], seed: int =
 
 
 async def commit(address: str, commits: Commits) -> None:
-    """Commit for every group through a stock consumer of its own."""
+    """Commit for every group through its own stock consumer."""
     by_group: dict[str, dict[TopicPartition, int]] = {}
     for (group, topic, partition), offset in commits.items():
         by_group.setdefault(group, {})[TopicPartition(topic, partition)] = offset
@@ -53,14 +53,14 @@ async def commit(address: str, commits: Commits) -> None:
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A checkpoint as it stands last: offset on the source, offset on the target."""
+    """The last checkpoint: offset on the source, offset on the target."""
 
     source: int
     target: int
 
 
 async def read_checkpoints(address: str, alias: str) -> dict[Place, Found]:
-    """Read a flow's checkpoints, the last of each kept; topics named as on the source. Empty where there are none."""
+    """Read a flow's checkpoints, the last of each kept; topics named as on the source. Empty if there are none."""
     checkpoints = f"{alias}.checkpoints.internal"
     if checkpoints not in await topic_names(address):
         return {}

@@ -1,4 +1,4 @@
-"""What is right: both logs read by a stock client, records matched by what they hold, offsets looked up."""
+"""The right answer: reads both logs by a stock client, matches records by content, and compares offsets."""
 
 import asyncio
 from bisect import bisect_left
@@ -18,14 +18,14 @@ class Log(msgspec.Struct, frozen=True):
 
 
 async def read_log(address: str, topic: str, partition: int) -> Log:
-    """Read a partition whole, committed records only; raises TimeoutError."""
+    """Read a whole partition, committed records only; raises TimeoutError."""
     async with asyncio.timeout(_DEADLINE_S):
         records = await read_partition(address, topic, partition, isolation_level="read_committed")
     return Log([one.offset for one in records], [one.value for one in records])
 
 
 class Judge:
-    """One partition and its copy. Raises ValueError where the copy is not the source's records in order."""
+    """One partition and its copy. Raises ValueError unless the copy holds the source's records in order."""
 
     def __init__(self, source: Log, target: Log) -> None:
         if source.values != target.values:

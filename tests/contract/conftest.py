@@ -1,4 +1,4 @@
-"""The stage of a contract test: the fake, then a real broker; and Kafka's own classes."""
+"""Fixtures of contract tests: the fake, then a real broker; and Kafka's own classes."""
 
 import asyncio
 import re

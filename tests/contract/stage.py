@@ -1,4 +1,4 @@
-"""One stage for the fake and for a real cluster: topics and what a source holds; all else goes through the ports."""
+"""One stage for the fake and for a real cluster: creates topics and source records; all else uses the ports."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

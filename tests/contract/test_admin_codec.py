@@ -1,4 +1,4 @@
-"""Requests for configs and ACLs as Kafka's own classes read them, and answers as they write them."""
+"""Requests for configs and ACLs as Kafka's own classes read them, and responses as they write them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where the source's history parts from what was fetched: told by each Fetch version the same, on fake and broker."""
+"""The offset at which the source's history diverges: each Fetch version reports the same, on fake and broker."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

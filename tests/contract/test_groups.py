@@ -1,4 +1,4 @@
-"""What a cluster says of consumer groups and takes from one that is no member: on the fake and on a real broker."""
+"""Consumer groups: what a cluster reports, and what it accepts from a client that is no member, on fake and broker."""
 
 import asyncio
 import re

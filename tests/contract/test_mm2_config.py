@@ -1,4 +1,4 @@
-"""Our reading of `mm2.properties` beside Kafka's own classes: java.util.Properties, java.util.regex, MM2 4.3.1."""
+"""raymirror's reading of `mm2.properties` compared with java.util.Properties, java.util.regex and MM2 4.3.1."""
 
 from collections.abc import Mapping
 from itertools import product

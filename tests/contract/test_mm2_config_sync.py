@@ -1,4 +1,4 @@
-"""What our policies carry over beside what MM2 4.3.1's own connector does: every difference is named here."""
+"""Configs that raymirror's policies copy, compared with MM2 4.3.1's connector: every difference is listed here."""
 
 from collections.abc import Iterator
 from itertools import product

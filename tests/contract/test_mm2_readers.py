@@ -1,4 +1,4 @@
-"""Our heartbeats, checkpoints and offset syncs beside MM2 4.3.1's own classes: its bytes, its readers, its printers."""
+"""raymirror's heartbeats, checkpoints and offset syncs compared with MM2 4.3.1's bytes, readers and printers."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Our topics and positions beside MM2 4.3.1's own classes: what it reads of ours, and what it would copy."""
+"""raymirror's topics and positions as MM2 4.3.1's own classes read them, and what MM2 would copy."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a target says of appends, and what fencing promises: the same cases on the fake and on a real broker."""
+"""Answers of a target to appends, and the promises of fencing: the same cases on the fake and on a real broker."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

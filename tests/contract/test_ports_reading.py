@@ -1,4 +1,4 @@
-"""What a cluster answers to those who read: the same cases on the fake and on a real broker."""
+"""Answers of a cluster to readers: the same cases on the fake and on a real broker."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a local Ray is told by its environment: Ray passes over a name that it does not know, so each must be one."""
+"""Environment settings of a local Ray: Ray ignores a name that it does not know, so each must be known."""
 
 from pathlib import Path
 

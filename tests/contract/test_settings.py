@@ -1,4 +1,4 @@
-"""Topics, configs and ACLs of a cluster, read and changed: on the fake and on a real broker with Kafka's own client."""
+"""Topics, configs and ACLs of a cluster, read and changed: on the fake, and on a broker with Kafka's own client."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterator

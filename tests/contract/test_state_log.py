@@ -1,4 +1,4 @@
-"""The durable state of a flow and who owns it: the same cases on the fake and on a real broker."""
+"""The durable state of a flow and its owner: the same cases on the fake and on a real broker."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""The contract of transactions: the cluster in memory and a real broker take, refuse, show and hide the same."""
+"""The contract of transactions: the fake cluster and a real broker accept, refuse, show and hide the same records."""
 
 import asyncio
 from collections.abc import AsyncIterator

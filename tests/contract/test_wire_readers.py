@@ -1,4 +1,4 @@
-"""Batches written by us, read by Kafka's own reader: `DumpLogSegments` over a segment file made of them."""
+"""Batches that raymirror wrote, read by Kafka's own reader: `DumpLogSegments` over a segment file."""
 
 import re
 import struct

@@ -1,4 +1,4 @@
-"""Brokers behind the ports of `engine/flow` that answer only when a test says so."""
+"""Brokers behind the ports of `engine/flow` that answer only when a test tells them to."""
 
 import asyncio
 from collections import deque

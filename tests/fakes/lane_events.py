@@ -1,4 +1,4 @@
-"""Lane events that nobody listens to."""
+"""Lane events without a listener."""
 
 from engine.core.lane.actions import Action
 from engine.flow.lane.lane_driver import LaneDriver

@@ -1,4 +1,4 @@
-"""Exact maps in memory: what a reader of the real ones would know."""
+"""Exact offset maps in memory, with the content that a reader of the real maps would have."""
 
 from collections.abc import Collection, Sequence
 

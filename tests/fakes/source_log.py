@@ -1,4 +1,4 @@
-"""One source partition kept in memory: batches with holes, markers, aborted and emptied batches, as real bytes.
+"""One source partition in memory: batches with holes, markers, aborted and emptied batches, as real bytes.
 
 The key of every record is its source offset in digits.
 """

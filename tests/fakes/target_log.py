@@ -1,12 +1,12 @@
-"""One target partition with the rules of Kafka's idempotent producers, kept in memory.
+"""One target partition in memory, with the rules of Kafka's idempotent producers.
 
-As `UnifiedLog.append` and `ProducerStateManager` (Kafka 4.x): contents are validated before anything is known of the
-producer; a batch among the last five of its producer is a duplicate and gets its first offset again; an older epoch is
-refused with 47; a sequence that does not follow with 45; an unknown producer may begin anywhere. A restart keeps one
-batch per producer (that is all a snapshot holds).
+As `UnifiedLog.append` and `ProducerStateManager` (Kafka 4.x): contents are validated before the producer is checked. A
+batch among the last five of its producer is a duplicate and gets its first offset again. An older epoch is refused with
+47, a sequence that does not follow with 45. An unknown producer may begin with any sequence. A restart keeps one batch
+per producer (a snapshot holds no more).
 
-A transactional batch is taken only from a producer whose transaction the coordinator has told of (`takes_part`), a
-plain one only from a producer that has nothing open here; else the answer is 48. A marker ends what is open.
+A transactional batch is accepted only from a producer whose transaction the coordinator has announced (`takes_part`), a
+plain batch only from a producer without an open transaction; otherwise the answer is 48. A marker ends the transaction.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""Faults on clusters of their own; RAYMIRROR_FAULT_RECORDS scales them, RAYMIRROR_FAULT_RESULTS keeps the figures."""
+"""Faults on separate clusters; RAYMIRROR_FAULT_RECORDS scales them, RAYMIRROR_FAULT_RESULTS stores the figures."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Brokers killed, stopped and cut off while records are on their way."""
+"""Brokers that are killed, stopped and cut off while records are in flight."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,7 +1,7 @@
 """Target leaders that are deposed while they wait for a slow follower, and records so old that producers are forgotten.
 
 A deposed leader answers 6 for batches that are in its log, and in the next leader's (Kafka's DelayedProduce). The next
-leader has forgotten our producer by then: it would take the same batch a second time.
+leader has forgotten raymirror's producer by then: it would accept the same batch a second time.
 """
 
 import asyncio

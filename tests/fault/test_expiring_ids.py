@@ -1,4 +1,4 @@
-"""A broker that forgets transactional ids after 15 s: what an owner keeps alive still fences a minute later."""
+"""A broker that forgets transactional ids after 15 s: an owner that renews them still fences a minute later."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,4 +1,4 @@
-"""A copier process frozen past its lease: its sets go on elsewhere, and nothing of what it thaws with is written."""
+"""A copier process frozen past its lease: its sets continue on other copiers, and it writes nothing after it thaws."""
 
 import asyncio
 import contextlib

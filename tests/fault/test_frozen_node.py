@@ -1,7 +1,7 @@
-"""A node with its copier frozen past the lease: its sets go on elsewhere, and nothing of what it thaws with is written.
+"""A node with its copier frozen past the lease: its sets continue elsewhere, and a thawed copier writes nothing.
 
-Thawed in two steps, as after a cut that heals: first the copier, which finds its lease run out and its place taken,
-then the raylet, which learns that its node was given up.
+It thaws in two steps, as after a network cut that heals: first the copier, which finds its lease expired and its place
+taken, then the raylet, which learns that its node was given up.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""kill -9 of the copier process in full flight, its successor at once: nothing lost, doubled or reordered."""
+"""kill -9 of the copier process in full flight, with its successor at once: nothing lost, doubled or reordered."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""kill -9 of the whole `raymirror run`, Ray and all: what the dead copiers still write must not double anything."""
+"""kill -9 of the whole `raymirror run`, Ray and all: late writes of the dead copiers must double nothing."""
 
 import asyncio
 import random

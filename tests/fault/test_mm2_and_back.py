@@ -1,4 +1,4 @@
-"""MM2, then raymirror, then MM2, then raymirror, on one pair of clusters under load, each killed hard."""
+"""MM2, then raymirror, then MM2, then raymirror, on one pair of clusters under load, each killed with kill -9."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Target brokers that lead no more and do not know it: frozen and thawed again."""
+"""Target brokers that are no longer leaders and do not know it: frozen and thawed again."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Today's release and one a format version up take turns under load, drained and killed: every record is there once."""
+"""Today's release and one a format version higher take turns under load: each record is there exactly once."""
 
 import contextlib
 from pathlib import Path

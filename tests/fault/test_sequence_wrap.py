@@ -1,4 +1,4 @@
-"""Producer sequences wrap at 2^31 - 1: a copy that crosses it, cut off behind it, and goes on."""
+"""Producer sequences wrap at 2^31 - 1: a copy crosses the wrap, is cut off behind it, and continues."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""A target that loses what it had acknowledged (an unclean election): seen, rewound, copied again; or said exactly.
+"""A target that loses acknowledged records (an unclean election): detected, rewound, copied again, or reported exactly.
 
-Three brokers; the copies lie on two of them. The follower dies, records are acknowledged by the leader alone, the
-leader dies, the follower comes back and is elected with what it has.
+Three brokers; the copies are on two of them. The follower dies, the leader alone acknowledges records and dies, the
+follower comes back and is elected with the records that it has.
 """
 
 import asyncio

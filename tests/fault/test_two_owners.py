@@ -1,4 +1,4 @@
-"""Two copiers that believe they own the same lanes: one of them is refused by the brokers, nothing is doubled."""
+"""Two copiers that both act as owner of the same lanes: the brokers refuse one of them, nothing is doubled."""
 
 import os
 import signal

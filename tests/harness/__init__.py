@@ -1,1 +1,1 @@
-"""What tests on real brokers share: topics, loads, a mirror that can be run again and again, and the comparison."""
+"""Shared parts of tests on real brokers: topics, loads, a mirror that can run again and again, the comparison."""

@@ -1,4 +1,4 @@
-"""ACLs of every kind, driven through MM2 and through us: every operation, allowed and denied, literal and prefixed."""
+"""ACLs of every kind, copied by MM2 and by raymirror: every operation, allowed and denied, literal and prefixed."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product

@@ -1,7 +1,7 @@
-"""Topics of a test, through aiokafka's own admin client: no code of the mirror's is used to set the stage.
+"""Creates and deletes topics of a test through aiokafka's own admin client, without code of the mirror.
 
-A broker hears of what the controller has done a moment after the answer. Topics are made, and deleted, when the brokers
-that run have heard: until then one tells of no topic, or of the one that had the name before.
+A broker learns of a change a moment after the controller's answer. So the functions return only when the running
+brokers know it: until then a broker may report no topic, or the previous one of the same name.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Something that goes on while a test does something else."""
+"""Runs something in parallel with a test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

@@ -1,4 +1,4 @@
-"""A headless Chromium that a test looks at pages with: what is drawn, what the console says, what is asked for."""
+"""A headless Chromium for tests of pages: what it draws, its console, its requests."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What readers of committed records see of a mirror's target."""
+"""Reads the target of a mirror as consumers of committed records see it."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Topics that the broker's cleaner has really worked on."""
+"""Topics that the broker's log cleaner has really cleaned."""
 
 import asyncio
 

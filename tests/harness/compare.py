@@ -1,4 +1,4 @@
-"""Source and target read whole by aiokafka's stock consumer, which shares no code with the mirror, and compared."""
+"""Reads source and target by aiokafka's stock consumer, without any code of the mirror, and compares them."""
 
 from typing import NamedTuple
 

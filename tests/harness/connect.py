@@ -1,4 +1,4 @@
-"""A real Connect cluster of one worker, with MM2's source connector submitted to it as to any Connect cluster."""
+"""A real Connect cluster of one worker, with MM2's source connector submitted as in any Connect cluster."""
 
 import asyncio
 import json

@@ -1,8 +1,8 @@
-"""A copier in a process of its own, to be killed: `python -m tests.harness.copier_process JSON`.
+"""A copier in a separate process that tests kill: `python -m tests.harness.copier_process JSON`.
 
 It connects only when a line comes on stdin (so that a successor can be ready before its predecessor dies), prints one
-JSON object a line (events, progress), drains on SIGTERM, and with `kill` in its order kills itself by SIGKILL at the
-very moment when enough is copied, in flight and behind the durable position, telling the figures first.
+JSON object a line (events, progress), and drains on SIGTERM. With `kill` in its order it kills itself by SIGKILL as
+soon as enough is copied, in flight and behind the durable position; it prints the figures first.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """A day of a simulated mirror: two flows, eight topics, a stall, a spike and a hole.
 
-Told as progress samples, and as the windows of one sample each that Spark makes of them.
+Given as progress samples, and as the windows of one sample each that Spark computes from them.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Clusters behind TLS with an authority of their own: by name and password in SCRAM, or by a client's certificate.
+"""Clusters behind TLS with a private authority: clients log in by name and password in SCRAM, or by a certificate.
 
-Tests go in by the plain door, as super user; a mirror by `address`. Its name there may do everything, so that a door
-that lets it in as anybody else shows.
+Tests use the plain listener as super user; a mirror uses `address`. The mirror's user may do everything, so a listener
+that logs it in as another user is detected.
 """
 
 import subprocess

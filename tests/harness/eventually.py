@@ -1,4 +1,4 @@
-"""Waiting for what a broker tells a moment after it has taken a change: its image of the cluster follows the log."""
+"""Waits for a broker to report a change that it has accepted: its image of the cluster follows the log."""
 
 import time
 from collections.abc import Awaitable, Callable

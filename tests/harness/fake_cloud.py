@@ -1,7 +1,7 @@
-"""The autoscaled cluster of `deploy/ray/cluster.yaml` on this machine: Ray's own autoscaler, its cloud faked.
+"""The autoscaled cluster of `deploy/ray/cluster.yaml` on this machine: Ray's own autoscaler with a fake cloud.
 
-What the file says of node types, numbers and custom resources is what runs. Exchanged are the provider (Ray's fake one:
-a node is a set of processes), the sizes of nodes, the time a node may be idle, and all that concerns machines.
+Node types, numbers and custom resources are those of the file. The harness replaces the provider (Ray's fake one: a
+node is a set of processes), the sizes of nodes, the idle time of a node, and all keys about machines.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""Somebody else's local Ray, in a process of its own: started, asked whether it still works, ended by its input's end.
+"""Another program's local Ray, in a separate process: started, checked for work, ended by the end of its input.
 
-Run as a program it starts Ray, says so, and answers every line with what a task of it has returned.
+Run as a program it starts Ray, reports that, and answers every line with the result of a Ray task.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""A running mirror of groups: what its flows told and committed, held against the records on both sides."""
+"""A running mirror of groups: its checkpoints and commits compared with the records on both sides."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Consumer groups made by stock clients: aiokafka's consumer, and Kafka's own Java one (KIP-848)."""
+"""Consumer groups created by stock clients: aiokafka's consumer, and Kafka's own Java one (KIP-848)."""
 
 import asyncio
 import subprocess

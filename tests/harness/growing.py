@@ -1,4 +1,4 @@
-"""A mirror on a real Ray, of a topic to which records keep coming: for what happens to its processes meanwhile."""
+"""A mirror on a real Ray, of a topic that grows: for tests that disturb its processes."""
 
 import asyncio
 import json

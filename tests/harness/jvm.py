@@ -1,4 +1,4 @@
-"""A JVM with Kafka's jars beside the tests: its classes are the judges of what we write for them."""
+"""A JVM with Kafka's jars: its classes judge what raymirror writes for them."""
 
 import logging
 import subprocess

@@ -1,4 +1,4 @@
-"""Kafka's own admin client in a JVM, for ACLs, which aiokafka's lacks: it sets the stage and judges what came of it."""
+"""Kafka's own admin client in a JVM, for ACLs, which aiokafka's client lacks: creates them and reads the result."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The group keeper of a mirror in the test's own process, and what both clusters store for groups."""
+"""The group keeper of a mirror in the test's own process, and the groups' data on both clusters."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

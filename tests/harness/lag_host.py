@@ -1,4 +1,4 @@
-"""The job of lag in a process of its own, which a test may kill: `python -m tests.harness.lag_host FLOW ...`."""
+"""The lag job in a separate process that a test may kill: `python -m tests.harness.lag_host FLOW ...`."""
 
 import os
 import signal

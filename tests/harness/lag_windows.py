@@ -1,4 +1,4 @@
-"""What a history of lag holds, and what it should hold by the samples on the progress topic."""
+"""The content of a history of lag, and the content it should have by the samples on the progress topic."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,6 +1,6 @@
-"""A whole mirror as a user starts it: `raymirror run --json` in a process of its own, followed by what it prints.
+"""A whole mirror as a user starts it: `raymirror run --json` in a separate process, followed by its output.
 
-Its lines are a status a second, so that looking costs no further process, and none needs Ray in the test's own.
+It prints a status a second, so a test needs no further process to read it, and no Ray of its own.
 """
 
 import json

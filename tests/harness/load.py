@@ -1,4 +1,4 @@
-"""Records for a test, appended by aiokafka's producer or, in bulk, by Kafka's own producer tool."""
+"""Writes records for a test, by aiokafka's producer or, in bulk, by Kafka's own producer tool."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence

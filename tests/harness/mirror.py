@@ -1,4 +1,4 @@
-"""One flow between two embedded clusters, run in this process as often as a test likes."""
+"""One flow between two embedded clusters, run in this process as often as a test needs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Real MirrorMaker 2 of the same release beside us: started on a properties file, killed hard."""
+"""Real MirrorMaker 2 of the same release: started on a properties file, killed with kill -9."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A client that believes brokers to be older than they are: no version above a cap is used."""
+"""A client that treats brokers as older than they are: it uses no version above a cap."""
 
 from collections.abc import Mapping
 

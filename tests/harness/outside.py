@@ -1,4 +1,4 @@
-"""What a unit test has none of: sockets, processes, Ray."""
+"""Blocks what a unit test must not use: sockets, processes, Ray."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""Where records lie on both sides, read by stock consumers: what a translated offset is held against."""
+"""The offsets of records on both sides, read by stock consumers: translated offsets are compared with them."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""A copier process from outside: started, listened to, waited for."""
+"""Controls a copier process from outside: starts it, reads its lines, waits for it."""
 
 import asyncio
 import sys

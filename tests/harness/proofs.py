@@ -1,4 +1,4 @@
-"""Proofs of a mirror's copies, on a Spark session of the tests and without one: both must say the same."""
+"""Proofs of a mirror's copies, on a Spark session of the tests and without one: both must agree."""
 
 import asyncio
 from pathlib import Path

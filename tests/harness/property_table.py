@@ -1,7 +1,7 @@
-"""Every topic config of the broker, driven through MM2 and through us from the same source to the same target.
+"""Every topic config of the broker, copied by MM2 and by raymirror from the same source to the same target.
 
-Each config gets a topic per case; MM2 copies them under its aliases, we under ours. What a copy has of its own
-afterwards is told in a word per case. Configs are those that the broker describes, values those that it takes.
+Each config gets a topic per case; MM2 copies them under its aliases, raymirror under its own. The result is one word
+per case for the copy's own override. The broker describes the configs, and accepts the values.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """A Ray cluster on this machine, its nodes started one by one with `ray start`: for what local Ray cannot show.
 
-Nodes share this machine's address, each with ports, a folder, processes and a keeper of its own. The control store is
-on RocksDB, so that the GCS process can die and come back; the settings of nodes are those of `deploy/`. Nothing
-here imports Ray into the test's process: commands get `RayCluster.env`.
+Nodes share this machine's address; each has its own ports, folder, processes and keeper. The control store is on
+RocksDB, so that the GCS process can die and come back; the settings of nodes are those of `deploy/`. Nothing here
+imports Ray into the test's process: commands get `RayCluster.env`.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""A driver in a process of its own that holds as many one-CPU actors as it is told, as a fleet of copiers does."""
+"""A driver in a separate process that holds a number of one-CPU actors, as a fleet of copiers does."""
 
 import contextlib
 import logging

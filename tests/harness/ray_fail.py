@@ -1,4 +1,4 @@
-"""Has the rounds of a mirror's supervisor fail from now on, as a bug of ours would: its process lives, its task ends.
+"""Makes the rounds of a mirror's supervisor fail from now on, as a bug would: its process lives, its task ends.
 
 Run as a process, with the mirror's namespace as its only argument.
 """

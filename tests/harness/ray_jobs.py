@@ -1,4 +1,4 @@
-"""`ray job submit` and `ray job stop` as a user types them, and what became of the job."""
+"""Runs `ray job submit` and `ray job stop` as a user types them, and reads the state of the job."""
 
 import json
 import secrets

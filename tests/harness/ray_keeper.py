@@ -1,10 +1,10 @@
-"""A process that keeps one Ray node: every process of the node is its descendant, is reaped, and ends with it.
+"""A keeper process for one Ray node: every process of the node is its descendant, is reaped, and ends with it.
 
-`ray start --block` takes the whole node down when one of its processes dies, so a node whose GCS is killed and started
+`ray start --block` takes the whole node down when one of its processes dies. So a node whose GCS is killed and started
 again is started without it: the processes it leaves behind are adopted here (PR_SET_CHILD_SUBREAPER). Reaping matters:
-a raylet that stays a zombie keeps its workers alive, because they look for its pid.
+a raylet that stays a zombie keeps its workers alive, because they check its pid.
 
-Started as `python -m tests.harness.ray_keeper COMMAND ...`. Prints "started" once the command has ended with 0. Each
+Started as `python -m tests.harness.ray_keeper COMMAND ...`. Prints "started" after the command has ended with 0. Each
 line on standard input is a JSON `Start`, started as a further process; the end of standard input kills everything.
 """
 

@@ -1,4 +1,4 @@
-"""Two detached actors, started once and asked later: one on the head that Ray restarts, one elsewhere that it does not.
+"""Two detached actors: Ray restarts the one on the head; it does not restart the other.
 
 Run as a process; it prints the process ids of both as JSON.
 """

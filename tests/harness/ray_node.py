@@ -1,4 +1,4 @@
-"""One Ray node as processes of this machine: started, looked at, killed, frozen, ended, all by pid."""
+"""One Ray node as processes of this machine: started, inspected, killed, frozen, ended, all by pid."""
 
 import contextlib
 import select

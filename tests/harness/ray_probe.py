@@ -1,4 +1,4 @@
-"""A process that looks at a Ray cluster for a test: each line on standard input is answered with the table of nodes.
+"""A process that reads the state of a Ray cluster for a test: it answers each input line with the node table.
 
 It is no driver and no job, and the test's own process stays free of Ray, which reads its token once per process.
 """

@@ -1,4 +1,4 @@
-"""A folder for a Ray's files that is gone after the test."""
+"""A folder for a Ray's files that is removed after the test."""
 
 import tempfile
 from collections.abc import Iterator

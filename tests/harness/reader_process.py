@@ -1,7 +1,7 @@
-"""An application in a process of its own, to be killed: `python -m tests.harness.reader_process SERVERS GROUP TOPIC`.
+"""An application in a separate process that tests kill: `python -m tests.harness.reader_process SERVERS GROUP TOPIC`.
 
-A stock aiokafka consumer that prints the value of every record it has processed, a line each, and then commits, now and
-then, as an application does that must not lose any.
+A stock aiokafka consumer that prints the value of every processed record, a line each, and commits only afterwards, now
+and then, as an application does that must not lose records.
 """
 
 import asyncio

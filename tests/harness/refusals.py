@@ -1,4 +1,4 @@
-"""What a broker has refused, in its own words: the appends of fenced producers in its log file."""
+"""Reads what a broker has refused from its log file: the appends of fenced producers."""
 
 import re
 from typing import NamedTuple

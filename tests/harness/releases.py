@@ -1,7 +1,7 @@
-"""Brokers of other releases of Kafka: their jars, fetched once into the user's cache and checked as deploy/local's are.
+"""Brokers of other releases of Kafka: jars downloaded once into the user's cache and checked as deploy/local does.
 
-`kafka-3.9-jars.sha256` is what a broker of 3.9.1 needs at run time (resolved once from kafka_2.13), and a binding of
-slf4j, without which it logs nothing.
+`kafka-3.9-jars.sha256` lists what a broker of 3.9.1 needs at run time (resolved once from kafka_2.13), and a binding
+of slf4j, without which it logs nothing.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""A simulated copier whose lag is known at every second, told as progress samples."""
+"""A simulated copier whose lag is known at every second, as progress samples."""
 
 from collections.abc import Iterable, Iterator
 

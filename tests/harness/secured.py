@@ -1,4 +1,4 @@
-"""A cluster with a second door: TLS with a name and password, and rights for that name alone to be given."""
+"""A cluster with a second listener: TLS with name and password, and rights that tests give to that name."""
 
 import subprocess
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Batch headers straight from a broker's log files: what the log holds, whatever a client would say of it."""
+"""Reads batch headers from a broker's log files: the content of the log, independent of any client."""
 
 import struct
 import time

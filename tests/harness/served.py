@@ -1,4 +1,4 @@
-"""What brokers say they served: bytes of records per client, from their own request logs."""
+"""Bytes of records that brokers served, per client, from their own request logs."""
 
 import json
 import re

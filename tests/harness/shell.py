@@ -1,4 +1,4 @@
-"""The command line in processes of its own, with a state folder of its own."""
+"""The command line in separate processes, with a separate state folder."""
 
 import json
 import os

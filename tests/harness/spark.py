@@ -1,4 +1,4 @@
-"""A plain Spark session in this process, without Ray: what jobs are tested on."""
+"""A plain Spark session in this process, without Ray, for tests of jobs."""
 
 import signal
 from collections.abc import Iterator

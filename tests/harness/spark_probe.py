@@ -1,7 +1,7 @@
-"""Gives a running mirror's Spark the job `probe` and prints what it reported, as JSON in a line, its last:
-`spark_probe TASKS TASK_S`.
+"""Runs the job `probe` on a running mirror's Spark and prints its report as JSON, in the last line.
 
-A process of its own, since tests start no Ray; the mirror is the only one at RAY_ADDRESS. Ray may print above the line.
+`spark_probe TASKS TASK_S`. A separate process, since tests start no Ray; the mirror is the only one at RAY_ADDRESS. Ray
+may print above the line.
 """
 
 import os

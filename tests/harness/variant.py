@@ -1,7 +1,8 @@
-"""Other code than this checkout's, run as any code is: its packages, copied to a folder and changed there.
+"""Another release than this checkout: its packages, copied to a folder and changed there, then run as usual.
 
-The next release does not exist yet: it is today's packages, every format one version up, with more in each value. The
-rule (`engine/core/formats.py`) promises that such a release and today's may follow each other in both directions.
+The next release does not exist yet: it is today's packages, every format one version higher, with more fields in each
+value. The rule (`engine/core/formats.py`) promises that such a release and today's may follow each other in both
+orders.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Time that costs nothing: a clock that moves only when everything waits, and then at once to what comes next.
+"""Virtual time: a clock that moves only when every task waits, and then jumps to the next timer.
 
-looptime, the library for it, moves the time of the loop alone and by steps; here the clock of the product has to move
-with it, a thread at work must not be jumped over, and a test that waits for nothing has to fail rather than hang.
+looptime, the library for it, moves only the time of the loop, and by steps. Here the product's clock moves with it, a
+working thread must not be skipped, and a test that waits for nothing must fail and not hang.
 """
 
 import asyncio

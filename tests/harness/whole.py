@@ -1,4 +1,4 @@
-"""Partitions read whole by aiokafka's stock consumer, which shares no code with the mirror."""
+"""Reads whole partitions by aiokafka's stock consumer, without any code of the mirror."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

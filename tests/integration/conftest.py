@@ -1,4 +1,4 @@
-"""A flow between the shared clusters."""
+"""Fixtures: a flow between the shared clusters."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The bench of lag reads its topic whole, however late the broker says where that begins."""
+"""The lag bench reads its whole topic, even if the broker reports late where the topic begins."""
 
 import asyncio
 from contextvars import ContextVar

@@ -1,4 +1,4 @@
-"""`raymirror check` and the refusals of `run` that only a real cluster can give."""
+"""`raymirror check`, and the refusals of `run` that only a real cluster can cause."""
 
 import asyncio
 import json

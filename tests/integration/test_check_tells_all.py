@@ -1,4 +1,4 @@
-"""`raymirror check` on real brokers: aliases that lead to one cluster, and every topic that `run` would create."""
+"""`raymirror check` on real brokers: aliases of one cluster, and every topic that `run` would create."""
 
 import asyncio
 import shutil

@@ -1,7 +1,7 @@
 """Consumer groups of brokers that know ConsumerGroupDescribe and keep groups by the classic protocol only.
 
-So are Kafka 3.7 to 3.9 at their defaults, and 4.x where `group.coordinator.rebalance.protocols` leaves `consumer` out.
-They answer UNSUPPORTED_VERSION (35) for each group, where others answer GROUP_ID_NOT_FOUND (69).
+Such are Kafka 3.7 to 3.9 at their defaults, and 4.x if `group.coordinator.rebalance.protocols` omits `consumer`. They
+answer UNSUPPORTED_VERSION (35) for each group; other brokers answer GROUP_ID_NOT_FOUND (69).
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A closed terminal (SIGHUP to every process of it, Ray's own too) drains a mirror as SIGTERM does."""
+"""A closed terminal (SIGHUP to all of its processes, Ray's too) drains a mirror as SIGTERM does."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""MM2 as a connector of a Connect cluster, taken over in place, and back: its positions lie under the user's names."""
+"""Takeover of MM2 that runs as a connector of a Connect cluster, and back: positions under the connector's name."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Real brokers: up, asked, killed, up again, down; and what is said when one cannot start."""
+"""Real brokers: started, queried, killed, started again, stopped; and the error when one cannot start."""
 
 import json
 import os

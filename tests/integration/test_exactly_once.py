@@ -1,4 +1,4 @@
-"""Lanes that copy in transactions: readers of committed records see each record once, whatever dies."""
+"""Lanes that copy in transactions: consumers of committed records see each record once, whatever dies."""
 
 import asyncio
 import random

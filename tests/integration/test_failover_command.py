@@ -1,4 +1,4 @@
-"""`raymirror failover` on a real mirror: groups moved exactly, what is left told, and the way back for groups."""
+"""`raymirror failover` on a real mirror: exact moves of groups, the report, and the way back for groups."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A failover without a mirror while the source answers: drained is what the target's copies have still."""
+"""A failover without a mirror while the source answers: a partition is drained only if its copy has the records."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`raymirror failover` where not everything can be drained: each partition by itself, and the groups on them."""
+"""`raymirror failover` when not everything can be drained: each partition by itself, and the groups on them."""
 
 import asyncio
 import os

@@ -1,7 +1,7 @@
-"""A former owner's requests that come late: the broker refuses them, and says so in its own log.
+"""Late requests of a previous owner: the broker refuses them, and its own log says so.
 
-Every case has three partitions and a broker behind a proxy that keeps requests back. There is no lease here: what
-protects the log is the broker alone.
+Every case has three partitions and a broker behind a proxy that delays requests. There is no lease here: only the
+broker protects the log.
 """
 
 import asyncio

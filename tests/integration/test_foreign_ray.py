@@ -1,4 +1,4 @@
-"""Somebody else's Ray beside ours: commands from a second shell find the mirror, and leave the other Ray alone."""
+"""Another program's Ray next to raymirror's: commands from a second shell find the mirror and ignore the other Ray."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Groups of a mirror on Ray: kept by its metadata actor, shown in `status`; an application moves while it copies."""
+"""Groups of a mirror on Ray: run by its metadata actor, shown in `status`; an application moves while it copies."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Consumer groups between real clusters: stock consumers stopped on the source read on, exactly, on the target."""
+"""Consumer groups between real clusters: stock consumers stopped on the source continue exactly on the target."""
 
 from pathlib import Path
 

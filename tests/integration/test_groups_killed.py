@@ -1,6 +1,6 @@
-"""An application that is killed hard under load and moved: on the target it reads on from its last commit, exactly.
+"""An application that is killed under load and moved: on the target it continues exactly at its last commit.
 
-None is skipped, and no more repeated than it had read since that commit. Judged by what records hold.
+No record is skipped, and no more are repeated than it had read since that commit. Judged by the records' contents.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Groups of a flow that real MM2 copied first: below our map its own syncs answer, near and never ahead."""
+"""Groups of a flow that MM2 copied first: below raymirror's map MM2's syncs answer, near and never ahead."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Commits of groups read as they are made, on real brokers: looked at in the first place, not found by a round."""
+"""Group commits that raymirror reads as they are made, on real brokers, and not in a round over all groups."""
 
 import asyncio
 

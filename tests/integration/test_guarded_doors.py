@@ -1,4 +1,4 @@
-"""TLS on both sides, SCRAM-SHA-256 and -512 on the source, a certificate of ours on the target; by a `mirror.yaml`."""
+"""TLS on both sides, SCRAM-SHA-256 and -512 on the source, a client certificate on the target; by a `mirror.yaml`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""The script that fills an image, run into an empty folder, and the command it leaves there."""
+"""The script that fills an image, run into an empty folder, and the command that it installs there."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A mirror with Spark on, submitted with `ray job submit`: a changed config arrives, and any shell reads the story."""
+"""A mirror with Spark on, by `ray job submit`: a changed config arrives, and any shell reads the audit trail."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A real mirror with Spark on keeps the history of its lag: windows, newest values, breaches, and the commands."""
+"""The lag history of a real mirror with Spark on: windows, newest values, breaches, and the commands."""
 
 import asyncio
 import json

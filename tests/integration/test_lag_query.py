@@ -1,4 +1,4 @@
-"""The query of lag on real topics: killed and started again, it loses and doubles no window; the newest are right."""
+"""The lag query on real topics: killed and started again, it loses and doubles no window; the newest are right."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""A right that is taken away from a running mirror and given back: the lane waits, says so once, and goes on."""
+"""A right that is removed from a running mirror and given back: the lane waits, reports it once, and continues."""
 
 import asyncio
 

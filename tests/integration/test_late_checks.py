@@ -1,4 +1,4 @@
-"""What a start could not check, on real brokers: a flow whose cluster comes later begins only if it may."""
+"""Checks that a start could not make, on real brokers: a flow whose cluster comes later starts only if it passes."""
 
 import asyncio
 from collections.abc import AsyncIterator

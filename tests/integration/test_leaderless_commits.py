@@ -1,7 +1,7 @@
-"""Lanes whose target partition, or whose positions partition, has no leader just then, on three real brokers.
+"""Lanes whose target partition, or whose positions partition, has no leader at the moment, on three real brokers.
 
-In transactions, Kafka's coordinator leaves out the marker of a commit that it decides at that moment (KAFKA-20734), and
-tells nobody.
+With transactions, Kafka's coordinator omits the marker of a commit that it decides at that moment (KAFKA-20734), and
+reports no error.
 """
 
 import asyncio

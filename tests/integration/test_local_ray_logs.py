@@ -1,4 +1,4 @@
-"""What Ray's processes on this machine print is bounded, and a worker that crashes still says where."""
+"""The output of Ray's processes on this machine is bounded, and a crashed worker still reports where it crashed."""
 
 import subprocess
 import sys

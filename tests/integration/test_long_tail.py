@@ -1,4 +1,4 @@
-"""A takeover far behind the last position: one batch tells where the copy ended, and what lies between."""
+"""A takeover far behind the last position: one batch shows where the copy ended, and which records follow."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Blocks of the exact map on a real target whose records, or whose map topic, are deleted: no answer becomes wrong."""
+"""Blocks of the offset map whose records, or whose map topic, are deleted on a real target: no answer becomes wrong."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""A copy ends where its records do: markers of ours come only where somebody may have to be kept out."""
+"""A copy ends where its records end: raymirror writes markers only if another owner may have to be kept out."""
 
 import asyncio
 import json

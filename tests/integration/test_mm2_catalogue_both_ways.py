@@ -1,4 +1,4 @@
-"""MM2's integration test of two clusters that mirror each other, with its meaning, and its own client as judge.
+"""MM2's integration test of two clusters that mirror each other, with the same meaning; MM2's own client is the judge.
 
 The clusters are the test's own: a heartbeats topic has one name, and is copied whatever the filter.
 """

@@ -1,4 +1,4 @@
-"""What MM2's integration tests ask of topic configs, by the rounds that a mirror makes, on real clusters."""
+"""MM2's integration tests of topic configs, by the rounds of a mirror, on real clusters."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""MM2's integration tests of single settings, with their meaning: each a flow of one running mirror, from one cluster.
+"""MM2's integration tests of single settings, with the same meaning: each is a flow of one running mirror.
 
 `bare` writes no offset syncs, `told` writes them on the target, `late` begins at the end of its topics. The target has
 an alias of characters that no topic may have.

@@ -1,4 +1,4 @@
-"""MM2's integration tests of groups, with their meaning: one way, their offsets kept in step, restarted in between.
+"""MM2's integration tests of groups, with the same meaning: one way, with synced offsets, with a restart in between.
 
 One running mirror with two flows from the same cluster: `first` under the default names, `twin` under the source's own;
 the tests are steps of its story and run in order.

@@ -1,4 +1,4 @@
-"""MM2's integration tests again on a target behind TLS, a password and ACLs: copied, told, committed as elsewhere."""
+"""MM2's integration tests again on a target behind TLS, a password and ACLs: records, checkpoints, commits."""
 
 from pathlib import Path
 

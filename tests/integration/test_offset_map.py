@@ -1,4 +1,4 @@
-"""The exact map on real clusters: killed and resumed, rebuilt from the topics alone, held against both logs."""
+"""The offset map on real clusters: killed and resumed, rebuilt from the topics alone, compared with both logs."""
 
 import asyncio
 import random

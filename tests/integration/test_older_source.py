@@ -1,4 +1,4 @@
-"""A source that speaks Fetch 11 only, as brokers before 2.7 do: by names, and asked where epochs end."""
+"""A source that speaks Fetch 11 only, as brokers before 2.7 do: topics by name, and requests for the ends of epochs."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Reads of a log's end that retention overtakes: the log start moves between the look at it and the read."""
+"""Reads of a log's end that retention overtakes: the log start moves between the request for it and the read."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 

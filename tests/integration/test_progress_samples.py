@@ -1,4 +1,4 @@
-"""A copier's progress samples on a real target: what it says is what it did, and only where it was asked for."""
+"""A copier's progress samples on a real target: they are true, and exist only if the configuration asks for them."""
 
 import asyncio
 import itertools

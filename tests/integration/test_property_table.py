@@ -1,6 +1,6 @@
-"""The tables of docs/config-sync.md are what MM2 and we do: every topic config, every kind of ACL.
+"""The tables of docs/config-sync.md show what MM2 and raymirror do: every topic config, every kind of ACL.
 
-RAYMIRROR_WRITE_TABLES=1 has the page written anew instead of compared.
+RAYMIRROR_WRITE_TABLES=1 writes the page again instead of comparing it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""One partition whose copier dies, really dies, at each append of it: it is found, left alone, and tried again."""
+"""A partition whose copier really dies at each append of it: it is found, quarantined, and tried again."""
 
 import asyncio
 import subprocess

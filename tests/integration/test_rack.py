@@ -1,4 +1,4 @@
-"""`client.rack` (KIP-392) on a cluster with racks: the brokers' own request logs tell who served the records."""
+"""`client.rack` (KIP-392) on a cluster with racks: the brokers' request logs show which broker served the records."""
 
 import asyncio
 from collections.abc import AsyncIterator

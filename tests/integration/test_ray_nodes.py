@@ -1,4 +1,4 @@
-"""Nodes started by `deploy/ray/start-node.sh`: what they claim, whom they refuse, and what their deaths look like.
+"""Nodes started by `deploy/ray/start-node.sh`: what they claim, whom they refuse, and how their deaths appear.
 
 The tests are steps of one story on one cluster and run in order.
 """

@@ -1,4 +1,4 @@
-"""The commands of README's first mirror, as they stand and in order, on the clusters that its first one starts."""
+"""The commands of README's first mirror, unchanged and in order, on the clusters that the first command starts."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A mirror on a real Ray whose processes come and go while records keep coming: nothing lost, nothing twice.
+"""A mirror on a real Ray whose processes end and start while records keep coming: nothing lost, nothing doubled.
 
 The tests are steps of one story, in order: a second copier joins, a copier is killed, the supervisor is killed, its
 rounds fail, the configuration file is spoiled.

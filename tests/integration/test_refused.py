@@ -1,4 +1,4 @@
-"""Records that the target refuses: the lane stops and names the record, others go on, a mended config frees it."""
+"""Records that the target refuses: the lane stops and names the record, others continue, a right config frees it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`raymirror reload` on one machine: flows are added, changed and removed, and the one beside them notices nothing.
+"""`raymirror reload` on one machine: flows are added, changed and removed, and an unchanged flow is not touched.
 
 The tests are steps of one story and run in order.
 """

@@ -1,4 +1,4 @@
-"""A running mirror whose source topic is deleted and made anew: so is its copy, with more partitions; groups follow."""
+"""A running mirror whose source topic is created again: so is its copy, with more partitions; groups follow."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The report of a simulated day, from Parquet, also such as Spark made of samples, to a real browser that opens it."""
+"""The report of a simulated day, from Parquet (also from Spark's windows of samples), in a real browser."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Runs one after another: no duplicate, no loss, whatever ended the run before."""
+"""Runs one after another: no duplicate, no loss, whatever ended the previous run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`raymirror run` while its source is away: it waits, says for what, and begins when the source is there."""
+"""`raymirror run` while its source is unreachable: it waits, gives the reason, and starts when the source answers."""
 
 import asyncio
 from collections.abc import Callable, Iterator

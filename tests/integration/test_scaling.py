@@ -1,6 +1,6 @@
-"""A backlog makes the fleet grow on an autoscaled cluster, and shrink when it is gone; every decision says why.
+"""A backlog makes the fleet grow on an autoscaled cluster, and shrink afterwards; every decision has its reason.
 
-The target's quota lets each copier write one megabyte a second, so that more of them are of use.
+The target's quota lets each copier write one megabyte a second, so that more copiers help.
 """
 
 import asyncio

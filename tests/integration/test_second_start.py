@@ -1,4 +1,4 @@
-"""Two starts of one mirror at the same time: the second is refused, and the first can be seen and stopped as ever."""
+"""Two starts of one mirror at the same time: the second is refused, and the first can still be shown and stopped."""
 
 import os
 from pathlib import Path

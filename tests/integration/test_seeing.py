@@ -1,4 +1,4 @@
-"""What a copier tells of real partitions: lag, latencies, and why one does not move."""
+"""A copier's report on real partitions: lag, latencies, and why one makes no progress."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A mirror on Ray seen from outside: scrapes, probes, `lag`, `events`, `logs`, conditions; one mirror, one story."""
+"""A mirror on Ray observed from outside: scrapes, probes, `lag`, `events`, `logs`, conditions; one story."""
 
 import asyncio
 import json

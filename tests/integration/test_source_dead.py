@@ -1,4 +1,4 @@
-"""The source is dead and no mirror runs: what the commands find on the target, and that consumers can move there."""
+"""The source is dead and no mirror runs: what commands find on the target, and that consumers can move there."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Spark beside a mirror: started when a job needs it, our code on its executors, ended with it; copying goes on."""
+"""Spark next to a mirror: started when a job needs it, raymirror's code on its executors, ended with the mirror."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""Config sync in a mirror that runs Spark: what is changed at the source arrives, and the trail tells the story."""
+"""Config sync in a mirror with Spark: a change at the source arrives, and the audit trail shows it."""
 
 import asyncio
 import json

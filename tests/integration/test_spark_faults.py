@@ -1,4 +1,4 @@
-"""Each process of Spark killed in the middle of a job, on one mirror: it is replaced, and copying never notices."""
+"""Each process of Spark killed during a job, on one mirror: it is replaced, and copying continues undisturbed."""
 
 import asyncio
 from collections.abc import Callable, Iterator

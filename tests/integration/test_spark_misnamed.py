@@ -1,4 +1,4 @@
-"""What the file names wrongly for Spark: refused with what would be right, until it is right."""
+"""Wrong names for Spark in the file: refused with the right value, until the file is correct."""
 
 import zipfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""With every java of the system hidden, Spark runs on the JRE that comes as a Python package, as brokers do."""
+"""With every Java of the system hidden, Spark runs on the JRE of a Python package, as brokers do."""
 
 import os
 from collections.abc import Iterator

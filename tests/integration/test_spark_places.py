@@ -1,4 +1,4 @@
-"""Where Spark may run: refused or waiting, with what would be right, until it has a place; elsewhere when that dies."""
+"""Nodes for Spark: it is refused or waits, with the reason, until it has a place; it moves when that node dies."""
 
 import subprocess
 import sys

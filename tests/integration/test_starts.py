@@ -1,4 +1,4 @@
-"""Where a lane begins that has no position, and that the answer is kept."""
+"""The first offset of a lane without a position, and that it is stored."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The state of a flow from its configuration: the topic is made to fit, or refused with what would be right."""
+"""The state of a flow from its configuration: the topic is created and adapted, or refused with the right value."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while `run` starts its Ray: an exit code that says so, and no process and no folder is left."""
+"""Ctrl-C and SIGTERM while `run` starts its Ray: a clear exit code, and no process and no folder is left."""
 
 import signal
 import subprocess

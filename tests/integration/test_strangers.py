@@ -1,4 +1,4 @@
-"""Somebody else writes to the target, or topics are not what they were: reported, nothing overwritten."""
+"""Another producer writes to the target, or topics were replaced: reported, nothing overwritten."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Offset syncs on a source that lets nobody write them, and the topics of MM2's that we make as MM2 makes them."""
+"""Offset syncs on a source without a right to write them, and MM2's topics that raymirror creates as MM2 does."""
 
 import asyncio
 import contextlib

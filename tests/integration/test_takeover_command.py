@@ -1,4 +1,4 @@
-"""`raymirror takeover --check` beside real MM2 and the real start, and what is refused while MM2 runs."""
+"""`raymirror takeover --check` with real MM2 and the real start, and what is refused while MM2 runs."""
 
 import asyncio
 import json

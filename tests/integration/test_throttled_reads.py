@@ -1,4 +1,4 @@
-"""Short reads under a quota: a broker whose quota is used up answers a fetch with nothing at all (KIP-219)."""
+"""Short reads under a quota: a broker whose quota is used up answers a fetch with no data (KIP-219)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Topics made anew and sources with holes on real brokers, where `raymirror.topic.recreated` and `source.gap` go on."""
+"""Topics created again and sources with holes on real brokers, with rules that let the copy continue."""
 
 import asyncio
 import re

@@ -1,7 +1,7 @@
-"""Six topologies, each one mirror of one `mm2.properties`: every copy compared, nothing goes round in circles.
+"""Six topologies, each one mirror of one `mm2.properties`: every copy compared, no record loops.
 
-All of them use the same three clusters, one after another, under aliases and topics of their own. Flows take every
-topic of their topology by pattern, copies included: what stops a loop is the name of a copy, not a narrow pattern.
+All of them use the same three clusters, one after another, under their own aliases and topics. Flows take every topic
+of their topology by pattern, copies included: the name of a copy stops a loop, not a narrow pattern.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""One configuration started twice: on another Ray, where the target tells the second one, and on the same Ray."""
+"""One configuration started twice: on another Ray, where the target refuses the second one, and on the same Ray."""
 
 import asyncio
 import os

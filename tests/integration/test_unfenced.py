@@ -1,4 +1,4 @@
-"""A target that denies transactional ids: stale owners are detected and not refused, which is said; nothing is lost."""
+"""A target that denies transactional ids: stale owners are detected, not refused; that is reported, nothing is lost."""
 
 import asyncio
 from collections.abc import Iterator

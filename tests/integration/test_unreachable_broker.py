@@ -1,7 +1,7 @@
-"""A broker that the mirror alone cannot reach: it lives, leads and coordinates, and the other brokers see it.
+"""A broker that only the mirror cannot reach: it lives, leads and coordinates, and the other brokers see it.
 
-Three brokers with a listener for each other and one for the mirror; that of broker 3 is advertised behind a proxy which
-refuses, or swallows all. The cluster is source and target at once, so that three JVMs are enough.
+Three brokers with a listener for each other and one for the mirror. Broker 3 advertises its mirror listener behind a
+proxy that refuses or swallows everything. The cluster is source and target at once, so that three JVMs are enough.
 """
 
 import asyncio

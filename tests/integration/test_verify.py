@@ -1,4 +1,4 @@
-"""A proof of real copies: a good one with all that makes copies look unlike, and one with a fault on each partition."""
+"""Proofs of real copies: a whole copy with everything that makes copies look different, and one fault per partition."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""A proof of what was copied by MM2 first and by ours then: nothing is claimed of MM2's part, all of ours is whole."""
+"""A proof of a copy by MM2 first, then by raymirror: MM2's part is not judged, raymirror's part is whole."""
 
 import asyncio
 from pathlib import Path

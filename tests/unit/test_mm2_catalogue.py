@@ -1,4 +1,4 @@
-"""MM2's integration tests each have a line in `docs/mm2-tests.md`: tests of ours that exist, or why there is none."""
+"""MM2's integration tests each have a line in `docs/mm2-tests.md`: existing raymirror tests, or why there is none."""
 
 import ast
 import re

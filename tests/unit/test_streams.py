@@ -1,4 +1,4 @@
-"""`tests.streams`: two pytest processes side by side, told as one; whatever ends them, both clear away."""
+"""`tests.streams`: pytest processes in parallel, reported as one; whatever ends them, all clean up."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Virtual time: it jumps to what comes next, waits for threads, and fails where nothing comes."""
+"""Virtual time: it jumps to the next timer, waits for threads, and fails if nothing can come."""
 
 import asyncio
 import socket

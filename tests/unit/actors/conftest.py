@@ -1,4 +1,4 @@
-"""A fleet and a clock for each test."""
+"""Fixtures: a fake fleet and a clock for each test."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A fleet without Ray: copiers that live in memory, and die when told to."""
+"""A fleet without Ray: copiers in memory that die on request."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

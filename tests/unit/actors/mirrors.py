@@ -1,4 +1,4 @@
-"""Mirrors over a fake fleet, brought to where a test begins."""
+"""Mirrors over a fake fleet, prepared for tests."""
 
 from actors.control.ports import CopierVitals
 from actors.control.supervisor import Supervisor

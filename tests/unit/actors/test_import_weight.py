@@ -1,4 +1,4 @@
-"""What the actors of a mirror at rest import: each library is in the memory of each of them."""
+"""Imports of the actors of a mirror at rest: each library is in the memory of each of them."""
 
 import subprocess
 import sys

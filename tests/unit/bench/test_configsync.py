@@ -1,4 +1,4 @@
-"""What the config sync bench reads from logs: brokers' requests, MM2's rounds."""
+"""Logs that the config sync bench reads: brokers' requests, MM2's rounds."""
 
 import json
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What the bench of lag takes for right: every sample of every lane told, in time, and none with a false lag."""
+"""The judge of the lag bench: every sample of every lane present, in time, and none with a false lag."""
 
 import msgspec
 import pytest
@@ -31,9 +31,9 @@ def test_a_later_sample_tells_those_before_and_one_that_comes_again_tells_nothin
 @pytest.mark.parametrize(
     ("records", "said"),
     [
-        ([], "4 samples not told, 0 false"),
-        ([told(0, 1_015), told(1, 1_010)], "1 samples not told, 0 false"),
-        ([told(0, 1_015), told(1, 1_015, more=1)], "0 samples not told, 1 false"),
+        ([], "4 samples missing, 0 false"),
+        ([told(0, 1_015), told(1, 1_010)], "1 samples missing, 0 false"),
+        ([told(0, 1_015), told(1, 1_015, more=1)], "0 samples missing, 1 false"),
     ],
 )
 def test_what_is_missing_or_false_is_counted(records: list[Record], said: str) -> None:

@@ -1,4 +1,4 @@
-"""How a bench ends that is told to end."""
+"""A bench that gets a signal ends in order."""
 
 import argparse
 import os

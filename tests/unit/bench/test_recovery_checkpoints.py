@@ -1,4 +1,4 @@
-"""When a checkpoint is right: the records at both offsets are the same, or there are none."""
+"""A checkpoint is right if the records at both offsets are the same, or there are none."""
 
 import random
 

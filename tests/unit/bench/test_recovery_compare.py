@@ -1,4 +1,4 @@
-"""What counts as lost, duplicated and reordered."""
+"""Records that count as lost, duplicated and reordered."""
 
 import numpy as np
 import pytest

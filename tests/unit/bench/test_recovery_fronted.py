@@ -1,4 +1,4 @@
-"""The fronts of a cluster: one broker goes silent to whoever comes through its proxy, the others answer."""
+"""A cluster behind proxies: one broker stops answering through its proxy, the others answer."""
 
 import asyncio
 import socket

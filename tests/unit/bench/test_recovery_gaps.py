@@ -1,4 +1,4 @@
-"""How pauses are made of what a watch saw."""
+"""Pauses computed from the samples of a watch."""
 
 from bench.recovery.gaps import Feed, Wait, growth, longest_pause, longest_wait, usual_pause
 from bench.recovery.watching import Watched, judge_healthy
@@ -88,8 +88,8 @@ def test_lanes_that_were_hit_are_measured_and_not_judged() -> None:
         (1, (), 1.4, 2.1),
         (2, (), 0.0, 0.0),
     ]
-    assert "partition 1 stood longest, 1.40 s, from 2.1 s after the fault" in str(healthy)
-    assert str(healthy).endswith("; a plain producer's records stood 2.00 s")
+    assert "partition 1 waited longest, 1.40 s, from 2.1 s after the fault" in str(healthy)
+    assert str(healthy).endswith("; a plain producer's records waited 2.00 s")
 
 
 def test_a_fault_that_hits_all_lanes_leaves_none_to_judge_by() -> None:

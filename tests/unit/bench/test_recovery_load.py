@@ -1,4 +1,4 @@
-"""The load: every number once and in order, evenly, never more unanswered than it may be."""
+"""The load: every number once and in order, evenly, with bounded unacknowledged batches."""
 
 import asyncio
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Which process of a mirror at rest is what."""
+"""Roles of the processes of a mirror at rest."""
 
 import os
 from pathlib import Path

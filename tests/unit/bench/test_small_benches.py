@@ -1,4 +1,4 @@
-"""Figures of `start` and `commands` out of single runs."""
+"""Figures of `start` and `commands` from single runs."""
 
 import os
 from pathlib import Path

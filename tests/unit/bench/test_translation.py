@@ -1,4 +1,4 @@
-"""How translated offsets are judged: by the records between what was told and what is right."""
+"""Judging of translated offsets: by the records between the answer and the right offset."""
 
 import pytest
 

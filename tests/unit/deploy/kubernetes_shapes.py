@@ -1,8 +1,8 @@
-"""The keys that our Kubernetes files use, with their types: what a typo would not be.
+"""The keys that raymirror's Kubernetes files use, with their types, so that a typo is found.
 
-Taken, for RayCluster and RayJob, from the CRDs of KubeRay 1.7.0 (ray-operator/config/crd/bases), for the rest from the
-Kubernetes API v1. Only the keys we use are here, so a key that is new in a file must be looked up and added. What the
-operator checks beyond the schema (feature gates, rules between fields) has tests of its own.
+For RayCluster and RayJob from the CRDs of KubeRay 1.7.0 (ray-operator/config/crd/bases), for the rest from the
+Kubernetes API v1. Only the used keys are here, so a key that is new in a file must be looked up and added. Checks of
+the operator beyond the schema (feature gates, rules between fields) have their own tests.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""deploy/ray/*.yaml and runtime-env.yaml as Ray reads them, what Ray does not look at, and versions across deploy/."""
+"""deploy/ray/*.yaml and runtime-env.yaml as Ray reads them, keys that Ray ignores, and versions across deploy/."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Every command that a file of deploy/ runs or tells a reader to run is one that there is, with arguments it takes."""
+"""Every command that a file of deploy/ runs or shows exists and takes these arguments."""
 
 import configparser
 import re

@@ -1,4 +1,4 @@
-"""The files of deploy/kubernetes: their shape, what they name, and what Ray's autoscaler makes of them."""
+"""The files of deploy/kubernetes: their shape, the names in them, and how Ray's autoscaler reads them."""
 
 import copy
 import json

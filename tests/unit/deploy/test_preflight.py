@@ -1,4 +1,4 @@
-"""What is said before anything is installed or started."""
+"""Messages before anything is installed or started."""
 
 import platform
 import resource

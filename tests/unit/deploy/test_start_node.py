@@ -1,4 +1,4 @@
-"""start-node.sh, with a `ray` and a `java` that only say how they were called."""
+"""start-node.sh, with a fake `ray` and `java` that only print their arguments."""
 
 import json
 import os

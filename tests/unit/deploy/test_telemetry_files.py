@@ -1,4 +1,4 @@
-"""Docs, dashboard, alerts and runbook name the metrics that are exported, with labels that they have, and no others."""
+"""Docs, dashboard, alerts and runbook name exactly the exported metrics, with their labels."""
 
 import json
 import re

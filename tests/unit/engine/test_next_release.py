@@ -1,4 +1,4 @@
-"""Today's code and a release one format version up read what the other writes, each in a process of its own."""
+"""Today's code and a release one format version higher read each other's data, each in its own process."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The tables of groups: who is mirrored, what is committed, what is told."""
+"""The tables of groups: which are mirrored, committed, reported."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The nouns as users read them."""
+"""The text forms of flows, topics and partitions."""
 
 from policies.model import FlowName, LaneName, TopicPartition
 

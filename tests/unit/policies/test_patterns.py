@@ -1,4 +1,4 @@
-"""Java patterns in Python's words."""
+"""Java patterns translated to Python."""
 
 import pytest
 

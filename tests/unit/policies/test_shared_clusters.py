@@ -1,4 +1,4 @@
-"""Flows whose aliases lead to one cluster: names hide where a record has been."""
+"""Flows whose aliases lead to one cluster: a topic name does not show where a record was before."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where lanes begin."""
+"""The first offset of lanes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What several flows do together: collisions and loops."""
+"""Several flows together: name collisions and loops."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A flow with traffic and copiers that take time to come, in steps of a few seconds, without anything real."""
+"""A simulated flow with traffic and copiers that start with a delay, in steps of a few seconds."""
 
 import random
 from collections import deque

@@ -1,4 +1,4 @@
-"""A flow whose guilty sets end every copier that holds them for a while, on whole seconds, without anything real."""
+"""A simulated flow whose guilty sets end every copier that holds them for a while, on whole seconds."""
 
 from collections.abc import Mapping
 from itertools import count

@@ -1,4 +1,4 @@
-"""From the outcome of a command to its exit code."""
+"""Exit codes from the outcomes of commands."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What is said of passwords in a file that was submitted with a Ray job."""
+"""The warning about passwords in a file that was submitted with a Ray job."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The configuration by reference: who is started anew has the settings of the start, whatever the file says now."""
+"""The configuration by reference: a process that is started again gets the settings of the start, not today's file."""
 
 from pathlib import Path
 

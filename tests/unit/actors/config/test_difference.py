@@ -1,4 +1,4 @@
-"""The difference between two configurations: flow by flow, key by key, no password, and what cannot be."""
+"""The difference between two configurations: flow by flow, key by key, without passwords, and impossible changes."""
 
 import string
 from pathlib import Path

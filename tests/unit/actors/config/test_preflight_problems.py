@@ -1,4 +1,4 @@
-"""What keeps a configuration from running comes at once, whoever finds it."""
+"""All problems of a configuration are reported at once, whichever check finds them."""
 
 import pickle
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What takes longer than a step is told once, when it is over: moves, takeovers, a change of the fleet."""
+"""Spans of moves, takeovers and fleet changes: what takes longer than a step is reported once, at its end."""
 
 import msgspec
 

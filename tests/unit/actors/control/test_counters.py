@@ -1,4 +1,4 @@
-"""Counters over copiers that come, go and hand partitions on."""
+"""Counters over copiers that start, end and hand partitions over."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What is told of a flow that cannot be discovered: the trouble, each other one, and that it is over."""
+"""Events of a flow that cannot be discovered: the trouble, each different one, and its end."""
 
 from actors.control.discovery_health import CALM_S, DiscoveryHealth
 from actors.control.ports import DiscoveryAnswer, RememberedFlow

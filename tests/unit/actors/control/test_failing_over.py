@@ -1,4 +1,4 @@
-"""One flow of a mirror stopped by a failover, the others going on."""
+"""One flow of a mirror stopped by a failover, while the others continue."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What a flow's tally says of lanes nobody holds, of time behind, and of counters over copiers."""
+"""A flow's metrics: lanes without an owner, time behind, counters over copiers."""
 
 import msgspec
 

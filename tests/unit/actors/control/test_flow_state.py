@@ -1,4 +1,4 @@
-"""Lanes to sets, in the supervisor's shape."""
+"""Lanes to sets, in the supervisor's data structures."""
 
 from actors.control.flow_state import plan_sets
 from tests.unit.actors.fakes import FLOW, lanes

@@ -1,4 +1,4 @@
-"""How a flow's measurements become copiers; the policy is tested in `tests/unit/policies/placement/test_scaling.py`."""
+"""Measurements of a flow become copiers; `tests/unit/policies/placement/test_scaling.py` tests the policy."""
 
 from collections.abc import Callable
 

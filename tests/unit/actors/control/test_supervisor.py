@@ -1,4 +1,4 @@
-"""The supervisor, step by step, over a fake fleet: copiers start, sets find owners, orders are said."""
+"""The supervisor, step by step, over a fake fleet: copiers start, sets find owners, orders are sent."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What an operator says to the supervisor: pause, resume, stop, drain, and what is refused."""
+"""Commands of an operator to the supervisor: pause, resume, stop, drain, and what is refused."""
 
 import pickle
 

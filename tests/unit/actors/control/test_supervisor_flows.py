@@ -1,4 +1,4 @@
-"""Several flows in one mirror: what happens to one is no business of the others."""
+"""Several flows in one mirror: what happens to one does not affect the others."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Copiers that are silent, lost or stuck, and sets that wait until nobody can write to them any more."""
+"""Copiers that are silent, lost or stuck, and sets that wait until no old owner can write any more."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Sets whose copiers end: searched, left alone, tried again."""
+"""Sets whose copiers end: isolated, quarantined, tried again."""
 
 from actors.control.flow_state import plan_sets
 from actors.control.ports import CopierVitals

@@ -1,4 +1,4 @@
-"""Another configuration taken over in place: flows come, go and change; what they leave alone hears nothing of it."""
+"""Takeover of another configuration in place: flows are added, removed and changed; others are not touched."""
 
 import msgspec
 import pytest

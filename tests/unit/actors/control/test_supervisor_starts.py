@@ -1,4 +1,4 @@
-"""Copiers that come late, waiting for a CPU or a node, or never: they end before their first report, or are mute."""
+"""Copiers that start late (no CPU, no node) or never: they end before their first report, or do not answer."""
 
 from actors.control.ports import CopierVitals
 from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make

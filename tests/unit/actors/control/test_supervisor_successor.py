@@ -1,4 +1,4 @@
-"""A new supervisor over copiers that live."""
+"""A new supervisor that takes over living copiers."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What the supervisor tells: lag, rates, events, a status that crosses processes."""
+"""The supervisor's reports: lag, rates, events, a status that crosses processes."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What lanes and sets weigh when copiers are weighed in turn."""
+"""Weights of lanes and sets when copiers are weighed in turn."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""`raymirror demo --json`: one object on standard output, what happens on standard error."""
+"""`raymirror demo --json`: one object on standard output, progress on standard error."""
 
 import json
 from collections.abc import Iterator

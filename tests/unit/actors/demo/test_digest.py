@@ -1,4 +1,4 @@
-"""The comparison of the proof must find every kind of difference, and say where."""
+"""The comparison of the demo's proof finds every kind of difference, and its place."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `run` notes of its mirror's end, for commands that come meanwhile and later."""
+"""What `run` stores about its mirror's end, for commands during the end and later."""
 
 import argparse
 import os

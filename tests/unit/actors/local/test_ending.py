@@ -1,4 +1,4 @@
-"""What a closed terminal, SIGTERM and lost output do to a command."""
+"""A command after a closed terminal, SIGTERM or lost output."""
 
 import errno
 import os

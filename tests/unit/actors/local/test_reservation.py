@@ -1,4 +1,4 @@
-"""The name of a mirror is reserved from the beginning of its start, and free again when the process has ended."""
+"""The name of a mirror is reserved from the beginning of its start until the process has ended."""
 
 import argparse
 import os

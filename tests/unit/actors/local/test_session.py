@@ -1,4 +1,4 @@
-"""Finding the running mirror, and telling a stale state file."""
+"""Finds the running mirror, and recognises a stale state file."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Commands and a supervisor over a real Unix socket: what is answered, and what cannot hold the supervisor up."""
+"""Commands and a supervisor over a real Unix socket: the answers, and clients that must not block the supervisor."""
 
 import asyncio
 import os

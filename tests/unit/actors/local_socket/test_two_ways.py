@@ -1,4 +1,4 @@
-"""Which way a command goes to its mirror, and what it costs it: no Ray where the mirror's socket answers."""
+"""The way of a command to its mirror, and its cost: no Ray and no heavy import if the mirror's socket answers."""
 
 import argparse
 import asyncio

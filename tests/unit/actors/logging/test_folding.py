@@ -1,4 +1,4 @@
-"""What is said again and again is said once, and then how often."""
+"""A repeated log line is written once, and later with its count."""
 
 from actors.logging.folding import (
     BURST,

@@ -1,4 +1,4 @@
-"""Logs as they lie in the files: what a line has, what is folded, what is hidden, what is rotated and pruned."""
+"""Log files: the fields of a line, folding, hidden secrets, rotation and pruning."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Every event of the supervisor can be sent, and has a severity that users know."""
+"""Every event of the supervisor can be sent, and has a known severity."""
 
 import pytest
 

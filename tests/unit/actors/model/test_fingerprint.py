@@ -1,4 +1,4 @@
-"""What makes a copier another one: settings and code, not the process that asks."""
+"""The fingerprint of a copier changes with settings and code, not with the process that asks."""
 
 import os
 import subprocess

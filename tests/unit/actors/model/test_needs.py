@@ -1,4 +1,4 @@
-"""What copiers ask of Ray's nodes."""
+"""Resources that copiers request from Ray's nodes."""
 
 from pathlib import Path
 

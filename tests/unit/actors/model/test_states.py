@@ -1,4 +1,4 @@
-"""What commands make of the wanted state: a stop is final."""
+"""The effect of commands on the desired state: a stop is final."""
 
 import pickle
 

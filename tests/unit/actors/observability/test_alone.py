@@ -1,4 +1,4 @@
-"""`status`, `lag` and `events` where no mirror runs: over a target that a test made up."""
+"""`status`, `lag` and `events` without a running mirror: on a fake target."""
 
 import argparse
 import json

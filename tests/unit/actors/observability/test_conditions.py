@@ -1,4 +1,4 @@
-"""Conditions for scripts."""
+"""Conditions of `--fail-if`."""
 
 import pytest
 

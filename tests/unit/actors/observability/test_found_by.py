@@ -1,4 +1,4 @@
-"""Every way to translate an offset has words for people."""
+"""Every way to translate an offset has a description for users."""
 
 import pytest
 

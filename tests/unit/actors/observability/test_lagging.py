@@ -1,4 +1,4 @@
-"""Rows of partitions out of a status, and how sizes and durations read."""
+"""Rows of partitions from a status, and the format of sizes and durations."""
 
 import msgspec
 import pytest

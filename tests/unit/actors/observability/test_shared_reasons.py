@@ -1,4 +1,4 @@
-"""A sentence that many rows share stands once below the table."""
+"""A reason that many rows share is printed once below the table."""
 
 import io
 

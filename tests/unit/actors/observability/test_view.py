@@ -1,4 +1,4 @@
-"""How a status reads."""
+"""The text of a status."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What is said when a Ray cluster is another one than this process was made for."""
+"""The error when a Ray cluster has another version than this process."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The copier's shell around a fake engine, on one loop, without Ray's processes."""
+"""The copier actor around a fake engine, on one loop, without Ray's processes."""
 
 import asyncio
 from collections.abc import Callable

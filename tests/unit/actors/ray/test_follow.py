@@ -1,4 +1,4 @@
-"""How a signal becomes the wish that a followed mirror ends."""
+"""A signal ends a followed mirror."""
 
 import signal
 import subprocess

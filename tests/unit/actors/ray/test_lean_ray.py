@@ -1,4 +1,4 @@
-"""A Ray of our own is started without what a mirror never asks, and Ray's own functions are back afterwards."""
+"""raymirror's own Ray starts without unneeded parts, and Ray's functions are restored afterwards."""
 
 import inspect
 import signal

@@ -1,4 +1,4 @@
-"""The metadata shell around a fake keeper."""
+"""The metadata actor around a fake keeper."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The metadata actor as the supervisor sees it, around a fake actor: what is owed is written, events are told once."""
+"""The supervisor's port to a fake metadata actor: pending state is written, events are sent once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

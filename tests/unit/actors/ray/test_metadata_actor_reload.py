@@ -1,4 +1,4 @@
-"""The metadata actor takes another configuration over: flows that are made of the same keep their keepers."""
+"""The metadata actor takes another configuration over: unchanged flows keep their keepers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

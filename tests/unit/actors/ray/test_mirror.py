@@ -1,4 +1,4 @@
-"""A mirror seen from a command's process, without Ray: others that do not answer, supervisors that come back."""
+"""A mirror as a command's process sees it, without Ray: mirrors that do not answer, supervisors that come back."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Which log files of a running Ray are removed, and when a mirror looks."""
+"""The log files of a running Ray that a mirror removes, and when it checks."""
 
 import errno
 import os

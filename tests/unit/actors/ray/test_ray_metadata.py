@@ -1,4 +1,4 @@
-"""The supervisor's line to the metadata actor, without Ray: what an actor that replaces another is told."""
+"""The supervisor's calls to the metadata actor, without Ray: the state that a replacement actor gets."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The supervisor's shell where its run fails: a process that may do better next time ends, and Ray starts another."""
+"""The supervisor actor when its run fails: if a new process may help, it ends, and Ray starts another."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""A reload in the supervisor's shell: all or nothing, and what a supervisor that dies in it begins again with."""
+"""A reload in the supervisor actor: all or nothing, and the configuration after a death during it."""
 
 from pathlib import Path
 

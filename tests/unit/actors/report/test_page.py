@@ -1,4 +1,4 @@
-"""The page: whole, escaped, and without anything from elsewhere."""
+"""The report page: complete, escaped, and without external content."""
 
 import re
 import xml.etree.ElementTree as ET

@@ -1,4 +1,4 @@
-"""Plots: well-formed, within their frame, with gaps where nothing is known."""
+"""Plots: well-formed, within their frame, with gaps for unknown values."""
 
 import itertools
 import math

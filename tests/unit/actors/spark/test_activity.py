@@ -1,4 +1,4 @@
-"""Which flows are active, and how often that is checked."""
+"""The active flows, and how often that is checked."""
 
 import msgspec
 

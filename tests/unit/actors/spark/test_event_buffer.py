@@ -1,4 +1,4 @@
-"""Events of jobs on their way: each is given until it is known to have arrived, and so many are kept."""
+"""The buffer of job events: each is returned until its arrival is known; the number is bounded."""
 
 from actors.spark.event_buffer import KEPT, EventBuffer
 from engine.core.events.event_base import Event

@@ -1,4 +1,4 @@
-"""The host around a session that is not there: it answers whatever the session does."""
+"""The Spark host around a fake session: it answers whatever the session does."""
 
 import threading
 from pathlib import Path

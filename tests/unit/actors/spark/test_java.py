@@ -1,4 +1,4 @@
-"""Java for a Ray of our own."""
+"""Java for raymirror's own Ray."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What becomes of jobs over hosts that come and go."""
+"""The state of jobs while Spark hosts end and start."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is missing before Spark starts is said with what would be right."""
+"""Missing requirements of Spark are reported with the right value, before it starts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Where Spark may be: only on nodes with Java, and where its storage is."""
+"""Nodes on which Spark may run: only with Java, and near its storage."""
 
 from typing import Any
 

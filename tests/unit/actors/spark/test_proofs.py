@@ -1,4 +1,4 @@
-"""What the supervisor has of proof of copy all the time, out of what the kept jobs told."""
+"""The supervisor's view of the continuous proof, from the last reports of its jobs."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""When there is a host, what is told of it, and that nothing of Spark's troubles comes out."""
+"""The Spark service: when a host runs, what it reports, and that Spark's errors stay inside."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What Spark does all the time in a mirror, and in which it does nothing."""
+"""Jobs that Spark runs all the time in a mirror, and mirrors without such jobs."""
 
 import msgspec
 

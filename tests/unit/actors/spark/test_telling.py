@@ -1,4 +1,4 @@
-"""What the supervisor says of Spark: state in its status, changes as events of every flow, copying untouched."""
+"""The supervisor's report of Spark: state in its status, changes as events of every flow, copying undisturbed."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Statuses of mirrors, as big as wanted."""
+"""Statuses of mirrors of any size."""
 
 from collections.abc import Mapping, Sequence
 

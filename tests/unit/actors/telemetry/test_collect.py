@@ -1,4 +1,4 @@
-"""From a status to series."""
+"""Metric series from a status."""
 
 import msgspec
 import pytest

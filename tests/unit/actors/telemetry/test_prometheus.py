@@ -1,4 +1,4 @@
-"""The page, read by Prometheus' own parser."""
+"""The metrics page, read by Prometheus' own parser."""
 
 from prometheus_client.parser import text_string_to_metric_families
 

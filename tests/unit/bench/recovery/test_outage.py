@@ -1,4 +1,4 @@
-"""What an outage logged: which files count, which lines, and when bytes may be missing."""
+"""Bytes logged in an outage: which files and lines count, and when bytes may be missing."""
 
 import json
 from pathlib import Path

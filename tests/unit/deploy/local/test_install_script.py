@@ -1,4 +1,4 @@
-"""What install.sh leaves out and what it refuses; the whole of it runs in tests/integration/test_image_script.py."""
+"""What install.sh leaves out and refuses; tests/integration/test_image_script.py runs all of it."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The list of jars, and what becomes of one that is missing or wrong."""
+"""The list of jars, and the handling of a missing or wrong jar."""
 
 import hashlib
 import xml.etree.ElementTree as ElementTree

@@ -1,4 +1,4 @@
-"""A broker's configuration, ports, limits and the texts of errors."""
+"""A broker's configuration, ports, limits and error texts."""
 
 import pickle
 import socket

@@ -1,4 +1,4 @@
-"""What one shell writes down and another reads."""
+"""The state that one shell writes and another reads."""
 
 import os
 import socket

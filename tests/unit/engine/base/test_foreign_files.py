@@ -1,4 +1,4 @@
-"""Files that are plainly something else, as `check` and `run` meet them; and what only looks so."""
+"""Files of another kind, as `check` and `run` read them; and files that only look so."""
 
 import pickle
 from pathlib import Path

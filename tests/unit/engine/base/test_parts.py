@@ -1,4 +1,4 @@
-"""Parts: whole, in order, none of them empty."""
+"""`parts`: complete, in order, none empty."""
 
 from engine.base.parts import parts
 

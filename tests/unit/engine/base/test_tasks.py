@@ -1,4 +1,4 @@
-"""What ended a task, told to those who wait for it."""
+"""The error that ended a task reaches those who wait for the task."""
 
 import asyncio
 

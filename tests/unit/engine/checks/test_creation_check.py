@@ -1,4 +1,4 @@
-"""Every topic that `run` would create: what clusters say against them, in lines that name the setting to change."""
+"""Every topic that `run` would create: the objections of clusters, in lines that name the setting to change."""
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace

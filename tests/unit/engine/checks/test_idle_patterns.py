@@ -1,4 +1,4 @@
-"""Patterns that match no topic of the source, and quotes: what the reader of a configuration says of them."""
+"""Patterns that match no topic of the source, and quotes: the messages of the configuration's reader."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a start could not check is checked before a flow begins."""
+"""Checks that a start could not make run before a flow starts."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What clusters tell of a file that has mistakes: only what no mistake can change."""
+"""Cluster checks of a file with mistakes: only findings that no mistake can change."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is asked before a start, while clusters are away."""
+"""Checks before a start while clusters are unreachable."""
 
 import pickle
 from collections.abc import Callable

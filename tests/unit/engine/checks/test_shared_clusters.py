@@ -1,4 +1,4 @@
-"""Aliases of a configuration that lead to one cluster: what is refused, at which line, and what is only said."""
+"""Aliases of a configuration that lead to one cluster: what is refused, at which line, and what is only a warning."""
 
 from uuid import UUID
 

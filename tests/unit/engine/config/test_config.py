@@ -1,4 +1,4 @@
-"""From mm2.properties to a MirrorConfig: clusters, flows, errors, warnings, digest."""
+"""MirrorConfig from mm2.properties: clusters, flows, errors, warnings, digest."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a file is told at once; what only follows from it is not."""
+"""All mistakes of a file are reported at once; mistakes that only follow from others are not."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""The table of engine/CONFIG.md names every key that is asked for, at its level, and no other."""
+"""The table of engine/CONFIG.md names every key that is read, at its level, and no other."""
 
 import re
 from pathlib import Path

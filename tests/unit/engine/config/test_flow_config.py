@@ -1,4 +1,4 @@
-"""One flow: defaults, and the layers of mm2-contract 1.2."""
+"""The configuration of one flow: defaults, and the precedence of levels."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which place of a key wins (mm2-contract 1.2), for every key that a flow reads."""
+"""The precedence of levels, for every key that a flow reads."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A password in every place where one may stand: in no text that anybody sees."""
+"""Passwords in every possible place of a file appear in no text for users."""
 
 import traceback
 from collections.abc import Iterator

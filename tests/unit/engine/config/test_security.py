@@ -1,4 +1,4 @@
-"""How to shake hands: protocols, logins, stores, placeholders; secrets resolved late and never shown."""
+"""Security settings: protocols, logins, stores, placeholders; secrets are resolved late and never shown."""
 
 import subprocess
 from pathlib import Path

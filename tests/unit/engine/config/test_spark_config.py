@@ -1,4 +1,4 @@
-"""Whether Spark runs, and how large: defaults, values, refusals."""
+"""Keys of Spark: defaults, values, refusals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where Spark keeps things: what is taken, and what a refusal says."""
+"""The storage of Spark: accepted values, and the texts of refusals."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The storage out of the properties: one key, refused where it names no place that every node could see."""
+"""The storage key: refused if it names no place that every node can see."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where metrics and traces go: defaults, values, refusals."""
+"""Keys of metrics and traces: defaults, values, refusals."""
 
 import pytest
 

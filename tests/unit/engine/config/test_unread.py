@@ -1,4 +1,4 @@
-"""Keys that nobody reads: refused in one go, warned of with their lines, or in one quiet line."""
+"""Keys that raymirror does not read: refused all at once, warned of with their lines, or in one quiet line."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Connections of a simulated copier: requests that read their bytes as late as a kernel might, and buffers on loan."""
+"""Connections of a simulated copier: requests that read their bytes as late as a kernel may, and leased buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transaction coordinator of a simulated lane: one id, decisions that last, markers that come when they come."""
+"""The transaction coordinator of a simulated lane: one id, durable decisions, delayed markers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lane fed with real batches, for tests that play a few steps by hand."""
+"""A lane with real batches, for tests that go a few steps by hand."""
 
 from engine.core.lane.actions import Action, Actions
 from engine.core.lane.intake import stamp, take_in, work_for

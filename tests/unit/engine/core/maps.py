@@ -1,4 +1,4 @@
-"""Maps for tests: runs made of gaps and counts, and the naive model, one entry per record."""
+"""Maps for tests: runs from gaps and counts, and the naive model, one entry per record."""
 
 from hypothesis import strategies as st
 

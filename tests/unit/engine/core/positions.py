@@ -1,4 +1,4 @@
-"""Positions as tests need them."""
+"""Positions for tests."""
 
 from engine.core.position.position import Position, Run
 

@@ -1,8 +1,8 @@
-"""A lane among everything that can go wrong, interleaved at random: brokers, connections, owners, all kept in memory.
+"""A lane among everything that can go wrong, in random order: brokers, connections, owners, all in memory.
 
-What happens next is drawn from a seed, so a failing seed fails again. Buffers are overwritten when their last lease
-goes, requests read their bytes as late as a kernel might, and a cut connection may leave requests that the broker
-still works through later, even behind a new owner's barrier.
+A seed determines all events, so a failing seed fails again. Buffers are overwritten when their last lease ends,
+requests read their bytes as late as a kernel may, and a cut connection may leave requests that the broker still
+processes later, even behind a new owner's barrier.
 """
 
 from collections import deque

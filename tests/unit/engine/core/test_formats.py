@@ -1,4 +1,4 @@
-"""Own version and the one above are read; nothing above that."""
+"""raymirror reads its own format version and the next one, and none above."""
 
 import pickle
 

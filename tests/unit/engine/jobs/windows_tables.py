@@ -1,4 +1,4 @@
-"""Tables of windows as the lag job stores them, made without Spark."""
+"""Tables of windows as the lag job stores them, created without Spark."""
 
 from typing import Any
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""A broker's side of fetch sessions (KIP-227) as a model: what it remembers, what it answers, what it leaves out."""
+"""A model of a broker's fetch sessions (KIP-227): what it remembers, answers, and omits."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""A flow held by a command for as long as it works."""
+"""A flow that a command holds while it works."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager

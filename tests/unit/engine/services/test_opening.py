@@ -1,4 +1,4 @@
-"""Waiting for clusters that are away: said, alive, given up when nobody wants it, ended by what does not mend."""
+"""Waiting for unreachable clusters: reported, alive, given up on request, ended by errors that waiting cannot fix."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A copier whose cluster nobody answers for: it waits, says so, and ends when it is asked to."""
+"""A copier whose cluster does not answer: it waits, reports that, and ends on request."""
 
 import asyncio
 import socket

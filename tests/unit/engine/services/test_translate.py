@@ -1,4 +1,4 @@
-"""A group's places while its source does not answer: by its last checkpoints."""
+"""A group's offsets while its source does not answer: by its last checkpoints."""
 
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.translate import CHECKPOINT, Translated, TranslationRow, checkpointed

@@ -1,4 +1,4 @@
-"""Events as records: readable by people, by the next version and by the one before."""
+"""Events as records: readable by people, by the next version and by the previous one."""
 
 import json
 from typing import Any

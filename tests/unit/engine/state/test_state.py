@@ -1,4 +1,4 @@
-"""Entries of a flow's state, to records and back."""
+"""Entries of a flow's state: round trips through records."""
 
 import json
 from typing import Any

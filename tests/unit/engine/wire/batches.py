@@ -1,6 +1,6 @@
-"""Batches as a source broker holds them, made by aiokafka's builders and patched to what only brokers write.
+"""Batches as a source broker holds them, built by aiokafka's builders and patched to what only brokers write.
 
-The builder is aiokafka's Python one: the compiled one takes a first timestamp of -1 for "none yet".
+The builder is aiokafka's Python one: the compiled one reads a first timestamp of -1 as "none yet".
 """
 
 import struct

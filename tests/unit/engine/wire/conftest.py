@@ -1,4 +1,4 @@
-"""Hypothesis without its clock: an example may be slow on a busy machine without being wrong."""
+"""Hypothesis without a deadline: an example may be slow on a busy machine without being wrong."""
 
 from hypothesis import HealthCheck, settings
 

@@ -1,4 +1,4 @@
-"""The header against bytes written down, and its derived values."""
+"""The batch header compared with written-down bytes, and its derived values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Batches written anew: nothing lost, nothing added, exact runs, sizes the target takes."""
+"""Re-encoded batches: nothing lost, nothing added, exact runs, sizes that the target accepts."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Zigzag varints against written-down bytes and round trips."""
+"""Zigzag varints compared with written-down bytes, and round trips."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The table of verdicts: each rule alone, and that the first one wins."""
+"""The table of verdicts: each rule alone, and the first match wins."""
 
 import itertools
 

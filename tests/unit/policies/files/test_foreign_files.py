@@ -1,4 +1,4 @@
-"""Files that are plainly something else."""
+"""Files of another kind."""
 
 import pytest
 

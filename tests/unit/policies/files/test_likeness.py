@@ -1,4 +1,4 @@
-"""Which known word a mistyped one was meant to be."""
+"""The known word that a mistyped word most likely means."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Patterns that match nothing, and what was likely meant."""
+"""Patterns that match nothing, and the likely intended ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What becomes of keys that nobody reads: the three kinds, and where they stand."""
+"""Keys that raymirror does not read: the three kinds, and their lines."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Owners: sticky, weighed, few moves, and rest once it is even enough."""
+"""Owners of sets: sticky, weighed, few moves, and no moves once it is even enough."""
 
 import random
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The search for the set that ends its copiers: who waits, who goes apart, who is quarantined, who is cleared."""
+"""The search for the set that ends its copiers: who waits, is isolated, quarantined, cleared."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Simulated flows whose copiers end: by a guilty set, by several, or by somebody who kills them."""
+"""Simulated flows whose copiers end: because of one guilty set, of several, or of kills from outside."""
 
 import math
 import random

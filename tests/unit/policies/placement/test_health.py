@@ -1,4 +1,4 @@
-"""The verdict on a copier: each line of the table, and each border."""
+"""The verdict on a copier: each line of the table, and each boundary."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Growing for a reason, shrinking after a calm: decision by decision."""
+"""Scaling: the fleet grows for a reason and shrinks after a calm, decision by decision."""
 
 import msgspec
 import pytest

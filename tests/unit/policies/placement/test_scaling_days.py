@@ -1,4 +1,4 @@
-"""Simulated days of traffic: no flapping, what can be drained is drained in time, limits are kept."""
+"""Simulated days of traffic: no flapping, backlogs drained in time, limits respected."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Sets: stable, few, a hot lane alone where that helps."""
+"""Sets: stable, few, a hot lane alone if that helps."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""ACLs of copies: every operation, either permission, either pattern, as MM2 has it and with our options."""
+"""ACLs of copies: every operation, permission and pattern type, as in MM2 and with raymirror's options."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which of a cluster's quotas limits us."""
+"""The quotas of a cluster that limit raymirror."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Config sync as a plan: what is written, in which order, what is told and left."""
+"""Config sync as a plan: what it writes, in which order, and what it only reports."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Target topics: what to make of them, and what will show in the data."""
+"""Target topics: their settings at creation, and effects that show in the data."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a source topic's configs say about its copy."""
+"""Effects of a source topic's configs on its copy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What becomes of a lane whose topic is not what it was."""
+"""What happens to a lane whose topic was replaced or lost records."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`raymirror audit`, and the trail that `apply` leaves."""
+"""`raymirror audit`, and the audit trail of `apply`."""
 
 import json
 from collections.abc import AsyncIterator

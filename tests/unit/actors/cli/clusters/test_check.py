@@ -1,4 +1,4 @@
-"""What `raymirror check` prints of a flow."""
+"""The output of `raymirror check` for a flow."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`raymirror cluster`: the configuration that it writes, and what it says of brokers that have died."""
+"""`raymirror cluster`: the configuration that it writes, and its report of dead brokers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`raymirror plan` and `apply` on clusters in memory: what they print, and what the exit code says."""
+"""`raymirror plan` and `apply` on clusters in memory: output and exit codes."""
 
 import json
 from collections.abc import AsyncIterator

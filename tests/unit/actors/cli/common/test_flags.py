@@ -1,4 +1,4 @@
-"""Flags that all commands have alike, help, version and completion."""
+"""Flags that all commands share, help, version and completion."""
 
 import argparse
 import importlib

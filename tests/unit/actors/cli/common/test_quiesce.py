@@ -1,4 +1,4 @@
-"""When what was paused stands still, and `pause` says so."""
+"""`pause` reports when paused partitions have stopped."""
 
 import argparse
 import json

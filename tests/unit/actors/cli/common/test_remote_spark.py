@@ -1,4 +1,4 @@
-"""A proof on the Spark of a running mirror: submitted, followed, cancelled with the command, or not to be had."""
+"""A proof on the Spark of a running mirror: submitted, followed, cancelled with the command, or not possible."""
 
 import argparse
 from collections import deque

@@ -1,4 +1,4 @@
-"""The note of a mirror whose Ray cluster does not answer hides no other mirror, and is named."""
+"""The state file of a mirror whose Ray cluster does not answer hides no other mirror, and is named."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""The lines of a start: one a step, at once, and never in the way of the start."""
+"""The lines of a start: one for each step, at once, without delaying the start."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""How long a failover waits, and for what."""
+"""How long a failover waits for each of its parts."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""`raymirror failover` where no mirror runs: over a target, and a source, that a test made up."""
+"""`raymirror failover` without a mirror: on a fake target and a fake source."""
 
 import argparse
 import asyncio

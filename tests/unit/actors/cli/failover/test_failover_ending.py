@@ -1,4 +1,4 @@
-"""When a flow that was failed over has stopped, and whether its target says so: by a mirror that a test made up."""
+"""A flow that was failed over: when it has stopped, and whether its target records that; on a fake mirror."""
 
 from pathlib import Path
 from types import SimpleNamespace

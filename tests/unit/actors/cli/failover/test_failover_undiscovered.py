@@ -1,4 +1,4 @@
-"""`raymirror failover` of a mirror that never found a topic: its source was away when it was started."""
+"""`raymirror failover` of a mirror that never found a topic: its source was unreachable at its start."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What `takeover --check` and `failover` print, and what they tell a script."""
+"""The tables and JSON of `takeover --check` and `failover`."""
 
 import msgspec
 import pytest

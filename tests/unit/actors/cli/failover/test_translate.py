@@ -1,4 +1,4 @@
-"""`raymirror translate` without brokers: which flow is meant, what holds, what the exit code says."""
+"""`raymirror translate` without brokers: the chosen flow, the conditions, the exit codes."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What `raymirror compare-ends` prints, and what it ends with."""
+"""The output and exit codes of `raymirror compare-ends`."""
 
 import json
 from pathlib import Path

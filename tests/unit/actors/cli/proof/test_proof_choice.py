@@ -1,4 +1,4 @@
-"""Where a flow is proven, by arguments, by what this process lacks, and by size."""
+"""The place where a flow is proven: by arguments, by what this process lacks, and by size."""
 
 import pytest
 

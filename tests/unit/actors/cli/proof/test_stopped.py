@@ -1,4 +1,4 @@
-"""Which partitions the running mirror of a file has stopped, as far as it can be asked."""
+"""The partitions that the running mirror of a file has stopped, as far as the mirror answers."""
 
 from pathlib import Path
 from types import SimpleNamespace

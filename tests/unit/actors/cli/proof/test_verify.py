@@ -1,4 +1,4 @@
-"""`raymirror verify` with made-up proofs: what it asks for, where, what it prints, what the exit code says."""
+"""`raymirror verify` with fake proofs: what it requests and where, its output and exit codes."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""`raymirror run` in the foreground: what Ray prints while it is left is none of the JSON lines."""
+"""`raymirror run` in the foreground: output of Ray at the end does not mix with the JSON lines."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""`raymirror reload`, and a second `run` on a terminal: what is shown, what is asked, what is changed, exit codes."""
+"""`raymirror reload`, and a second `run` on a terminal: the difference, the question, the changes, exit codes."""
 
 import argparse
 import json

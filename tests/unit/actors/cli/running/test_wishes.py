@@ -1,4 +1,4 @@
-"""`pause` and `stop`: reported done when it is written down; a supervisor that has failed does not stand in the way."""
+"""`pause` and `stop`: done only when the desired state is stored; a supervisor that has failed does not block them."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""`lag --history` and `report`: where the history is found, and what is said of it."""
+"""`lag --history` and `report`: where the history is found, and their output."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""`lag`, `events` and `status --fail-if` over a mirror that a test made up."""
+"""`lag`, `events` and `status --fail-if` on a fake mirror."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Settings in the words of the file that they are to go into."""
+"""Settings written in the format of the file that they belong to."""
 
 from pathlib import Path
 

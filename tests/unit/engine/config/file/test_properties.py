@@ -1,4 +1,4 @@
-"""`.properties` as java.util.Properties reads them, and the traps of it."""
+"""`.properties` as java.util.Properties reads them, and the traps of the format."""
 
 from pathlib import Path
 

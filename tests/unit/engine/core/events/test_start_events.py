@@ -1,4 +1,4 @@
-"""What is said of a flow when it begins."""
+"""Events at the start of a flow."""
 
 from engine.core.events.start_events import Mm2Active, StartDoubt
 from policies.model import FlowName

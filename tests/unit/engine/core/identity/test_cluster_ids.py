@@ -1,4 +1,4 @@
-"""What tells another cluster, or an earlier state of this one, from one topic that was re-created."""
+"""Distinguishes another cluster, or an earlier state of this one, from a re-created topic."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""How large a lane's batches may be, learned from the target's configs and from what it refuses."""
+"""The limit of a lane's batch size, from the target's configs and its refusals."""
 
 import pytest
 

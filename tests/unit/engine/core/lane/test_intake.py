@@ -1,4 +1,4 @@
-"""From fetched bytes to what the lane queues."""
+"""Fetched bytes become queued batches of a lane."""
 
 import pytest
 

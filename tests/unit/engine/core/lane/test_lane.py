@@ -1,4 +1,4 @@
-"""The lane, step by step; what random interleavings cannot name is in test_interleavings.py."""
+"""The lane, step by step; test_interleavings.py has random interleavings."""
 
 import pytest
 

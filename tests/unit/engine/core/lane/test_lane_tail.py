@@ -1,4 +1,4 @@
-"""A lane that reads the target's tail to settle what became of its appends."""
+"""A lane that reads the target's tail to find out which appends arrived."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What a lane tells of time and weight: of its queue's ends, of what it copied last, of offsets passed."""
+"""Times and sizes that a lane reports: of its queue's ends, of its last copy, of passed offsets."""
 
 import struct
 

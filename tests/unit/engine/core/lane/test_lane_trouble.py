@@ -1,4 +1,4 @@
-"""A lane whose appends fail: what it forgets, what it sends again, what it asks for."""
+"""A lane whose appends fail: what it forgets, sends again and asks for."""
 
 import pytest
 

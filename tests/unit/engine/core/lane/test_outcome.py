@@ -1,4 +1,4 @@
-"""What a window of answers asks for."""
+"""The recovery action for a window of answers."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The line of a lane: breaks, cuts, and which of them are durable."""
+"""The sequence map of a lane: breaks, cuts, and which of them are durable."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The whole transition table, spelled out a second time."""
+"""The whole transition table, written a second time."""
 
 import itertools
 import pickle

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: what is a commit, what is not, and that no bytes make it fail."""
+"""Records of `__consumer_offsets`: commits, other records, and arbitrary bytes that must not fail."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""MM2's records: its own bytes (those of its unit tests), every value there and back, and nothing that crashes."""
+"""MM2's records: its own bytes (from its unit tests), round trips of every value, and no crash on any bytes."""
 
 import contextlib
 import pickle

@@ -1,4 +1,4 @@
-"""Groups that go back again and again are told in few events, and nothing of it is lost."""
+"""Groups that go back again and again cause few events, and no information is lost."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Which syncs a lane tells: bounded, complete at rest, and never a lie to MM2's reader, whatever the target lost."""
+"""The syncs that a lane emits: bounded, complete at rest, never ahead for MM2's reader, whatever the target lost."""
 
 from itertools import pairwise
 

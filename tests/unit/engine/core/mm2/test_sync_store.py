@@ -1,4 +1,4 @@
-"""The store of MM2's checkpoint task: its own figures, and that it is never ahead of the truth."""
+"""The offset sync store of MM2's checkpoint task: its own figures, and that it is never ahead of the truth."""
 
 from collections.abc import Iterable
 

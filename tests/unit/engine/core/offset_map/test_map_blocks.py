@@ -1,4 +1,4 @@
-"""Blocks, tails and texts of the map: there and back, golden bytes, and whatever else may lie there."""
+"""Blocks, tails and texts of the map: round trips, golden bytes, and other records on the topic."""
 
 import contextlib
 

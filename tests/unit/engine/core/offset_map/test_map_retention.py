@@ -1,4 +1,4 @@
-"""What the target's retention leaves of a map, and what is answered then."""
+"""A map after retention on the target: what remains, and its answers."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What the difference between two ends is made of."""
+"""The parts of the difference between two end offsets."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""The map in the hands of the next owner: found again from the tail, or cut where the target lost records."""
+"""The map of the next owner: recovered from the tail, or cut where the target lost records."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What a source log lacks for a copy that continues in it."""
+"""Records that a source log lacks for a copy that continues in it."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Who may own a lane, whether it needs an owner, and with which position it begins."""
+"""Who may own a lane, whether it needs an owner, and its first position."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Where a lane continues when its source or topics are not what they were."""
+"""Where a lane continues after its source or topics have changed."""
 
 import msgspec
 import pytest

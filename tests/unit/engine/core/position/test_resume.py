@@ -1,4 +1,4 @@
-"""Where the copy ended, from a position and the target's batch headers."""
+"""The end of the copy, from a position and the target's batch headers."""
 
 import pytest
 

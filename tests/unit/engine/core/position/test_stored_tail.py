@@ -1,4 +1,4 @@
-"""Where the copy ended by a position as it was stored: atomic ones, and commits that the target did not carry out."""
+"""The end of the copy by a stored position: atomic positions, and commits that the target did not carry out."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""A long tail known from its last batches: told right, or not at all."""
+"""A long tail, known from its last batches: the right answer, or none."""
 
 import msgspec
 import pytest

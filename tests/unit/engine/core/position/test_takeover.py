@@ -1,4 +1,4 @@
-"""What MM2 copied behind its last position: found where it is certain, never guessed."""
+"""What MM2 copied after its last position: found if certain, never guessed."""
 
 from hypothesis import given
 from hypothesis import strategies as st

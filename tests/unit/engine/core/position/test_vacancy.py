@@ -1,4 +1,4 @@
-"""When a lane is taken without a barrier, and when its owner may say that it has left."""
+"""When a lane is taken without a barrier, and when its owner may report that it has left."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a failover has drained, partition by partition."""
+"""The drained partitions of a failover, one by one."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Since when a lane is behind, and what its lag weighs."""
+"""The start time and the size of a lane's lag."""
 
 import pytest
 

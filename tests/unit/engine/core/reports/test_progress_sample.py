@@ -1,4 +1,4 @@
-"""Progress samples: counts of spans, a bounded number of lanes a record, a format that the next release reads."""
+"""Progress samples: span counts, bounded lanes per record, a format that the next release reads."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Quantiles of what was counted into buckets: never further off than the bucket is wide."""
+"""Quantiles of counts in buckets: the error is at most the width of the bucket."""
 
 from bisect import bisect_left
 

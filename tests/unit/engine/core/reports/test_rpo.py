@@ -1,4 +1,4 @@
-"""How much is behind when a flow is cut."""
+"""The lag at the moment when a flow is cut."""
 
 import msgspec
 

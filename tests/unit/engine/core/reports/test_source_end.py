@@ -1,4 +1,4 @@
-"""Where a source partition ends, and since when that is known."""
+"""The end of a source partition, and since when it is known."""
 
 import pytest
 

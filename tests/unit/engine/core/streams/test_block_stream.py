@@ -1,4 +1,4 @@
-"""When blocks of a lane's map are written, what the answers mean, and what holds the lane back meanwhile."""
+"""When blocks of a lane's map are written, the meaning of answers, and what delays the lane until then."""
 
 import pytest
 

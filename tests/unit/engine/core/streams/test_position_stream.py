@@ -1,4 +1,4 @@
-"""When a lane's position is written, and what the answers mean."""
+"""When a lane's position is written, and the meaning of answers."""
 
 import pytest
 

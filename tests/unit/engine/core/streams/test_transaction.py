@@ -1,4 +1,4 @@
-"""The transaction of a lane: when it begins, what it takes, when it ends, and what others are told meanwhile."""
+"""The transaction of a lane: when it begins, its content, when it ends, and what others read until then."""
 
 import pytest
 

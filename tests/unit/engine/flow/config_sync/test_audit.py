@@ -1,4 +1,4 @@
-"""The audit trail: what a row says, that rows wait for their store, and what is told when they cannot be kept."""
+"""The audit trail: the fields of a row, rows that wait for their store, and the event when they cannot be stored."""
 
 import asyncio
 from collections.abc import Sequence

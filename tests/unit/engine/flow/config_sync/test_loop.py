@@ -1,4 +1,4 @@
-"""The rounds of config sync: when they are made, what is told and how often."""
+"""The rounds of config sync: when they run, what they report and how often."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Snapshots of both clusters: what is asked of the copies, in parts, and what is not told."""
+"""Snapshots of both clusters: requests about the copies, in parts, and values that are not reported."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Config sync against clusters in memory: what is read, what is written, what fails alone."""
+"""Config sync against clusters in memory: what it reads and writes, and failures of single changes."""
 
 from collections.abc import Mapping
 

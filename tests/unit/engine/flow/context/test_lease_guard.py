@@ -1,4 +1,4 @@
-"""The gate: shut by word or by time, and what runs behind it."""
+"""The lease guard: closed by call or by time, and the code that runs behind it."""
 
 import asyncio
 

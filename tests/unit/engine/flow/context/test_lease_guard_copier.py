@@ -1,4 +1,4 @@
-"""A copier whose lease has run out starts nothing, and goes on where it was when it has one again."""
+"""A copier whose lease has expired starts nothing, and continues at the same place with a new lease."""
 
 import asyncio
 from random import Random

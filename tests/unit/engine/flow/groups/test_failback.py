@@ -1,4 +1,4 @@
-"""Progress on the target as offsets of the source: exact where the map knows, never backwards unasked."""
+"""Progress on the target as offsets of the source: exact if the map knows, backwards only on request."""
 
 from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun, MapStart
 from engine.core.offset_map.offset_map import OffsetMap, Translation

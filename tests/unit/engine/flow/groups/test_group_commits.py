@@ -1,4 +1,4 @@
-"""What a group keeper commits on the target, and what it leaves there."""
+"""The commits of a group keeper on the target, and the offsets that it does not touch."""
 
 import pytest
 

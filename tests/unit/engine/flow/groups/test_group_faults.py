@@ -1,4 +1,4 @@
-"""A group keeper when groups, brokers or ownership fail: what goes on, what is said, what is made again."""
+"""A group keeper when groups, brokers or ownership fail: what continues, what is reported, what is created again."""
 
 import pytest
 

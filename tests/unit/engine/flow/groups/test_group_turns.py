@@ -1,4 +1,4 @@
-"""Turns of a group keeper that hears of commits: whom it looks at, when it looks at all, and what it falls back to."""
+"""Turns of a group keeper that reads commits: which groups it checks, when it checks all, and its fallback."""
 
 import asyncio
 

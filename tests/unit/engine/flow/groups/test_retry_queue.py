@@ -1,4 +1,4 @@
-"""What is owed to groups: looked at again, later and later."""
+"""Retries of groups that are not settled, with growing pauses."""
 
 from engine.flow.groups.retry_queue import RetryQueue
 

@@ -1,4 +1,4 @@
-"""Rounds of a group keeper between two clusters in memory: what is found, told, and left alone."""
+"""Rounds of a group keeper between two clusters in memory: what it finds, reports, and does not touch."""
 
 from collections.abc import Sequence
 

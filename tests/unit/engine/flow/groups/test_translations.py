@@ -1,4 +1,4 @@
-"""Commits translated: from the exact maps, within what the target's log holds."""
+"""Translated commits: from the exact maps, within the range of the target's log."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The memory budget: never more than it, first come first served, nothing lost by a cancelled wait."""
+"""The memory budget: never exceeded, first come first served, nothing lost by a cancelled wait."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Ends of lanes that no fetch tells of."""
+"""Ends of lanes that no fetch reports."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""One inbox: what it asks for, what it believes of the answers."""
+"""One inbox: its requests, and which answers it accepts."""
 
 import asyncio
 import threading

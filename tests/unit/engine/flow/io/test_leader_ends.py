@@ -1,4 +1,4 @@
-"""A target whose new leader lost what the old one had acknowledged: noticed before anything is appended behind it."""
+"""A target whose new leader lost acknowledged records: detected before anything is appended behind the hole."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Target leaders that move while answers are outstanding: nothing is lost, doubled or out of order, no lane stays."""
+"""Target leaders that move while answers are outstanding: nothing lost, doubled or reordered, no lane stuck."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What is named first of several things that keep a lane."""
+"""The first named reason when several things stop a lane."""
 
 import msgspec
 import pytest

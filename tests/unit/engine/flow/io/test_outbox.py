@@ -1,4 +1,4 @@
-"""One outbox: what goes into a request, in which order, and what a lost connection means."""
+"""One outbox: the content and order of requests, and the meaning of a lost connection."""
 
 import asyncio
 from collections import deque

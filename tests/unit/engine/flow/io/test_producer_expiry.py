@@ -1,4 +1,4 @@
-"""What lanes do with batches of unknown outcome, by how long their leaders remember producers."""
+"""Batches of unknown outcome: actions of lanes, by how long their leaders remember producers."""
 
 import pytest
 

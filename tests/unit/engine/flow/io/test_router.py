@@ -1,4 +1,4 @@
-"""Leaders that are looked up, moved between, and left alone; connections that nobody uses are closed."""
+"""Lookup of leaders and moves between them; unused connections are closed."""
 
 import asyncio
 from collections.abc import Sequence

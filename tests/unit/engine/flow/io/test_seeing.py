@@ -1,4 +1,4 @@
-"""What a copier tells of its lanes: how far behind, and why one does not move. Clusters in memory."""
+"""A copier's report of its lanes: how far behind, and why one makes no progress. Clusters in memory."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Receive buffers for one fetch: lanes that cannot send give back what they hold to lanes that can."""
+"""Receive buffers for one fetch: lanes that cannot send return their memory to lanes that can."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Memory of a burst: buffers are shed and pages returned, again and again, until cancelled."""
+"""Memory of a burst: buffers and pages are returned, again and again, until cancelled."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Leaders of the past that still answer: thawed, or cut off from their controller. What they say is not final."""
+"""Old leaders that still answer: thawed, or cut off from their controller. Their answers are not final."""
 
 from collections.abc import Awaitable, Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""What is measured on the way, by a clock that the test sets."""
+"""Metrics of the copy, by a clock that the test sets."""
 
 from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
 from engine.core.reports.latency import BOUNDS_MS, Histogram

@@ -1,4 +1,4 @@
-"""One corrupt batch that is read to find a lane's place stops that lane, and no other."""
+"""A corrupt batch that is read to find a lane's place stops that lane, and no other."""
 
 from collections.abc import AsyncIterator
 

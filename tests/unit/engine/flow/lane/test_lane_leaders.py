@@ -1,4 +1,4 @@
-"""Whom a lane fetches from, and whether it may append to its target's leader."""
+"""The broker that a lane fetches from, and whether it may append to its target's leader."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Partitions whose brokers are away hide no others."""
+"""Partitions whose brokers are unreachable hide no others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A lane's blocks found among those of others: by key, last one wins, and nothing of the others is decoded."""
+"""A lane's blocks found among those of other lanes: by key, the last one wins, and no other block is decoded."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""One bad partition: it stops alone, says why, waits longer and longer, and costs the others nothing."""
+"""One bad partition: it stops alone, reports why, waits longer and longer, and costs the others nothing."""
 
 import asyncio
 from collections.abc import Sequence

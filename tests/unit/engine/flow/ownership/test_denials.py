@@ -1,4 +1,4 @@
-"""Rights that are taken away and given back, and reads that retention overtakes: no lane stops for good."""
+"""Rights that are removed and given back, and reads that retention overtakes: no lane stops for good."""
 
 from collections.abc import Callable, Sequence
 

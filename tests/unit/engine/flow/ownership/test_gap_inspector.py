@@ -1,4 +1,4 @@
-"""Target offsets that are not ours, looked at one gap at a time however busy another writer is."""
+"""Target offsets of another producer, checked one gap at a time however busy that producer is."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What another writer has put behind the last copied record, as it lies in the target's logs."""
+"""Records of another producer behind the last copied record, as found in the target's logs."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Topics made anew and sources with holes, where the rules of the topic let the lane go on."""
+"""Topics created again and sources with holes, with topic rules that let the lane continue."""
 
 import msgspec
 import pytest

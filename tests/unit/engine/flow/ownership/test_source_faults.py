@@ -1,4 +1,4 @@
-"""What a lane does about a fetch that failed, as a table."""
+"""Actions of a lane after a failed fetch, as a table."""
 
 import pytest
 

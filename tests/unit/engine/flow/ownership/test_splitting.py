@@ -1,4 +1,4 @@
-"""Batches that the target takes for too large, although they are below what its topic says: halved until they fit."""
+"""Batches that the target refuses as too large although its topic config allows them: halved until they fit."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Who wrote which position, as it stands in the topic."""
+"""The writers of positions, by the positions topic."""
 
 import pytest
 

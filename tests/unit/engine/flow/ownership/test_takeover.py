@@ -1,4 +1,4 @@
-"""A lane that MM2 copied until now: what lies behind its position is found, and otherwise said."""
+"""A lane that MM2 copied until now: records behind MM2's position are found, or reported as not found."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Who owns a lane, and who else writes to its target."""
+"""The owner of a lane, and other writers to its target."""
 
 import msgspec
 import pytest

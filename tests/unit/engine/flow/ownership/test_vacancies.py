@@ -1,4 +1,4 @@
-"""Lanes that are taken without a barrier, and all that must not be."""
+"""Lanes that are taken without a barrier, and lanes that must not be."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A whole flow on clusters in memory: copying, pausing, releasing, and what one bad lane may not do to the others."""
+"""A whole flow on clusters in memory: copying, pausing, releasing, and one bad lane that must not disturb others."""
 
 import asyncio
 from collections.abc import Sequence

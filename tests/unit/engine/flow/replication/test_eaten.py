@@ -1,4 +1,4 @@
-"""Copies that the target's retention has eaten: looked for now and then, every lane on its own."""
+"""Copies deleted by the target's retention: checked now and then, every lane by itself."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Heartbeats of a pair of clusters: one after another, true to MM2's bytes, one event where they cannot be written."""
+"""Heartbeats of a pair of clusters: in order, in MM2's bytes, one event if they cannot be written."""
 
 import asyncio
 from collections.abc import AsyncIterator

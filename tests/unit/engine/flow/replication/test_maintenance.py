@@ -1,4 +1,4 @@
-"""When positions are written that the copying itself does not ask for."""
+"""When positions are written that the copying itself does not need."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Blocks of the map go when the target's retention has eaten their records, and no answer becomes wrong."""
+"""Map blocks are deleted after the target's retention has deleted their records, and no answer becomes wrong."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Lanes whose leaders cannot be connected to wait by themselves: the others are acquired as if they were not there."""
+"""Lanes whose leaders are unreachable wait alone: the others are acquired without them."""
 
 import asyncio
 from collections.abc import Collection, Sequence

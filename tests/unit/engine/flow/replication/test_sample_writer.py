@@ -1,4 +1,4 @@
-"""Samples of a copier: written when all is well, dropped and counted when not, never waited for."""
+"""Samples of a copier: written if possible, otherwise dropped and counted, never waited for."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

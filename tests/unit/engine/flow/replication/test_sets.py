@@ -1,4 +1,4 @@
-"""Partition sets that come, go, come back and change hands."""
+"""Partition sets that are added, removed, added again and moved."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A set divided while it is copied: each lane has one set in the end, whichever is said first, and copies on."""
+"""A set divided while it is copied: each lane ends in one set, whatever the order of messages, and copies on."""
 
 from itertools import permutations
 

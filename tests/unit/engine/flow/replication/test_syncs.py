@@ -1,4 +1,4 @@
-"""Offset syncs beside the copying: true, complete at rest, on the right cluster, and never in its way."""
+"""Offset syncs in parallel with the copy: true, complete at rest, on the right cluster, without delaying it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The ends of both sides compared, from what a copier left."""
+"""The ends of both sides compared, from the topics that a copier left."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether MM2 runs: asked of the members of its Connect group, by nothing that creates anything."""
+"""Whether MM2 runs: by the members of its Connect group, with requests that create nothing."""
 
 import pytest
 

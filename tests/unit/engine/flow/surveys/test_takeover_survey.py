@@ -1,4 +1,4 @@
-"""What a start would find in each lane, without starting: beside the real start, which must find the same."""
+"""What a start would find in each lane, without starting: compared with the real start."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Commits read from a cluster in memory: which groups are told, when, and when something may have been missed."""
+"""Commits read from a cluster in memory: which groups, when, and when some may have been missed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence

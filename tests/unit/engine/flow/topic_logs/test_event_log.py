@@ -1,4 +1,4 @@
-"""Events while the target is away, or refuses them: nobody waits, nothing grows, what is lost is told."""
+"""Events while the target is unreachable or refuses them: no waiting, bounded memory, lost events are reported."""
 
 import asyncio
 import random

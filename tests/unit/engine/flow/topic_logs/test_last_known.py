@@ -1,4 +1,4 @@
-"""What the topics of a target say of a flow that nobody copies."""
+"""The last known state of a flow without a mirror, from the topics of its target."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Maps read back from the topics that a copier wrote, compared with what lies in both logs."""
+"""Maps read back from the topics that a copier wrote, compared with both logs."""
 
 from collections.abc import Sequence
 

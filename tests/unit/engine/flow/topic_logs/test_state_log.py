@@ -1,4 +1,4 @@
-"""The state of a flow where brokers fail, refuse or forget: what a real one would have to be broken for."""
+"""The state of a flow when brokers fail, refuse or forget, as only a broken real broker would."""
 
 import asyncio
 import random

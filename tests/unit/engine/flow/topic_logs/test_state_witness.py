@@ -1,4 +1,4 @@
-"""An owner that cannot reach the leader of its state topic: followers say whether anybody has come for the flow."""
+"""An owner that cannot reach the leader of its state topic: followers report whether another mirror took the flow."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The audit trail in Parquet files: what was written is read, whole files only, from a moment on."""
+"""The audit trail in Parquet files: written rows are read, complete files only, from an instant on."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The history of windows: every window once, whatever is written twice, half written, compacted or cleared away."""
+"""The history of windows: every window once, even if files are doubled, half written, compacted or deleted."""
 
 import threading
 from pathlib import Path

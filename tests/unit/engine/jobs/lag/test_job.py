@@ -1,4 +1,4 @@
-"""The lag job around its query, without Spark: a checkpoint that is gone, or of no use, is told, and begun anew."""
+"""The lag job around its query, without Spark: a missing or useless checkpoint is reported, and created again."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""When the query of lag rests after a batch, and for how long."""
+"""When the lag query waits after a batch, and for how long."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Breaches of an objective: told when they begin and when they are over, each once."""
+"""Breaches of an objective: reported once at their start and once at their end."""
 
 from engine.core.events.progress_events import RpoBreached, RpoKept
 from engine.jobs.lag.rpo import RpoJudge, TopicWindow

@@ -1,4 +1,4 @@
-"""What a history says of a stretch of time: points, latencies, breaches, stalls."""
+"""The summary of a history over a range of time: points, latencies, breaches, stalls."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What differs gets its right name: every fault alone, and some together, in copies in place and moved."""
+"""Each difference gets its right name: every fault alone, and some together, in copies in place and moved."""
 
 from collections.abc import Sequence
 

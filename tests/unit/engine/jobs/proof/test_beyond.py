@@ -1,4 +1,4 @@
-"""What lies behind the newest position of a lane, and which of it another writer has put there."""
+"""Records behind the newest position of a lane, and which of them another producer wrote."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A proof in this process after a look that is made up: its report, what is kept, and what it needs of Python."""
+"""A proof in this process on a fake survey: its report, its stored tables, and its Python requirements."""
 
 import sqlite3
 from collections.abc import Mapping

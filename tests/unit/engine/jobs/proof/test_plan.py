@@ -1,4 +1,4 @@
-"""Lanes cut into pieces, pieces gathered into waves, runs laid out for a lookup: every offset once, found again."""
+"""Lanes cut into pieces, pieces gathered into waves, runs arranged for a lookup: every offset once, found again."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What is known between two rounds of a proof that goes on: what is read next, told, stored, said aloud."""
+"""The state between two rounds of a continuous proof: the next range, events, stored tables, reports."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a proof reads of a lane: by what was asked, by what the logs still hold, by what was proven before."""
+"""The range that a proof reads of a lane: by the request, by the logs, by earlier proofs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The job that proves round after round: what it reads, keeps, tells, and how it ends; without Spark and clusters."""
+"""The continuous proof job: what it reads, stores and reports, and how it ends; without Spark and clusters."""
 
 import threading
 from typing import Any

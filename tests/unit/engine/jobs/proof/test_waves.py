@@ -1,4 +1,4 @@
-"""A proof of logs that are lists, by Spark and without: each fault planted on a lane of its own, all in one run."""
+"""A proof of logs that are lists, with Spark and without: each fault on a lane of its own, all in one run."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -1,4 +1,4 @@
-"""What batch jobs leave to streams."""
+"""The cores that batch jobs leave to streams."""
 
 from engine.jobs.runtime.core_budget import CoreBudget
 

@@ -1,4 +1,4 @@
-"""A job waits until it is woken, or is to stop."""
+"""A job waits until it is woken or must stop."""
 
 import threading
 

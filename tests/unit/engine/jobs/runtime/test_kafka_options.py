@@ -1,4 +1,4 @@
-"""A cluster as Spark's options: logins named for Java, stores as text, and no secret in any text of ours."""
+"""A cluster as Spark's options: logins for Java, stores as text, and no secret in any text of raymirror."""
 
 from pathlib import Path
 

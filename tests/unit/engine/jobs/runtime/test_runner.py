@@ -1,4 +1,4 @@
-"""Jobs in threads: they end, fail, are cancelled, and say so; on a real session, without Ray."""
+"""Jobs in threads: they end, fail, are cancelled, and report that; on a real session, without Ray."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""What a Spark session is told, and the code that goes with it."""
+"""The settings of a Spark session, and the code that it gets."""
 
 import subprocess
 import sys

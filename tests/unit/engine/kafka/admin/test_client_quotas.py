@@ -1,4 +1,4 @@
-"""What a cluster tells of its clients' quotas, and what is said of them before a start."""
+"""Quotas of clients on a cluster, and the warnings about them before a start."""
 
 from types import SimpleNamespace
 from typing import Any, cast

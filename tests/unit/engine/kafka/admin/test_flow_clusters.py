@@ -1,4 +1,4 @@
-"""Aliases that lead to clusters which no stored position names are refused, before anything is done there."""
+"""Aliases of clusters that no stored position names are refused before anything is done there."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Topics of ours that somebody else has made: checked, also where a broker has not heard of them yet."""
+"""raymirror's internal topics, created by another program: checked, also if a broker does not know them yet."""
 
 from types import SimpleNamespace
 from typing import Any

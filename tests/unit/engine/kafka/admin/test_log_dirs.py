@@ -1,4 +1,4 @@
-"""What brokers tell of their disks, and whether copies have room there."""
+"""The disks of brokers, and whether copies have room there."""
 
 from types import SimpleNamespace
 from typing import Any, cast

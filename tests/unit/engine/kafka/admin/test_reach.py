@@ -1,4 +1,4 @@
-"""A source that may be gone."""
+"""A source that may be unreachable."""
 
 import asyncio
 from typing import cast

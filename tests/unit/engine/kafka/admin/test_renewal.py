@@ -1,4 +1,4 @@
-"""Copies of former topics are deleted once, on a stored position's word only, and only where that was asked for."""
+"""Copies of previous topics are deleted once, only because of a stored position, and only on request."""
 
 from typing import cast
 from uuid import UUID

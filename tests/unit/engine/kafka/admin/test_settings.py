@@ -1,4 +1,4 @@
-"""The Settings port over a client that is a script: requests in parts, one that is lost, brokers that are too old."""
+"""The Settings port over a scripted client: requests in parts, a lost request, brokers that are too old."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Shapes of topics, read by hand from what Kafka's format says, and asked of brokers old and new."""
+"""Shapes of topics, decoded by Kafka's message format, and requested from brokers old and new."""
 
 import struct
 from typing import Any

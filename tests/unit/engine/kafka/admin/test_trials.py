@@ -1,4 +1,4 @@
-"""Topics that a cluster judges and does not make."""
+"""Topics that a cluster validates and does not create."""
 
 from types import SimpleNamespace
 from typing import Any, cast

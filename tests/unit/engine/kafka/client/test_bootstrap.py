@@ -1,4 +1,4 @@
-"""The first of many addresses that answers."""
+"""The first of many bootstrap addresses that answers."""
 
 import asyncio
 

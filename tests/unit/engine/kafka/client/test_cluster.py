@@ -1,4 +1,4 @@
-"""Metadata that many lanes share is asked for once a second, and anew when a leader was wrong."""
+"""Metadata that many lanes share: requested once a second, and again when a leader was wrong."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A connection whose callers change their minds: what nobody waits for any more harms nobody else."""
+"""A connection whose callers cancel their requests: a cancelled request harms no other."""
 
 import asyncio
 import struct

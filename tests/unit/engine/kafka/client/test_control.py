@@ -1,4 +1,4 @@
-"""Shared connections: an attempt goes on by itself, and a broker that is away is not waited for again and again."""
+"""Shared connections: an attempt continues by itself, and callers do not wait for an unreachable broker repeatedly."""
 
 import asyncio
 

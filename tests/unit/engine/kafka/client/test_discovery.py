@@ -1,4 +1,4 @@
-"""Copies that were just made, in rounds of discovery that ask a broker which does not know of them yet."""
+"""New copies in rounds of discovery that ask a broker which does not know them yet."""
 
 from typing import cast
 from uuid import UUID

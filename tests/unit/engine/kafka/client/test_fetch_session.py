@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what is sent, what an answer means, and against a model of the broker's side."""
+"""Fetch sessions (KIP-227): requests, the meaning of answers, and a comparison with a model of the broker."""
 
 import random
 from uuid import UUID

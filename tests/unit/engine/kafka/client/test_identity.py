@@ -1,4 +1,4 @@
-"""The first cluster id that is named counts, for every connection; another one is refused, and told once."""
+"""The first reported cluster id counts for every connection; another one is refused, and reported once."""
 
 import asyncio
 import pickle

@@ -1,4 +1,4 @@
-"""Brokers with old metadata: the newest leader that any of them told stays known."""
+"""Brokers with old metadata: the newest leader that any of them reported stays known."""
 
 from uuid import UUID
 

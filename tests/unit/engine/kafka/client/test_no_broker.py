@@ -1,4 +1,4 @@
-"""Ports where no broker serves clients: each is told from the others, and from one where nobody listens."""
+"""Ports at which no broker serves clients: each kind has its own message, and so has a closed port."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Why a broker did not let us in: what is wrong, and which setting would be right."""
+"""Why a broker refused a connection: what is wrong, and which setting would be right."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""The source's history against ours, asked of brokers below Fetch v12: when, what, and what the answer means."""
+"""The source's epochs compared with the copied ones on brokers below Fetch v12: when, the request, the answer."""
 
 from types import SimpleNamespace
 from typing import Any, cast

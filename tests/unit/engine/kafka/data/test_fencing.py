@@ -1,4 +1,4 @@
-"""The end of a barrier, asked of the coordinator that knows it: brokers of one cluster may be of different releases."""
+"""The end of a barrier, sent to its own coordinator: brokers of one cluster may be of different releases."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Short reads of a log: what an answer gives a reader, and a batch that cannot be inflated is named by its fault."""
+"""Short reads of a log: the records of an answer, and the error of a batch that cannot be inflated."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Offsets are asked of the leader that is known, at the epoch that is known, so that a leader of the past refuses."""
+"""Requests for offsets name the known leader and epoch, so that an old leader refuses."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Where the partitions of a source end, told by the newest leader that any broker knows."""
+"""The ends of a source's partitions, from the newest leader that any broker knows."""
 
 from collections.abc import Sequence
 from typing import Any

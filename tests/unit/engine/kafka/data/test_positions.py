@@ -1,4 +1,4 @@
-"""A positions partition whose broker is away hides only its own positions."""
+"""A positions partition whose broker is unreachable hides only its own positions."""
 
 from typing import cast
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""A source broker over a connection that a test answers: sessions on the wire, and answers that make no sense."""
+"""A source broker over a connection that a test answers: sessions on the wire, and invalid answers."""
 
 from collections.abc import Sequence
 from typing import Any, cast

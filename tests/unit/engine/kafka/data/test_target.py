@@ -1,4 +1,4 @@
-"""A target broker whose connection goes: every request has its outcomes, in the order of the sends."""
+"""A target broker whose connection is lost: every request has its outcomes, in the order of the sends."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Groups at coordinators that move, load, fail and are old; the ordinary cases are in the contract tests."""
+"""Groups at coordinators that move, load, fail and are old; the contract tests have the ordinary cases."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Fetch and Produce by hand against aiokafka's classes (v11, v8) and against Kafka's definitions (v12, v13)."""
+"""Fetch and Produce codecs compared with aiokafka's classes (v11, v8) and Kafka's definitions (v12, v13)."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Configs of many topics read at once: what is alike is read once, what differs by a byte is not taken for it."""
+"""Configs of many topics read at once: equal ones are decoded once, and one different byte is noticed."""
 
 import struct
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What every error code of a broker means to a lane."""
+"""The meaning of every broker error code for a lane."""
 
 import aiokafka.errors
 import pytest

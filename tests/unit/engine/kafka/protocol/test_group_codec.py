@@ -1,4 +1,4 @@
-"""OffsetFetch answers read by hand, against the schema of Kafka's definition."""
+"""OffsetFetch answers decoded by raymirror, compared with the schema of Kafka's definition."""
 
 import struct
 from typing import Any

@@ -1,4 +1,4 @@
-"""The notation of schemas, and which version of a request goes to which broker."""
+"""The notation of schemas, and which version of a request a broker gets."""
 
 import pytest
 from aiokafka.protocol.types import CompactArray, CompactString

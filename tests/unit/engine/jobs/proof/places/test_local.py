@@ -1,4 +1,4 @@
-"""This process as the place of a proof: hashes, joins that find their rows by an index, bounds, and how far it is."""
+"""A proof in this process: hashes, joins by an index, bounds, and progress."""
 
 import sys
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""Both logs of a proof without Spark: what is passed over, and what is asked for again."""
+"""Both logs of a proof without Spark: skipped records, and repeated requests."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

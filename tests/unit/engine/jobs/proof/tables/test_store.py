@@ -1,4 +1,4 @@
-"""What earlier proofs say together, and the tables that they are kept in."""
+"""The combined result of earlier proofs, and the tables that store them."""
 
 from typing import TYPE_CHECKING, Any
 
