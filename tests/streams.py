@@ -1,9 +1,9 @@
 """`make test`, `make test-full`: three pytest processes in parallel, since tests with real clusters mostly wait.
 
 One process has the tests that start Ray, one the others with real brokers, one all tests without brokers: units, and
-those that need only this machine (`local`). Each has its own clusters, and a lower priority than the one before it: a Ray
-that starts waits for its parts for seconds only, unit tests wait for nothing. The output of the first process is shown
-as it comes, that of the next one after it; the last lines of all are added up to one line, in pytest's own form.
+those that need only this machine (`local`). Each has its own clusters, and a lower priority than the one before it: a
+Ray that starts waits for its parts for seconds only, unit tests wait for nothing. The output of the first process is
+shown as it comes, that of the next one after it; the last lines of all are added up to one line, in the form of pytest.
 
 Each has its own folder for its tests: pytests that share one delete old folders in each other's way at their end, and
 then fail. The folders are removed when all tests have passed; otherwise their path is printed.
