@@ -1,9 +1,9 @@
 """Decides how long the lag query rests after a batch: while nothing is copied, a micro-batch brings no news.
 
-Each batch costs seconds of CPU and a dozen files. Samples that copiers write meanwhile wait in the progress topic, so a
-rest loses no sample: the windows come later, by minutes at most, and are the same. The supervisor ends a rest when
-something moves (`actors/spark/activity.py`). A flow with an objective rests no longer than that objective, or its
-breach would be reported late if nobody saw it.
+Each batch costs seconds of CPU and a dozen files. Samples that copiers write during a rest wait in the progress topic,
+so a rest loses no sample: the windows come later, by minutes at most, and are the same. The supervisor ends a rest when
+something moves (`actors/spark/activity.py`). A flow with an objective rests no longer than that objective: otherwise a
+breach that the supervisor does not see would be reported late.
 """
 
 import pyarrow as pa

@@ -120,7 +120,7 @@ def unexcused() -> str:
 
 
 def unequal() -> str:
-    """Keep the pairs in `left` that differ, in lanes with a log that compacts (`compacting`); keep all of other lanes."""
+    """Keep all pairs in `left`; of lanes with a log that compacts (`compacting`) only those that differ."""
     return """
         SELECT /*+ BROADCAST(c) */ l.* FROM {left} l LEFT JOIN {compacting} c ON l.lane = c.c_lane
         WHERE c.c_lane IS NULL OR NOT l.equal"""

@@ -46,7 +46,7 @@ class LaneProof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowProof(msgspec.Struct, frozen=True, kw_only=True):
-    """One flow after a round: when it ended (Unix time; 0: none has); `trouble` says why the last round failed, if so."""
+    """One flow after a round: when it ended (Unix ms; 0: none has); `trouble` says why the last round failed, if so."""
 
     at_ms: int = 0
     took_s: float = 0.0

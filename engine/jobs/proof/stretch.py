@@ -1,4 +1,4 @@
-"""Chooses the stretch of a lane that a proof reads: as requested, within map and logs, without the proven part. Pure."""
+"""Chooses the stretch of a lane that a proof reads: as requested, within map and logs, minus the proven part. Pure."""
 
 from typing import NamedTuple
 

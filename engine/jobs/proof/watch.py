@@ -29,7 +29,7 @@ def run(
     share: CoreBudget,
 ) -> FlowProof:
     """Prove round after round until `stop` is set, and report after each. Raises NoStorage, ProofStopped."""
-    folder = needed(storage, "results of the proof of copy").path("proofs", str(options.flow))
+    folder = needed(storage, "the state of the proof of copy").path("proofs", str(options.flow))
     asked = ProofOptions(flow=options.flow, task_records=TASK_RECORDS_BESIDE)
     watch = ProofWatch()
     while True:

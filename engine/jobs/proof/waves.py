@@ -167,7 +167,7 @@ class Prover(Generic[Table]):
             self._judge(core, mine, cut=sum(row["at"] is not None for row in mine) == share)
 
     def _unlike(self, source: Table, target: Table, windows: Sequence[tuple[int, ...]], lanes: list[int]) -> list[Row]:
-        """Pair the records of both sides; if a log compacts, leave out equal pairs, and leave out and count excused ones.
+        """Pair the records of both sides; if a log compacts, leave out equal and excused pairs, and count the excused.
 
         A stretch of a log that compacts may be wide. Elsewhere equal pairs are needed too, to detect wrong order.
         """
