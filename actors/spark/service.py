@@ -301,10 +301,7 @@ class SparkService:
         pause_s = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
         self._failures += 1
         self._again_at_s = self._clock.now_s() + pause_s
-        self._state, self._reason = (
-            SparkState.RESTARTING,
-            f"{reason}; Spark starts again after {pause_s:.0f} s",
-        )
+        self._state, self._reason = SparkState.RESTARTING, f"{reason}; Spark starts again after {pause_s:.0f} s"
         self._announce(SparkNews("failed", reason))
 
     def _refuse(self, reason: str) -> None:
