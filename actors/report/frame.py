@@ -17,7 +17,7 @@ class Line(msgspec.Struct, frozen=True):
     points: Sequence[tuple[int, float | None]]
 
     def most(self) -> float | None:
-        """Return the highest value, None where none is known."""
+        """Return the highest value; None if no value is known."""
         return max((value for _, value in self.points if value is not None), default=None)
 
 

@@ -27,7 +27,7 @@ def rest_s(options: LagOptions, told: pa.Table, now_ms: int) -> float:
 def _is_still(options: LagOptions, told: pa.Table, now_ms: int) -> bool:
     """Whether these windows reach to now, nothing was copied in them, and no lane is behind or has an unknown lag.
 
-    Heartbeats do not count: they never stop. A topic that is only named like a heartbeats topic is seen a rest later.
+    Heartbeats do not count: they never stop. Another topic with such a name does not end a rest: its windows come late.
     """
     newest_ms = pc.max(told.column("last_ms")).as_py()
     if newest_ms is None or now_ms - newest_ms > _BEHIND_SPANS * options.every_s * 1000:

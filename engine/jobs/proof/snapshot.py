@@ -83,7 +83,10 @@ class ProofSnapshotReader:
         self._maps: MapReader = maps_of(flow, self._source, self._target)
 
     async def look(self, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
-        """Find the stretches to prove. Raises NothingToProve, ConfigError, ConnectionLost, BrokerUnreachable."""
+        """Read the clusters, and choose the stretches to prove.
+
+        Raises NothingToProve, ConfigError, ConnectionLost, BrokerUnreachable.
+        """
         names = await self._lanes(options)
         await self._maps.follow()
         led = await self._source.leaders([one.source for one in names])
