@@ -101,7 +101,7 @@ def _digest(digests: bytes, number: int) -> bytes:
 
 
 def first_difference(source: bytes, target: bytes) -> int:
-    """Return the number of the first record that differs, by halving; the length of the shorter if it is a prefix."""
+    """Return the number of the first record that differs, by halving; the shorter side's record count if a prefix."""
     low, high = 0, min(len(source), len(target)) // DIGEST_BYTES
     while low < high:
         middle = (low + high + 1) // 2

@@ -12,13 +12,13 @@ from deploy.local.cluster import EmbeddedCluster
 from engine.base.errors import MirrorError
 
 TOOL = "org.apache.kafka.tools.ProducerPerformance"
-PAYLOADS = 2000  # different JSON lines, of which the tool takes one at random per record
-QUICK_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # a short life: no optimising compiler
+PAYLOADS = 2000  # different JSON lines; the tool takes one at random per record
+QUICK_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # the process is short: no optimising compiler
 HEAP_MIB = 128
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the producer tool. `per_s` = -1: as fast as it goes; `size_bytes` = 0: JSON lines."""
+    """One run of the producer tool. `per_s` = -1: as fast as possible; `size_bytes` = 0: JSON lines."""
 
     topic: str
     codec: str
@@ -45,9 +45,9 @@ LIVE = (
 
 
 class LoadFailed(MirrorError):
-    """A producer process did not do its work."""
+    """A producer process failed."""
 
-    exit_code = 1  # it ran, and did not end well: not bad input
+    exit_code = 1  # it ran and failed: not bad input
 
     def __init__(self, stream: str, code: int, log_file: str) -> None:
         super().__init__(stream, code, log_file)
@@ -85,7 +85,7 @@ class Load:
         return all(process.returncode is not None for _, process, _ in self._running)
 
     def stop(self) -> None:
-        """Kill what still runs; harmless twice."""
+        """Kill the processes that still run; a second call does nothing."""
         for _, process, _ in self._running:
             if process.poll() is None:
                 process.kill()
@@ -101,7 +101,7 @@ class Load:
             "batch.size": "65536",
             "linger.ms": "20",
         }
-        # one flag, many values: of several flags the tool takes the last
+        # one flag with many values: if a flag is repeated, the tool takes the last one
         options = ["--command-property", *(f"{key}={value}" for key, value in properties.items())]
         count = ["--num-records", str(stream.records), "--throughput", str(stream.per_s)]
         return ["--topic", stream.topic, *count, *content, *options]

@@ -1,4 +1,4 @@
-"""The demo from start to end. Main thread only, because of Ray and of signals."""
+"""Runs the demo from start to end. Main thread only, because of Ray and signals."""
 
 import asyncio
 import time
@@ -19,14 +19,14 @@ from actors.ray.mirror import Mirror
 from engine.base.errors import MirrorError
 
 ALL_TOPICS = (*TOPICS, LATE_TOPIC)
-STALL_S = 60.0  # without one more record copied, although there are some to copy
+STALL_S = 60.0  # the demo fails after so many seconds without a new copied record, if records are left to copy
 POLL_S = 0.5
 
 
 class DemoFailed(MirrorError):
     """The mirror did not finish its copy."""
 
-    exit_code = 1  # it ran, and did not end well: not bad input
+    exit_code = 1  # it ran and failed: not bad input
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -37,7 +37,7 @@ class DemoFailed(MirrorError):
 
 
 class DemoOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the demo found. `copy_s` runs from the mirror's start to lag 0, `proof_s` is the comparison."""
+    """The result of the demo. `copy_s` runs from the mirror's start to lag 0, `proof_s` is the comparison."""
 
     verdicts: tuple[PartitionVerdict, ...]
     wire_bytes: int
@@ -46,12 +46,12 @@ class DemoOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every partition is identical, and there was something to compare."""
+        """Whether at least one partition was compared, and all are identical."""
         return bool(self.verdicts) and all(not verdict.difference for verdict in self.verdicts)
 
 
 def play(stage: DemoStage, view: View) -> DemoOutcome:
-    """Do it all. Raises ClusterError, LoadFailed, DemoFailed, MirrorError, LookupError, KeyboardInterrupt."""
+    """Run the demo. Raises ClusterError, LoadFailed, DemoFailed, MirrorError, LookupError, KeyboardInterrupt."""
     raise_on_signals()
     stage.say("starting two clusters of one broker each")
     stage.start_clusters()
@@ -67,7 +67,7 @@ def play(stage: DemoStage, view: View) -> DemoOutcome:
     began_at = time.monotonic()
     _wait_load(load, mirror, view)
     _wait_copying(mirror, view)
-    stage.say(f"the mirror copies; now {len(LIVE)} more producers write, and a new topic appears")
+    stage.say(f"the mirror is copying; now {len(LIVE)} more producers write, and a new topic appears")
     load.start(LIVE)
     proof.warm()
     asyncio.run(write_late_topic(stage.source.bootstrap_servers))
@@ -94,9 +94,9 @@ def _start_mirror(stage: DemoStage) -> Mirror:
     path = stage.write_config()
     config, _ = prepare(path)
     plan = launch.plan_launch(path, config, address=None, name=f"demo-{stage.folder.name.rpartition('-')[2]}")
-    # a Ray of its own, whatever RAY_ADDRESS says: the demo leaves nothing behind
+    # a Ray of its own, even if RAY_ADDRESS is set: the demo leaves nothing behind
     connection = launch.connect(msgspec.structs.replace(plan, address=""), stage.folder)
-    stage.stack.callback(connection.close, keep_logs=True)  # they go with the folder
+    stage.stack.callback(connection.close, keep_logs=True)  # the logs are deleted with the folder
     raise_on_signals()
     stage.say(f"Ray runs; its logs are in {connection.logs}")
     return stage.stack.enter_context(launch.launched(connection, plan))
@@ -123,7 +123,7 @@ def _wait_copying(mirror: Mirror, view: View) -> None:
 
 
 def _wait_copied(stage: DemoStage, mirror: Mirror, view: View) -> MirrorStatus:
-    """Wait until every partition's position is at the source's end, which a stock client tells. Raises DemoFailed."""
+    """Wait until every partition's position is at the source's end, as a stock client reads it. Raises DemoFailed."""
     ends = asyncio.run(end_offsets(stage.source.bootstrap_servers, ALL_TOPICS))
     before, moved_at = None, time.monotonic()
     while True:

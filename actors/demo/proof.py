@@ -1,4 +1,4 @@
-"""The proof of a copy: every record of some topics on both clusters, read by a stock client, compared one by one."""
+"""Proves the demo's copy: reads every record of some topics on both clusters with a stock client, and compares them."""
 
 import multiprocessing
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ NOTHING = PartitionDigest(digests=b"", payload_bytes=0)
 
 
 class Proof:
-    """Two reader processes, started early so that the proof itself begins at once."""
+    """Two reader processes, started early so that the proof itself starts at once."""
 
     def __init__(self) -> None:
         # spawn: Ray's threads run in this process, and a forked child would inherit their locks
         self._pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
 
     def warm(self) -> None:
-        """Let both processes import what they need while the caller does other things."""
+        """Let both processes import their modules while the caller continues."""
         for _ in range(2):
             self._pool.submit(_import_reader)
 
@@ -33,7 +33,7 @@ class Proof:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for process in list((self._pool._processes or {}).values()):  # a reader in mid-read would be waited for at exit
+        for process in list((self._pool._processes or {}).values()):  # at exit Python would wait for a busy reader
             process.terminate()
 
 

@@ -1,6 +1,6 @@
-"""The proof's reader: aiokafka's stock consumer, which shares no code with the engine, in a process of its own.
+"""Reads topics for the proof with aiokafka's stock consumer, which shares no code with the engine.
 
-Runs where `concurrent.futures` starts it, so that source and target are read on two cores at the same time.
+It runs in a process of `concurrent.futures`, so that two cores read source and target at the same time.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ FETCH_BYTES = 8 * 1024 * 1024
 
 
 class ProofStalled(Exception):
-    """A partition gave nothing for a long time although it has more."""
+    """A partition gave no record for `STALL_S` seconds, although it has more."""
 
     def __init__(self, bootstrap: str, partition: str, position: int, end: int) -> None:
         super().__init__(bootstrap, partition, position, end)
@@ -33,7 +33,7 @@ Digests = dict[tuple[str, int], PartitionDigest]
 
 
 def read_topics(bootstrap: str, topics: list[str]) -> Digests:
-    """Read every committed record of some topics, from the first to the end at the time of asking, and digest them."""
+    """Read and digest every committed record of some topics, from the first to the end at the time of the call."""
     return asyncio.run(_read(bootstrap, topics))
 
 

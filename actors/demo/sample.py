@@ -1,4 +1,4 @@
-"""Something to mirror on fresh clusters: two topics, and a consumer group that has read a part of one."""
+"""Creates sample data on fresh clusters: two topics, and a consumer group that has read a part of one."""
 
 from typing import Final
 
@@ -10,16 +10,16 @@ from actors.demo.topics import create_topics
 from engine.base.errors import MirrorError
 
 TOPICS: Final = {"orders": 3, "clicks": 1}
-"""Partitions of each."""
+"""Partitions of each topic."""
 RECORDS: Final = 1000
-"""In each topic."""
+"""Records in each topic."""
 GROUP: Final = "billing"
 READ: Final = 100
 """Records of each partition of `orders` that the group has read."""
 
 
 class SampleFailed(MirrorError):
-    """The clusters run, and the sample could not be made on the source."""
+    """The clusters run, but the sample could not be created on the source."""
 
     exit_code = 1
 
@@ -28,17 +28,20 @@ class SampleFailed(MirrorError):
         self.cause = cause
 
     def __str__(self) -> str:
-        return f"the clusters run, but the sample is not made: {self.cause}; fresh clusters: raymirror cluster down"
+        return (
+            f"the clusters run, but the sample was not created: {self.cause};"
+            " to get fresh clusters, first run: raymirror cluster down"
+        )
 
 
 async def make_sample(bootstrap: str) -> str:
-    """Make the topics, write their records, commit for the group; topics that are there are left as they are.
+    """Create the topics, write their records, commit for the group; do nothing if one of the topics exists.
 
-    Says what was done. Raises SampleFailed.
+    Returns a sentence on the result. Raises SampleFailed.
     """
     try:
         if there := await _topics_of(bootstrap) & TOPICS.keys():
-            return f"no sample made: the source has {', '.join(sorted(there))}"
+            return f"no sample created: the source already has {', '.join(sorted(there))}"
         await create_topics(bootstrap, TOPICS)
         await _write(bootstrap)
         await _commit(bootstrap)

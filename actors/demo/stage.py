@@ -1,4 +1,4 @@
-"""The demo's clusters, folder and clock, and the order in which everything is taken down again."""
+"""Holds the demo's clusters, folder and clock, and takes everything down in the right order."""
 
 import shutil
 import signal
@@ -17,7 +17,7 @@ FLOW = ("source", "target")
 
 
 class DemoStage:
-    """A temp folder with two clusters. Everything that is started goes on `stack`, and is ended from there."""
+    """A temporary folder with two clusters. Everything that is started goes on `stack`, which ends it."""
 
     def __init__(self, folder: Path, stack: ExitStack, view: View) -> None:
         self.folder, self.stack = folder, stack
@@ -27,16 +27,16 @@ class DemoStage:
         self.target = EmbeddedCluster(FLOW[1], folder / FLOW[1])
 
     def say(self, text: str) -> None:
-        """Tell what happens, with the seconds since the start."""
+        """Print a line with the seconds since the start."""
         self._view.say(f"{time.monotonic() - self.began_at:5.1f} s  {text}")
 
     def start_clusters(self) -> None:
-        """Start both clusters side by side. Raises ClusterError."""
+        """Start both clusters in parallel. Raises ClusterError."""
         self.stack.callback(self._stop_clusters)
         start_clusters(self.source, self.target)
 
     def write_config(self) -> Path:
-        """Write the mm2.properties of the demo: what a user would write."""
+        """Write the mm2.properties of the demo, as a user would write it."""
         path = self.folder / "mm2.properties"
         path.write_text(
             "# what MirrorMaker 2 would be given for the same job\n"
@@ -58,14 +58,14 @@ class DemoStage:
 
 @contextmanager
 def open_stage(view: View, keep: bool) -> Iterator[DemoStage]:
-    """Give a stage; end everything afterwards, also after an error or a signal, then say where the logs are."""
+    """Yield a stage; end everything afterwards, also after an error or a signal; print the folder of logs if kept."""
     folder = Path(tempfile.mkdtemp(prefix="rmdemo-"))
     failed = True
     try:
         with ExitStack() as stack:
             yield DemoStage(folder, stack, view)
             failed = False
-            _deaf()  # the end is in sight: Ctrl-C must not leave half of it running
+            _deaf()  # the demo is ending: Ctrl-C must not leave half of it running
     finally:
         if failed or keep:
             view.say(f"data and logs are in {folder}")
@@ -74,13 +74,13 @@ def open_stage(view: View, keep: bool) -> Iterator[DemoStage]:
 
 
 def raise_on_signals() -> None:
-    """Let SIGTERM do what Ctrl-C does. To be called again after `ray.init`, which takes SIGTERM for itself."""
+    """Let SIGTERM do what Ctrl-C does. Call it again after `ray.init`, which sets its own handler for SIGTERM."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    _deaf()  # what follows is the taking down, which is bounded and must not be cut short
+    _deaf()  # the takedown follows: its time is bounded, and it must not be interrupted
     raise KeyboardInterrupt
 
 

@@ -10,7 +10,7 @@ from engine.base.clock import wall_ms
 LATE_TOPIC = "payments"
 LATE_PARTITIONS = 2
 LATE_RECORDS = 6_000
-LATE_AGE_MS = 3_600_000  # written as if an hour ago: not the append time, and well within the retention of both sides
+LATE_AGE_MS = 3_600_000  # timestamps of an hour ago: not the append time, and within the retention of both sides
 
 
 async def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
@@ -27,7 +27,7 @@ async def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
 
 
 async def write_late_topic(bootstrap: str) -> None:
-    """Create a topic that the mirror does not know; write what ProducerPerformance does not: keys, headers, nulls."""
+    """Create a topic unknown to the mirror; write what ProducerPerformance does not write: keys, headers, nulls."""
     await create_topics(bootstrap, {LATE_TOPIC: LATE_PARTITIONS})
     first_ms = wall_ms() - LATE_AGE_MS
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type="zstd", linger_ms=20)
@@ -65,7 +65,7 @@ async def topic_names(bootstrap: str) -> set[str]:
 
 
 async def partitions_of(bootstrap: str, topics: Iterable[str]) -> list[TopicPartition]:
-    """List the partitions of some topics. Raises LookupError for a topic that is not there."""
+    """List the partitions of some topics. Raises LookupError for a topic that does not exist."""
     counts = await _partition_counts(bootstrap)
     wanted = list(topics)
     if missing := sorted(set(wanted) - counts.keys()):

@@ -5,19 +5,19 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 _FAR = 2.5
-"""Points further apart than this many steps are not joined: there was nothing in between."""
+"""Points further apart than this many steps are not joined: no value exists in between."""
 _FINEST = 500
-"""Spans closer together than the frame's length divided by this number cannot be told apart."""
+"""Spans closer together than the frame's length divided by this number cannot be distinguished."""
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line: points (Unix ms, value) in order of time; None where the value is not known."""
+    """One line: points (Unix ms, value) in order of time; None if the value is unknown."""
 
     name: str
     points: Sequence[tuple[int, float | None]]
 
     def most(self) -> float | None:
-        """Return the highest value, None where none is known."""
+        """Return the highest value; None if no value is known."""
         return max((value for _, value in self.points if value is not None), default=None)
 
 
@@ -36,7 +36,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     step_ms: int
 
     def share(self, at_ms: float) -> float:
-        """Return which share of the frame is over at an instant, from 0 to 1."""
+        """Return the position of a time (Unix ms) in the frame, from 0 to 1."""
         return min(max((at_ms - self.since_ms) / max(1, self.until_ms - self.since_ms), 0.0), 1.0)
 
     def pieces(self, line: Line) -> list[list[tuple[int, float]]]:
@@ -52,7 +52,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
         return [piece for piece in pieces if piece]
 
     def joined(self, spans: Iterable[Span]) -> list[Span]:
-        """Return the spans within the frame; those that touch become one, so all of them can be told apart."""
+        """Return the spans within the frame; spans that touch become one, so all of them can be distinguished."""
         near_ms = (self.until_ms - self.since_ms) // _FINEST
         found: list[Span] = []
         for span in sorted(spans, key=lambda one: one.since_ms):

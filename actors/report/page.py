@@ -1,6 +1,6 @@
-"""The report's page: all flows at a glance, then of each its plots, what was breached, what stood still and why.
+"""Renders the report's page: a table of all flows, then for each flow its plots, breaches and stalls.
 
-Its size is bounded whatever the mirror's: so many flows and topics are drawn, the furthest behind, and so many rows.
+Its size is bounded for every mirror: it draws a limited number of flows and topics, the furthest behind, and of rows.
 """
 
 from collections import defaultdict
@@ -20,14 +20,14 @@ from policies.words import counted
 
 MOST_FLOWS = 12
 MOST_TOPICS = COLOURS - 1
-"""Lines of a plot; one more is of the copiers."""
+"""Topics in a plot at most; one more line is for the copiers."""
 _Point = TypeVar("_Point", FlowPoint, TopicPoint)
 _TITLE = "raymirror: lag, latency and throughput"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""The browser itself sees to it that nothing is run or fetched."""
+"""With this policy the browser runs and fetches nothing."""
 _NOTHING = (
-    "<p>The history holds nothing of this time. Copiers tell their progress while"
-    " <code>raymirror.progress.interval.seconds</code> is above 0, and Spark makes the history of it.</p>"
+    "<p>The history holds nothing of this time. Copiers write their progress while"
+    " <code>raymirror.progress.interval.seconds</code> is above 0, and Spark turns it into the history.</p>"
 )
 
 
@@ -43,7 +43,7 @@ def page(summary: Summary, rpo_s: Mapping[str, float], made_ms: int) -> str:
         for flow, link in links.items()
     ]
     if len(flows) > len(links):
-        sections.append(f"<p>Drawn are the {len(links)} flows that were furthest behind, of {len(flows):,}.</p>")
+        sections.append(f"<p>The page draws the {len(links)} flows that were furthest behind, of {len(flows):,}.</p>")
     body = f"{overview(flows, summary, links)}{''.join(sections)}" if flows else _NOTHING
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
@@ -51,18 +51,18 @@ def page(summary: Summary, rpo_s: Mapping[str, float], made_ms: int) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1"/>'
         f'<link rel="icon" href="data:,"/><title>{_TITLE}</title><style>{STYLE}</style></head><body>'
         f"<h1>{_TITLE}</h1><p>{_minute(summary.since_ms)} to {_minute(summary.until_ms)} UTC, a point every"
-        f" {duration_text(summary.step_s)}; made {_minute(made_ms)}.</p>{body}</body></html>\n"
+        f" {duration_text(summary.step_s)}; written {_minute(made_ms)}.</p>{body}</body></html>\n"
     )
 
 
 def worst_flows(flows: Mapping[str, Sequence[FlowPoint]]) -> list[str]:
-    """Give the flows that were furthest behind, in order of their names."""
+    """Return the flows that were furthest behind, in order of their names."""
     behind = {flow: max((one.lag_seconds or 0.0 for one in points), default=0.0) for flow, points in flows.items()}
     return sorted(sorted(flows, key=lambda flow: (-behind[flow], flow))[:MOST_FLOWS])
 
 
 def worst_topics(points: Iterable[TopicPoint]) -> dict[str, list[TopicPoint]]:
-    """Give the points of the topics that were furthest behind, the worst topic first."""
+    """Return the points of the topics that were furthest behind, the worst topic first."""
     by_topic: defaultdict[str, list[TopicPoint]] = defaultdict(list)
     for point in points:
         by_topic[point.topic].append(point)
@@ -110,7 +110,7 @@ def _plots(
     ]
     yield Plot(
         title="Behind, time",
-        note=f"{of_topics}, its worst partition" + ("; shaded: some topic is beyond the objective" if spans else ""),
+        note=f"{of_topics}, its worst partition" + ("; shaded: a topic breaches the objective" if spans else ""),
         lines=_lines(worst, lambda point: point.lag_seconds),
         unit=SECONDS,
         wide=True,
@@ -125,7 +125,7 @@ def _plots(
     yield _latencies("Age when copied", "from a record's timestamp", points, lambda point: point.copied)
     yield _latencies("Age when fetched", "from a record's timestamp", points, lambda point: point.fetched)
     skews = [*_lines(worst, lambda point: point.skew), _total(points, lambda one: one.copier_skew, "copiers")]
-    yield Plot(title="Skew", note="the busiest one's share, times their number; 1: even", lines=skews, unit=RATIO)
+    yield Plot(title="Skew", note="share of the busiest one, times the count; 1: even", lines=skews, unit=RATIO)
 
 
 def _lines(topics: Mapping[str, list[TopicPoint]], value: Callable[[TopicPoint], float | None]) -> list[Line]:
@@ -148,9 +148,9 @@ def _latencies(title: str, note: str, points: Sequence[FlowPoint], which: Callab
 def _notes(points: Sequence[FlowPoint], summary: Summary) -> str:
     failures = sum(one.append_failures for one in points)
     dropped = max((one.dropped for one in points), default=0)
-    notes = [f"Answered with a failure and tried again: {counted(failures, 'append')}."] if failures else []
+    notes = [f"Failed and tried again: {counted(failures, 'append')}."] if failures else []
     if dropped:
-        notes.append(f"Never written: {counted(dropped, 'sample')} of partitions; the plots have holes there.")
+        notes.append(f"Never written: {counted(dropped, 'sample')} of partitions; the plots have gaps there.")
     if points[0].at_ms - summary.since_ms > 3000 * summary.step_s:
         notes.append(f"The history of this flow begins at {_minute(points[0].at_ms)}.")
     return "".join(f"<p>{note}</p>" for note in notes)

@@ -1,6 +1,6 @@
-"""Lines over time as SVG: axes, a legend, a gap where nothing is known. No script, nothing from elsewhere.
+"""Draws lines over time as SVG: axes, a legend, gaps for unknown values. No script and no external resources.
 
-A drawing is as wide as its place: lines are stretched with it and texts are not, so both can be read on any screen.
+A drawing fills the width of its place: it stretches lines, but not texts, so both can be read on any screen.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ _TIME_STEPS_S = (60, 300, 600, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400,
 _DAY_S = 86_400
 _MOST_TIMES = 8
 _HIGH = 4.0
-"""A mark that is so many times above every value is told and not ruled: it would press the lines flat."""
+"""A mark this many times above every value is written as a note, not drawn: it would press the lines flat."""
 _LONG = 44
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
-    """What is drawn: `mark` is a value that is ruled across, `shaded` are stretches of time."""
+    """The content of a plot: `mark` is a value with a line across the plot, `shaded` are stretches of time."""
 
     title: str
     lines: Sequence[Line]
@@ -75,7 +75,7 @@ def _legend(plot: Plot) -> str:
 
 
 def _down(value: float, top: float) -> float:
-    """Give the place of a value, as a share of the height, from above."""
+    """Return the place of a value as a share of the height, from the top."""
     return 1 - min(max(value / top, 0.0), 1.0)
 
 
@@ -106,7 +106,7 @@ def _mark(text: str, down: float) -> str:
 
 
 def _time_axis(frame: Frame) -> list[str]:
-    """Rule the time; a mark at midnight bears the date."""
+    """Draw the time axis; the mark at midnight has the date."""
     span_s = (frame.until_ms - frame.since_ms) / 1000
     step_s = next((step for step in _TIME_STEPS_S if span_s / step <= _MOST_TIMES), 0)
     if not step_s:

@@ -1,4 +1,4 @@
-"""The style sheet of the report: light or dark as the reader has it, on any width of screen, and on paper."""
+"""The style sheet of the report: follows the reader's light or dark theme, for any width of screen and for print."""
 
 _LIGHT = ("#0a63c9", "#c2410c", "#15803d", "#be185d", "#7c3aed", "#a16207", "#0e7490", "#57606a", "#1f2328")
 _DARK = ("#58a6ff", "#fb923c", "#4ade80", "#f472b6", "#a78bfa", "#facc15", "#22d3ee", "#9aa4b2", "#e6e9ee")

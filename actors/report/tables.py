@@ -1,4 +1,4 @@
-"""The report's tables: flows at a glance, what was breached, what stood still and why. None is endless."""
+"""Draws the report's tables: flows, breaches and stalls, with `MOST_ROWS` rows each at most."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -10,14 +10,14 @@ from engine.jobs.lag.summary import FlowPoint, Summary
 
 MOST_ROWS = 200
 NO_OBJECTIVE = (
-    "<p>No objective is known, so nothing is judged: <code>raymirror.rpo.seconds</code> in the configuration sets one"
-    " (<code>--config</code> names the file).</p>"
+    "<p>No objective is known, so the report has no breaches: <code>raymirror.rpo.seconds</code> in the configuration"
+    " sets one (<code>--config</code> names the file).</p>"
 )
 _UNKNOWN = "–"
 
 
 def overview(flows: Mapping[str, Sequence[FlowPoint]], summary: Summary, links: Mapping[str, str]) -> str:
-    """Draw a row per flow; `links` are the names of the sections of those that have one."""
+    """Draw a row per flow; `links` has the sections of the flows that have one, by flow."""
     rows = []
     for flow, points in flows.items():
         last, breaches = points[-1], [one for one in summary.breaches if one.flow == flow]
@@ -33,12 +33,12 @@ def overview(flows: Mapping[str, Sequence[FlowPoint]], summary: Summary, links: 
                 clock_text(last.at_ms),
             )
         )
-    heads = ("flow", "behind", "records", "at worst", "breaches", "copied", "bytes", "append p99", "last told")
+    heads = ("flow", "behind", "records", "at worst", "breaches", "copied", "bytes", "append p99", "last point")
     return table(heads, rows, first=1, links=links)
 
 
 def breaches(flow: str, summary: Summary, *, objective: bool) -> str:
-    """Say when which topic was further behind than its objective: what still is first, then the latest."""
+    """List when which topic was further behind than its objective: open breaches first, then the latest."""
     found = [one for one in summary.breaches if one.flow == flow]
     found.sort(key=lambda one: (one.until_ms is not None, -one.since_ms))
     rows = [breach_cells(one) for one in found]
@@ -48,16 +48,16 @@ def breaches(flow: str, summary: Summary, *, objective: bool) -> str:
 
 
 def stalls(flow: str, summary: Summary) -> str:
-    """Say what stood still while it was behind, the longest first."""
+    """List the partitions that were behind and made no progress, the longest stall first."""
     rows = [stall_cells(one) for one in summary.stalls if one.flow == flow]
-    heads = ("topic", "why it stood still", "from", "until", "partitions", "all together")
-    return f"<h3>Behind, and standing still</h3>{table(heads, rows, first=4) if rows else '<p>None.</p>'}"
+    heads = ("topic", "why no progress", "from", "until", "partitions", "total time")
+    return f"<h3>Behind, without progress</h3>{table(heads, rows, first=4) if rows else '<p>None.</p>'}"
 
 
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], *, first: int, links: Mapping[str, str] | None = None
 ) -> str:
-    """Draw a table; its columns are numbers from `first` on. Where `links` has a row's first cell, it leads there."""
+    """Draw a table; columns from `first` on are numbers. If `links` has a row's first cell, the cell links there."""
 
     def cell(tag: str, at: int, text: str) -> str:
         kind = ' class="n"' if at >= first else ' class="w"' if text.endswith("Z") and tag == "td" else ""

@@ -1,4 +1,4 @@
-"""Tooltips of a plot: the values of all its lines at the place of the pointer, in the browser's own tooltip."""
+"""Draws the tooltips of a plot: the values of all its lines at the pointer, in the browser's own tooltip."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -45,6 +45,6 @@ def _clock(at_ms: int) -> str:
 
 
 def short(name: str, most: int) -> str:
-    """Leave the middle out of a name that is too long for its place."""
+    """Shorten a name that is longer than `most` characters: leave out its middle."""
     half = (most - 1) // 2
     return name if len(name) <= most else f"{name[:half]}…{name[-half:]}"

@@ -1,4 +1,4 @@
-"""Units of the axes of a plot: round steps of numbers, bytes and time, and how a value is written."""
+"""Units of a plot's axes: round steps of numbers, bytes and time, and the text of a value."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import msgspec
 MOST_STEPS = 5
 _LEAST = 1e-9
 _SLACK = 1e-5
-"""Share of a step by which a value may exceed the last line: nobody sees it, and another step would be too many."""
+"""Share of a step by which a value may exceed the last line: it is not visible, and saves another step."""
 _DAY_S = 86_400
 _ROUND_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, _DAY_S)
 
@@ -28,7 +28,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 def count_text(value: float) -> str:
-    """Say a number to three digits."""
+    """Write a number with three digits."""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if round(value) >= size:
             return f"{_digits(value / size)} {letter}"
@@ -36,7 +36,7 @@ def count_text(value: float) -> str:
 
 
 def size_text(value: float) -> str:
-    """Say bytes to three digits."""
+    """Write bytes with three digits."""
     for power, name in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if round(value) >= 1024**power:
             return f"{_digits(value / 1024**power)} {name}"
@@ -44,7 +44,7 @@ def size_text(value: float) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Say a duration to three digits, or in its two largest units."""
+    """Write a duration with three digits, or in its two largest units."""
     if seconds < 1:
         return f"{_digits(seconds * 1000)} ms" if seconds > 0 else "0 s"
     if seconds < 60:

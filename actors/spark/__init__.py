@@ -1,5 +1,5 @@
-"""Spark on the mirror's Ray cluster: one host actor with one RayDP session, kept by the supervisor.
+"""Spark on the mirror's Ray cluster: one host actor with one RayDP session, managed by the supervisor.
 
-`host` and `session` are the host's own process; `service` decides when there is a host and what it runs, without Ray;
-`hosts` fills its ports. Nothing here is needed for copying.
+`host` and `session` run in the host's own process; `service` decides, without Ray, when a host runs and what it runs;
+`hosts` implements its ports on Ray. Copying needs nothing of this package.
 """

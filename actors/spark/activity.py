@@ -1,4 +1,4 @@
-"""Finds the flows that copy or are behind: their lag history is wanted soon, so its Spark job must not stay idle."""
+"""Finds the flows that copy or are behind: readers want their lag history soon, so its Spark job must not stay idle."""
 
 import math
 from collections.abc import Iterable

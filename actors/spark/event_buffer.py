@@ -1,4 +1,4 @@
-"""Buffers the events of Spark's jobs for the supervisor: numbered, so that a lost answer can be given again."""
+"""Buffers the events of Spark's jobs for the supervisor: numbered, so that a lost answer can be sent again."""
 
 import threading
 from collections import deque
@@ -6,11 +6,11 @@ from collections import deque
 from engine.core.events.event_base import Event
 
 KEPT = 500
-"""Most events that are kept for a supervisor that does not ask; it asks twice a second."""
+"""Events in the buffer at most, if the supervisor does not fetch them; it does so twice a second."""
 
 
 class EventBuffer:
-    """Events in the order in which jobs reported them; `count` says how many there were ever."""
+    """Events in the order in which jobs reported them; `count`: how many were reported so far."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -24,7 +24,7 @@ class EventBuffer:
             self.count += 1
 
     def after(self, number: int) -> tuple[int, tuple[Event, ...]]:
-        """Return how many events there were ever, and those after the first `number`, as far as they are kept."""
+        """Return how many events were reported so far, and those after the first `number` that are still buffered."""
         with self._lock:
             events = tuple(self._events)
             return self.count, events[max(0, number - (self.count - len(events))) :]

@@ -1,7 +1,7 @@
-"""The Spark host: one process around one RayDP session, so that what goes wrong in it ends with it.
+"""The Spark host: one process with one RayDP session, so that a failure of the session ends with the process.
 
-It begins to open its session at once; jobs run in threads of it; whatever they do, it answers. It mends nothing: a
-session that is broken stays so, and the supervisor replaces the host.
+It starts to open its session at once. Jobs run in its threads, and never keep it from answering. It repairs nothing: if
+the session is broken, the supervisor replaces the host.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from engine.jobs.runtime.runner import JobLine, JobRunner, JobState, failure_tex
 
 LOOK_S = 1.0
 REST_LOOKS = 15
-"""The session is asked once in so many looks while every executor is there and no job fails: that asks two JVMs and an
-actor. A session that breaks fails its jobs, and these are looked at each time.
+"""Looks at the jobs per check of the session, while all executors run and no job fails: a check asks two JVMs and an
+actor. A broken session fails its jobs, and each look sees that.
 """
 HANG_S = 60.0
-"""How long a look at the session may take: a machine at its limit is slow, a hung JVM for ever."""
+"""How long a check of the session may take, in seconds: an overloaded machine is slow, a hung JVM never answers."""
 EXECUTORS_S = 60.0
-"""How long executors may be missing that were there: RayDP starts them again within seconds, if it can."""
+"""How long all executors may be missing, in seconds: RayDP starts them again within seconds, if it can."""
 
 
 class OpenSession(Protocol):
-    """What the host needs of a session."""
+    """The parts of a session that the host needs."""
 
     spark: Any
     node: str
@@ -51,7 +51,7 @@ Opens = Callable[[SessionOptions], OpenSession]
 
 
 class SparkHostActor:
-    """The actor."""
+    """The actor of the Spark host."""
 
     def __init__(self, spec: bytes, opens: Opens = Session) -> None:
         self._spec = msgspec.msgpack.decode(spec, type=HostSpec)
@@ -71,7 +71,7 @@ class SparkHostActor:
                 name=self._spec.name, config=config.spark, storage=config.storage, node=self._node()
             )
             session = await asyncio.to_thread(self._opens, options)
-        except Exception as error:  # noqa: BLE001 RayDP and Py4J raise anything; the supervisor is told
+        except Exception as error:  # noqa: BLE001 RayDP and Py4J raise anything; the status reports it
             self._break(f"Spark did not start: {failure_text(error)}", refused=_is_refusal(error))
             return
         await self._watch(session, config)
@@ -97,7 +97,7 @@ class SparkHostActor:
             had_any = had_any or executors > 0
             seen_at_s = now_s() if executors or not had_any else seen_at_s
             if now_s() - seen_at_s > EXECUTORS_S:
-                self._break(f"no executor is left, for {EXECUTORS_S:.0f} s")
+                self._break(f"no executor is left for {EXECUTORS_S:.0f} s")
                 return
             state: Literal["ready", "starting"] = "ready" if had_any else "starting"
             self._status = HostStatus(state=state, reason=waiting, executors=executors, node=session.node)
@@ -123,16 +123,16 @@ class SparkHostActor:
         return str(util.get_node_ip_address())
 
     async def status(self) -> bytes:
-        """Give a HostStatus, at once."""
+        """Return a HostStatus, at once."""
         if self._task.done():
             await join(self._task)
         seen = msgspec.structs.replace(self._status, jobs=self._jobs(), events=self._noted.count)
         return msgspec.msgpack.encode(seen)
 
     def _jobs(self) -> tuple[JobLine, ...]:
-        """Tell of the jobs; a failure only once the session was found well after it.
+        """Return the jobs; report a failure only after a check found the session healthy since.
 
-        Else it is the session that has failed, and the job runs again on the next.
+        Otherwise the session itself has failed, and the job runs again on the next host.
         """
         lines = self._runner.look() if self._runner is not None else ()
         return tuple(
@@ -143,9 +143,9 @@ class SparkHostActor:
         )
 
     async def submit(self, job_id: str, job: str, options: bytes) -> None:
-        """Begin a job; one of this id that was begun goes on. Raises UnknownJob, BadOptions."""
+        """Start a job; a job with a known id just continues. Raises UnknownJob, BadOptions."""
         if self._runner is None:
-            raise RuntimeError("a host that is not ready is given no jobs")
+            raise RuntimeError("this Spark host is not ready and accepts no jobs yet")
         await asyncio.to_thread(self._runner.submit, job_id, job, options)
 
     async def cancel(self, job_id: str) -> None:
@@ -157,16 +157,16 @@ class SparkHostActor:
             self._runner.wake(job_id)
 
     async def report(self, job_id: str) -> bytes | None:
-        """Give what a job reported, None while it has not."""
+        """Return the last report of a job; None before the first."""
         return self._runner.report(job_id) if self._runner is not None else None
 
     async def events(self, after: int) -> tuple[int, bytes]:
-        """Give what jobs told behind the first `after` events, packed, and how many there are now."""
+        """Return how many events jobs have reported so far, and those after the first `after`, packed."""
         count, events = self._noted.after(after)
         return count, pack(events)
 
     async def close(self) -> None:
-        """Stop Spark; the process is ended by who asks."""
+        """Stop Spark; the caller ends the process."""
         self._task.cancel()
         if self._session is not None:
             await asyncio.to_thread(self._session.close)
@@ -174,5 +174,5 @@ class SparkHostActor:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether trying again soon is in vain: our own errors say what is missing."""
+    """Whether another try would fail as well: these errors say that something is missing."""
     return isinstance(error, (MirrorError, ClusterError, ImportError))

@@ -1,4 +1,4 @@
-"""Hosts on Ray: where they may be, started, asked within bounds, killed."""
+"""Starts, calls and kills Spark hosts on Ray: chooses their node, and bounds every call in time."""
 
 from typing import Any
 
@@ -60,11 +60,11 @@ class RayHost:
         await self._call("close", timeout_s=CLOSE_S)
 
     def kill(self) -> None:
-        """End its process; its JVMs end with it."""
+        """Kill the host's process; its JVMs end with it."""
         ray.kill(self._handle)
 
     async def _call(self, name: str, *words: Any, timeout_s: float = CALL_S) -> Any:
-        """Call it. Raises HostGone, which names the host's own error as its cause, and HostSilent."""
+        """Call a method of the host. Raises HostSilent, and HostGone, whose cause is the host's own error, if any."""
         try:
             return await bounded(SPARK, name, getattr(self._handle, name).remote(*words), timeout_s)
         except ActorUnreachable as unreachable:
@@ -91,7 +91,7 @@ class RayHosts:
         return refusal_of(ray_nodes(), head_only=self._head_only, cores=self._cores)
 
     def start(self, name: str) -> Host:
-        """Start one, on the head node where that has Java."""
+        """Start a host, on the head node if that has Java."""
         spec = HostSpec(config=self._spec.config, namespace=self._spec.namespace, name=name, one_node=self._head_only)
         head = {HEAD: SHARE} if any(HEAD in node for node in with_java(ray_nodes())) else {}
         handle = start_detached(

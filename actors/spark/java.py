@@ -1,4 +1,4 @@
-"""Java for Spark: found for a Ray node of our own, and on whichever node a host runs."""
+"""Finds Java for Spark: for a Ray node that raymirror starts, and on the node of a host."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ JAVA_RESOURCE = "raymirror_java"
 
 
 def put_on_path() -> bool:
-    """Have `java` mean one that Spark runs on, in this process and those it starts; say whether there is one."""
+    """Put a Java that Spark supports first on PATH, for this process and its children; return whether one exists."""
     try:
         java = find_spark_java()
     except ClusterError:

@@ -1,4 +1,4 @@
-"""The jobs that a mirror's Spark was given: what waits, what runs, what became of it, over hosts that come and go."""
+"""Tracks the jobs of a mirror's Spark: which wait, run or have ended, and how, across restarts of the host."""
 
 from collections.abc import Iterable
 
@@ -8,16 +8,16 @@ from engine.base.errors import MirrorError
 from engine.jobs.runtime.runner import ENDED, JobLine, JobState
 
 KEPT = 100
-"""So many jobs that have ended are remembered, with their reports."""
+"""The number of ended jobs that are kept, with their reports."""
 MOST_HOSTS = 3
-"""A job during which so many hosts have ended is not given to another: it may be what ends them."""
+"""A job during which this many hosts have ended gets no other host: it may be the cause."""
 AGAIN_S = (1.0, 5.0, 15.0, 30.0, 60.0)
-"""Between the end of a job that runs all the time and its next start, after so many ends in a row."""
+"""Seconds between the end of a standing job and its next start, by the number of ends in a row."""
 WELL_S = 300.0
 
 
 class UnknownJobId(MirrorError):
-    """No job has this id: it has ended long ago, or was given to a supervisor that is gone."""
+    """No job has this id: the job ended long ago, or was submitted to an earlier supervisor."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id)
@@ -28,7 +28,7 @@ class UnknownJobId(MirrorError):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A job to be begun on the host, under an id that the host has not heard before."""
+    """A job to start on the host, under a run id that the host does not know yet."""
 
     run_id: str
     job: str
@@ -52,40 +52,40 @@ class _Entry:
         return f"{self.line.job_id}.{self.runs}"
 
     def become(self, state: JobState, error: str = "", *, ours: bool = False) -> None:
-        told = 0 if state is JobState.WAITING else self.line.told  # by another run
+        told = 0 if state is JobState.WAITING else self.line.told  # another run counts from 0
         self.line = msgspec.structs.replace(self.line, state=state, error=error, ours=ours, told=told)
 
 
 class JobRegistry:
-    """All jobs of one mirror, in the order they came."""
+    """All jobs of one mirror, in the order of their submission."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
 
     def add(self, job_id: str, job: str, options: bytes) -> None:
-        """Note a job; one of this id that has not ended goes on as it is."""
+        """Add a job; if a job with this id has not ended, it just continues."""
         known = self._entries.get(job_id)
         if known is None or known.line.state in ENDED:
             self._entries[job_id] = _Entry(job_id, job, options)
         self._forget()
 
     def make_standing(self, job_id: str) -> None:
-        """Have a job begin again whenever it has ended."""
+        """Make a job start again whenever it has ended."""
         self._entries[job_id].standing = True
 
     def line(self, job_id: str) -> JobLine:
-        """Tell of a job. Raises UnknownJobId."""
+        """Return the state of a job. Raises UnknownJobId."""
         return self._entry(job_id).line
 
     def lines(self) -> tuple[JobLine, ...]:
         return tuple(entry.line for entry in self._entries.values())
 
     def report(self, job_id: str) -> bytes | None:
-        """Give what a job reported last. Raises UnknownJobId."""
+        """Return the last report of a job. Raises UnknownJobId."""
         return self._entry(job_id).report
 
     def cancel(self, job_id: str) -> None:
-        """Have a job end. Raises UnknownJobId."""
+        """Ask a job to end. Raises UnknownJobId."""
         entry = self._entry(job_id)
         entry.standing, entry.cancelled = False, True
         if entry.line.state is JobState.WAITING:
@@ -93,12 +93,12 @@ class JobRegistry:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is to run, now or later."""
+        """Whether no job runs or waits."""
         return all(entry.line.state in ENDED for entry in self._entries.values())
 
     @property
     def is_steady(self) -> bool:
-        """Whether all that is to run runs, and is to run for ever."""
+        """Whether every job that has not ended is a standing job, and runs."""
         entries = [entry for entry in self._entries.values() if entry.line.state not in ENDED]
         return all(entry.standing and entry.line.state is JobState.RUNNING for entry in entries)
 
@@ -106,7 +106,7 @@ class JobRegistry:
         return any(True for _ in self._due(now_s))
 
     def to_begin(self, now_s: float) -> tuple[Order, ...]:
-        """Give what is to be begun on a host that is ready."""
+        """Return the jobs to start on a host that is ready."""
         return tuple(Order(entry.run_id, entry.line.job, entry.options) for entry in self._due(now_s))
 
     def begun(self, run_id: str, now_s: float) -> None:
@@ -115,17 +115,17 @@ class JobRegistry:
             entry.began_at_s = now_s
 
     def running(self, job_ids: Iterable[str]) -> tuple[str, ...]:
-        """Give the runs of those of some jobs that run."""
+        """Return the run ids of the given jobs that run."""
         entries = (self._entries[job_id] for job_id in job_ids if job_id in self._entries)
         return tuple(one.run_id for one in entries if one.line.state is JobState.RUNNING)
 
     def to_cancel(self) -> tuple[str, ...]:
-        """Give the runs that the host is to end."""
+        """Return the run ids that the host should cancel."""
         entries = self._entries.values()
         return tuple(one.run_id for one in entries if one.cancelled and one.line.state is JobState.RUNNING)
 
     def note_line(self, line: JobLine, now_s: float) -> bool:
-        """Take what a host tells of a run; whether its report is to be fetched, and `note_report` called with it."""
+        """Take the state of a run from its host; return whether to fetch its report and call `note_report` with it."""
         entry = self._of_run(line.job_id)
         if entry is None or entry.line.state is not JobState.RUNNING:
             return False
@@ -137,7 +137,7 @@ class JobRegistry:
         return False
 
     def note_report(self, line: JobLine, report: bytes | None, now_s: float) -> None:
-        """Take the report of a run, and note how it has ended if it has."""
+        """Take the report of a run, and its end if it has ended."""
         entry = self._of_run(line.job_id)
         if entry is None:
             return
@@ -153,7 +153,7 @@ class JobRegistry:
             self._end(entry, JobState.FAILED, why, now_s)
 
     def lose_host(self, reason: str) -> None:
-        """Note that the host has ended: what ran there waits for the next one."""
+        """Note that the host has ended: its running jobs wait for the next host."""
         for entry in self._entries.values():
             if entry.line.state is JobState.RUNNING:
                 entry.hosts_lost += 1
@@ -184,7 +184,7 @@ class JobRegistry:
         return self._entries[job_id]
 
     def _of_run(self, run_id: str) -> _Entry | None:
-        """Give the job of a run that is its latest."""
+        """Return the job of a run id, if that is the job's latest run."""
         entry = self._entries.get(run_id.rpartition(".")[0])
         return entry if entry is not None and entry.run_id == run_id else None
 

@@ -1,6 +1,6 @@
-"""Checks what Spark needs before it starts: jars and a storage that can be written.
+"""Checks before the start that Spark has its jars and a writable storage.
 
-Spark starts without them, and then its jobs fail later and say less.
+Spark would start without them; its jobs would fail later, with less clear messages.
 """
 
 import os
@@ -25,7 +25,7 @@ class SparkLacks(MirrorError):
 
 
 def check_jars(paths: Iterable[str]) -> None:
-    """Raise SparkLacks where a jar is not there: Spark would start without it."""
+    """Raise SparkLacks if a jar cannot be read: Spark would start without it."""
     for path in paths:
         if not os.access(path, os.R_OK):
             raise SparkLacks(
@@ -35,7 +35,7 @@ def check_jars(paths: Iterable[str]) -> None:
 
 
 def check_storage(storage: Storage | None) -> None:
-    """Raise SparkLacks where a storage that is a folder cannot be written: Spark's jobs store their results there."""
+    """Raise SparkLacks if the storage is a folder that cannot be written: Spark's jobs store their results there."""
     if storage is None or not storage.is_local:
         return
     folder = Path(storage.uri.removeprefix("file:"))

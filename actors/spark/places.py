@@ -1,4 +1,4 @@
-"""Finds where Spark can run, from the nodes of a Ray cluster, and says what to do where it has no place."""
+"""Finds where Spark can run on the nodes of a Ray cluster, and says what to do if it has no place."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def with_java(nodes: list[dict[str, Any]]) -> list[dict[str, float]]:
 
 
 def refusal_of(nodes: list[dict[str, Any]], *, head_only: bool, cores: int = 1) -> str:
-    """Say why Spark has no place on these nodes; empty if it has one. `cores`: the cores of one executor."""
+    """Return why Spark has no place on these nodes; empty if it has one. `cores`: the cores of one executor."""
     right = "start nodes with deploy/ray/start-node.sh, and Java 17 to 21 on them"
     having = with_java(nodes)
     if not having:
@@ -35,12 +35,12 @@ def refusal_of(nodes: list[dict[str, Any]], *, head_only: bool, cores: int = 1) 
     lacks = f"has {head.get('CPU', 0):g} CPU, and an executor takes {cores}" if head else "was started without Java"
     return (
         "raymirror.storage is a folder that only one machine sees, so Spark runs on the head node, which"
-        f" {lacks}; set raymirror.storage.shared = true where all nodes see the folder, or use s3a: or gs:"
+        f" {lacks}; set raymirror.storage.shared = true if all nodes see the folder, or use s3a: or gs:"
     )
 
 
 def waiting_text(spark: SparkConfig, nodes: list[dict[str, Any]], executors: int, node: str = "") -> str:
-    """Say that executors have no place, and what would give them one. `node`: the address of the only possible node."""
+    """Explain that executors have no place, and how to give them one. `node`: address of the only possible node."""
     there = "on the head node, where raymirror.storage is" if node else "on a node with Java"
     return (
         f"waiting for resources: {executors or 'none'} of {spark.executors} executors has a place; each takes"
@@ -51,7 +51,7 @@ def waiting_text(spark: SparkConfig, nodes: list[dict[str, Any]], executors: int
 def _right(spark: SparkConfig, nodes: list[dict[str, Any]], node: str) -> str:
     found = [one for one in with_java(nodes) if not node or f"node:{node}" in one]
     if any(one.get("CPU", 0) >= spark.cores and one.get("memory", 0) >= spark.memory_bytes for one in found):
-        return "start more nodes, free what others hold, or lower raymirror.spark.executors"
+        return "start more nodes, free resources that other jobs hold, or lower raymirror.spark.executors"
     cpus = max((one.get("CPU", 0) for one in found), default=0)
     memory = max((one.get("memory", 0) for one in found), default=0)
     return (

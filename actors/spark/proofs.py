@@ -18,7 +18,7 @@ class Proofs:
         self._read: dict[FlowName, tuple[bytes, FlowProof]] = {}
 
     def by_flow(self) -> dict[str, FlowProof]:
-        """Return the proof of each flow that is proven, also of one without a round yet."""
+        """Return the proof of each flow with a continuous proof, even before its first round."""
         return {str(flow): self._of(flow) for flow in self._flows}
 
     def _of(self, flow: FlowName) -> FlowProof:

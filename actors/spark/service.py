@@ -1,7 +1,7 @@
-"""Keeps Spark as it is needed: one host, started when a job first needs it, replaced when it fails, ever later.
+"""Manages the mirror's Spark host: starts it when a job first needs it, and replaces it when it fails, ever later.
 
-No Ray here: a `Hosts` starts hosts. Jobs are idempotent, so those that ran on a host that has ended run again on the
-next. Nothing here raises because of Spark: copying never depends on it.
+Knows no Ray: a `Hosts` starts hosts. Jobs are idempotent, so the jobs of a host that has ended run again on the next
+one. Errors of Spark never leave this module: copying does not depend on Spark.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from policies.model import FlowName
 
 STEP_S = 0.5
 REST_STEP_S = 4.0
-"""While only what runs all the time runs: nobody waits for its end."""
+"""Seconds between two steps while only standing jobs run: no one waits for their end."""
 START_S = 300.0
-"""How long a host may take to open its session (10-17 s on an idle machine; the first one may fetch jars)."""
+"""How long a host may take to open its session, in seconds (10-17 s on an idle machine; the first may fetch jars)."""
 SILENT_S = 60.0
 PAUSES_S = (2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Between the end of a host and the start of the next, after so many failures in a row."""
+"""Seconds between the end of a host and the start of the next, by the number of failures in a row."""
 REFUSED_S = 15.0
-"""Between two looks whether what was missing is there."""
+"""Seconds between two checks whether the missing thing exists by now."""
 WELL_S = 300.0
-"""A host that was ready for so long had no failure before."""
+"""After so many seconds in state ready, the count of failures starts at 0 again."""
 NEWS_KEPT = 100
 
 
@@ -44,11 +44,11 @@ class HostGone(Exception):
 
 
 class HostSilent(Exception):
-    """A host did not answer in time; nobody knows why."""
+    """A host did not answer in time, for an unknown reason."""
 
 
 class JobRefused(Exception):
-    """A host does not take a job."""
+    """A host does not accept a job."""
 
 
 class Host(Protocol):
@@ -67,29 +67,27 @@ class Host(Protocol):
 
 
 class Hosts(Protocol):
-    """Where hosts come from."""
+    """Starts and ends hosts."""
 
     def clear(self) -> None:
-        """End what an earlier supervisor left."""
+        """End the hosts that an earlier supervisor left."""
 
     def refusal(self) -> str:
-        """Say why no host can be started now; empty if one can."""
+        """Return why no host can be started now; empty if one can."""
 
     def start(self, name: str) -> Host:
-        """Begin starting a host, under a name never used before."""
+        """Start a host under a name never used before; do not wait until it is ready."""
 
 
 class SparkOff(MirrorError):
     """Spark is switched off."""
 
     def __str__(self) -> str:
-        return (
-            "this mirror runs without Spark; to have it, set raymirror.spark = on and give the file to: raymirror run"
-        )
+        return "this mirror runs without Spark; to get it, set raymirror.spark = on and give the file to: raymirror run"
 
 
 class _RunningHost:
-    """A host that was started, and what was heard of it."""
+    """A host that was started, and its last known status."""
 
     def __init__(self, host: Host, began_at_s: float) -> None:
         self.host = host
@@ -97,7 +95,7 @@ class _RunningHost:
         self.ready_at_s: float | None = None
         self.seen = HostStatus()
         self.events = 0
-        """How many of its jobs' events were taken."""
+        """How many events of its jobs the service has taken."""
 
 
 class SparkService:
@@ -120,7 +118,7 @@ class SparkService:
         self._activity, self._to_wake = ActivityMonitor(), set[str]()
         self._nudge = asyncio.Event()
 
-    # --- asked by others --------------------------------------------------------------------------------------
+    # --- calls of the supervisor ------------------------------------------------------------------------------
 
     def status(self) -> SparkStatus:
         executors = self._running.seen.executors if self._running is not None else 0
@@ -146,7 +144,7 @@ class SparkService:
                 self._nudge.set()
 
     def submit(self, job: str, options: bytes, job_id: str = "") -> str:
-        """Have a job run once, as soon as Spark is ready; give its id. Raises SparkOff, UnknownJob."""
+        """Run a job once, as soon as Spark is ready; return its id. Raises SparkOff, UnknownJob."""
         if not self._on:
             raise SparkOff
         entry_of(job)
@@ -156,7 +154,7 @@ class SparkService:
         return job_id
 
     def submit_standing(self, name: str, job: str, options: bytes) -> None:
-        """Have a job run all the time, under an id of its own: begun again whenever it has ended, ever later.
+        """Run a standing job under its own id: it starts again whenever it has ended, after growing pauses.
 
         Raises SparkOff, UnknownJob.
         """
@@ -164,27 +162,27 @@ class SparkService:
         self._jobs.make_standing(name)
 
     def line(self, job_id: str) -> JobLine:
-        """Tell of a job. Raises UnknownJobId."""
+        """Return the state of a job. Raises UnknownJobId."""
         return self._jobs.line(job_id)
 
     def report(self, job_id: str) -> bytes | None:
-        """Give what a job reported last, msgpack; None while it has not. Raises UnknownJobId."""
+        """Return the last report of a job, as msgpack; None before the first. Raises UnknownJobId."""
         return self._jobs.report(job_id)
 
     def cancel(self, job_id: str) -> None:
-        """Have a job end soon, and not begin again. Raises UnknownJobId."""
+        """Ask a job to end soon, and not to start again. Raises UnknownJobId."""
         self._jobs.cancel(job_id)
         self._nudge.set()
 
     def clear_node(self, node: str) -> None:
-        """Have Spark begin anew elsewhere, where its host is on a node that is going away: Ray starts nothing there."""
+        """If the host is on this node, which is being drained, restart Spark: Ray starts the next host elsewhere."""
         if self._running is not None and self._running.seen.node == node:
-            self._fail(f"its node {node} is going away")
+            self._fail(f"its node {node} is being drained")
 
-    # --- its own life -----------------------------------------------------------------------------------------
+    # --- the service's own loop -------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keep it up for as long as the mirror lives."""
+        """Manage Spark for as long as the mirror lives."""
         try:
             try:
                 self._hosts.clear()
@@ -197,14 +195,14 @@ class SparkService:
             self._drop()
 
     async def close(self, within_s: float) -> None:
-        """Stop Spark in order, if that is possible within so long."""
+        """Stop Spark in order; after `within_s` seconds, kill it."""
         running, self._running, self._on = self._running, None, False
         if running is not None:
             try:
                 async with asyncio.timeout(within_s):
                     await running.host.close()
             except (TimeoutError, HostGone, HostSilent):
-                pass  # it is killed all the same
+                pass  # the host is killed in any case
             running.host.kill()
         self._state, self._reason = SparkState.OFF, "the mirror ends"
 
@@ -227,7 +225,7 @@ class SparkService:
     async def _step_safely(self) -> None:
         try:
             await self.step()
-        except Exception as error:  # noqa: BLE001 whatever Spark or Ray does here, the supervisor goes on
+        except Exception as error:  # noqa: BLE001 no error of Spark or Ray may stop the supervisor
             self._fail(f"{type(error).__name__}: {error}")
 
     async def _pause(self) -> None:
@@ -254,7 +252,7 @@ class SparkService:
             self._state, self._reason = SparkState.STARTING, ""
 
     def _note_status(self, running: _RunningHost, seen: HostStatus) -> bool:
-        """Note how a host is; say whether it takes jobs."""
+        """Take the status of a host; return whether the host accepts jobs."""
         now_s = self._clock.now_s()
         running.seen, running.heard_at_s = seen, now_s
         if seen.state == "broken":
@@ -272,7 +270,7 @@ class SparkService:
         return seen.state == "ready"
 
     async def _serve(self, running: _RunningHost) -> None:
-        """Give a host its jobs, and take what they brought."""
+        """Give a host its jobs, and take their events and reports."""
         host = running.host
         if running.seen.events > running.events:
             running.events, events = await host.events(running.events)
@@ -303,7 +301,7 @@ class SparkService:
         pause_s = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
         self._failures += 1
         self._again_at_s = self._clock.now_s() + pause_s
-        self._state, self._reason = SparkState.RESTARTING, f"{reason}; started again after {pause_s:.0f} s"
+        self._state, self._reason = SparkState.RESTARTING, f"{reason}; Spark starts again after {pause_s:.0f} s"
         self._announce(SparkNews("failed", reason))
 
     def _refuse(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The RayDP session of a host: opened, looked at, closed. Everything here blocks: the host calls it in threads."""
+"""Opens, checks and closes the RayDP session of a host. Everything here blocks: the host calls it in threads."""
 
 import os
 import sys
@@ -18,9 +18,9 @@ from engine.config.storage import Storage
 from engine.jobs.runtime.session import JAVA_OPTIONS, SMALL_JAVA, executor_java, spark_conf, zip_code
 
 SHARE = "0.001"
-"""Of a resource that stands for a place: so many find room there."""
+"""Share of a resource that marks a node: small enough that any number of processes fits there."""
 PING_S = 50.0
-"""A process that has ended is known at once; one of a machine at its limit is only slow."""
+"""Timeout in seconds: Ray reports an ended process at once, so a slow answer only means an overloaded machine."""
 GONE_S, GONE_POLL_S = 60.0, 0.5
 _EXECUTOR_NAME = "raydp-executor-"
 _MASTER = "spark.ray.raydp_spark_master.actor.resource."
@@ -29,7 +29,7 @@ _MIB = 1024 * 1024
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session is made of. `name` is never used twice; `node`: the only node for executors, empty for any."""
+    """Options of a session. `name` is never used twice; `node`: the only node for executors, empty for any."""
 
     name: str
     config: SparkConfig
@@ -41,7 +41,7 @@ class Session:
     """An open RayDP session. One process has at most one."""
 
     def __init__(self, options: SessionOptions) -> None:
-        """Start Spark. Raises ClusterError without Java or jars, SparkLacks, and whatever RayDP raises."""
+        """Start Spark. Raises ClusterError without Java or jars, SparkLacks, and any error of RayDP."""
         import ray
         import raydp
 
@@ -50,7 +50,7 @@ class Session:
         check_jars(options.config.jars)
         check_storage(options.storage)
         _wait_no_executors()
-        # RayDP's JVMs are started by name from PATH, PySpark's from JAVA_HOME: both must be the one that was found.
+        # RayDP starts its JVMs by name from PATH, PySpark from JAVA_HOME: both must be the Java that was found.
         os.environ["JAVA_HOME"] = str(find_spark_java().parent.parent)
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         node: Any = ray._private.worker._global_node
@@ -63,7 +63,7 @@ class Session:
             num_executors=options.config.executors,
             executor_cores=options.config.cores,
             executor_memory=f"{options.config.memory_bytes // _MIB}m",
-            fault_tolerant_mode=False,  # it would connect the driver to Ray's object store, where nothing of ours goes
+            fault_tolerant_mode=False,  # true would connect the driver to Ray's object store, for nothing
             configs=spark_conf(
                 jars=jars, scratch=scratch, more={**placement(options.node), **java_sizes(options.config)}
             ),
@@ -71,11 +71,11 @@ class Session:
         self.spark.sparkContext.addPyFile(str(zip_code(scratch)))
 
     def executors(self) -> int:
-        """Count the executors that are there. Raises what says that the session is broken: its JVM, or a master."""
+        """Count the running executors. Raises an error of the JVM or of a master if the session is broken."""
         import ray
 
         master = self._raydp.context._global_spark_context._spark_cluster._spark_master_handle
-        # it asks RayDP's other master, the app master in a JVM: without both no executor comes back, and queries hang
+        # this call also asks RayDP's app master in a JVM: without both masters no executor returns, and queries hang
         ray.get(master.get_master_url.remote(), timeout=PING_S)
         context = self.spark.sparkContext._jsc.sc()
         if context.isStopped():
@@ -83,7 +83,7 @@ class Session:
         return len(context.statusTracker().getExecutorInfos()) - 1  # the driver is one of them
 
     def waiting(self, executors: int) -> str:
-        """Say why only so many executors are there."""
+        """Explain why only `executors` executors run."""
         return waiting_text(self._options.config, ray_nodes(), executors, self._options.node)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Session:
 
 
 def _wait_no_executors() -> None:
-    """Wait until those of an earlier session are gone: RayDP gives them the same names, and with a name taken, none."""
+    """Wait until an earlier session's executors are gone: RayDP reuses their names, and fails while a name is taken."""
     import ray
 
     give_up_at_s = now_s() + GONE_S
@@ -102,7 +102,7 @@ def _wait_no_executors() -> None:
 
 
 def java_sizes(config: SparkConfig) -> dict[str, str]:
-    """Give the options of the JVMs: those of driver and app master run no tasks, and a small executor stays small."""
+    """Return the options of the JVMs: driver and app master run no tasks, and a small executor stays small."""
     executor = f"{JAVA_OPTIONS} {executor_java(config.cores, config.memory_bytes)}".rstrip()
     return {
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {SMALL_JAVA}",
@@ -112,7 +112,7 @@ def java_sizes(config: SparkConfig) -> dict[str, str]:
 
 
 def placement(node: str) -> dict[str, str]:
-    """Say where RayDP's actors go: only where Java is, executors only on a node, if one is named."""
+    """Return the resources that place RayDP's actors: on nodes with Java, and executors on `node` if one is named."""
     places = {f"{_EXECUTOR}node:{node}": SHARE} if node else {}
     return {
         f"{_MASTER}CPU": "0",

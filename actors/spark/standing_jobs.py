@@ -1,4 +1,4 @@
-"""The jobs that a mirror has its Spark do all the time, out of its configuration."""
+"""Lists the standing jobs of a mirror's Spark, from its configuration: they run as long as the mirror."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ from policies.model import FlowName
 
 
 class StandingJob(msgspec.Struct, frozen=True):
-    """A job under a name of its own in this mirror."""
+    """A job with its own name in this mirror."""
 
     name: str
     job: str
@@ -18,7 +18,7 @@ class StandingJob(msgspec.Struct, frozen=True):
 
 
 def standing_jobs(config: MirrorConfig) -> tuple[StandingJob, ...]:
-    """Give them, flow by flow; none without Spark, or without a place for what they keep."""
+    """Return the standing jobs, flow by flow; none without Spark, or without a storage for their results."""
     if not config.spark.on or config.storage is None:
         return ()
     lag = [job for flow in config.flows for job in _of_lag(flow)]

@@ -1,4 +1,4 @@
-"""From the mirror's status to series: what is exported is what is so now, so what has ended has no series any more."""
+"""Turns the mirror's status into series of this moment; a copier, partition or flow that has ended has no series."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ Row = tuple[int, int, int]
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """How finely lanes are told: `depth` labels of (flow, topic, partition), and how many series were too many."""
+    """Detail of the lanes' series: the first `depth` labels of (flow, topic, partition), and how many were left out."""
 
     depth: int
     left_out: int = 0
 
 
 def detail_of(status: MirrorStatus, *, per_partition: bool, most_series: int) -> Detail:
-    """Choose the finest detail that is wanted and keeps within the limit; with flows alone there is no limit."""
+    """Choose the finest detail that is configured and within the limit; series by flow have no limit."""
     counts = {3: len(status.lanes), 2: len({(flow_of(lane), lane.lane.topic) for lane in status.lanes})}
     wanted = 3 if per_partition else 2
     for depth in range(wanted, 1, -1):
@@ -39,14 +39,14 @@ def detail_of(status: MirrorStatus, *, per_partition: bool, most_series: int) ->
 
 
 def flow_of(lane: LaneProgress) -> str:
-    """Name the flow of a lane, by its set: `A->B/017`."""
+    """Return the flow of a lane, from its set id, such as `A->B/017`."""
     return lane.set_id.rpartition("/")[0]
 
 
 class PartitionCounters:
-    """Counters of single partitions: from 0 at the first look, rising on when a partition changes copiers.
+    """Counters of single partitions: 0 at the first scrape, and they continue when a partition changes its copier.
 
-    What was copied between the last look and a copier's sudden end is not in them; it is in the counters by topic.
+    They miss what was copied between the last scrape and a copier's sudden end; the counters by topic have it.
     """
 
     def __init__(self) -> None:
@@ -54,13 +54,13 @@ class PartitionCounters:
         self._begun = False
 
     def sums(self, lanes: Sequence[LaneProgress]) -> dict[Labels, Row]:
-        """Give the sums of every partition; those that are not among the lanes any more are forgotten."""
+        """Return the sums of every partition; forget partitions that are no longer among the lanes."""
         self._known = {key: self._next(key, lane) for lane in lanes for key in (_key(lane, 3),)}
         self._begun = True
         return {key: _plus(base, now) for key, (_, now, base) in self._known.items()}
 
     def _next(self, key: Labels, lane: LaneProgress) -> tuple[int, Row, Row]:
-        """When its present copier took it up, what that has counted, what others had."""
+        """Return when the present copier took the partition (Unix ms), its counts, and those of earlier copiers."""
         now = lane.records, lane.wire_bytes, lane.latency_ms
         known = self._known.get(key)
         if known is None:
@@ -80,7 +80,7 @@ def collect(
     events: Mapping[tuple[str, str], int],
     export_failures: int,
 ) -> Collected:
-    """Make every series of one moment; `events` counts by flow and severity."""
+    """Return every series of one moment; `events` counts by flow and severity."""
     series: Collected = {family: {} for family in f.FAMILIES}
     _lags(series, status, detail)
     _counters(series, status, detail, partitions)
@@ -104,9 +104,9 @@ def _key(lane: LaneProgress, depth: int) -> Labels:
 
 
 def _lags(series: Collected, status: MirrorStatus, detail: Detail) -> None:
-    """Sum lags up; a topic of which nothing is known has no series, rather than a lag of 0.
+    """Sum up lags; a topic without a known partition has no series, rather than a lag of 0.
 
-    A topic of which something is known has what that comes to: an unknown partition hides no other that is late.
+    Any other topic has the sum of its known partitions: an unknown partition hides no other that is behind.
     """
     records: dict[Labels, float] = defaultdict(int)
     sizes: dict[Labels, float] = defaultdict(int)
@@ -162,7 +162,7 @@ def _flows(series: Collected, status: MirrorStatus) -> None:
 
 
 def _proofs(series: Collected, status: MirrorStatus, detail: Detail) -> None:
-    """Tell what proof of copy all the time leaves: of a partition that it does not know, nothing."""
+    """Add the series of the continuous proof; a partition that it does not know has none."""
     proven: dict[Labels, int] = {}
     for flow, proof in status.proofs.items():
         proven |= {(flow, one.topic, str(one.partition)): one.proven_to for one in proof.lanes if one.proven_to >= 0}

@@ -1,6 +1,6 @@
-"""The one exporter of a mirror, in its supervisor's process, on its loop: a port for scrapes and probes, a collector.
+"""Exports the metrics of a mirror, in its supervisor's process and loop: to scrapes and probes, and to a collector.
 
-It keeps no values: each scrape and each sending asks for the status of that moment.
+It stores no values: each scrape and each export reads the status of that moment.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ _PORT_AGAIN_S = 5.0
 
 
 class StatusSource(Protocol):
-    """A mirror that says how it is."""
+    """A mirror whose status can be read."""
 
     def status(self, *, lanes: bool = False) -> MirrorStatus:
-        """Say how everything is; `lanes` adds every lane."""
+        """Return the status of the mirror; `lanes` adds every lane."""
 
 
 class Exporter:
-    """Tells the world how the mirror is; a port that is taken or a collector that is away never stops the mirror."""
+    """The one exporter of a mirror; a port that is taken or a collector that is unreachable never stops the mirror."""
 
     def __init__(self, config: TelemetryConfig, mirror: StatusSource, *, port_again_s: float = _PORT_AGAIN_S) -> None:
         self._config, self._mirror, self._port_again_s = config, mirror, port_again_s
@@ -39,7 +39,7 @@ class Exporter:
         self._collecting = asyncio.Lock()
 
     def beat(self) -> None:
-        """Note that the supervisor has done a step."""
+        """Note that the supervisor has completed a step."""
         self._beat_at_s = now_s()
 
     def count(self, event: EventLine) -> None:
@@ -54,7 +54,7 @@ class Exporter:
                 group.create_task(self._send())
 
     async def _collect(self) -> Collected:
-        """Take the series of this moment; the summing up is done in a thread, so that the supervisor's steps go on."""
+        """Return the series of this moment; a thread sums them up, so that the supervisor's steps continue."""
         async with self._collecting:
             status = self._mirror.status(lanes=True)
             detail = detail_of(status, per_partition=self._config.per_partition, most_series=self._config.most_series)
@@ -68,7 +68,7 @@ class Exporter:
             coarse = "topic" if detail.depth == 2 else "flow"
             log_sentence(
                 "warning",
-                f"metrics are told by {coarse}: {detail.left_out} more series of each would be above"
+                f"metrics are reported by {coarse}: {detail.left_out} more series of each would be above"
                 f" raymirror.metrics.max.series = {self._config.most_series}",
             )
         self._detail = detail
@@ -76,7 +76,7 @@ class Exporter:
     # --- the port --------------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        from actors.telemetry.serving import serve  # aiohttp, for those who want it
+        from actors.telemetry.serving import serve  # imports aiohttp only if a port is configured
 
         await serve(self, self._config, self._port_again_s)
 
@@ -92,7 +92,7 @@ class Exporter:
     # --- the collector ---------------------------------------------------------------------------------------
 
     async def _send(self) -> None:
-        from actors.telemetry.otlp import Sender, resource_of  # requests and protobuf, for those who want them
+        from actors.telemetry.otlp import Sender, resource_of  # imports requests and protobuf only if configured
 
         status = self._mirror.status(lanes=True)
         resource = resource_of(status.namespace, status.version)
@@ -113,8 +113,8 @@ class Exporter:
     def _turned(self, *, taken: bool) -> tuple[str, str]:
         at = self._config.otlp_endpoint
         if taken:
-            return "info", f"the OTLP collector at {at} takes metrics again"
+            return "info", f"the OTLP collector at {at} accepts metrics again"
         return (
             "warning",
-            f"the OTLP collector at {at} does not take metrics; tried again every {self._config.otlp_every_s:g} s",
+            f"the OTLP collector at {at} does not accept metrics; tried again every {self._config.otlp_every_s:g} s",
         )

@@ -1,6 +1,6 @@
 """The table of metrics: every name, kind, unit and label that a mirror exports. docs/metrics.md explains them.
 
-A unit is in the name (Prometheus) and beside it (UCUM, for OTLP).
+The unit is in the name (for Prometheus) and in `unit` (UCUM, for OTLP).
 """
 
 import enum
@@ -9,7 +9,7 @@ import msgspec
 
 
 class MetricKind(enum.StrEnum):
-    """How a value moves, in Prometheus' words."""
+    """The type of a metric, as Prometheus names it."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -17,7 +17,7 @@ class MetricKind(enum.StrEnum):
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric. Where `labels` end with topic and partition, a series may leave out the last, or both."""
+    """One metric. If `labels` end with topic and partition, a series may leave out the last, or both."""
 
     name: str
     kind: MetricKind
@@ -50,15 +50,15 @@ LAG_RECORDS = _by_lane(
 LAG_BYTES = _by_lane(
     "lag_bytes", GAUGE, "By", "Estimated bytes on the wire of what is not copied: lag x measured bytes per offset."
 )
-LAG_SECONDS = _by_lane("lag_seconds", GAUGE, "s", "Age of the oldest record that is not copied; the worst of several.")
+LAG_SECONDS = _by_lane("lag_seconds", GAUGE, "s", "Age of the oldest record that is not copied; the worst partition.")
 LAG_LAST_KNOWN = _by_lane(
     "lag_last_known_seconds",
     GAUGE,
     "s",
-    "Age that the oldest uncopied record had when the source last said where it ends; the worst of several.",
+    "Age of the oldest uncopied record when the source last reported its end offset; the worst partition.",
 )
 LAG_LAST_KNOWN_AGE = _by_lane(
-    "lag_last_known_age_seconds", GAUGE, "s", "Since the source last said where it ends; the longest of several."
+    "lag_last_known_age_seconds", GAUGE, "s", "Time since the source last reported its end offset; the longest one."
 )
 UNPROVEN_RECORDS = _by_lane(
     "unproven_records", GAUGE, "{record}", "Source offsets between what is copied and what is proven, summed."
@@ -73,23 +73,23 @@ DELAY = _by_lane(
 )
 GROUPS = _by_flow("groups", GAUGE, "{group}", "Consumer groups that are mirrored.")
 GROUP_OFFSETS = _by_flow(
-    "group_offsets", GAUGE, "{partition}", "Committed offsets that have an answer on the target.", "how"
+    "group_offsets", GAUGE, "{partition}", "Committed offsets that have a translation on the target.", "how"
 )
 GROUP_OFFSETS_WITHHELD = _by_flow(
-    "group_offsets_withheld", GAUGE, "{partition}", "Committed offsets without an answer yet.", "why"
+    "group_offsets_withheld", GAUGE, "{partition}", "Committed offsets without a translation yet.", "why"
 )
 GROUP_OFFSETS_AHEAD = _by_flow(
-    "group_offsets_ahead", GAUGE, "{partition}", "Offsets that are further on the target, and are left there."
+    "group_offsets_ahead", GAUGE, "{partition}", "Group offsets further on the target than on the source; left there."
 )
 GROUPS_ACTIVE = _by_flow(
-    "groups_active_on_target", GAUGE, "{group}", "Groups with members on the target, for which none commits."
+    "groups_active_on_target", GAUGE, "{group}", "Groups with members on the target, so raymirror does not commit."
 )
 GROUPS_FAILED = _by_flow(
     "groups_failed", GAUGE, "{group}", "Groups that could not be read on the source or committed for."
 )
-GROUPS_AGE = _by_flow("groups_age_seconds", GAUGE, "s", "Since groups were last looked at.")
+GROUPS_AGE = _by_flow("groups_age_seconds", GAUGE, "s", "Time since the groups were last read.")
 GROUPS_ON_COMMIT = _by_flow(
-    "groups_on_commit", GAUGE, "1", "1 where commits are read as they are made, 0 where groups are polled."
+    "groups_on_commit", GAUGE, "1", "1 if raymirror reads commits as they happen, 0 if it polls groups."
 )
 CHECKPOINTS = _by_flow("checkpoints_total", COUNTER, "{checkpoint}", "Checkpoints that the target acknowledged.")
 GROUP_COMMITS = _by_flow("group_commits_total", COUNTER, "{partition}", "Offsets committed on the target.")
@@ -97,15 +97,15 @@ CHECKPOINT_LATENCY = _by_flow(
     "checkpoint_latency_seconds",
     HISTOGRAM,
     "s",
-    "From the begin of the look at groups that found it to a checkpoint's acknowledgement.",
+    "From the start of the round of groups that found a checkpoint to its acknowledgement.",
 )
 GROUP_COMMIT_LATENCY = _by_flow(
     "group_commit_latency_seconds",
     HISTOGRAM,
     "s",
-    "From a group's commit on the source to its checkpoints and commits on the target, where commits are read.",
+    "From a group's commit on the source to its checkpoints and commits on the target, if commits are read.",
 )
-OFFSET_MAP_BYTES = _by_flow("offset_map_bytes", GAUGE, "By", "Exact offset maps in memory where groups are translated.")
+OFFSET_MAP_BYTES = _by_flow("offset_map_bytes", GAUGE, "By", "Exact offset maps in memory, for translating groups.")
 REPLICATION_LATENCY = _by_flow(
     "replication_latency_seconds", HISTOGRAM, "s", "From a record's timestamp to its acknowledgement by the target."
 )
@@ -113,41 +113,35 @@ RECORD_AGE = _by_flow("record_age_seconds", HISTOGRAM, "s", "From a record's tim
 APPEND_LATENCY = _by_flow(
     "append_latency_seconds", HISTOGRAM, "s", "From sending a produce request to its acknowledgement."
 )
-APPEND_FAILURES = _by_flow(
-    "append_failures_total", COUNTER, "{batch}", "Batches sent whose answer was not an acknowledgement."
-)
+APPEND_FAILURES = _by_flow("append_failures_total", COUNTER, "{batch}", "Batches that were sent and not acknowledged.")
 PARTITIONS = _by_flow("partitions", GAUGE, "{partition}", "Partitions by state of their lane.", "state")
 STALLED = _by_flow(
     "stalled_partitions",
     GAUGE,
     "{partition}",
-    "Partitions that do not move though they should; `raymirror lag` says why.",
+    "Partitions that should copy and make no progress; `raymirror lag` says why.",
 )
-UNKNOWN_LAG = _by_flow("unknown_lag_partitions", GAUGE, "{partition}", "Partitions whose lag nobody knows just now.")
+UNKNOWN_LAG = _by_flow("unknown_lag_partitions", GAUGE, "{partition}", "Partitions whose lag is unknown now.")
 PROOF_DIFFERENCES = _by_flow(
-    "proof_differences", GAUGE, "{record}", "Differences that are known between copies and their sources."
+    "proof_differences", GAUGE, "{record}", "Known differences between copies and their sources."
 )
-PROOF_AGE = _by_flow("proof_age_seconds", GAUGE, "s", "Since proof of copy last had a whole round.")
+PROOF_AGE = _by_flow("proof_age_seconds", GAUGE, "s", "Time since the last complete round of the proof of copy.")
 TOPICS = _by_flow("topics", GAUGE, "{topic}", "Topics that the flow copies.")
-RUNNING = _by_flow("flow_running", GAUGE, "1", "1 where the flow is wanted to run, 0 where it is paused or stopped.")
+RUNNING = _by_flow("flow_running", GAUGE, "1", "1 if the flow should run, 0 if it is paused or stopped.")
 COPIERS = _by_flow("copiers", GAUGE, "{copier}", "Copier processes by state.", "state")
 COPIER_PARTITIONS = _by_flow("copier_partitions", GAUGE, "{partition}", "Partitions that a copier owns.", "copier")
-COPIER_BUFFER_BYTES = _by_flow(
-    "copier_buffer_bytes", GAUGE, "By", "Receive buffers that a copier holds just now.", "copier"
-)
+COPIER_BUFFER_BYTES = _by_flow("copier_buffer_bytes", GAUGE, "By", "Receive buffers that a copier holds now.", "copier")
 EVENTS = _by_flow("events_total", COUNTER, "{event}", "Events by severity.", "severity")
-INFO = _of_mirror("info", GAUGE, "1", "Always 1; which mirror this is.", "mirror", "version")
-UP_SECONDS = _of_mirror("up_seconds", GAUGE, "s", "Since the supervisor began.")
+INFO = _of_mirror("info", GAUGE, "1", "Always 1; the labels name the mirror.", "mirror", "version")
+UP_SECONDS = _of_mirror("up_seconds", GAUGE, "s", "Time since the supervisor started.")
 LEFT_OUT_SERIES = _of_mirror(
     "left_out_series",
     GAUGE,
     "{series}",
-    "Series that were told in coarser detail, because raymirror.metrics.max.series allows no more.",
+    "Series that were reported in coarser detail, because raymirror.metrics.max.series allows no more.",
     "metric",
 )
-EXPORT_FAILURES = _of_mirror(
-    "export_failures_total", COUNTER, "{export}", "Sendings to the OTLP collector that failed."
-)
+EXPORT_FAILURES = _of_mirror("export_failures_total", COUNTER, "{export}", "Exports to the OTLP collector that failed.")
 
 FAMILIES = tuple(_families)
 LANE_FAMILIES = tuple(family for family in FAMILIES if family.labels == ("flow", "topic", "partition"))

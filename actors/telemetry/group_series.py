@@ -1,4 +1,4 @@
-"""From what the metadata actor tells of consumer groups to series; a flow that has not looked yet has none."""
+"""Turns the metadata actor's report of consumer groups into series; a flow without a round of groups has none."""
 
 from collections.abc import Iterator
 

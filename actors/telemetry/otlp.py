@@ -1,7 +1,7 @@
-"""Series for an OTLP collector: the SDK's data model, filled from the same table as the Prometheus page.
+"""Sends series to an OTLP collector, in the SDK's data model, from the same table as the Prometheus page.
 
-Not through the SDK's instruments: those fold series beyond a limit into one without a word, keep what has ended, and
-know no histogram that was counted elsewhere.
+It does not use the SDK's instruments: those silently merge series beyond a limit into one, keep series that have ended,
+and cannot take a histogram that was counted elsewhere.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Sender:
         )
 
     def send(self, collected: Collected, at_ns: int) -> bool:
-        """Send everything; False where the collector did not take it."""
+        """Send everything; return False if the collector did not accept it."""
         metrics = [self._metric(family, series, at_ns) for family, series in collected.items() if series]
         scope = sdk.ScopeMetrics(scope=self._scope, metrics=metrics, schema_url="")
         of_mirror = sdk.ResourceMetrics(resource=self._resource, scope_metrics=[scope], schema_url="")

@@ -1,4 +1,4 @@
-"""Series as a page for Prometheus: its text format, version 0.0.4."""
+"""Formats series as a page for Prometheus: its text format, version 0.0.4."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def page(collected: Collected) -> str:
-    """Write everything down; a metric without series is left out."""
+    """Return the page; a metric without series is left out."""
     lines: list[str] = []
     for family, series in collected.items():
         if not series:

@@ -1,4 +1,4 @@
-"""The port of metrics and probes. Imported only where one is configured: aiohttp takes 6 MiB."""
+"""Serves the port of metrics and probes. Imported only if one is configured: aiohttp takes 6 MiB of memory."""
 
 import asyncio
 from typing import Protocol
@@ -12,20 +12,20 @@ from engine.config.settings import TelemetryConfig
 
 
 class Pages(Protocol):
-    """What is served."""
+    """The pages that the port serves."""
 
     async def metrics(self) -> str:
-        """Give the page of metrics."""
+        """Return the page of metrics."""
 
     def why_dead(self) -> str:
-        """Say why the mirror is not alive; empty: it is."""
+        """Return why the mirror is not alive; empty if it is."""
 
     def why_not_ready(self) -> str:
-        """Say why the mirror is not ready; empty: it is."""
+        """Return why the mirror is not ready; empty if it is."""
 
 
 async def serve(pages: Pages, config: TelemetryConfig, again_s: float) -> None:
-    """Serve until cancelled; a port that is taken is told, and tried again every `again_s` seconds."""
+    """Serve until cancelled; if the port is taken, log it once and try again every `again_s` seconds."""
     runner = web.AppRunner(_app(pages), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -44,7 +44,9 @@ async def _bind(runner: web.AppRunner, config: TelemetryConfig, again_s: float) 
         except OSError as error:
             if not is_logged:
                 at = f"{config.bind}:{config.port}"
-                log_sentence("warning", f"metrics cannot be served at {at} ({error.strerror}); trying again")
+                log_sentence(
+                    "warning", f"metrics cannot be served at {at} ({error.strerror}); trying again every {again_s:g} s"
+                )
             is_logged = True
             await pause(again_s)
 

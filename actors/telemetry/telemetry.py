@@ -1,4 +1,4 @@
-"""The telemetry of a mirror: metrics, probes and traces, as its configuration asks for them.
+"""Runs the telemetry of a mirror: metrics, probes and traces, as configured.
 
 telemetry = Telemetry(mirror="raymirror-A-B", version="1.0")
 telemetry.open(config.telemetry, supervisor)  # again after a reload
@@ -26,7 +26,7 @@ class Telemetry:
         self._tracing = Tracing()
 
     def open(self, config: TelemetryConfig, source: StatusSource) -> None:
-        """Export as a configuration says from now on. Another one than before needs another `run` as well."""
+        """Export as `config` says from now on. After a changed configuration, call `run` again as well."""
         self._tracing.close()
         self._tracing = open_tracing(config, mirror=self._mirror, version=self._version)
         self._exporter = Exporter(config, source)
@@ -37,12 +37,12 @@ class Telemetry:
             await self._exporter.run()
 
     def close(self) -> None:
-        """Send the spans that are left."""
+        """Send the remaining spans."""
         self._tracing.close()
 
     @contextmanager
     def step(self, term: int) -> Iterator[None]:
-        """Measure a step of the supervisor, and note that it was done."""
+        """Measure a step of the supervisor, and note that it was completed."""
         with self._tracing.span("supervisor step", term=term):
             yield
         if self._exporter is not None:

@@ -1,9 +1,9 @@
-"""Spans of control-plane work (a start, a move, a drain), sent to the OTLP collector; nothing where there is none.
+"""Sends spans of control-plane work (a start, a move, a drain) to the OTLP collector, if one is configured.
 
 tracing = open_tracing(config.telemetry, mirror="A-B", version="1.0")
 with tracing.span("supervisor step", term=3):
     ...
-tracing.record("move set", took_s=0.8, set="A->B/017", taker="copier-2")  # what is over already
+tracing.record("move set", took_s=0.8, set="A->B/017", taker="copier-2")  # work that is over already
 tracing.close()
 """
 
@@ -17,21 +17,21 @@ Attribute = str | float | bool
 
 
 class Tracing:
-    """Where spans go; this one sends them nowhere."""
+    """Receiver of spans; this base class drops them."""
 
     def span(self, name: str, **attributes: Attribute) -> Span:
-        """Measure what is done within; an error that leaves it is noted."""
+        """Measure the work within the context; note an error that leaves it."""
         return nullcontext()
 
     def record(self, name: str, took_s: float, **attributes: Attribute) -> None:
-        """Note what is over now and took so long."""
+        """Record work that ends now and took `took_s` seconds."""
 
     def close(self) -> None:
-        """Send what is left, for a bounded time."""
+        """Send the remaining spans, for a bounded time."""
 
 
 class OtlpTracing(Tracing):
-    """Spans to a collector, in batches, from a thread of the SDK."""
+    """Sends spans to a collector, in batches, from a thread of the SDK."""
 
     def __init__(self, endpoint: str, mirror: str, version: str) -> None:
         from opentelemetry.exporter.otlp.proto.http import Compression
@@ -59,5 +59,5 @@ class OtlpTracing(Tracing):
 
 
 def open_tracing(config: TelemetryConfig, *, mirror: str, version: str) -> Tracing:
-    """Open what the configuration asks for."""
+    """Return the tracing that the configuration asks for."""
     return OtlpTracing(config.otlp_endpoint, mirror, version) if config.otlp_endpoint else Tracing()

@@ -1,4 +1,4 @@
-"""Jobs that run on Spark: `DataFrame -> DataFrame` functions with explicit schemas, and what all of them need.
+"""Jobs that run on Spark: `DataFrame -> DataFrame` functions with explicit schemas, and the runtime of all jobs.
 
-Importing this package, or `runtime.session`, imports no pyspark: commands and actors look at names and options only.
+Importing this package, or `runtime.session`, imports no pyspark: commands and actors use only names and options.
 """

@@ -92,7 +92,7 @@ def test_on_the_spark_of_the_mirror_by_command_and_all_the_time(
     assert told["stored"].startswith(f"file:{tmp_path}/storage")
     done = command(live, tmp_path, "verify", "mm2.properties", "--topics", "no-such-topic")
     assert done.returncode == 2
-    assert f"raymirror verify: {FLOW}: nothing can be proven: no topic that it copies has such a name" in done.stderr
+    assert f"raymirror verify: {FLOW}: nothing can be proven: the flow copies no topic with such a name" in done.stderr
 
     asyncio.run(produce(cluster_pair.target, COPY, 1, numbered(1, first=9000)))  # a stranger's
     send(cluster_pair, COUNT, 50)

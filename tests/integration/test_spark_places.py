@@ -57,7 +57,7 @@ def test_spark_leaves_a_node_that_is_drained_and_goes_elsewhere_from_one_that_di
             first = host_node(ray)
             node = ray.node_id(first)
             drain(live, tmp_path, node)
-            live.until(lambda: live.told(f"its node {node} is going away"), "it leaves", READY_S)
+            live.until(lambda: live.told(f"its node {node} is being drained"), "it leaves", READY_S)
             live.until(probe_runs(live), "the job runs on", AGAIN_S)
             second = host_node(ray)
             assert second is not first

@@ -1,1 +1,1 @@
-"""The audit of config changes as a table."""
+"""The audit trail of config changes, as Parquet files."""

@@ -1,7 +1,8 @@
-"""Care of the audit trail: days that are over become one file each, days that are too old go.
+"""Merges and removes files of the audit trail: each past day becomes one file, days that are too old are deleted.
 
-A merged file is there before those that it took up go, so nothing is lost wherever this ends; rows that are in both
-meanwhile are equal, and so the same row. Two that do it at once leave more than one file, which the next one merges.
+The merged file exists before its sources are deleted, so an interruption loses nothing. Rows that are in both files for
+a moment are equal, and count as one row. If two processes merge at once, more than one file is left, and the next run
+merges those.
 """
 
 import re
@@ -17,7 +18,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def care(files: fs.FileSystem, root: str, *, first: str, today: str) -> int:
-    """Remove days before `first` (empty: none), merge those before `today`; say how many files went.
+    """Delete days before `first` (empty: none), merge those before `today`; return how many files were deleted.
 
     Raises OSError, ArrowException.
     """
@@ -33,7 +34,7 @@ def care(files: fs.FileSystem, root: str, *, first: str, today: str) -> int:
 
 
 def files_by_day(files: fs.FileSystem, root: str) -> dict[str, list[str]]:
-    """List the whole files of each day."""
+    """List the complete files of each day."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for one in files.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=True)):
         day = one.path.rsplit("/", 2)[-2]
@@ -43,7 +44,7 @@ def files_by_day(files: fs.FileSystem, root: str) -> dict[str, list[str]]:
 
 
 def write_whole(files: fs.FileSystem, path: str, table: pa.Table) -> None:
-    """Have a file appear whole: a reader goes by the ending, so it never meets half of one."""
+    """Write a file so that it appears whole: readers select by the ending, so they never see half a file."""
     pq.write_table(table, f"{path}.part", filesystem=files)
     files.move(f"{path}.part", path)
 

@@ -1,7 +1,7 @@
-"""The audit trail as Parquet files below `raymirror.storage`: audit/DAY/MILLISECONDS-RUN.parquet, days in UTC.
+"""Stores the audit trail as Parquet files below `raymirror.storage`: audit/DAY/MILLISECONDS-RUN.parquet, days in UTC.
 
-A file is whole or not there. A batch of which it is not known whether it was written is written again under another
-name: rows that are equal are the same row. Days that are over are merged, and removed in the end (`care.py`).
+A file exists whole or not at all. If it is unknown whether a batch was written, the batch is written again under
+another name: equal rows count as one row. Past days are merged, and finally deleted (`care.py`).
 """
 
 import asyncio
@@ -19,20 +19,20 @@ from engine.jobs.runtime.storage_files import open_storage
 
 _DAY_MS = 86_400_000
 _LISTINGS = 3
-"""So often is a trail listed whose files are merged while they are read."""
+"""How often a trail is listed at most, if its files are merged while they are read."""
 
 
 class ParquetAudit:
-    """Rows written and read; pyarrow is imported with the first. `keep_days` 0: they stay for ever."""
+    """Writes and reads audit rows; imports pyarrow at the first use. `keep_days` 0: rows stay for ever."""
 
     def __init__(self, storage: Storage, keep_days: int = 0) -> None:
         self.where = storage.path("audit")
         self._keep_days = keep_days
         self._cared = ""
-        """The day on which care was taken last, whether it went well or not."""
+        """The last day on which `care` ran, whether it succeeded or not."""
 
     async def write(self, rows: Sequence[AuditRow]) -> None:
-        """Keep rows in a file of their own for each day, in a thread. Raises AuditFailed."""
+        """Write rows to a new file for each day, in a thread. Raises AuditFailed."""
         await asyncio.to_thread(self._write, rows)
 
     def _write(self, rows: Sequence[AuditRow]) -> None:
@@ -52,7 +52,7 @@ class ParquetAudit:
             raise AuditFailed(self.where, f"cannot be written: {error}") from None
 
     async def care(self, now_ms: int) -> None:
-        """Merge days that are over, remove those that are too old; in a thread, once a day. Raises AuditFailed."""
+        """Merge past days, delete those that are too old; in a thread, once a day. Raises AuditFailed."""
         if self._cared != _day(now_ms):
             self._cared = _day(now_ms)
             await asyncio.to_thread(self._care, now_ms)
@@ -67,12 +67,12 @@ class ParquetAudit:
             files, root = open_storage(self.where)
             care(files, root, first=first, today=_day(now_ms))
         except FileNotFoundError:
-            return  # somebody else does the same at this moment
+            return  # another process does the same at this moment
         except (OSError, pa.ArrowException) as error:
-            raise AuditFailed(self.where, f"days that are over cannot be merged or removed: {error}") from None
+            raise AuditFailed(self.where, f"past days cannot be merged or removed: {error}") from None
 
     def read(self, *, since_ms: int = 0, about: str | None = None, flow: str | None = None) -> list[AuditRow]:
-        """Return the rows from a moment on, in order; `about`: of a topic, by its name on either side.
+        """Return the rows from `since_ms` (Unix ms) on, in order; `about`: a topic, by its name on either side.
 
         Raises AuditFailed.
         """
@@ -106,7 +106,7 @@ class ParquetAudit:
 
 
 def audit_store(config: MirrorConfig) -> ParquetAudit | None:
-    """Return where a configuration keeps its trail; None where it names no storage."""
+    """Return the audit store of a configuration; None if it names no storage."""
     return ParquetAudit(config.storage, config.audit_days) if config.storage is not None else None
 
 

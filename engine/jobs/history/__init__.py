@@ -1,1 +1,1 @@
-"""Tables of windows as files: commits, folding of small files, retention, repair."""
+"""Tables of windows as files: commits, compaction of small files, retention, cleanup."""

@@ -1,6 +1,6 @@
-"""Care of a history, beside its writer and its readers: compaction, retention, clearing away.
+"""Maintains a history while others write and read it: compaction, retention, cleanup.
 
-Nothing that a reader may still be looking at is removed: files and commits go when they have not counted for `grace_s`.
+It deletes nothing that a reader may still read: files and commits are deleted `grace_s` after they last counted.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ _NO_HOUR = ""
 
 
 def care(history: History, options: CareOptions, now_ms: int) -> CareReport:
-    """Compact, let go what is too old, clear away. One at a time per history; two harm nothing."""
+    """Compact, expire and clear. One process per history is enough; two at once do no harm."""
     compacted = compact(history, now_ms)
     expired = expire(history, now_ms - round(options.keep_s * 1000), now_ms)
     commits, files = clear(history, now_ms - round(options.grace_s * 1000))
@@ -26,7 +26,7 @@ def care(history: History, options: CareOptions, now_ms: int) -> CareReport:
 
 
 def compact(history: History, now_ms: int) -> int:
-    """Make one file of every hour that has several; say of how many hours."""
+    """Merge the files of every hour that has several; return the number of such hours."""
     hours: defaultdict[str, list[str]] = defaultdict(list)
     for file in sorted(live(history.files.commits().values())):
         hours[hour_of(file)].append(file)
@@ -40,7 +40,7 @@ def compact(history: History, now_ms: int) -> int:
 
 
 def _merge(history: History, files: list[str], made: str) -> None:
-    """Merge files into one: each stretch is a row group of its own, so that it is read alone again."""
+    """Merge files into one: each stretch becomes a row group, so that it can be read alone."""
     schema = pa.unify_schemas([history.schema(file) for file in files], promote_options="permissive")
     with (
         history.files.filesystem.open_output_stream(history.files.path(made)) as stream,
@@ -51,7 +51,7 @@ def _merge(history: History, files: list[str], made: str) -> None:
 
 
 def expire(history: History, before_ms: int, now_ms: int) -> int:
-    """Have whole hours before an instant count no longer; say how many files that are."""
+    """Withdraw the files of whole hours before `before_ms`; return the number of files."""
     last = hour_text(before_ms)
     old = tuple(sorted(file for file in live(history.files.commits().values()) if hour_of(file) < last))
     if old:
@@ -60,9 +60,9 @@ def expire(history: History, before_ms: int, now_ms: int) -> int:
 
 
 def clear(history: History, before_ms: int) -> tuple[int, int]:
-    """Remove commits and files that counted no longer at an instant; say how many of each.
+    """Delete commits and files that no longer counted at `before_ms`; return the number of each.
 
-    A commit that took files away stays until the commits that had added them are gone.
+    A commit that withdrew files stays until the commits that had added them are deleted.
     """
     commits = history.files.commits()
     gone = {file for commit in commits.values() if commit.at_ms < before_ms for file in commit.removes}
@@ -76,12 +76,12 @@ def clear(history: History, before_ms: int) -> tuple[int, int]:
             dropped += 1
         elif commits[name].adds:
             kept = msgspec.structs.replace(commits[name], adds=())
-            history.files.commit(name, kept)  # it has nothing any more, and still takes away
+            history.files.commit(name, kept)  # it adds nothing any more, but still withdraws files
     return dropped, _clear_files(history, before_ms)
 
 
 def _clear_files(history: History, before_ms: int) -> int:
-    """Remove files that no commit names: whole folders of batches, which have Spark's own files too."""
+    """Delete files that no commit names, and whole folders of batches, which hold Spark's own files too."""
     counted = {file for one in history.files.commits().values() for file in one.adds}
     listed = history.files.listed()
     old = [file for file, at_ms in listed.items() if at_ms < before_ms and file not in counted]

@@ -1,4 +1,4 @@
-"""The job that cares for the history of a flow, round after round: in the host's own process, no task of Spark's."""
+"""The job that maintains the history of a flow in rounds: in the host's own process, without tasks on Spark."""
 
 import threading
 
@@ -12,7 +12,7 @@ from engine.jobs.history.windows import History
 
 
 def run(spark: SparkSession, options: CareJobOptions, storage: Storage | None, stop: threading.Event) -> CareReport:
-    """Care until `stop` is set; report the last round. Raises NoStorage, HistoryDamaged, OSError."""
+    """Maintain the history until `stop` is set; report the last round. Raises NoStorage, HistoryDamaged, OSError."""
     history = History(history_uri(needed(storage, "the history of lag"), options.flow))
     report = CareReport()
     while not stop.is_set():

@@ -1,10 +1,10 @@
-"""The files of a history and who says which of them count: commits, each of which adds files and takes others away.
+"""Manages the files of a history; commits decide which files count: each commit adds files and withdraws others.
 
     <root>/data/hour=2026-05-01T12/<anything>/part-....parquet     never changed once written
     <root>/commits/<name>.json                                      appears whole, or not at all
 
-What counts is what commits add and none takes away. So a file that nobody committed is not there, a batch that is
-written again finds its commit and stays, and a compaction replaces files in the one moment in which its commit appears.
+A file counts if a commit adds it and none withdraws it. So readers never see a file without a commit, a batch that is
+written again finds its commit, and a compaction replaces files at the moment in which its commit appears.
 """
 
 from collections.abc import Iterable
@@ -30,11 +30,14 @@ class HistoryDamaged(MirrorError):
         self.path, self.why = path, why
 
     def __str__(self) -> str:
-        return f"{self.path} is no commit of a history ({self.why}): move it away; what it added is then left out"
+        return (
+            f"{self.path} is not a valid commit of the history ({self.why}); move the file out of this folder;"
+            " the history then lacks the windows that the commit added"
+        )
 
 
 class HistoryCommit(msgspec.Struct, frozen=True, kw_only=True):
-    """Files of `data` (paths below it) that count from now on, and such that do so no longer."""
+    """Files (paths below `data`) that count from now on (`adds`), and files that no longer count (`removes`)."""
 
     at_ms: int
     adds: tuple[str, ...] = ()
@@ -51,22 +54,22 @@ class HistoryFiles:
 
     @property
     def filesystem(self) -> fs.FileSystem:
-        """What reads `path`."""
+        """The file system in which `path` lies."""
         return self._fs
 
     def path(self, file: str) -> str:
-        """Give the path of a file of data, for `filesystem`."""
+        """Return the path of a data file, for `filesystem`."""
         return f"{self._root}/{_DATA}/{file}"
 
     def data_uri(self) -> str:
-        """Give the URI below which data is written, as Spark takes it."""
+        """Return the URI of the data folder, as Spark takes it."""
         return f"{self.uri}/{_DATA}"
 
     def commits(self) -> dict[str, HistoryCommit]:
         """Read all commits by name.
 
-        What took the place of one that goes away or is emptied meanwhile may have come after the listing: it is listed
-        again until two listings say the same.
+        If a commit is deleted or emptied during the read, its successor may be missing in the listing. So the folder is
+        listed again until two listings are equal.
         """
         found: dict[str, HistoryCommit] = {}
         while True:
@@ -84,7 +87,7 @@ class HistoryFiles:
         return sorted(name.removesuffix(_END) for name in listed if name.endswith(_END))
 
     def read(self, name: str) -> HistoryCommit | None:
-        """Read one commit, None where it is not there. Raises HistoryDamaged, NewerFormat."""
+        """Read one commit; None if it does not exist. Raises HistoryDamaged, NewerFormat."""
         path = f"{self._root}/{_COMMITS}/{name}{_END}"
         try:
             with self._fs.open_input_stream(path) as stream:
@@ -99,7 +102,7 @@ class HistoryFiles:
         return commit
 
     def commit(self, name: str, commit: HistoryCommit) -> None:
-        """Have a commit appear, in one move; one of the same name is replaced."""
+        """Write a commit so that it appears whole; replace a commit of the same name."""
         folder = f"{self._root}/{_COMMITS}"
         self._fs.create_dir(folder, recursive=True)
         path = f"{folder}/{name}{_END}"
@@ -111,11 +114,11 @@ class HistoryFiles:
             self._fs.move(written, path)
 
     def drop_commit(self, name: str) -> None:
-        """Remove a commit; one that is not there is well."""
+        """Delete a commit, if it exists."""
         self._drop(f"{self._root}/{_COMMITS}/{name}{_END}")
 
     def drop_file(self, file: str) -> None:
-        """Remove a file of data; one that is not there is well."""
+        """Delete a data file, if it exists."""
         self._drop(self.path(file))
 
     def _drop(self, path: str) -> None:
@@ -125,7 +128,7 @@ class HistoryFiles:
             return
 
     def listed(self, below: str = "") -> dict[str, int]:
-        """List the Parquet files of data, committed or not, with the Unix ms at which each was written."""
+        """List the Parquet data files, committed or not, with the time of writing in Unix ms."""
         base = f"{self._root}/{_DATA}"
         selector = fs.FileSelector(f"{base}/{below}".rstrip("/"), allow_not_found=True, recursive=True)
         return {
@@ -135,7 +138,7 @@ class HistoryFiles:
         }
 
     def attempts(self) -> dict[str, int]:
-        """List the folders in which batches were written, whole or not, with the Unix ms of the newest file in each."""
+        """List the folders of batches, complete or not, with the time of the newest file in each, in Unix ms."""
         base = PurePosixPath(f"{self._root}/{_DATA}")
         selector = fs.FileSelector(str(base), allow_not_found=True, recursive=True)
         found: dict[str, int] = {}
@@ -146,25 +149,25 @@ class HistoryFiles:
         return found
 
     def drop_attempt(self, folder: str) -> None:
-        """Remove the folder of an attempt with all that is in it; one that is not there is well."""
+        """Delete the folder of an attempt with all its files, if it exists."""
         try:
             self._fs.delete_dir(self.path(folder))
         except FileNotFoundError:
             return
 
     def make_folder(self, file: str) -> None:
-        """Make the folder that a file of data lies in."""
+        """Create the folder of a data file."""
         self._fs.create_dir(str(PurePosixPath(self.path(file)).parent), recursive=True)
 
 
 def live(commits: Iterable[HistoryCommit]) -> set[str]:
-    """Say which files count."""
+    """Return the files that count."""
     known = list(commits)
     gone = {file for commit in known for file in commit.removes}
     return {file for commit in known for file in commit.adds} - gone
 
 
 def hour_of(file: str) -> str:
-    """Say which hour (`2026-05-01T12`, UTC) the windows of a file begin in; empty for a file that does not say."""
+    """Return the hour (`2026-05-01T12`, UTC) in which the windows of a file begin; empty if its path names none."""
     parts = (part for part in PurePosixPath(file).parts if part.startswith("hour="))
     return next(parts, "hour=").removeprefix("hour=")

@@ -1,4 +1,4 @@
-"""Options and reports of the jobs that keep the history of lag. Imports no Spark."""
+"""Options and reports of the jobs that store the history of lag. Imports no Spark."""
 
 import msgspec
 
@@ -9,11 +9,11 @@ LAG = "lag"
 
 
 class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The history of one flow: seconds of a window, how late a sample may come, how often a batch runs; batch size.
+    """The history of one flow: the length of a window, how late a sample may come, how often a batch runs, in seconds.
 
     `rpo_s`: the flow's objective; 0: none. `rest_s`: time to the next batch after a batch in which nothing moved,
-    unless the mirror says earlier that something moves. A sample whose time is more than `watermark_s` off the brokers'
-    clock gets the brokers' time.
+    unless the mirror reports earlier that something moves. A sample whose time is more than `watermark_s` off the
+    brokers' clock gets the brokers' time. `most_records`: the largest number of progress records in a batch.
     """
 
     flow: FlowName
@@ -35,14 +35,14 @@ class LagReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CareOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that windows are kept, and that files which no longer count stay for readers that began before."""
+    """Seconds that windows are stored, and that files which no longer count stay for readers that started before."""
 
     keep_s: float = 30 * 86_400.0
     grace_s: float = 900.0
 
 
 class CareReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done: hours compacted, files deleted by retention, commits and files cleared away."""
+    """Counts of one round: hours compacted, files withdrawn by retention, commits and files deleted."""
 
     compacted: int = 0
     expired: int = 0
@@ -51,7 +51,7 @@ class CareReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CareJobOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The flow whose history is cared for, and the seconds between two rounds."""
+    """The flow whose history is maintained, and the seconds between two rounds."""
 
     flow: FlowName
     every_s: float = 300.0
@@ -59,10 +59,10 @@ class CareJobOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checkpoint_uri(storage: Storage, flow: FlowName) -> str:
-    """Return where the query of a flow keeps its checkpoint."""
+    """Return the URI of the checkpoint of a flow's query."""
     return storage.path("checkpoints", LAG, flow.source, flow.target)
 
 
 def history_uri(storage: Storage, flow: FlowName) -> str:
-    """Return where the windows of a flow are."""
+    """Return the URI of the windows of a flow."""
     return storage.path("history", LAG, flow.source, flow.target)

@@ -1,7 +1,7 @@
-"""A history of windows, read some minutes at a time: every window once, whatever was written twice or is compacted.
+"""Reads a history of windows, some minutes at a time: every window once, even if it was written several times.
 
-Rows of one window may be in many files, because a window is written again with each batch that adds to it, and by a
-query that lost its checkpoint. The one made of the most samples counts, so merging has no order and may be repeated.
+Rows of one window may be in many files: each batch that adds to a window writes it again, and so does a query that lost
+its checkpoint. The row with the most samples counts, so merging needs no order and may be repeated.
 """
 
 from collections import defaultdict
@@ -19,18 +19,18 @@ from engine.jobs.runtime.storage_files import open_storage
 
 BEGINS = "window_start_ms"
 STRETCH_MS = 300_000
-"""Windows that are in memory at a time, and in a row group: an hour of ten thousand partitions has 1.2 million."""
+"""Length in ms of the stretch of windows in memory, and in a row group: an hour may have 1.2 million windows."""
 KEY = ("flow", "topic", "partition", "copier_key", BEGINS)
 _RANK = ("samples", "last_ms")
 
 
 def hour_text(at_ms: int) -> str:
-    """Name the hour of an instant of Unix time, as folders do."""
+    """Return the hour of a Unix time in ms, as in the names of folders."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H")
 
 
 def merged(tables: Sequence[pa.Table]) -> pa.Table:
-    """Give every window of some tables once, in order of its key."""
+    """Return every window of some tables once, in order of its key."""
     table = pa.concat_tables(tables, promote_options="permissive")
     order = [*((name, "ascending") for name in KEY), *((name, "descending") for name in _RANK)]
     table = table.take(pc.sort_indices(table, sort_keys=order))
@@ -44,15 +44,15 @@ def merged(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 class History:
-    """Reads what is committed; may be used while others write, compact and clear away."""
+    """Reads committed windows; safe while others write, compact and delete."""
 
     def __init__(self, uri: str) -> None:
         self.files = HistoryFiles(uri)
 
     def windows(self, since_ms: int, until_ms: int, columns: Collection[str] | None = None) -> Iterator[pa.Table]:
-        """Give the windows that begin from `since_ms` on and before `until_ms`, oldest first, none of two hours.
+        """Yield tables of the windows that begin in [since_ms, until_ms), oldest first; no table spans two hours.
 
-        `columns` beside those of the key. Only one stretch of some minutes is held in memory.
+        `columns`: those to read in addition to the key. Memory holds only one stretch of some minutes.
         """
         wanted = None if columns is None else sorted({*columns, *KEY, *_RANK})
         first, last, files = hour_text(since_ms), hour_text(until_ms - 1), self._by_hour()
@@ -68,9 +68,9 @@ class History:
     def _hour(
         self, hour: str, files: list[str], within: tuple[int, int], columns: list[str] | None
     ) -> Iterator[pa.Table]:
-        """Read an hour, nothing of one that has run out of retention.
+        """Read an hour; nothing of an hour that retention has deleted.
 
-        Where its files were replaced, and cleared away since they were listed, it goes on with those of now.
+        If its files were replaced and deleted since they were listed, continue with the present files.
         """
         at_ms = within[0]
         try:
@@ -86,7 +86,7 @@ class History:
     def stretches(
         self, files: Iterable[str], within: tuple[int, int] | None = None, columns: list[str] | None = None
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Give every window of some files once, by stretches of an hour, each with the instant at which it begins."""
+        """Yield every window of some files once, in stretches of `STRETCH_MS`, each with its start in Unix ms."""
         spans = {file: span for file in sorted(files) if (span := self.span(file))}
         first, last = (
             min((one for one, _ in spans.values()), default=0),
@@ -100,26 +100,23 @@ class History:
                 yield start_ms, table
 
     def read(self, file: str, columns: list[str] | None = None, *, within: tuple[int, int]) -> pa.Table:
-        """Read the windows of one file that begin from an instant on, and before another.
-
-        A column that it does not have is left out.
-        """
+        """Read the windows of one file that begin in the interval `within`; leave out columns that it does not have."""
         with self._open(file) as parquet:
             names = None if columns is None else [name for name in columns if name in parquet.schema_arrow.names]
             some = [n for n, (first, last) in _spans(parquet) if first < within[1] and last >= within[0]]
             table = parquet.read_row_groups(some, columns=names)
         begins = table.column(BEGINS)
         wanted = pc.and_(pc.greater_equal(begins, within[0]), pc.less(begins, within[1]))
-        return table if pc.all(wanted).as_py() else table.filter(wanted)  # not copied where it is whole
+        return table if pc.all(wanted).as_py() else table.filter(wanted)  # no copy if all rows are wanted
 
     def span(self, file: str) -> tuple[int, int] | None:
-        """Say when the first and the last window of a file begin, None where it has none."""
+        """Return the starts of the first and the last window of a file in Unix ms; None if it has no rows."""
         with self._open(file) as parquet:
             spans = [span for _, span in _spans(parquet)]
         return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
     def schema(self, file: str) -> pa.Schema:
-        """Give the columns of a file."""
+        """Return the columns of a file."""
         with self._open(file) as parquet:
             return parquet.schema_arrow
 
@@ -130,7 +127,7 @@ class History:
 
 
 def _spans(parquet: pq.ParquetFile) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Give number, first and last beginning of the row groups that have rows."""
+    """Yield the number, and the first and last window start, of each row group that has rows."""
     column = parquet.schema_arrow.names.index(BEGINS)
     for number in range(parquet.metadata.num_row_groups):
         group = parquet.metadata.row_group(number)
@@ -140,7 +137,7 @@ def _spans(parquet: pq.ParquetFile) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def histories(uri: str) -> list[History]:
-    """Give every history below a folder: one for each source and target, in folders of these names."""
+    """Return every history below a folder: one per pair of source and target, in `<source>/<target>`."""
     files, root = open_storage(uri)
     found = [f"{source}/{target}" for source in _folders(files, root) for target in _folders(files, f"{root}/{source}")]
     return [History(f"{uri}/{name}") for name in found]

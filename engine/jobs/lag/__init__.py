@@ -1,1 +1,1 @@
-"""The history of lag: samples in the target's topic become windows, recovery points and breaches; queries read them."""
+"""The history of lag: turns samples on the target's topic into windows and breaches, and summarizes them."""

@@ -1,10 +1,10 @@
-"""The checkpoint of the query that makes the history of lag: Spark's own files, looked at without Spark."""
+"""Checks and deletes the checkpoint of the lag query: Spark's own files, read without Spark."""
 
 from engine.jobs.runtime.storage_files import open_storage
 
 
 def has_checkpoint(uri: str) -> bool:
-    """Whether a query has kept a place there: it has an id, and knows of a batch."""
+    """Whether the folder has a usable checkpoint: a query id, and at least one batch."""
     from pyarrow import fs
 
     files, path = open_storage(uri)
@@ -15,7 +15,7 @@ def has_checkpoint(uri: str) -> bool:
 
 
 def drop_checkpoint(uri: str) -> None:
-    """Remove what is left of a checkpoint: a part of it would count batches anew under the id that it had."""
+    """Delete the rest of a checkpoint: otherwise the query would count batches from 0 again under the old id."""
     files, path = open_storage(uri)
     try:
         files.delete_dir(path)

@@ -1,4 +1,4 @@
-"""The job that keeps the history of a flow's lag, for as long as its mirror runs."""
+"""The job that writes the history of a flow's lag, for as long as its mirror runs."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ from policies.model import FlowName
 
 CLIENT_ID = "raymirror-lag"
 TRIES = 3
-"""A query that so often ends before its first batch, while the target answers, cannot use its checkpoint."""
+"""If a query ends this many times before its first batch, while the target answers, it cannot use its checkpoint."""
 PAUSE_S = 2.0
 
 
@@ -36,7 +36,7 @@ def run(
     note: Callable[[Event], None],
     idle: IdleWait,
 ) -> LagReport:
-    """Keep the history until `stop` is set.
+    """Write the history until `stop` is set.
 
     Raises NoStorage, LagQueryFailed, ConfigError, KafkaRefusal, BrokerUnreachable, ConnectionLost, OSError.
     """
@@ -65,7 +65,7 @@ def is_lost(storage: Storage, flow: FlowName) -> bool:
 def with_checkpoint(
     keep: Callable[[], LagReport], uri: str, begin_anew: Callable[[str], None], stop: threading.Event
 ) -> LagReport:
-    """Keep a query going that may find its checkpoint of no use: then it begins anew, once. Raises LagQueryFailed."""
+    """Run a query; if it cannot use its checkpoint, drop that once and start from scratch. Raises LagQueryFailed."""
     tries = 0
     while True:
         try:
@@ -81,7 +81,7 @@ def with_checkpoint(
 
 
 async def _make_topics(config: MirrorConfig, name: FlowName) -> None:
-    """Make the topics of samples and of lag, as copiers do: who comes first."""
+    """Create the topics of samples and of lag, unless a copier has created them already."""
     client = client_for(config.clusters[name.target], CLIENT_ID)
     async with opened(client):
         await ensure_topics(client, config.flow(name))

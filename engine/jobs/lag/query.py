@@ -1,11 +1,11 @@
-"""The history of lag: a streaming query from a flow's progress samples to windows, on storage and on a topic.
+"""The streaming query of the history of lag: from a flow's progress samples to windows, on storage and on a topic.
 
     raymirror-progress.A.internal -> decode -> windows -> <storage>/history/lag/A/B   every window, exactly once
                                                        -> raymirror-lag.A.internal    each lane's newest, at least once
 
-A batch tells the windows that it added to, as far as they have come (output mode `update`), so what is still going on
-is seen within a batch; whoever reads takes the most complete of each. A checkpoint that is lost costs nothing: the
-query begins where the progress topic begins, and its windows fall on those that are there.
+A batch writes the windows that it added to, as complete as they are then (output mode `update`). So a reader sees a
+window before it ends, and takes the most complete row of each. A lost checkpoint costs nothing: the query starts at the
+start of the progress topic, and writes the same windows again.
 """
 
 import json
@@ -35,30 +35,30 @@ from engine.jobs.runtime.idle_wait import IdleWait
 from engine.jobs.runtime.storage_files import open_storage
 
 FORMAT_VERSION = 1
-"""Of the values on the lag topic."""
+"""Format version of the values on the lag topic."""
 _POLL_S = 2.0
-"""Between two looks whether the query has ended by itself; `stop` is heard at once."""
+"""Seconds between two checks whether the query has ended by itself; `stop` takes effect at once."""
 _EVER_MS = 1 << 62
 _MARK = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 _UNTOLD = ("append_ms_counts", "copied_ms_counts", "fetched_ms_counts", "flow", "topic", "partition", "copier_key")
 
 
 class LagQueryFailed(MirrorError):
-    """The query ended by itself, after so many batches."""
+    """The query ended by itself, after `batches` batches."""
 
     def __init__(self, flow: str, why: str, batches: int) -> None:
         super().__init__(flow, why, batches)
         self.flow, self.why, self.batches = flow, why, batches
 
     def __str__(self) -> str:
-        return f"{self.flow}: the query that makes the history of lag ended: {self.why}"
+        return f"{self.flow}: the query that writes the history of lag ended: {self.why}"
 
 
 class LagSink:
-    """Takes the windows that a batch tells: `foreachBatch` of the query.
+    """Takes the windows of each batch: `foreachBatch` of the query.
 
-    `generation` names the checkpoint that counts the batches: numbers of another one begin anew. Without `idle` the
-    sink never waits after a batch.
+    `generation` names the checkpoint that counts the batches: another checkpoint counts from 0 again. Without `idle`
+    the sink never waits after a batch.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class LagSink:
         self._judge = RpoJudge(options.flow, options.rpo_s, options.window_s)
 
     def __call__(self, told: DataFrame, batch: int) -> None:
-        """Store a batch, publish it, judge it, then rest. What fails is raised, and the batch comes again.
+        """Store a batch, publish it, judge it, then rest. If this raises, Spark runs the batch again.
 
-        So does one whose host is killed while it rests: its commit is found, its windows are stored once, and it does
-        not rest, for its files may have been compacted.
+        Spark also runs a batch again if the host is killed during the rest. Then the sink finds the commit, stores
+        nothing twice, and does not rest, because the files may have been compacted.
         """
         told.persist()
         commit = None
@@ -98,16 +98,16 @@ class LagSink:
             self._idle.wait(self.rest_s(commit))
 
     def rest_s(self, commit: HistoryCommit) -> float:
-        """Give the seconds to rest after what was committed. Raises OSError."""
+        """Return the seconds to rest after a commit. Raises OSError."""
         tables = [self._history.read(file, COLUMNS, within=(0, _EVER_MS)) for file in commit.adds]
         return rest_s(self._options, pa.concat_tables(tables), wall_ms()) if tables else 0.0
 
     def store(self, told: DataFrame, name: str) -> HistoryCommit:
-        """Write windows into a folder of this attempt's own, then commit what is there; give the commit."""
+        """Write windows into a new folder of this attempt, then commit its files; return the commit."""
         attempt = f"batch={name}-{uuid4().hex[:8]}"
         hour = f.date_format(f.timestamp_millis("window_start_ms"), "yyyy-MM-dd'T'HH").alias("hour")
         stored = told.select("*", hour).coalesce(1).write.partitionBy("hour").option("compression", "zstd")
-        stored = stored.option(_MARK, "false")  # the commit says that it is whole
+        stored = stored.option(_MARK, "false")  # the commit marks it as complete
         stored.parquet(f"{self._files.data_uri()}/{attempt}")
         adds = tuple(sorted(self._files.listed(attempt)))
         commit = HistoryCommit(at_ms=wall_ms(), adds=adds)
@@ -121,7 +121,7 @@ class LagSink:
         ).save()
 
     def judge(self, told: DataFrame) -> None:
-        """Tell topics that are further behind than the objective, and those that no longer are."""
+        """Report topics that fall further behind than the objective, and those that no longer are."""
         if not self._options.rpo_s:
             return
         found = told.where("topic != '' and lag_ms_max is not null").groupBy("topic", "window_start_ms")
@@ -134,7 +134,7 @@ class LagSink:
 
 
 def newest(told: DataFrame) -> DataFrame:
-    """Make records (`key`, `value`, as JSON) of the newest window of every lane: what is not known is left out."""
+    """Return records (`key`, `value`, as JSON) of the newest window of every lane, without unknown fields."""
     key = f.to_json(f.struct("flow", "topic", "partition"))
     fields = [f.col(name) for name in told.columns if name not in _UNTOLD]
     value = f.to_json(f.struct(f.lit(FORMAT_VERSION).alias("format"), *fields))
@@ -152,14 +152,14 @@ def start(
 ) -> tuple[StreamingQuery, LagSink]:
     """Start the query; `target_options` are Spark's for the target cluster (`kafka.bootstrap.servers` and the like).
 
-    `idle`: end it before the query is stopped, or that waits for the end of an idle wait; None: the query never idles.
+    `idle`: call its `end` before you stop the query, or the stop waits for the idle wait; None: the query never idles.
     """
     records = (
         spark.readStream.format("kafka")
         .options(**target_options)
         .option("subscribe", progress_topic(options.flow.source))
         .option("startingOffsets", "earliest")
-        .option("failOnDataLoss", "false")  # what retention took is a hole in the history, no reason to have none
+        .option("failOnDataLoss", "false")  # records deleted by retention leave a hole; the history continues
         .option("maxOffsetsPerTrigger", str(options.most_records))
         .load()
     )
@@ -173,7 +173,7 @@ def start(
 
 
 def generation_of(checkpoint: str) -> str:
-    """Give the id that a query has for as long as its checkpoint lasts."""
+    """Return the query id that the checkpoint stores."""
     filesystem, path = open_storage(checkpoint)
     with filesystem.open_input_stream(f"{path}/metadata") as stream:
         return str(json.loads(stream.read())["id"])
@@ -188,7 +188,7 @@ def keep_going(
     stop: threading.Event,
     idle: IdleWait,
 ) -> LagReport:
-    """Keep the query going until `stop` is set, then end it. Raises LagQueryFailed where it ended by itself."""
+    """Run the query until `stop` is set, then end it. Raises LagQueryFailed if it ended by itself."""
     query, sink = start(spark, options, storage, target_options, tell, idle)
     try:
         while not stop.wait(_POLL_S):
@@ -201,7 +201,7 @@ def keep_going(
 
 
 def report_of(query: StreamingQuery, sink: LagSink) -> LagReport:
-    """Say how the query does."""
+    """Return the counts of the query."""
     recent = query.recentProgress
     state = [one for step in recent for one in step["stateOperators"]]
     return LagReport(

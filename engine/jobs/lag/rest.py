@@ -1,9 +1,9 @@
 """Decides how long the lag query rests after a batch: while nothing is copied, a micro-batch brings no news.
 
-Each batch costs seconds of CPU and a dozen files. Samples that copiers write meanwhile wait in the progress topic, so a
-rest loses no sample: the windows come later, by minutes at most, and are the same. The supervisor ends a rest when
-something moves (`actors/spark/activity.py`). A flow with an objective rests no longer than that objective, or its
-breach would be reported late if nobody saw it.
+Each batch costs seconds of CPU and a dozen files. Samples that copiers write during a rest wait in the progress topic,
+so a rest loses no sample: the windows come later, by minutes at most, and are the same. The supervisor ends a rest when
+something moves (`actors/spark/activity.py`). A flow with an objective rests no longer than that objective: otherwise a
+breach that the supervisor does not see would be reported late.
 """
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ def rest_s(options: LagOptions, told: pa.Table, now_ms: int) -> float:
 def _is_still(options: LagOptions, told: pa.Table, now_ms: int) -> bool:
     """Whether these windows reach to now, nothing was copied in them, and no lane is behind or has an unknown lag.
 
-    Heartbeats do not count: they never stop. A topic that is only named like a heartbeats topic is seen a rest later.
+    Heartbeats do not count: they never stop. Another topic with such a name does not end a rest: its windows come late.
     """
     newest_ms = pc.max(told.column("last_ms")).as_py()
     if newest_ms is None or now_ms - newest_ms > _BEHIND_SPANS * options.every_s * 1000:

@@ -1,4 +1,4 @@
-"""Judging windows of lag by what a flow may lose: a breach is told when it begins, and when it is over."""
+"""Compares windows of lag with a flow's objective (RPO): reports a breach when it starts, and when it is over."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +10,7 @@ from policies.model import FlowName
 
 
 class TopicWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """How far behind the worst partition of a topic was, at most, in the window that began at `start_ms`."""
+    """The largest lag of a topic's worst partition, in the window that begins at `start_ms` (Unix ms)."""
 
     topic: str
     start_ms: int
@@ -25,7 +25,7 @@ class _Breach(msgspec.Struct):
 class RpoJudge:
     """The breaches of one flow; an objective of 0 s judges nothing.
 
-    Windows may be told again and grow; one that is older than what a topic was judged by is left out.
+    Windows may come again and grow; a window older than the topic's newest one is ignored.
     """
 
     def __init__(self, flow: FlowName, objective_s: float, window_s: float) -> None:
@@ -35,7 +35,7 @@ class RpoJudge:
         self._seen_ms: dict[str, int] = {}
 
     def judge(self, windows: Iterable[TopicWindow]) -> Iterator[Event]:
-        """Take windows, oldest first of each topic; give what is to be told."""
+        """Take windows; yield the events of breaches that start or end."""
         if not self._objective_s:
             return
         for window in sorted(windows, key=lambda one: one.start_ms):

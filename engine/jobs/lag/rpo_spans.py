@@ -1,4 +1,4 @@
-"""Breaches of an objective in a history: from the first window that was too far behind to the first that was not."""
+"""Finds breaches of an objective in a history: from the first window too far behind to the first that is not."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 
 class Breach(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic that was further behind than its objective: from when, until when (None: it still is), and how far."""
+    """A topic that was further behind than its objective: since when, until when (None: it still is), and how far."""
 
     flow: str
     topic: str
@@ -33,7 +33,7 @@ class BreachFinder:
         self._found: list[Breach] = []
 
     def take(self, windows: pa.Table) -> None:
-        """Look at an hour."""
+        """Take the rows of an hour."""
         for flow, objective_s in self._objectives.items():
             own = windows.filter(pc.equal(windows.column("flow"), flow))
             over = pc.greater(own.column("lag_ms_max_max"), round(objective_s * 1000))
@@ -46,7 +46,7 @@ class BreachFinder:
     def _one(self, row: Mapping[str, Any], objective_s: float) -> None:
         key, lag_ms = (row["flow"], row["topic"]), row["lag_ms_max_max"]
         if lag_ms is None:
-            return  # nobody knew: what was, goes on
+            return  # the lag is unknown: an open breach stays open
         began = self._open.get(key)
         if lag_ms <= objective_s * 1000:
             if began is not None:
@@ -68,6 +68,6 @@ class BreachFinder:
         )
 
     def found(self) -> tuple[Breach, ...]:
-        """Give what was found, in order of their beginnings."""
+        """Return the breaches, in order of their start."""
         still = [self._breach(key, began, None) for key, began in self._open.items()]
         return tuple(sorted([*self._found, *still], key=lambda one: (one.since_ms, one.flow, one.topic)))

@@ -1,7 +1,7 @@
-"""Progress samples as rows: the records of the progress topic in, one row per lane and one per copier out.
+"""Decodes progress samples: turns records of the progress topic into one row per lane and one row per copier.
 
-A row of a copier has no topic (`topic` empty, `partition` -1) and counts by bucket; a row of a lane has `copier_key`
-empty, because windows of a lane go on when another copier takes it up.
+A row of a copier has no topic (`topic` empty, `partition` -1) and counts by bucket. A row of a lane has `copier_key`
+empty, because the windows of a lane continue when another copier takes the lane over.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -23,7 +23,7 @@ LANE = t.StructType(
            newest_ms:long span_ms:long records:long wire_bytes:long latency_ms:long"""
     )
 )
-"""engine/core/reports/progress_sample.py says what each means."""
+"""engine/core/reports/progress_sample.py explains each field."""
 ALL = t.StructType(
     _fields(
         """lanes:int records:long wire_bytes:long append_ms:counts copied_ms:counts fetched_ms:counts
@@ -44,15 +44,15 @@ ROWS = t.StructType(
         ),
     ]
 )
-"""What `decode` gives. Lag is NULL where nobody knows it, and what a row's kind has not."""
+"""The rows that `decode` returns. Lag is NULL if it is unknown; so are fields that a row's kind does not have."""
 
 
 def decode(records: DataFrame, *, tolerance_s: float) -> DataFrame:
     """Decode the records of a progress topic (`value`: bytes, `timestamp`: when it was appended) into ROWS.
 
-    The time of an event is the sample's own, unless the copier's clock is further from the brokers' than is tolerated:
-    one clock that is fast would make everybody else's samples late. What is no sample, or of a format that is not read
-    yet, is left out: others may have written there.
+    The event time is the sample's own time, unless the copier's clock differs from the brokers' by more than
+    `tolerance_s`: one fast clock would make the samples of all other copiers late. Records that are no sample, or that
+    have an unknown format, are left out: other producers may write to the topic.
     """
     sample = f.from_json(f.col("value").cast("string"), SAMPLE).alias("sample")
     # Parsed once: without a projection of its own, each use of a field would parse the record again.
@@ -77,7 +77,7 @@ _ROW = t.StructType([field for field in ROWS.fields if field.name not in ("at", 
 
 
 def _row(known: dict[str, Column]) -> Column:
-    """Make a row; what is not known is NULL, of its type."""
+    """Make a row; unknown fields are NULL, of their type."""
     return f.struct(
         *(known.get(field.name, f.lit(None)).cast(field.dataType).alias(field.name) for field in _ROW.fields)
     )

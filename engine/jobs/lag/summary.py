@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """Quantiles in ms; None where nothing was measured."""
+    """Quantiles in ms; None if nothing was measured."""
 
     p50: float | None = None
     p95: float | None = None
@@ -61,7 +61,7 @@ class FlowPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions of a topic that stood still, for one reason, while they were behind: how many, and seconds in all."""
+    """Partitions of a topic that were behind and made no progress, for one reason: how many, and seconds in all."""
 
     flow: str
     topic: str
@@ -89,7 +89,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def step_for(since_ms: int, until_ms: int) -> int:
-    """Choose the seconds between two points so that there are not too many points."""
+    """Choose the seconds between two points so that the number of points stays bounded."""
     wanted = (until_ms - since_ms) / 1000 / _MOST_POINTS
     return next((step for step in STEPS_S if step >= wanted), STEPS_S[-1])
 
@@ -104,7 +104,7 @@ def summarize(
 ) -> Summary:
     """Read histories; `rpo_s` are objectives in seconds by flow.
 
-    With `most_topics`, only so many topics of each flow have points, those furthest behind: ten thousand topics would
+    `most_topics` limits the topics of each flow that have points, to those furthest behind: ten thousand topics would
     have millions of points.
     """
     step_s = step_for(since_ms, until_ms)
@@ -130,7 +130,7 @@ def summarize(
 
 
 class _Found:
-    """Findings, collected table by table; of a table only sums are kept."""
+    """Collects results table by table; keeps only sums of each table."""
 
     def __init__(self, step_ms: int, breaches: BreachFinder) -> None:
         self.copiers: list[dict[str, Any]] = []
@@ -149,7 +149,7 @@ class _Found:
         self._steps = lag_topics.added(self._steps, lag_topics.per_step(per_window, self._step_ms))
 
     def steps(self) -> pa.Table | None:
-        """Return one row per topic and step; None where there are no rows."""
+        """Return one row per topic and step; None if no rows exist."""
         return lag_topics.averaged(pa.concat_tables(self._steps)) if self._steps else None
 
 

@@ -1,4 +1,4 @@
-"""The history of lag by topic: partitions summed up, then steps of time; the topics that were furthest behind."""
+"""Sums up the history of lag by topic: over partitions, then over steps of time; finds the topics furthest behind."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,10 +18,10 @@ _RATES = ("records_per_s_sum", "bytes_per_s_sum")
 
 
 class TopicPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic in one step of time: lag of all partitions together and of the worst in seconds, None where not known.
+    """A topic in one step of time: lag of all partitions together, and of the worst in seconds; None if unknown.
 
-    `drain_s`: the longest of its partitions', where all that are behind shrink. `skew`: the busiest partition's share
-    of the bytes, times partitions (1: even). `stalled`: partitions that stood still while they were behind.
+    `drain_s`: the longest of its partitions, if the lag of all that are behind shrinks. `skew`: the busiest partition's
+    share of the bytes, times partitions (1: even). `stalled`: partitions that were behind and made no progress.
     """
 
     flow: str
@@ -59,7 +59,7 @@ def per_window(lanes: pa.Table) -> pa.Table:
 
 
 def per_step(windows: pa.Table, step_ms: int) -> pa.Table:
-    """Sum up over time: one row per topic and step, of which these windows may be a part only."""
+    """Sum up over time: one row per topic and step; the windows may be only a part of a step."""
     start = windows.column("window_start_ms")
     at = pc.multiply(pc.floor(pc.divide(pc.cast(start, pa.float64()), float(step_ms))), float(step_ms))
     stepped = windows.append_column("at_ms", pc.cast(at, pa.int64()))
@@ -69,7 +69,7 @@ def per_step(windows: pa.Table, step_ms: int) -> pa.Table:
 
 
 def added(before: list[pa.Table], rows: pa.Table) -> list[pa.Table]:
-    """Add rows of steps to those of before; where the last ones are of the same steps, they become one."""
+    """Append rows of steps to the previous tables; rows of the same step are combined with the last table."""
     if not before or not set(_steps(before[-1])) & set(_steps(rows)):
         return [*before, rows]
     both = pa.concat_tables([before[-1], rows])
@@ -87,7 +87,7 @@ def _steps(rows: pa.Table) -> list[int]:
 
 
 def averaged(steps: pa.Table) -> pa.Table:
-    """Give rates as means over the windows of their step, and the rows in order of topic and time."""
+    """Turn rates into means over the windows of their step, and sort the rows by topic and time."""
     for name in _RATES:
         mean = pc.divide(steps.column(f"{name}_sum"), pc.cast(steps.column(f"{name}_count"), pa.float64()))
         steps = steps.append_column(f"{name}_mean", mean).drop_columns([f"{name}_sum", f"{name}_count"])
@@ -113,7 +113,7 @@ def _point(row: Mapping[str, Any]) -> TopicPoint:
 
 
 def points(steps: pa.Table) -> tuple[TopicPoint, ...]:
-    """Give the points of a table of steps."""
+    """Return the points of a table of steps."""
     return tuple(_point(row) for row in steps.to_pylist())
 
 
@@ -124,7 +124,7 @@ def numbers(steps: pa.Table) -> dict[str, int]:
 
 
 def furthest_behind(steps: pa.Table, most: int) -> pa.Table:
-    """Keep the steps of so many topics of each flow: those that were furthest behind in time, then in records."""
+    """Keep the steps of `most` topics of each flow: those furthest behind in time, then in records."""
     by_topic = steps.group_by(["flow", "topic"]).aggregate([(_LAG_MS, "max"), (_LAG, "max")])
     order = [("flow", "ascending"), (f"{_LAG_MS}_max", "descending"), (f"{_LAG}_max", "descending")]
     ranked = by_topic.sort_by([*order, ("topic", "ascending")])
@@ -137,7 +137,7 @@ def furthest_behind(steps: pa.Table, most: int) -> pa.Table:
 
 
 def flow_lags(steps: pa.Table) -> Iterator[tuple[tuple[str, int], tuple[int | None, float | None]]]:
-    """Give what each flow was behind at each step, by flow and Unix ms: records in all, seconds at worst."""
+    """Yield the lag of each flow at each step, by flow and Unix ms: the sum of records, and the worst in seconds."""
     summed = steps.group_by(["flow", "at_ms"]).aggregate([(_LAG, "sum"), (_LAG_MS, "max")])
     for row in summed.to_pylist():
         lag_ms = row[f"{_LAG_MS}_max"]

@@ -1,4 +1,4 @@
-"""Windows of lag: rows of samples in, one row per lane (and copier) and window out; on streams and on tables alike."""
+"""Sums up rows of samples into one row per lane (and copier) and window; works on streams and on tables."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -12,11 +12,11 @@ _NO_COUNTS = f"array_repeat(0L, {len(BOUNDS_MS) + 1})"
 
 
 def windows(rows: DataFrame, *, window_s: float, watermark_s: float) -> DataFrame:
-    """Sum samples up into windows by event time; samples later than the watermark are left out (of streams only).
+    """Sum up samples into windows by event time; samples later than the watermark are left out (of streams only).
 
-    Lag in records, bytes and ms: least, most and last; NULL where no sample knew it. `trend` is how many records the
-    lag grows by each second, `drain_s` how long it takes to 0 at that pace (NULL: it does not). Rates are per second.
-    Latencies of copiers are counts by bucket, which may be added up further: quantiles are made by whoever reads.
+    Lag in records, bytes and ms: least, most and last; NULL if no sample knew it. `trend`: the records by which the lag
+    grows each second. `drain_s`: the seconds until the lag is 0 at that pace (NULL: it does not shrink). Rates are per
+    second. Latencies of copiers are counts by bucket, which can be added up further; readers compute quantiles.
     """
     size = f"{window_s * 1000:.0f} milliseconds"
     marked = rows.withWatermark("at", f"{watermark_s * 1000:.0f} milliseconds")
@@ -76,6 +76,6 @@ def _finish(summed: DataFrame) -> DataFrame:
 
 
 def _added(name: str) -> Column:
-    """Add lists of counts up, bucket by bucket; none at all where there was none."""
+    """Add up lists of counts, bucket by bucket; NULL if there is no list."""
     added = f"aggregate({name}, {_NO_COUNTS}, (sum, one) -> zip_with(sum, one, (a, b) -> a + b))"
     return f.expr(f"case when size({name}) > 0 then {added} end").cast(t.ArrayType(t.LongType()))

@@ -2,9 +2,9 @@
 
 If the copy was written again, a lost record moves all records behind it by one place. So records are matched by content
 first, also those that are in the right place. The longest chain of matches that ascends on both sides is in order,
-wherever it moved to; a match outside the chain is reordered. A record without a match is missing or extra; where one
-of each share a place, it is altered. Records that neither side has cannot be found so: only the map says that they
-should exist (`gone`).
+wherever it moved to; a match outside the chain is reordered. A record without a match is missing or extra; if one of
+each share a place, the record is altered. Records that neither side has cannot be found this way: only the map says
+that they should exist (`gone`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -34,7 +34,7 @@ class Content(NamedTuple):
 
     @property
     def digest(self) -> tuple[int, int]:
-        """Identify the whole record."""
+        """The two hashes of the whole record."""
         return self.h1, self.h2
 
 
@@ -49,7 +49,7 @@ class AlignedPair(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """Whether the copy is what it should be."""
+        """Whether the copy has the same content as the source record."""
         return self.ours is not None and self.theirs is not None and self.ours.digest == self.theirs.digest
 
 

@@ -1,12 +1,12 @@
 """Finds records of other writers beyond the newest positions, where a proof compares nothing.
 
-    source   |====== compared ======|- not copied, or not written down yet -| end
-    target   |====== compared ======|- marker -|- on its way -|- strangers -| end
+    source   |====== compared ======|- not copied, or no position of it yet -| end
+    target   |====== compared ======|- marker -|- in flight -|- strangers ---| end
                                     position
 
-All our own records behind a position come from the producer that the position names, because an owner writes its
-position before it appends. So the positions are read once more after the ends: records of another producer there are of
-another writer.
+All records of raymirror behind a position come from the producer that the position names, because an owner writes its
+position before it appends. So the positions are read once more after the ends: records of any other producer behind
+them come from another writer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from engine.jobs.proof.model import DifferenceKind, RecordDifference
 from policies.model import LaneName
 
 TRIES, AGAIN_S = 2, 0.7
-"""Looks, and seconds between them, at records that seem to be another writer's: a position may be written meanwhile."""
+"""Reads of records that seem to be another writer's, and seconds between two reads: a position may appear by then."""
 MOST_OFFSETS = 100_000
 """Offsets of one partition whose batch headers are read; offsets behind them are only counted."""
 MOST_TOLD = 1_000
@@ -29,7 +29,7 @@ Stretch = tuple[int, int]
 
 
 class BeyondStretch(NamedTuple):
-    """The stretch of a target's log behind the position, up to which it was compared, and where the log begins."""
+    """The stretch of a target's log behind the position, up to which it was compared, and the start of the log."""
 
     position: int
     end: int
@@ -81,7 +81,7 @@ def foreign_ranges(batches: Sequence[TailBatch], producer_id: int, within: Stret
 
 
 def told(lane: LaneName, ranges: Sequence[Stretch]) -> list[RecordDifference]:
-    """Name each record of another writer; of very many only the first ones, and how many follow."""
+    """Name each record of another writer: the first `MOST_TOLD`, and how many follow."""
     offsets = [offset for first, end in ranges for offset in range(first, min(end, first + MOST_TOLD))][:MOST_TOLD]
     rest = size(ranges) - len(offsets)
     return [

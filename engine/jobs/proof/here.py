@@ -1,4 +1,4 @@
-"""Proof of copy in this process: the steps of `steps.py` without Spark, a JVM or Ray."""
+"""Runs a proof of copy in this process: the steps of `steps.py` without Spark, a JVM or Ray."""
 
 import sqlite3
 import sys
@@ -17,21 +17,24 @@ from engine.jobs.proof.steps import Tell
 from engine.jobs.proof.tables import files as proof_files
 
 _WAVE_RECORDS = 50_000
-"""Source offsets that are compared at a time: about a kilobyte of memory each."""
+"""Source offsets that are compared at a time; each takes about one kilobyte of memory."""
 
 
 def lacks() -> str:
-    """Say what this process has not that a proof in it needs; empty if it has all."""
+    """Return what a proof needs and this process does not have; empty if it has all."""
     if sqlite3.sqlite_version_info >= LEAST_SQLITE:
         return ""
     return f"Python has SQLite {sqlite3.sqlite_version} here, and {'.'.join(map(str, LEAST_SQLITE))} is needed"
 
 
 class LocalProof:
-    """A proof of one flow in this process, after its look at both clusters; without a storage nothing is kept."""
+    """A proof of one flow in this process, with the snapshot of both clusters; without a storage it stores nothing."""
 
     def __init__(self, options: ProofOptions, config: MirrorConfig, storage: Storage | None) -> None:
-        """Look. Raises NothingToProve, ConfigError, BrokerUnreachable, ConnectionLost, ProofStorageUnreadable."""
+        """Take the snapshot.
+
+        Raises NothingToProve, ConfigError, BrokerUnreachable, ConnectionLost, ProofStorageUnreadable.
+        """
         self._options, self._config = options, config
         self._folder = storage.path("proofs", str(options.flow)) if storage is not None else ""
         before = proof_files.proven(self._folder) if self._folder and not options.again else {}
@@ -43,7 +46,7 @@ class LocalProof:
         return proof_steps.offsets_of(self._looked.lanes)
 
     def run(self, tell: Tell = lambda _progress: None, most_bytes: int = sys.maxsize) -> ProofReport:
-        """Prove the flow; of both sides together so many bytes are read at most.
+        """Prove the flow; read at most `most_bytes` bytes of both sides together.
 
         Raises TooMuch, ConfigError, BrokerUnreachable, ConnectionLost, KafkaRefusal, MalformedBatch, BatchTooLarge,
         ProofStorageUnreadable.

@@ -1,4 +1,4 @@
-"""A proof of copy as a job of a mirror's Spark: what it reports on its way, and at its end."""
+"""Runs a proof of copy as a job on a mirror's Spark; reports its progress, and its result at the end."""
 
 import threading
 from collections.abc import Callable

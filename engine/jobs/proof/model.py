@@ -9,7 +9,7 @@ from engine.base.errors import MirrorError
 from policies.model import FlowName
 
 TASK_RECORDS_BESIDE = 20_000
-"""Records of a first task beside other jobs: tasks are short at first, and grow once their speed is known."""
+"""Records of a first task in parallel with other jobs: tasks start short, and grow once their speed is known."""
 
 
 class Proven(NamedTuple):
@@ -32,7 +32,7 @@ class ProofOptions(msgspec.Struct, frozen=True, kw_only=True):
     to_ms: int = -1
     again: bool = False
     range_records: int = 20_000
-    """Source offsets per digest: where two digests differ, so many are compared one by one."""
+    """Source offsets per digest: if two digests differ, these offsets are compared one by one."""
     wave_records: int = 2_000_000
     """Source offsets of one Spark job; its runs of the map, at most `wave_runs`, are in memory and broadcast."""
     wave_runs: int = 100_000
@@ -40,9 +40,9 @@ class ProofOptions(msgspec.Struct, frozen=True, kw_only=True):
     task_records: int = 200_000
     """Records of one task at first; later as many as were read in 2 s."""
     most_looked_into: int = 50_000
-    """Most records of a lane's stretch that are compared one by one, where its digest differs."""
+    """Most records of a lane's stretch that are compared one by one, if its digest differs."""
     looked_at_once: int = 10
-    """Lanes whose records are in memory together for that."""
+    """Lanes whose records are in memory together for that comparison."""
     most_told: int = 10_000
     """Most differences named in one report; further ones are only counted."""
 
@@ -93,7 +93,7 @@ class LaneReport(msgspec.Struct, frozen=True, kw_only=True):
     away). `not_comparable`: copied records that compaction or retention removed on one side, or whose time the target
     stamps. `unmapped`: source offsets below the map, which raymirror did not copy. `copied_to`: how far the map goes.
     Beyond that nothing was compared: `waiting` source offsets, and `behind` target offsets, of which `strangers` are
-    records of another writer (they count as `differences`). `stopped`: why the lane stands still, if a mirror says so.
+    records of another writer (they count as `differences`). `stopped`: why the lane is stopped, if a mirror says so.
     """
 
     topic: str
@@ -219,7 +219,7 @@ class ProofStorageUnreadable(MirrorError):
         self.where, self.why = where, why
 
     def __str__(self) -> str:
-        return f"{self.where} cannot be read or written from this process ({self.why}); mend that, or have Spark do it"
+        return f"{self.where} cannot be read or written from this process ({self.why}); fix that, or let Spark do it"
 
 
 class ProofStopped(MirrorError):

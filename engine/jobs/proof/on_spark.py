@@ -1,4 +1,4 @@
-"""Proof of copy on Spark: the steps of `steps.py`, with both sides read and compared by its tasks."""
+"""Runs a proof of copy on Spark: the steps of `steps.py`, with both sides read and compared by Spark's tasks."""
 
 import re
 import threading
@@ -31,7 +31,7 @@ def run(
     stop: threading.Event | None = None,
     share: CoreBudget | None = None,
 ) -> ProofReport:
-    """Prove a flow, in the calling thread; without a storage nothing is kept or remembered.
+    """Prove a flow, in the calling thread; without a storage it reads and stores no results.
 
     Raises NothingToProve, ProofFailed, ProofStopped, ConfigError, BrokerUnreachable, ConnectionLost.
     """
@@ -55,7 +55,7 @@ def prove(
     stop: threading.Event | None = None,
     share: CoreBudget | None = None,
 ) -> ProofReport:
-    """Prove what is wanted of a flow; nothing is kept. Raises as `run` does."""
+    """Prove the `wanted` scope of a flow, and store nothing. Raises as `run` does."""
     flow = config.flow(options.flow)
     sides = Sides(
         source=kafka_options(config.clusters[flow.name.source]),
@@ -70,7 +70,7 @@ def prove(
 
 @contextmanager
 def told_by_spark() -> Iterator[None]:
-    """Say in one line why Spark failed. Raises ProofFailed."""
+    """Turn an error of Spark into one line. Raises ProofFailed."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
@@ -78,6 +78,6 @@ def told_by_spark() -> Iterator[None]:
 
 
 def _reason(error: Py4JJavaError | PySparkException) -> str:
-    """Say why Spark failed in one line: the innermost cause that it names."""
+    """Return in one line why Spark failed: the innermost cause that it names."""
     causes = re.findall(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", str(error), re.MULTILINE)
     return causes[-1] if causes else str(error).splitlines()[0]

@@ -31,10 +31,10 @@ class ProofPlace(Protocol[Table]):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """The number of tasks that run at a time."""
 
     def share(self, most_tasks: int) -> None:
-        """Run so many tasks at a time from now on; 0: as many as there are cores."""
+        """Run at most `most_tasks` tasks at a time from now on; 0: one per core."""
 
     def measured(self, records: int, took_s: float) -> None:
         """Note that `records` records of both sides took `took_s` seconds, to choose the size of later tasks."""
@@ -65,7 +65,7 @@ class ProofPlace(Protocol[Table]):
     def sides(self, source: Table, target: Table, text: str, most_tasks: int) -> list[tuple[int, Row]]:
         """Run a query text on the `records` of both sides, and fetch its rows with the number of their side.
 
-        Both sides run at once; with `most_tasks`, one after the other in so many tasks.
+        Both sides run at once; with `most_tasks`, one after the other in that many tasks.
         """
 
     def kept(self, table: Table) -> AbstractContextManager[Table]:
@@ -83,7 +83,7 @@ class ReadPlan(NamedTuple):
 
 
 def read_plan(lanes: Sequence[ProofLane], found: Sequence[LanePart], ends: Mapping[int, Stretch]) -> ReadPlan:
-    """Plan the reading of pieces, up to the ends given per lane (source, target), within what the logs hold."""
+    """Plan the reading of pieces, up to the ends given per lane (source, target), within the bounds of the logs."""
     widths, columns = buckets(found)
     made = ReadPlan({}, {}, [], [], columns)
     for one, (lane, base, width) in zip(found, widths, strict=True):

@@ -1,4 +1,4 @@
-"""Plans the portions in which a proof reads: lanes cut into pieces, pieces gathered into waves. Pure.
+"""Plans the reading of a proof: cuts lanes into pieces, and gathers pieces into waves. Pure.
 
 lane   one partition, the stretch of its source log that is to be proven, and the runs of its map there
 piece  a part of a lane that one Spark job reads, at most one of each lane
@@ -56,20 +56,20 @@ class MapColumns:
         return found
 
     def target_of(self, source_offset: int, end: int) -> int:
-        """Return the target offset of the first copied record at or after a source offset; `end` where none is."""
+        """Return the target offset of the first copied record at or after a source offset; `end` if none exists."""
         return _first(self.source, self.target, self._ends[0], source_offset, end)
 
     def source_of(self, target_offset: int, end: int) -> int:
-        """Return the source offset of the first copied record at or after a target offset; `end` where none is."""
+        """Return the source offset of the first copied record at or after a target offset; `end` if none exists."""
         return _first(self.target, self.source, self._ends[1], target_offset, end)
 
     def behind(self, source_offset: int, begin: int) -> int:
-        """Return the target offset after the last copied record below a source offset; `begin` where none is."""
+        """Return the target offset after the last copied record below a source offset; `begin` if none exists."""
         at = int(np.searchsorted(self.source, source_offset, "left")) - 1
         return begin if at < 0 else int(self.target[at] + min(source_offset - self.source[at], self.count[at]))
 
     def source_before(self, target_offset: int, begin: int) -> int:
-        """Return the source offset of the last copied record below a target offset; `begin` where none is."""
+        """Return the source offset of the last copied record below a target offset; `begin` if none exists."""
         at = int(np.searchsorted(self.target, target_offset, "left")) - 1
         return begin if at < 0 else int(self.source[at] + min(target_offset - self.target[at], self.count[at]) - 1)
 
@@ -82,7 +82,7 @@ def _first(keys: Offsets, values: Offsets, ends: Offsets, offset: int, end: int)
 class ProofLane(msgspec.Struct, kw_only=True):
     """A lane to be proven: source offsets [source_from, source_to), whose copy is `target_from` to `target_to`.
 
-    `runs`: the map's runs of that stretch. `*_bounds`: where each log begins, and up to where a reader can read it.
+    `runs`: the map's runs of that stretch. `*_bounds`: each log's start, and the offset up to which it can be read.
     """
 
     name: LaneName
@@ -135,7 +135,7 @@ def piece_of(number: int, lane: ProofLane, source_from: int, source_to: int) -> 
 
 
 def pieces(number: int, lane: ProofLane, most_records: int, most_runs: int) -> Iterator[LanePart]:
-    """Cut a lane into pieces; a lane with a compacted log stays whole: its end may hold what supersedes a record."""
+    """Cut a lane into pieces; a lane with a compacted log stays whole: a record at its end may supersede any other."""
     at = lane.source_from
     while at < lane.source_to:
         end = lane.source_to if lane.compacts else min(lane.source_to, at + most_records)

@@ -1,16 +1,17 @@
-"""The rules of a proof of copy, in SQL that Spark and SQLite both run: what a record is, its place, its equal.
+"""The rules of a proof of copy, in SQL that Spark and SQLite both run: a record's digest, its place, its pair.
 
-    contents -> placed (source offset of every record, by the map) -> digests, one row a range
-                                                                   -> paired, where two digests differ
+    contents -> placed (source offset of every record, by the map) -> digests, one row per range
+                                                                   -> paired, for ranges whose digests differ
 
-A record's digest is two 64-bit hashes of everything a consumer sees but offset and topic: 128 bits against chance, not
-against forgery. Lengths go in with every value, and -1 for null, because Spark's hash passes over nulls. A range's
-digest is the XOR of its records', each with its source offset: so it tells order, and adds up in any.
+A record's digest is two 64-bit hashes of everything that a consumer sees except offset and topic: 128 bits against
+chance, not against forgery. The hash covers the length of every value, and -1 for null, because Spark's hash skips
+nulls. A range's digest is the XOR of its records' digests, each hashed with its source offset. So it shows the order of
+records, and can be added up in any order.
 
 A function returns the text of one SELECT. `{name}` in it is a table that `ProofPlace.query` (`place.py`) fills in.
-Only what both know alike is used: functions and operators whose answer to NULL is the same. Hints are comments to
-SQLite; it looks numbers up by an index only where both sides are known to be numbers, so places are cast (to Spark
-that is nothing).
+The texts use only functions and operators that both engines have, with the same answer to NULL. Hints are comments to
+SQLite. SQLite looks numbers up by an index only if both sides are declared as numbers, so places are cast (Spark
+ignores that).
 """
 
 from typing import NamedTuple
@@ -20,7 +21,7 @@ NO_RANGE = -1
 CREATE_TIME = 0
 FIELDS = ("key", "value", "headers", "timestamp", "type")
 LANES = ("topic", "partition", "lane", "base", "width", "stamped")
-"""Columns of the table that says which partition is which lane; `base`: where the buckets of a target begin."""
+"""Columns of the table from partition to lane; `base`: the first offset of the buckets of a target."""
 RUNS = ("run_lane", "bucket", "first", "behind", "shift")
 WINDOWS = ("w_lane", "s_low", "s_high", "t_low", "t_high", "core_from", "core_to")
 STEPS = ("step_lane", "start")
@@ -29,20 +30,20 @@ _KEPT = ("offset", "h1", "h2", "key", "key2", *FIELDS[1:])
 
 
 class Dialect(NamedTuple):
-    """Where Spark and SQLite differ: the hash of any number of values, and how a raw record has headers and time."""
+    """The expressions that differ in Spark and SQLite: the hash of values, and a raw record's headers and time."""
 
     hash: str
     headers: str
-    """Count, names and values, with their lengths."""
+    """The count, names and values, with their lengths."""
     time: str
-    """In microseconds."""
+    """The timestamp in microseconds."""
 
 
 def contents(say: Dialect, *, is_target: bool) -> str:
-    """Reduce `records` of `lanes` to lane, offset, two hashes of the whole, one of each field."""
+    """Reduce `records` of `lanes` to lane, offset, two hashes of the whole record, and one hash of each field."""
     key, value = _measured("r.key"), _measured("r.value")
     time = f"CASE WHEN l.stamped = 1 THEN CAST(0 AS BIGINT) ELSE {say.time} END"
-    # Of a source's record it is all that a producer may give.
+    # A copy of a source record has CreateTime: a target accepts nothing else from a producer.
     kind = f"CASE WHEN l.stamped = 1 THEN {CREATE_TIME} ELSE {'r.timestampType' if is_target else CREATE_TIME} END"
     whole = f"{key}, {value}, {say.headers}, {time}, {kind}"
     return f"""
@@ -70,7 +71,7 @@ def at_source() -> str:
 
 
 def placed() -> str:
-    """Give every record of the `target` the offset of its source record by the `runs`, `at`; null where none is."""
+    """Give every record of the `target` the offset of its source record by the `runs`, `at`; null if it has none."""
     return """
         SELECT /*+ BROADCAST(r) */ t.*, CAST(t.offset + r.shift AS BIGINT) AS at
         FROM {target} t LEFT JOIN {runs} r
@@ -79,7 +80,7 @@ def placed() -> str:
 
 
 def ranged(range_records: int) -> str:
-    """Number the ranges of the `records`: so many source offsets each, from the piece's first (`steps`) on."""
+    """Number the ranges of the `records`: `range_records` source offsets each, from the piece's first one (`steps`)."""
     return f"""
         SELECT /*+ BROADCAST(p) */ r.*,
           COALESCE(CAST((r.at - p.start) / {range_records} AS BIGINT), CAST({NO_RANGE} AS BIGINT)) AS range
@@ -87,7 +88,7 @@ def ranged(range_records: int) -> str:
 
 
 def digests(say: Dialect) -> str:
-    """Digest ranges: lane, range, records, bytes, d1, d2, and the first and last offset as that side counts."""
+    """Digest ranges: lane, range, records, bytes, d1, d2, and the first and last offset of that side's own log."""
     return f"""
         SELECT lane, range, COUNT(1) AS records, SUM(bytes) AS bytes,
           BIT_XOR({say.hash}(h1, h2, COALESCE(at, offset))) AS d1,
@@ -97,14 +98,14 @@ def digests(say: Dialect) -> str:
 
 
 def inside(side: str) -> str:
-    """Keep those of the `records` that lie in the window (`windows`) of their lane, on that side: s or t."""
+    """Keep the `records` that lie in the window (`windows`) of their lane, on one side: s or t."""
     return f"""
         SELECT /*+ BROADCAST(w) */ r.* FROM {{records}} r JOIN {{windows}} w
           ON r.lane = w.w_lane AND r.offset >= w.{side}_low AND r.offset < w.{side}_high"""
 
 
 def paired() -> str:
-    """Join `source` and `target` by source offset: lane, `at` (null: not in the map), both, and if they are `equal`."""
+    """Join `source` and `target` by source offset: lane, `at` (null: not in the map), both records, and `equal`."""
     both = ", ".join(f"{side}.{name} AS {side}_{name}" for side in ("s", "t") for name in _KEPT)
     return f"""
         SELECT COALESCE(s.lane, t.lane) AS lane, COALESCE(s.at, t.at) AS at,
@@ -114,19 +115,19 @@ def paired() -> str:
 
 
 def unexcused() -> str:
-    """Have nothing in `left` be excused: no log compacts."""
+    """Mark nothing in `left` as excused: no log compacts."""
     return "SELECT l.*, FALSE AS excused FROM {left} l"
 
 
 def unequal() -> str:
-    """Keep what differs in the lanes of which a log compacts (`compacting`), and all of the others in `left`."""
+    """Keep all pairs in `left`; of lanes with a log that compacts (`compacting`) only those that differ."""
     return """
         SELECT /*+ BROADCAST(c) */ l.* FROM {left} l LEFT JOIN {compacting} c ON l.lane = c.c_lane
         WHERE c.c_lane IS NULL OR NOT l.equal"""
 
 
 def latest() -> str:
-    """Find the last place of every key in both logs, as source offset; what the map does not know has none."""
+    """Find the last place of every key in both logs, as a source offset; a record outside the map has none."""
     return """
         SELECT lane AS l_lane, key AS l_key, key2 AS l_key2, MAX(at) AS last_at
         FROM (SELECT lane, key, key2, at FROM {source} UNION ALL SELECT lane, key, key2, at FROM {target}) x
@@ -134,9 +135,10 @@ def latest() -> str:
 
 
 def superseded() -> str:
-    """Mark (`excused`) what a cleaner may have removed: a key that comes again later, or a tombstone, on one side only.
+    """Mark as `excused` a record on one side only that the log cleaner may have removed on the other.
 
-    `left` is what was paired, `last` the last place of every key, `compacting` which side's log compacts.
+    That is a tombstone, or a record whose key comes again later. `left` has the pairs, `last` the last place of every
+    key, `compacting` which side's log compacts.
     """
     return """
         SELECT /*+ BROADCAST(c) */ l.*,
@@ -150,7 +152,7 @@ def superseded() -> str:
 
 
 def excused() -> str:
-    """Count what is excused of `left` inside of the core of its lane's window (`windows`): lane, excused."""
+    """Count the excused pairs of `left` within the core of their lane's window (`windows`): lane, excused."""
     return """
         SELECT l.lane, COUNT(1) AS excused FROM {left} l JOIN {windows} w
           ON l.lane = w.w_lane AND l.at >= w.core_from AND l.at < w.core_to
@@ -158,7 +160,7 @@ def excused() -> str:
 
 
 def first_of(share: int) -> str:
-    """Take so many of `left` in each lane that are not excused, and as many of those that the map does not know."""
+    """Take the first `share` pairs of `left` per lane that are not excused, and as many that the map does not know."""
     return f"""
         SELECT * FROM (
           SELECT l.*, ROW_NUMBER() OVER (PARTITION BY l.lane, l.at IS NULL ORDER BY l.at, l.t_offset) AS nth

@@ -1,7 +1,7 @@
-"""Reads what a proof must know before it compares: lanes, their maps, starts and ends of both logs, which compact.
+"""Reads the input of a proof from both clusters: lanes, their maps, starts and ends of both logs, cleanup policies.
 
-All of it comes from the clusters, written there by copiers and read as translation reads it. The maps are read before
-the ends, so that the records a map's head counts are below the ends, unless the target lost them.
+The maps are read as the translation of offsets reads them. They are read before the ends, so that the records in a
+map's head are below the ends, unless the target lost them.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -30,9 +30,9 @@ from policies.patterns import BadPattern, PatternList
 from policies.sync.topic_configs import ConfigEntry
 
 CLIENT_ID = "raymirror-verify"
-NO_MAP = "no map: nothing that raymirror wrote tells which record is whose copy (copied by MM2, or not begun)"
+NO_MAP = "no map: raymirror has written no offset map for this partition (MM2 copied it, or copying has not started)"
 NO_TARGET = "the target has no such partition"
-BEHIND = "its map is being written; ask again"
+BEHIND = "the partition's map is being written; run the proof again"
 _POLICY, _STAMPS = "cleanup.policy", "message.timestamp.type"
 
 
@@ -58,11 +58,11 @@ class ProofScope(NamedTuple):
 
 
 Bounds = dict[TopicPartition, tuple[int, int]]
-"""Where each log begins, and up to where a reader can read it now."""
+"""By log: its start offset, and the offset up to which a reader can read it now."""
 
 
 class _Sights(NamedTuple):
-    """Ids and offsets read for all lanes at once, by source or target partition."""
+    """Ids and offsets, read for all lanes at once, by source or target partition."""
 
     ids: dict[TopicPartition, str]
     here: Bounds
@@ -83,7 +83,10 @@ class ProofSnapshotReader:
         self._maps: MapReader = maps_of(flow, self._source, self._target)
 
     async def look(self, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
-        """Find the stretches to prove. Raises NothingToProve, ConfigError, ConnectionLost, BrokerUnreachable."""
+        """Read the clusters, and choose the stretches to prove.
+
+        Raises NothingToProve, ConfigError, ConnectionLost, BrokerUnreachable.
+        """
         names = await self._lanes(options)
         await self._maps.follow()
         led = await self._source.leaders([one.source for one in names])
@@ -148,7 +151,7 @@ class ProofSnapshotReader:
         topics = await self._settings[0].topics(None)
         chosen = {name: topics[name] for name in topics if selection.wants(name) and wanted.matches(name)}
         if not chosen:
-            raise NothingToProve(str(options.flow), "no topic that it copies has such a name")
+            raise NothingToProve(str(options.flow), "the flow copies no topic with such a name")
         return selection.lanes({name: topic.partitions for name, topic in chosen.items()})
 
     async def _bounds(self, cluster: KafkaCluster, led: Collection[TopicPartition], *, committed: bool) -> Bounds:
@@ -167,7 +170,7 @@ class ProofSnapshotReader:
         return {one: wanted.until.get(one, 0) for one in led}
 
     async def _at(self, led: Collection[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-        """Return the first offset at or after a time; -1 where no record is as young; empty where no time is given."""
+        """Return the first offset at or after a time; -1 if all records are older; empty if no time is given."""
         return await self._source.offsets(list(led), at_ms) if at_ms >= 0 and led else {}
 
     async def _lane(
@@ -178,7 +181,7 @@ class ProofSnapshotReader:
         assert begins is not None  # a map with a head begins somewhere
         since, until = sights.since.get(name.source, -1), sights.until.get(name.source, -1)
         if options.from_ms >= 0 and since < 0:
-            since = head.source_next  # no record is as young
+            since = head.source_next  # all records are older
         low, high = asked(begins, head, since, until)
         ids = sights.ids[name.source], sights.ids[name.target]
         before = sights.proven.get((name.source.topic, name.source.partition, *ids, head.generation))

@@ -1,7 +1,7 @@
-"""Proof of copy all the time: what is told of it, and what is known between two rounds. Imports no pyspark.
+"""State of the continuous proof of copy between two rounds, and what is published of it. Imports no pyspark.
 
-A round proves what was copied when the round before looked, so a range waits for one interval at least. What has been
-read is not read again, also where it differs: the lane stays proven up to its first difference.
+A round proves what was copied when the round before read the positions, so a range waits for one interval at least. A
+range that was read is not read again, even if it differs: the lane stays proven up to its first difference.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ from engine.jobs.proof.model import LaneReport, ProofReport, ProofVerdict, Prove
 from policies.model import FlowName, TopicPartition
 
 Key = tuple[str, int, str, str, int]
-"""Topic, partition, source's and target's topic ids, generation of the map: what a proof holds for."""
+"""Topic, partition, source's and target's topic ids, generation of the map: a proof is valid for exactly these."""
 
 
 MOST_EVENTS = 20
-"""Of one round: which other lanes differ is in what is told."""
+"""Events of one round at most; `FlowProof` has the other lanes that differ."""
 
 
 class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Of which flow, and how often it has a round."""
+    """The flow, and the interval between two rounds in seconds."""
 
     flow: FlowName
     interval_s: float
@@ -33,7 +33,7 @@ class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
 class LaneProof(msgspec.Struct, frozen=True, kw_only=True):
     """One lane: its source offsets [proven_from, proven_to) are whole; -1: nothing is proven, `note` may say why.
 
-    `differences`: how many are known in what was read, `first` the first of the last round that found any.
+    `differences`: how many are known in the part that was read; `first`: the first one of the last round with any.
     """
 
     topic: str
@@ -46,21 +46,21 @@ class LaneProof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowProof(msgspec.Struct, frozen=True, kw_only=True):
-    """One flow after a round: when it ended (Unix time; 0: none has), and why the last one was none, if it was not."""
+    """One flow after a round: when it ended (Unix ms; 0: none has); `trouble` says why the last round failed, if so."""
 
     at_ms: int = 0
     took_s: float = 0.0
     records: int = 0
-    """Compared since the job began."""
+    """Records compared since the job started."""
     partitions: int = 0
-    """Of which something is proven, if there is anything."""
+    """Partitions of which a stretch is proven, even an empty one."""
     differences: int = 0
     trouble: str = ""
     lanes: tuple[LaneProof, ...] = ()
 
 
 class _Fault(NamedTuple):
-    """Where what is proven of a lane ends, how many differences are known, and the first of the last round with any."""
+    """The end of a lane's proven part, how many differences are known, and the first of the last round with any."""
 
     bad_from: int
     differences: int
@@ -68,11 +68,11 @@ class _Fault(NamedTuple):
 
 
 class ProofWatch:
-    """What is known of one flow between two rounds."""
+    """The state of one flow between two rounds."""
 
     def __init__(self) -> None:
         self.read: dict[Key, Proven] = {}
-        """What need not be read again."""
+        """Stretches that need not be read again."""
         self.is_begun = False
         self.proof = FlowProof()
         self._closed: dict[TopicPartition, int] = {}
@@ -83,7 +83,7 @@ class ProofWatch:
         self.read, self.is_begun = dict(before), True
 
     def until(self) -> dict[TopicPartition, int]:
-        """Give the source offsets up to which may be read: what was copied when the round before looked."""
+        """Return the source offsets up to which a round may read: what the round before saw copied."""
         found = dict(self._closed)
         for (topic, partition, *_), one in self.read.items():
             lane = TopicPartition(topic, partition)
@@ -91,10 +91,10 @@ class ProofWatch:
         return found
 
     def take(self, report: ProofReport, now_ms: int) -> ProofReport:
-        """Take a round; give of it what is to be stored: lanes of which something was read or that differ."""
+        """Take a round's report; return the report to store: only the lanes of which something was read."""
         begun = {_key(lane): lane for lane in report.lanes if lane.verdict is not ProofVerdict.UNPROVEN}
         firsts = _firsts(report)
-        # of a lane that cannot be looked at just now, all stays as it was
+        # the state of a lane that cannot be read just now stays as it was
         away = {(lane.topic, lane.partition) for lane in report.lanes if lane.verdict is ProofVerdict.UNPROVEN}
         self._faults = {key: fault for key, fault in self._faults.items() if key in begun or key[:2] in away}
         stored = tuple(self._stored(key, lane) for key, lane in begun.items() if lane.source_to > lane.source_from)
@@ -119,11 +119,11 @@ class ProofWatch:
         return replace(report, lanes=stored)
 
     def fail(self, why: str) -> None:
-        """Note that a round was none."""
+        """Note why a round failed."""
         self.proof = replace(self.proof, trouble=why)
 
     def _stored(self, key: Key, lane: LaneReport) -> LaneReport:
-        """Behind a fault a new stretch begins: what is remembered as proven must not reach over it."""
+        """Start a new stretch behind a fault: the stored proven stretch must not reach over the fault."""
         return replace(lane, proven_from=lane.source_from) if key in self._faults else lane
 
     def _told(self, lane: LaneReport) -> LaneProof:
@@ -143,7 +143,7 @@ def _key(lane: LaneReport) -> Key:
 
 
 def told_differences(report: ProofReport) -> list[Event]:
-    """Make the events of a round: one of each lane that differs, of so many at most."""
+    """Return the events of a round: one per lane that differs, `MOST_EVENTS` at most."""
     firsts = _firsts(report)
     differing = [lane for lane in report.lanes if lane.verdict is ProofVerdict.DIFFERS]
     return [

@@ -1,9 +1,9 @@
-"""The steps of a proof of copy, at whatever place its tables are: both sides held against each other by the exact map.
+"""The steps of a proof of copy, the same at each place: compare both sides by the exact offset map.
 
-    look (clusters: maps, log starts and ends)  ->  waves  ->  look again, where something differs  ->  report
+    read clusters (maps, log starts and ends)  ->  waves  ->  read them again for lanes that differ  ->  report
 
-What is exempt: control records and aborted transactions, which no reader of committed records gets. What compaction or
-retention removed on one side is counted as not comparable. Below a lane's map nothing can be proven, and is said so.
+Exempt are control records and aborted transactions, which no reader of committed records gets. Records that compaction
+or retention removed on one side count as not comparable. Below a lane's map nothing can be proven; the report says so.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from engine.jobs.proof.snapshot import ProofScope, ProofSnapshot, reader
 from engine.jobs.proof.waves import LaneCount, Prover
 from engine.jobs.runtime.core_budget import CoreBudget
 
-ANOTHER_OWNER = "the lane got another owner meanwhile, which may have copied records anew; prove again"
+ANOTHER_OWNER = "the lane got another owner during the proof, which may have copied records again; run the proof again"
 Tell = Callable[[Progress], None]
 
 
 def look(config: MirrorConfig, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
-    """Find what is to be read. Raises NothingToProve, ConfigError, BrokerUnreachable, ConnectionLost."""
+    """Find the stretches to read. Raises NothingToProve, ConfigError, BrokerUnreachable, ConnectionLost."""
     flow, began_ms, began_s = config.flow(options.flow), wall_ms(), now_s()
     looked = asyncio.run(_look(config, flow, options, wanted))
     if not looked.lanes:
@@ -59,7 +59,7 @@ def compare(
     stop: threading.Event | None = None,
     share: CoreBudget | None = None,
 ) -> ProofReport:
-    """Prove what was found; nothing is kept. Raises ProofStopped, ConnectionLost, and what the place raises."""
+    """Prove the stretches of a snapshot, and store nothing. Raises ProofStopped, ConnectionLost, the place's errors."""
     flow, began_s = config.flow(options.flow), now_s()
     total = offsets_of(looked.lanes)
 
@@ -92,7 +92,7 @@ async def _look(config: MirrorConfig, flow: FlowConfig, options: ProofOptions, w
 
 
 async def _doubt(config: MirrorConfig, flow: FlowConfig, looked: ProofSnapshot, tallies: Sequence[LaneCount]) -> None:
-    """Take back what was found where retention has been there since, or another owner of the lane."""
+    """Withdraw differences that retention or a new owner of the lane explains by now."""
     async with reader(config, flow) as found:
         generations = await found.generations(looked.lanes)
         ours, theirs = await found.starts(looked.lanes)

@@ -1,4 +1,4 @@
-"""Which stretch of a lane a proof reads: as asked, as map and logs reach, without what is proven already. Pure."""
+"""Chooses the stretch of a lane that a proof reads: as requested, within map and logs, minus the proven part. Pure."""
 
 from typing import NamedTuple
 
@@ -11,9 +11,9 @@ from policies.model import LaneName
 
 
 class Known(msgspec.Struct, kw_only=True):
-    """What is known of a lane: its map, and (begin, readable end) of both logs.
+    """The input for one lane: its map, and (start, readable end) of both logs.
 
-    `runs` reach beyond what is asked, one below it at least. `since`, `until`: source offsets, -1 where none is asked.
+    `runs` reach beyond the requested stretch, at least one run below it. `since`, `until`: source offsets, -1: not set.
     """
 
     name: LaneName
@@ -28,7 +28,7 @@ class Known(msgspec.Struct, kw_only=True):
 
 
 class Stretch(NamedTuple):
-    """What is to be read, where the proven stretch begins, and how many copied records and offsets are left out."""
+    """The stretch to read, the start of the proven stretch, and how many copied records and offsets are left out."""
 
     lane: ProofLane
     proven_from: int
@@ -37,13 +37,13 @@ class Stretch(NamedTuple):
 
 
 def asked(begins: MapStart, head: MapHead, since: int, until: int) -> tuple[int, int]:
-    """Return the source offsets [from, to) that are asked for, as far as the map reaches."""
+    """Return the requested source offsets [from, to), as far as the map reaches."""
     low = max(begins.source, since)
     return low, max(low, head.source_next if until < 0 else min(head.source_next, until))
 
 
 def stretch_of(known: Known) -> Stretch:
-    """Find it. What retention has eaten on one side is left out, and so is what was proven from the same begin on."""
+    """Find the stretch, without what retention deleted on one side, and without what was proven from the same start."""
     begins, head = known.begins, known.head
     wanted_from, wanted_to = asked(begins, head, known.since, known.until)
     whole = known.runs.clip(wanted_from, wanted_to)
@@ -73,7 +73,7 @@ def stretch_of(known: Known) -> Stretch:
 
 
 def _target_from(known: Known, start: int, target_to: int) -> int:
-    """Begin right behind the copy of what comes before: what lies between belongs to nobody."""
+    """Start right behind the copy of the records before, so that records in between, which are no copies, are read."""
     if start == known.begins.source:
         found = known.begins.target
     else:

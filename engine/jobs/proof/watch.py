@@ -1,4 +1,4 @@
-"""Proof of copy all the time, as a job that a mirror keeps on its Spark: a round per interval."""
+"""Runs the continuous proof of copy as a standing job on a mirror's Spark: one round per interval."""
 
 import threading
 from collections.abc import Callable
@@ -28,8 +28,8 @@ def run(
     tell: Callable[[FlowProof], None],
     share: CoreBudget,
 ) -> FlowProof:
-    """Prove round after round until it is told to stop, and tell after each. Raises NoStorage, ProofStopped."""
-    folder = needed(storage, "what proof of copy has proven").path("proofs", str(options.flow))
+    """Prove round after round until `stop` is set, and report after each. Raises NoStorage, ProofStopped."""
+    folder = needed(storage, "the state of the proof of copy").path("proofs", str(options.flow))
     asked = ProofOptions(flow=options.flow, task_records=TASK_RECORDS_BESIDE)
     watch = ProofWatch()
     while True:
@@ -39,7 +39,7 @@ def run(
                 note(event)
         except ProofStopped:
             raise
-        except MirrorError as error:  # told, and tried again by the next round
+        except MirrorError as error:  # reported; the next round tries again
             watch.fail(str(error))
         tell(watch.proof)
         if stop.wait(max(0.0, began_s + options.interval_s - now_s())):
@@ -55,7 +55,7 @@ def _round(
     stop: threading.Event,
     share: CoreBudget,
 ) -> list[Event]:
-    """Prove what is closed, keep that it was; give what is to be said aloud."""
+    """Prove what the round before saw copied, and store the result; return the events of the round."""
     if not watch.is_begun:
         with told_by_spark():
             watch.begin(proof_store.proven(spark, folder))

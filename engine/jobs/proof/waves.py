@@ -1,4 +1,4 @@
-"""A proof at work: wave after wave, first a digest per range, then a closer look where two digests differ."""
+"""Compares lanes in waves: first one digest per range, then record by record in ranges whose digests differ."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic
@@ -14,15 +14,15 @@ from engine.jobs.proof.plan import LanePart, ProofLane, expected, piece_of, wave
 from engine.jobs.runtime.core_budget import CoreBudget
 
 AROUND = 5_000
-"""Offsets beside a stretch that are read with it: where all records moved, theirs may lie there."""
+"""Offsets before and after a stretch that are read with it: if all records moved, their copies may lie there."""
 MOST_ROUNDS = 8
-"""Closer looks per wave; the stretches of a lane that are left then are looked at as one."""
+"""Comparisons record by record per wave; a lane's stretches that are left then are compared as one."""
 TURN_RECORDS = 500_000
-"""Source offsets that one task reads where only so many run beside streams: some seconds, too."""
+"""Source offsets that one task reads if the number of tasks is limited for the sake of streams: some seconds."""
 
 
 class LaneCount(msgspec.Struct, kw_only=True):
-    """What was found of one lane; `bad_from` is the first source offset that is not proven, -1: none."""
+    """The result of one lane; `bad_from` is the first source offset that is not proven, -1: none."""
 
     records: int = 0
     payload_bytes: int = 0
@@ -34,15 +34,15 @@ class LaneCount(msgspec.Struct, kw_only=True):
 
     @property
     def differences(self) -> int:
-        """Count the records that differ, told or not."""
+        """Count the records that differ, whether named or not."""
         return sum(one.records for one in self.found) + self.more
 
 
 class Prover(Generic[Table]):
-    """Compares lanes at a place; `tell` is called with the source offsets done and differences found.
+    """Compares lanes at a place, and calls `tell` with the source offsets done and the differences found.
 
-    It is called after each wave, and as a place reads, if that tells.
-    `share`: what it may have of the cores, a wave at a time; without one, all.
+    It calls `tell` after each wave, and also during a wave if the place reports its reading.
+    `share`: the core budget, asked for each wave; without one, all cores.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Prover(Generic[Table]):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """The number of tasks that run at a time."""
         return self._place.cores
 
     def run(self) -> None:
@@ -81,7 +81,7 @@ class Prover(Generic[Table]):
             self._advance(0)
 
     def _advance(self, offsets: int) -> None:
-        """Tell how far it is, with so many more source offsets read."""
+        """Report the progress after `offsets` more source offsets were read."""
         self._done += offsets
         self._tell(self._done, sum(one.differences for one in self.tallies))
 
@@ -107,7 +107,7 @@ class Prover(Generic[Table]):
             bad = {lane: stretches for lane, stretches in bad.items() if stretches}
 
     def _digests(self, wave: Sequence[LanePart], most_tasks: int) -> list[tuple[int, Row]]:
-        """Make the digests of both sides, each with the number of its side."""
+        """Compute the digests of both sides, each with the number of its side (0: source, 1: target)."""
         place, ends = self._place, {piece.lane: (piece.source_to, piece.target_to) for piece in wave}
         source, target = place.records(wave, ends, few=True, advance=self._advance)
         steps = place.table(rules.STEPS, [(piece.lane, piece.source_from) for piece in wave])
@@ -116,23 +116,23 @@ class Prover(Generic[Table]):
         return place.sides(ours, theirs, rules.digests(place.dialect), most_tasks)
 
     def _differing(self, piece: LanePart, ours: Sequence[Row], theirs: Sequence[Row]) -> set[int]:
-        """Return the numbers of the ranges that are not alike, or of which the source has less than the map knows."""
+        """Return the numbers of ranges that differ, or in which the source has fewer records than the map counts."""
         size = self._options.range_records
         one, other = ({row["range"]: (row["records"], row["d1"], row["d2"]) for row in rows} for rows in (ours, theirs))
         other.pop(rules.NO_RANGE, None)
         bad = {number for number in one.keys() | other.keys() if one.get(number) != other.get(number)}
-        if not self._lanes[piece.lane].compacts:  # Spark passes over what it cannot read, and both logs may be cut
+        if not self._lanes[piece.lane].compacts:  # Spark skips what it cannot read, and both logs may be cut
             counts = {number: records for number, (records, _, _) in one.items()}
             bad |= {number for number, count in enumerate(expected(piece, size)) if counts.get(number, 0) < count}
         for row in theirs:
-            if row["range"] == rules.NO_RANGE:  # somebody else's records: between two of ours
+            if row["range"] == rules.NO_RANGE:  # another producer's records, between two of raymirror's
                 first = piece.runs.source_before(row["first"], piece.source_from)
                 last = min(piece.runs.source_of(row["last"], piece.source_to), piece.source_to - 1)
                 bad |= set(range((first - piece.source_from) // size, (last - piece.source_from) // size + 1))
         return bad
 
     def _stretches(self, piece: LanePart, bad: set[int]) -> list[Stretch]:
-        """Join neighbouring ranges; where a log compacts, and where there are too many, all that is left is one."""
+        """Join neighbouring ranges; if a log compacts, or if they are too many, join all remaining ones into one."""
         size, found = self._options.range_records, list[list[int]]()
         for number in sorted(bad):
             most = 1 if self._lanes[piece.lane].compacts else MOST_ROUNDS
@@ -143,10 +143,10 @@ class Prover(Generic[Table]):
         start = piece.source_from
         return [(start + first * size, min(start + last * size, piece.source_to)) for first, last in found]
 
-    # --- a closer look ---------------------------------------------------------------------------------------
+    # --- record by record ------------------------------------------------------------------------------------
 
     def _look_into(self, stretches: Mapping[int, Stretch]) -> None:
-        """Name what differs in one stretch of each lane."""
+        """Name the differences in one stretch of each lane."""
         wide, ends, windows = list[LanePart](), dict[int, Stretch](), list[tuple[int, ...]]()
         cores: dict[int, LanePart] = {}
         for number, (first, last) in stretches.items():
@@ -167,9 +167,9 @@ class Prover(Generic[Table]):
             self._judge(core, mine, cut=sum(row["at"] is not None for row in mine) == share)
 
     def _unlike(self, source: Table, target: Table, windows: Sequence[tuple[int, ...]], lanes: list[int]) -> list[Row]:
-        """Pair the records of both sides; where a log compacts, leave out what is equal or excused, which is counted.
+        """Pair the records of both sides; if a log compacts, leave out equal and excused pairs, and count the excused.
 
-        Such a stretch may be wide; elsewhere what is equal is needed too, to tell what is out of order.
+        A stretch of a log that compacts may be wide. Elsewhere equal pairs are needed too, to detect wrong order.
         """
         place, first = self._place, rules.first_of(self._options.most_looked_into)
         window = place.table(rules.WINDOWS, windows)
@@ -197,7 +197,7 @@ class Prover(Generic[Table]):
         first, last = core.source_from, core.source_to
         if cut:
             last = max(first + 1, max(one.at for one in places) - AROUND)
-            tally.note = f"more differs from source offset {last} on than was looked into"
+            tally.note = f"too much differs from source offset {last} on: the rest was not compared record by record"
         known = [one for one in places if first <= one.at < last and not one.equal]
         aligned = align(places, lambda offset: lane.runs.target_of(offset, lane.target_to))
         behind = core.target_to if not cut else lane.runs.target_of(last, lane.target_to)
@@ -210,7 +210,7 @@ class Prover(Generic[Table]):
             place = lane.runs.target_of(start.at, lane.target_to)
             found = [
                 FoundDifference(
-                    DifferenceKind.SHIFTED, start.at, place, "it and what follows is elsewhere than the map says"
+                    DifferenceKind.SHIFTED, start.at, place, "it and those behind it are not where the map says"
                 )
             ]
         if found or cut:
@@ -233,7 +233,7 @@ def _content(row: Row, side: str) -> Content | None:
 
 
 def _counts(one: FoundDifference, source: Stretch, target: Stretch) -> bool:
-    """Whether a difference lies in what was asked, not beside it."""
+    """Whether a difference lies within the stretch, not around it."""
     if one.kind is DifferenceKind.EXTRA:
         return target[0] <= one.target < target[1]
     return source[0] <= one.source < source[1]

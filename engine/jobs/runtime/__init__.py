@@ -1,1 +1,1 @@
-"""Runtime of every job: its table of names, the runner with its threads, the session, its share of cores, storage."""
+"""Runtime of all jobs: the table of job names, the runner with its threads, the session, the core budget, storage."""

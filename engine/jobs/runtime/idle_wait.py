@@ -11,17 +11,17 @@ class IdleWait:
         self._is_over = False
 
     def wait(self, seconds: float) -> None:
-        """Block for so many seconds; return earlier when woken, at once when the waits are over."""
+        """Block for `seconds`; return earlier when woken, at once after `end`."""
         if not self._is_over:
             self._woken.wait(seconds)
         if not self._is_over:
             self._woken.clear()
 
     def wake(self) -> None:
-        """End the wait: there is something to do."""
+        """End the wait: the job has something to do."""
         self._woken.set()
 
     def end(self) -> None:
-        """End this wait and every later one: the job is to stop."""
+        """End this wait and every later one: the job must stop."""
         self._is_over = True
         self._woken.set()

@@ -1,7 +1,7 @@
-"""A cluster of the configuration as options of Spark's Kafka source and sink, in the words of its Java client.
+"""Translates a cluster of the configuration to options of Spark's Kafka source and sink, as its Java client needs them.
 
-The engine's own connections read the same settings with Python's TLS and a parser of logins that ignores module names;
-here the module is named as the Java client needs it, and stores go along as text, so that no node needs the files.
+The engine's own connections use the same settings with Python's TLS, and ignore the login module's name. The Java
+client needs that name. Key and trust stores are passed as PEM text, so that no node needs the files.
 """
 
 import re
@@ -24,7 +24,7 @@ _CERTIFICATE = "CERTIFICATE"
 
 
 class KafkaOptions(dict[str, str]):
-    """Options for `DataFrameReader.options` and the like; the text of it names keys only, for values hold passwords."""
+    """Options for `DataFrameReader.options` and the like; its repr has only the keys, because values hold passwords."""
 
     def __repr__(self) -> str:
         return f"KafkaOptions({', '.join(sorted(self))})"

@@ -1,4 +1,4 @@
-"""A Spark of a command's own, in a JVM beside it: where no running mirror lends one. Imports pyspark."""
+"""Starts a command's own Spark in a JVM on this machine, if no running mirror lends one. Imports pyspark."""
 
 import os
 import sys
@@ -21,14 +21,14 @@ _MEMORY = "2g"
 def local_spark(
     name: str, cores: int, jars: Iterable[Path], java: Path, *, memory: str = _MEMORY, master: str = ""
 ) -> Iterator[SparkSession]:
-    """Start Spark as `local[cores]` on a `java` program, with jars; stop it, and its JVM, at the end.
+    """Start Spark as `local[cores]` with the given `java` program and jars; stop Spark and its JVM at the end.
 
-    `master`: another kind of Spark on this machine.
+    `master`: another kind of Spark on this machine, instead of `local[cores]`.
     """
     mine = {
         "JAVA_HOME": str(java.parent.parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,  # its workers are some other `python3` otherwise
+        "PYSPARK_PYTHON": sys.executable,  # otherwise its workers run another `python3`
     }
     before = {key: os.environ.get(key) for key in mine}
     with tempfile.TemporaryDirectory(prefix="raymirror-spark-", ignore_cleanup_errors=True) as folder:
@@ -52,6 +52,6 @@ def _end(session: SparkSession) -> None:
     gateway: Any = SparkContext._gateway
     session.stop()
     gateway.shutdown()
-    gateway.proc.stdin.close()  # what the JVM lives by
+    gateway.proc.stdin.close()  # the JVM ends when its standard input closes
     gateway.proc.wait(END_S)
     SparkContext._gateway = SparkContext._jvm = None

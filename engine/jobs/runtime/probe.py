@@ -1,4 +1,4 @@
-"""The smallest job: every task says whose code it runs, where, and that the engine's code works there."""
+"""The smallest job, a check of the executors: every task reports which code it runs, where, and that the code works."""
 
 import os
 import sys
@@ -12,14 +12,14 @@ from policies.naming import DefaultNaming
 
 
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How many tasks are asked, and how long (seconds) each takes at least."""
+    """The number of tasks, and the least length of each in seconds."""
 
     tasks: int = 2
     task_s: float = 0.0
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task said: where `engine` was imported from, its working folder and Python, and a name by `policies`."""
+    """Answer of one task: the file of the imported `engine`, its working folder and Python, a topic by `policies`."""
 
     engine: str
     folder: str
@@ -28,13 +28,13 @@ class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What all tasks said."""
+    """The answers of all tasks."""
 
     answers: tuple[ProbeAnswer, ...]
 
 
 def run(spark: SparkSession, options: ProbeOptions) -> ProbeReport:
-    """Ask so many tasks."""
+    """Run the tasks and collect their answers."""
     task_s = options.task_s
     asked = spark.sparkContext.parallelize(range(options.tasks), options.tasks).map(
         lambda number: _answer(number, task_s)

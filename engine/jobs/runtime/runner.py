@@ -1,6 +1,6 @@
-"""Runs jobs in threads beside each other, on one Spark session: submitted, looked at, cancelled by their ids.
+"""Runs jobs in parallel threads on one Spark session: submits, shows and cancels them by their ids.
 
-Spark's cancellation ends only what runs in a group at that moment, so a cancelled job is cancelled again at every
+Spark's cancellation ends only what runs in a job group at that moment, so a cancelled job is cancelled again at every
 `press` until its thread has ended.
 """
 
@@ -18,12 +18,12 @@ from engine.jobs.runtime.session import leave_thread
 from engine.jobs.runtime.table import JOBS, JobEntry, LoadedJob, load_job
 
 KEPT = 100
-"""So many jobs that have ended are remembered, with their reports."""
+"""The number of ended jobs that the runner keeps, with their reports."""
 MOST_TEXT = 500
 
 
 class JobState(enum.StrEnum):
-    """How far a job is. `waiting`: no session runs it yet."""
+    """State of a job. `waiting`: no session runs it yet."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -36,9 +36,9 @@ ENDED = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One job: `error` says in one line why it failed, `ours` that it is an error of raymirror's own making.
+    """One job: `error` says in one line why it failed; `ours`: raymirror itself raised that error (a MirrorError).
 
-    `told` counts the reports that its run has given before the last one.
+    `told` counts the progress reports of its run, without the last report.
     """
 
     job_id: str
@@ -60,7 +60,7 @@ class _Run:
 
 
 class JobRunner:
-    """The jobs of one session. `offered`: what jobs may ask for by name beyond session, options and `stop`."""
+    """The jobs of one session. `offered`: arguments that a job may take by name, beyond session, options and `stop`."""
 
     def __init__(self, spark: Any, offered: Mapping[str, Any], jobs: Mapping[str, JobEntry] = JOBS) -> None:
         self._spark, self._offered, self._jobs = spark, offered, jobs
@@ -68,7 +68,7 @@ class JobRunner:
         self._lock = threading.Lock()
 
     def submit(self, job_id: str, job: str, options: bytes) -> None:
-        """Begin a job under an id; one that is known already goes on. Raises UnknownJob, BadOptions."""
+        """Start a job under an id; a job with a known id just continues. Raises UnknownJob, BadOptions."""
         with self._lock:
             if job_id in self._runs:
                 return
@@ -79,7 +79,7 @@ class JobRunner:
         threading.Thread(target=self._work, args=(run, loaded, decoded), name=job_id, daemon=True).start()
 
     def cancel(self, job_id: str) -> None:
-        """Have a job end soon; one that is not known or has ended stays as it is."""
+        """Ask a job to end soon; an unknown or ended job stays as it is."""
         run = self._runs.get(job_id)
         if run is not None:
             run.stop.set()
@@ -92,17 +92,17 @@ class JobRunner:
             run.idle.wake()
 
     def look(self) -> tuple[JobLine, ...]:
-        """Tell of all jobs, in the order of their submission; at once, whatever Spark does."""
+        """Return all jobs, in the order of their submission; never waits for Spark."""
         return tuple(run.line for run in tuple(self._runs.values()))
 
     def press(self) -> None:
-        """Cancel again what was cancelled and has not ended: call it now and then."""
+        """Cancel again every cancelled job that has not ended; the host calls this from time to time."""
         for run in tuple(self._runs.values()):
             if run.stop.is_set():
                 self._cancel_group(run)
 
     def report(self, job_id: str) -> bytes | None:
-        """Give what a job reported last, msgpack; None while it has not."""
+        """Return the last report of a job, as msgpack; None before the first."""
         run = self._runs.get(job_id)
         return run.report if run is not None else None
 
@@ -144,10 +144,10 @@ class JobRunner:
 
 
 def failure_text(error: BaseException) -> str:
-    """Say in one line why a job failed: Spark wraps the cause into pages of Java, and names the root last."""
+    """Return in one line why a job failed: Spark wraps the cause into pages of Java, and names the root last."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, MirrorError):
         return " ".join(lines)
     roots = [line for line in lines if line.startswith("Caused by: ")]
-    text = roots[-1] if roots else (lines or ["without a word"])[0]
+    text = roots[-1] if roots else (lines or ["without a message"])[0]
     return f"{type(error).__name__}: {text}"[:MOST_TEXT]

@@ -20,8 +20,8 @@ JAVA_OPTIONS = " ".join(
 )
 """Packages that Java 17 must open to Spark: `spark-submit` passes them to its JVMs, but does not start RayDP's."""
 SMALL_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
-"""For JVMs that plan and coordinate: there G1's threads and regions and the C2 compiler cost more than they bring.
-The heap begins small, and shrinks after a full collection."""
+"""For JVMs that plan and coordinate: there G1's threads and regions and the C2 compiler cost more than they gain.
+The heap starts small, and shrinks after a full collection."""
 _SERIAL_CORES = 2
 _YOUNG_SHARE = 16
 _SMALL_HEAP = 2 * 1024**3
@@ -67,7 +67,7 @@ def spark_conf(
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _write_pools(scratch).as_uri(),
-        # Finished work that the driver remembers, though nobody asks for it: by default a thousand jobs with plans.
+        # Finished work that the driver keeps, although no one reads it: by default a thousand jobs with plans.
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",
         "spark.ui.retainedTasks": "500",
@@ -78,7 +78,7 @@ def spark_conf(
         # How long the last poll of each partition, perhaps of thousands, stays in memory: by default 5 minutes.
         "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
         "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
-        # Python workers ignore their working folder: it comes before the code we send, and may hold another `engine`.
+        # Python workers ignore their working folder: it precedes the shipped code, and may hold another `engine`.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,

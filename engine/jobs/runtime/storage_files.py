@@ -1,4 +1,4 @@
-"""The files of a storage, without Spark; pyarrow is imported with the first look."""
+"""Opens the files of a storage without Spark; imports pyarrow at the first use."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def open_storage(uri: str) -> "tuple[fs.FileSystem, str]":
-    """Open the place that a URI of ours means: a file system and a path there. Raises OSError, ArrowException."""
+    """Return the file system and the path of a storage URI. Raises OSError, ArrowException."""
     from pyarrow import fs
 
     if uri.startswith("file:"):

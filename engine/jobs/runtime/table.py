@@ -1,12 +1,12 @@
-"""The jobs by name: where each is, and in which pool of Spark's scheduler it runs.
+"""The table of jobs by name: the module of each, and the pool of Spark's scheduler in which it runs.
 
-A job is a function `run(spark, options, ...) -> report` in a module of its own, imported by nobody but the host of a
-session. Options and report are msgspec structs, found by the function's annotations, so they must be real imports
-there. Beyond the first two it may take, by name: `stop` (a threading.Event that is set when it should end), `config`
-(the MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage, None where the file names none),
-`note` (a function that takes an Event, which the mirror then tells), `tell` (a function that takes a report of how far
-the job is, to be had until the next one), `share` (the CoreBudget of a batch job beside streams), `idle`
-(the IdleWait of the job, which others end when there is something to do).
+A job is a function `run(spark, options, ...) -> report` in a module of its own, which only the host of a session
+imports. Options and report are msgspec structs, found by the function's annotations, so they must be real imports
+there. Beyond the first two it may take, by name: `stop` (a threading.Event that is set when the job should end),
+`config` (the MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage, None if the file names
+none), `note` (a function that takes an Event, which the mirror then publishes), `tell` (a function that takes a
+progress report, which can be read until the next one), `share` (the CoreBudget of a batch job), `idle` (the IdleWait
+of the job, which others end when the job has something to do).
 """
 
 import importlib
@@ -23,7 +23,7 @@ OFFERED = ("stop", "config", "storage", "note", "tell", "share", "idle")
 
 
 class JobEntry(msgspec.Struct, frozen=True):
-    """Where a job's `run` is, and its pool: tasks of `stream` go before those of `batch` wherever a core is free."""
+    """The module of a job's `run`, and its pool: tasks of `stream` get a free core before those of `batch`."""
 
     module: str
     pool: Pool = "batch"
@@ -46,22 +46,25 @@ class UnknownJob(MirrorError):
         self.job, self.known = job, known
 
     def __str__(self) -> str:
-        return f"no Spark job is called {self.job!r}; there are: {', '.join(self.known)}"
+        return f"no Spark job is called {self.job!r}; the jobs are: {', '.join(self.known)}"
 
 
 class BadOptions(MirrorError):
-    """What a job was told is not what it takes: it comes from another version, or from a bug."""
+    """The options of a job cannot be decoded: they come from another version, or from a bug."""
 
     def __init__(self, job: str, why: str) -> None:
         super().__init__(job, why)
         self.job, self.why = job, why
 
     def __str__(self) -> str:
-        return f"the options of Spark job {self.job!r} cannot be read ({self.why}); are both sides of one version?"
+        return (
+            f"the options of Spark job {self.job!r} cannot be read ({self.why});"
+            " check that the command and the mirror have the same version"
+        )
 
 
 class LoadedJob(msgspec.Struct, frozen=True):
-    """A job that is ready to be called: `wants` names what it takes beyond session and options."""
+    """A job that is ready to be called: `wants` names the arguments beyond session and options."""
 
     run: Callable[..., Any]
     options_type: Any

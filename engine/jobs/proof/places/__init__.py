@@ -1,1 +1,1 @@
-"""Places of a proof: they read partition logs on executors or in this process, as frames of hashed records."""
+"""The two places of a proof, Spark's executors and this process: they read partition logs as tables of hashes."""

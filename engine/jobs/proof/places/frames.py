@@ -1,4 +1,4 @@
-"""A proof's tables on Spark: what its connector reads of both logs, and what tells it lanes and runs."""
+"""Builds a proof's tables on Spark: records of both logs from the Kafka connector, and tables of lanes and runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,9 +16,9 @@ from policies.model import TopicPartition
 
 Interval = tuple[int, int]
 _POLLING = {"kafka.max.poll.records": "2000", "kafka.receive.buffer.bytes": "-1"}
-"""Spark asks where the log begins and ends after each poll: two round trips for each 500 records, by Kafka's default.
+"""Spark asks for start and end of the log after each poll: two round trips for each 500 records, by Kafka's default.
 
-It sets the buffer to 64 KiB where nobody does; -1: as the system sees fit, which a far cluster needs.
+By default Spark sets the receive buffer to 64 KiB; -1: the system chooses the size, which a distant cluster needs.
 """
 DIALECT = proof_rules.Dialect(
     hash="XXHASH64",
@@ -45,7 +45,7 @@ def read(
     committed: bool,
     tasks: int,
 ) -> DataFrame:
-    """Read stretches of partitions, [from, to) each, in about so many tasks; empty ones are left out."""
+    """Read stretches of partitions, [from, to) each, in about `tasks` tasks; empty stretches are left out."""
     some = {one: interval for one, interval in intervals.items() if interval[0] < interval[1]}
     topics: dict[str, dict[int, Interval]] = {}
     for (topic, partition), interval in some.items():
@@ -62,13 +62,13 @@ def read(
     reader = reader.option("startingOffsets", msgspec.json.encode(ends[0]).decode())
     reader = reader.option("endingOffsets", msgspec.json.encode(ends[1]).decode())
     reader = reader.option("kafka.isolation.level", "read_committed" if committed else "read_uncommitted")
-    # What retention takes while we read is found by the log's start afterwards.
+    # Records that retention deletes during the read are found by the log's start afterwards.
     reader = reader.option("failOnDataLoss", "false").option("includeHeaders", "true").options(**_POLLING)
     return reader.option("minPartitions", str(max(tasks, len(some)))).load()
 
 
 def _nothing(spark: SparkSession) -> DataFrame:
-    """Give what the connector gives, without a row."""
+    """Return a table with the connector's columns and no rows."""
     return spark.createDataFrame(
         [],
         "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int,"
@@ -77,11 +77,11 @@ def _nothing(spark: SparkSession) -> DataFrame:
 
 
 def lanes_table(spark: SparkSession, rows: Sequence[LaneRow]) -> DataFrame:
-    """Tell Spark which partition is which lane."""
+    """Return the table from partition to lane, for broadcast."""
     return F.broadcast(spark.createDataFrame(list(rows), _LANES))
 
 
 def runs_table(spark: SparkSession, columns: Mapping[str, Any]) -> DataFrame:
-    """Tell Spark the runs of the maps, as `proof_plan.buckets` laid them out."""
+    """Return the table of the maps' runs, as `plan.buckets` laid them out, for broadcast."""
     frame = pd.DataFrame({"run_lane": columns["lane"], **{name: columns[name] for name in proof_rules.RUNS[1:]}})
     return F.broadcast(spark.createDataFrame(frame, _RUNS))

@@ -1,7 +1,7 @@
-"""This process as the place of a proof: both sides are read by the engine's own clients, and compared by SQLite.
+"""This process as the place of a proof: the engine's own clients read both sides, and SQLite compares them.
 
-The SQL is that of `rules.py`, which Spark runs too. Records become hashes as they are read, an answer at a time, so
-memory holds a row of numbers a record; SQLite keeps them in memory, and nothing is written to a disk.
+The SQL is that of `rules.py`, which Spark runs too. Records become hashes as they are read, one fetch answer at a time.
+So memory holds one row of numbers per record. SQLite keeps the rows in memory, and nothing is written to disk.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from engine.wire.record import Headers
 from policies.model import TopicPartition
 
 LEAST_SQLITE = (3, 39, 0)
-"""The first with FULL OUTER JOIN."""
+"""The first version with FULL OUTER JOIN."""
 _RAW = ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "timestampType")
 _NO_TYPE = -1
-"""What Kafka's clients say of records of format 0, which has no time."""
+"""The timestamp type in Kafka's clients for records of format 0, which have no timestamp."""
 _US = 1000
 _AT_ONCE = 8
-"""Partitions of a side that are read side by side: each holds one answer in memory."""
+"""Partitions of a side that are read in parallel: each holds one fetch answer in memory."""
 
 
 class LocalPlace:
-    """Tables in SQLite; those of one reading are dropped when the next begins."""
+    """Tables in SQLite; the tables of one `records` call are dropped at the next call."""
 
     dialect = rules.Dialect(hash="DIGEST64", headers="r.headers", time="r.timestamp")
     cores = 1
@@ -48,14 +48,14 @@ class LocalPlace:
         self._numbers, self._made = count(), list[str]()
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._sql.close()
 
     def share(self, most_tasks: int) -> None:
-        """Do nothing: it is one task."""
+        """Do nothing: this place has one task."""
 
     def measured(self, records: int, took_s: float) -> None:
-        """Do nothing, as above."""
+        """Do nothing: this place has one task."""
 
     def records(
         self,
@@ -81,12 +81,12 @@ class LocalPlace:
         return self.query(rules.at_source(), source=source.table), placed
 
     def table(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
-        """Make a table of whole numbers and truths."""
-        # Without a type its columns could be in no index that SQLite makes to look a number up.
+        """Make a table of integers and booleans."""
+        # SQLite uses no automatic index on columns without a type when it looks a number up.
         return self._table([f"{name} INTEGER" for name in columns], rows)
 
     def query(self, text: str, **tables: str) -> str:
-        """Run a text of `rules.py` on tables."""
+        """Run a query text of `rules.py` on tables."""
         for table in tables.values():
             self._index(table)
         name = self._name()
@@ -94,7 +94,7 @@ class LocalPlace:
         return name
 
     def _index(self, table: str) -> None:
-        """Index records by their place: SQLite makes indexes of its own for a join, but not for a full outer one."""
+        """Index records by their place: SQLite makes automatic indexes for a join, but not for a full outer join."""
         columns = {row["name"] for row in self._sql.execute(f"PRAGMA table_info({table})")}
         if columns >= {"lane", "at"}:
             self._sql.execute(f"CREATE INDEX IF NOT EXISTS {table}_places ON {table} (lane, at)")
@@ -106,24 +106,24 @@ class LocalPlace:
         return name
 
     def rows(self, table: str) -> list[Row]:
-        """Fetch a table."""
+        """Fetch the rows of a table."""
         return self._sql.execute(f"SELECT * FROM {table}").fetchall()
 
     def sides(self, source: str, target: str, text: str, most_tasks: int) -> list[tuple[int, Row]]:
-        """Run a text on the `records` of both sides, and fetch its rows with the number of their side."""
+        """Run a query text on the `records` of both sides, and fetch its rows with the number of their side."""
         both = enumerate((source, target))
         return [(number, row) for number, side in both for row in self.rows(self.query(text, records=side))]
 
     @contextmanager
     def kept(self, table: str) -> Iterator[str]:
-        """Give it as it is: every table is kept until the next reading."""
+        """Return the table itself: every table is kept until the next `records` call."""
         yield table
 
     def _contents(self, lanes: Sequence[LaneRow], *, is_target: bool) -> "_Contents":
         text, raw = rules.contents(self.dialect, is_target=is_target), self._table(_RAW, [])
         text = text.format(records=raw, lanes=self._table(rules.LANES, lanes))
         name = self._name()
-        self._sql.execute(f"CREATE TEMP TABLE {name} AS {text}")  # without a row: it has the columns
+        self._sql.execute(f"CREATE TEMP TABLE {name} AS {text}")  # no rows yet, only the columns
         return _Contents(self._sql, name, raw, text)
 
     def _name(self) -> str:
@@ -136,7 +136,7 @@ class LocalPlace:
         tables: "tuple[_Contents, _Contents]",
         advance: Callable[[int], None],
     ) -> None:
-        """Read both sides; of the source's offsets `advance` hears."""
+        """Read both sides; call `advance` with the number of source offsets read."""
         async with self._logs() as logs:
             for log, side, table, heard in zip(logs, intervals, tables, (advance, ignore), strict=True):
                 at_once = asyncio.Semaphore(_AT_ONCE)
@@ -166,13 +166,13 @@ class LocalPlace:
 
 
 class _Contents:
-    """The table of what records are reduced to; raw ones are in another one only until the next answer."""
+    """The table of reduced records; raw records are in another table, and only until the next answer."""
 
     def __init__(self, sql: sqlite3.Connection, table: str, raw: str, text: str) -> None:
         self._sql, self.table, self._raw, self._text = sql, table, raw, text
 
     def take(self, partition: TopicPartition, batches: Batches) -> None:
-        """Reduce the records of some batches."""
+        """Add the records of some batches, reduced."""
         rows = [
             (*partition, one.offset, one.key, one.value, headers_blob(one.headers), one.timestamp * _US, kind)
             for header, records in batches
@@ -185,7 +185,7 @@ class _Contents:
 
 
 def headers_blob(headers: Headers) -> bytes:
-    """Tell headers in bytes: how many, names as Java decodes them, values, with the length of each (-1: null)."""
+    """Encode headers as bytes: their count, names as Java decodes them, values, each with its length (-1: null)."""
     parts = [b"%d" % len(headers)]
     for name, value in headers:
         known = name.decode(errors="replace").encode()
@@ -194,7 +194,7 @@ def headers_blob(headers: Headers) -> bytes:
 
 
 def digest64(*values: int | bytes | None) -> int:
-    """Hash any number of values to 64 bits, signed as SQLite's numbers are; null is told from all else."""
+    """Hash any number of values to 64 bits, signed as SQLite's integers are; null differs from every other value."""
     hashed = blake2b(digest_size=8)
     for value in values:
         if isinstance(value, int):
@@ -208,7 +208,7 @@ def digest64(*values: int | bytes | None) -> int:
 
 
 class _Xor:
-    """BIT_XOR, as Spark has it."""
+    """Aggregate BIT_XOR for SQLite, as in Spark."""
 
     def __init__(self) -> None:
         self._value = 0

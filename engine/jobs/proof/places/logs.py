@@ -1,4 +1,4 @@
-"""Both logs of a proof without Spark, as the engine's own clients read them."""
+"""Reads both logs of a proof without Spark, with the engine's own clients."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,16 +18,16 @@ from engine.wire.record import Record
 from policies.model import TopicPartition
 
 PATIENCE_S = 60.0
-"""How long a partition may be without an answer."""
+"""How long a partition may go without an answer, in seconds."""
 Batches = Sequence[tuple[BatchHeader, Sequence[Record]]]
 Log = Callable[[TopicPartition, tuple[int, int]], AsyncIterator[tuple[int, Batches]]]
-"""Reads a stretch of a log, an answer at a time, each with the offset behind it; passes over what is not there."""
+"""Reads a stretch of a log, one answer at a time, each with the offset behind it; skips offsets without a record."""
 OpenLogs = Callable[[], AbstractAsyncContextManager[tuple[Log, Log]]]
-"""Connects to the source and the target for a while."""
+"""Connects to the source and the target, for as long as the context is open."""
 
 
 def logs_of(config: MirrorConfig, flow: FlowConfig) -> OpenLogs:
-    """Give the logs of a flow; what opens them raises BrokerUnreachable, ConfigError."""
+    """Return the opener of a flow's logs; calling it raises BrokerUnreachable, ConfigError."""
 
     @asynccontextmanager
     async def both() -> AsyncIterator[tuple[Log, Log]]:
@@ -57,7 +57,7 @@ class _LogReader:
             at = behind
 
     async def _answer(self, partition: TopicPartition, at: int, end: int) -> tuple[int, Batches]:
-        """Read one answer; what retention took is passed over, and so is all of a log that ends before."""
+        """Read one answer; skip what retention deleted, and all of the stretch if the log ends before `at`."""
         try:
             return await read_batches(
                 self._client, partition, at, end, committed=self._committed, inflated_bytes=self._inflated_bytes

@@ -1,4 +1,4 @@
-"""Spark as the place of a proof: both sides are read from their clusters by its connector, and compared in its JVMs."""
+"""Spark as the place of a proof: its connector reads both sides from their clusters, and its JVMs compare them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,14 +15,14 @@ from engine.jobs.proof.plan import LanePart, ProofLane
 from engine.jobs.runtime.session import SHUFFLE_PARTITIONS
 
 TASK_S = 2.0
-"""What a task should take: Spark takes no core from it meanwhile, and streams wait."""
+"""Intended length of a task in seconds: Spark takes no core from a running task, so streams wait for its end."""
 _LEAST_TASK, _MOST_TASK = 1_000, 1_000_000
 _FIRST_KIND = "avro,csv,json,orc,parquet,text"
-"""What Spark reads by its first interface, without Kafka: it would turn every record into objects and back again."""
+"""Formats that Spark reads by its V1 interface; not Kafka, since V1 turns every record into objects and back."""
 
 
 class Sides(msgspec.Struct, frozen=True, kw_only=True):
-    """How both clusters are read: options of Spark's source, and whether committed records only (of the source)."""
+    """Options of Spark's Kafka source for both clusters; `committed`: read only committed records of the source."""
 
     source: dict[str, str]
     target: dict[str, str]
@@ -33,12 +33,12 @@ class Sides(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SparkPlace:
-    """Reads lanes of both sides, by a session of its own, in tasks of two seconds; the first are of `task_records`."""
+    """Reads lanes of both sides in a Spark session of its own, in tasks of two seconds; the first of `task_records`."""
 
     dialect = frames.DIALECT
 
     def __init__(self, spark: SparkSession, sides: Sides, lanes: Sequence[ProofLane], task_records: int) -> None:
-        # a session of its own: how many partitions a shuffle has is nobody else's business
+        # a session of its own, so that its number of shuffle partitions does not affect other jobs
         self._spark = spark.newSession()
         self._spark.conf.set("spark.sql.sources.useV1SourceList", _FIRST_KIND)
         self._sides, self._lanes = sides, lanes
@@ -46,11 +46,11 @@ class SparkPlace:
         self._task_records = task_records
 
     def share(self, most_tasks: int) -> None:
-        """Have so many tasks at a time from now on, 0: as many as there are cores."""
+        """Run at most `most_tasks` tasks at a time from now on; 0: one per core."""
         self.cores = most_tasks or self._all_cores
 
     def measured(self, records: int, took_s: float) -> None:
-        """Learn how many records a task should have, from how long so many of both sides took."""
+        """Choose how many records a task should have: `records` of both sides took `took_s` seconds."""
         if records:
             per_task = TASK_S * records / self.cores / max(took_s, 0.001)
             self._task_records = int(min(max(per_task, _LEAST_TASK), _MOST_TASK))
@@ -63,9 +63,9 @@ class SparkPlace:
         few: bool = False,
         advance: Callable[[int], None] = ignore,
     ) -> tuple[DataFrame, DataFrame]:
-        """Plan the reading of pieces on both sides; Spark reads when a table is fetched, so `advance` hears nothing.
+        """Plan the reading of pieces on both sides; Spark reads when a table is fetched, so `advance` is never called.
 
-        `few`: it is shuffled into few tasks, not as many as they are read by.
+        `few`: shuffle into few tasks, not into as many as read the records.
         """
         both = read_plan(self._lanes, found, ends)
         self._shuffle(0 if few else max(self._tasks(both.here), self._tasks(both.there)))
@@ -78,20 +78,20 @@ class SparkPlace:
         return self.query(rules.at_source(), source=source), self.query(rules.placed(), target=target, runs=runs)
 
     def table(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-        """Make a table of whole numbers and truths, of one row at least."""
+        """Make a table of integers and booleans, with at least one row."""
         return self._spark.createDataFrame(list(rows), list(columns))
 
     def query(self, text: str, **tables: DataFrame) -> DataFrame:
-        """Run a text of `rules.py` on tables."""
+        """Run a query text of `rules.py` on tables."""
         named: dict[str, Any] = {**tables}
         return self._spark.sql(text, **named)
 
     def rows(self, table: DataFrame) -> list[Row]:
-        """Fetch a table."""
+        """Fetch the rows of a table."""
         return table.collect()
 
     def sides(self, source: DataFrame, target: DataFrame, text: str, most_tasks: int) -> list[tuple[int, Row]]:
-        """Run a text on both sides, as `ProofPlace` says."""
+        """Run a query text on both sides, as `ProofPlace` says."""
         both = [side.coalesce(most_tasks) if most_tasks else side for side in (source, target)]
         made = [self.query(text, records=side).withColumn("side", F.lit(number)) for number, side in enumerate(both)]
         jobs = made if most_tasks else [made[0].unionByName(made[1])]
@@ -99,7 +99,7 @@ class SparkPlace:
 
     @contextmanager
     def kept(self, table: DataFrame) -> Iterator[DataFrame]:
-        """Have a table computed once, while it is asked for several times."""
+        """Compute a table only once while it is used several times."""
         persisted = table.persist()
         try:
             yield persisted
@@ -115,5 +115,5 @@ class SparkPlace:
         return -(-offsets // self._task_records)
 
     def _shuffle(self, tasks: int) -> None:
-        """Have what comes be shuffled into so many tasks at least; Spark makes fewer of small ones."""
+        """Shuffle the next queries into at least `tasks` tasks; Spark joins small ones."""
         self._spark.conf.set("spark.sql.shuffle.partitions", str(max(tasks, SHUFFLE_PARTITIONS)))

@@ -1,1 +1,1 @@
-"""Tables that a repeated proof keeps: rows and files of what is proven so far."""
+"""Tables that repeated proofs store: what is proven so far, as rows and files."""

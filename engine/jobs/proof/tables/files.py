@@ -1,4 +1,4 @@
-"""The tables that proofs leave behind (`rows.py`), written and read in this process, as Spark has them too."""
+"""Reads and writes the tables of proofs (`rows.py`) in this process, in the same layout as Spark's."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -14,7 +14,7 @@ from engine.jobs.runtime.storage_files import open_storage
 
 _FILE, _DONE = "part-00000.parquet", "_SUCCESS"
 _HIDDEN = ("_", ".")
-"""How the name of a file begins that Spark passes over."""
+"""First characters of the names of files that Spark skips."""
 _TYPES = {"text": pa.string(), "int": pa.int32(), "long": pa.int64()}
 
 
@@ -42,7 +42,7 @@ def store(folder: str, report: ProofReport) -> None:
 
 
 def _write(uri: str, columns: Columns, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write a folder: its file appears whole, its mark after that."""
+    """Write a folder: its file appears whole, and then its marker file."""
     files, root = open_storage(uri)
     files.create_dir(root)
     names = list(columns)
@@ -59,7 +59,7 @@ def _schema(columns: Columns) -> pa.Schema:
 
 
 def _is_data(path: str, root: str) -> bool:
-    """Whether Spark would read it as data: neither it nor a folder on the way to it is hidden."""
+    """Whether Spark would read a file as data: neither the file nor a folder on its path is hidden."""
     return not any(part.startswith(_HIDDEN) for part in PurePosixPath(path).relative_to(root).parts)
 
 

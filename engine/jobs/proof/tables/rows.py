@@ -1,4 +1,4 @@
-"""Rows of the two Parquet tables that proofs keep per flow; each run appends to them. Pure.
+"""Rows of the two Parquet tables that proofs store per flow; each run appends to them. Pure.
 
 <proofs>/lanes/run=.../         one row per lane: what was read, what is proven; rows of many runs are joined
 <proofs>/differences/run=.../   one row per difference
@@ -43,7 +43,7 @@ def _rows(
 
 
 def tables_of(report: ProofReport) -> Iterator[tuple[str, Columns, list[tuple[Any, ...]]]]:
-    """Give the tables of one proof that have rows: the folder of its run, the columns, the rows."""
+    """Yield the tables of one proof that have rows: the folder of its run, the columns, the rows."""
     yield f"lanes/run={report.run}", LANES, _rows(LANES, report, report.lanes)
     if report.differences:
         yield f"differences/run={report.run}", DIFFERENCES, _rows(DIFFERENCES, report, report.differences)
@@ -76,7 +76,7 @@ def _key(row: dict[str, Any]) -> Key:
 
 
 def fold(rows: Any) -> dict[Key, Proven]:
-    """Combine the rows of all runs, the oldest first: stretches that meet are joined, and a difference ends them."""
+    """Combine the rows of all runs, the oldest first: stretches that meet are joined; a difference starts a new one."""
     found: dict[Key, Proven] = {}
     for row in rows:
         key = _key(row)

@@ -1,4 +1,4 @@
-"""The tables that proofs leave behind (`rows.py`), written and read by Spark."""
+"""Reads and writes the tables of proofs (`rows.py`) with Spark."""
 
 import secrets
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from engine.jobs.proof.tables.rows import Columns, fold, joined, tables_of
 from engine.jobs.runtime.storage_files import open_storage
 
 MOST_RUNS = 100
-"""Folders of the table of lanes; where there are more, they become one."""
+"""Folders of the table of lanes at most; if there are more, they are merged into one."""
 _DONE = "_SUCCESS"
-"""What Spark leaves in a folder that is written whole: others are somebody's who writes just now."""
+"""The file that Spark leaves in a complete folder: a folder without it is being written just now."""
 _TYPES = {"text": StringType(), "int": IntegerType(), "long": LongType()}
 
 
@@ -42,7 +42,7 @@ def _write(spark: SparkSession, path: str, schema: StructType, rows: Sequence[tu
 def proven(spark: SparkSession, folder: str) -> dict[Key, Proven]:
     """Return what earlier proofs found whole."""
     try:
-        # The pattern keeps Spark from making a column of the folders' names, which the tables have themselves.
+        # With the pattern Spark makes no partition column of the folders' names: the tables have that column already.
         table = spark.read.schema(LANES).parquet(f"{folder}/lanes/*")
     except AnalysisException as error:
         if error.getErrorClass() == "PATH_NOT_FOUND":
@@ -52,9 +52,9 @@ def proven(spark: SparkSession, folder: str) -> dict[Key, Proven]:
 
 
 def tidy(spark: SparkSession, folder: str, most_runs: int = MOST_RUNS) -> None:
-    """Put the rows of lanes together where more runs than so many have left some; what they say stays the same.
+    """Merge the rows of lanes if more than `most_runs` runs have left some; their meaning stays the same.
 
-    What is cut off on the way leaves rows twice, which say the same too.
+    If the merge is cut off on the way, some rows exist twice; that means the same too.
     """
     files, root = open_storage(f"{folder}/lanes")
     listed = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
@@ -65,7 +65,7 @@ def tidy(spark: SparkSession, folder: str, most_runs: int = MOST_RUNS) -> None:
         return
     table = spark.read.schema(LANES).parquet(*(f"{folder}/lanes/{run}" for run in runs))
     rows = joined(row.asDict() for row in table.orderBy("began_ms", "run").toLocalIterator())
-    path = f"{folder}/lanes/{runs[-1].partition('-')[0]}-{secrets.token_hex(6)}"  # of a name that none of them has
+    path = f"{folder}/lanes/{runs[-1].partition('-')[0]}-{secrets.token_hex(6)}"  # a name that no run has
     _write(spark, path, LANES, [tuple(row[name] for name in LANES.names) for row in rows])
     for run in runs:
         files.delete_dir(f"{root}/{run}")

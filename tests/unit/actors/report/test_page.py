@@ -46,7 +46,7 @@ def test_it_tells_breaches_stalls_failures_and_holes(summary: Summary) -> None:
     said = " ".join(body(text).itertext())
     assert "<o&rders>" in said
     assert "waits for a fetch from <source>" in said
-    assert "Answered with a failure and tried again: 80 appends." in said
+    assert "Failed and tried again: 80 appends." in said
     assert "Never written: 7 samples of partitions" in said
     assert "39.0 s 20.0 s" in re.sub(r"\s+", " ", " ".join(one.text or "" for one in body(text).iter("td")))
     assert 'class="span"' in text
@@ -83,7 +83,7 @@ def test_the_overview_leads_to_each_flow(summary: Summary) -> None:
     said = dict(zip(heads, cells, strict=True))
     assert (said["behind"], said["records"], said["at worst"], said["breaches"]) == ("1 ms", "3", "39 s", "1 (1 still)")
     assert (said["bytes"], said["append p99"]) == ("4.65 MiB/s", "4.97 ms")
-    assert said["last told"] == "2027-01-15T08:50:00Z"
+    assert said["last point"] == "2027-01-15T08:50:00Z"
 
 
 def test_a_history_that_begins_late_says_so(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_executors_without_a_place_are_told_with_what_would_give_them_one() -> N
     there = [sized(4, 2000), sized(2, 9000, "10.0.0.2")]
     assert waiting_text(asked, there, 1) == (
         "waiting for resources: 1 of 3 executors has a place; each takes 4 CPU and 2,000 bytes of Ray memory on a node"
-        " with Java; start more nodes, free what others hold, or lower raymirror.spark.executors"
+        " with Java; start more nodes, free resources that other jobs hold, or lower raymirror.spark.executors"
     )
     small = [sized(4, 1500), sized(2, 9000, "10.0.0.2")]
     assert waiting_text(asked, small, 0).endswith(

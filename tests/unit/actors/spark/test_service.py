@@ -221,7 +221,7 @@ async def test_a_host_that_ends_is_replaced_ever_later_and_its_job_runs_again() 
         await stage.steps()
         assert stage.host.killed
         assert stage.state is SparkState.RESTARTING
-        assert stage.service.status().reason == f"killed; started again after {pause_s:.0f} s"
+        assert stage.service.status().reason == f"killed; Spark starts again after {pause_s:.0f} s"
         count = len(stage.hosts.started)
         stage.service.submit("probe", b"t")
         await stage.steps(after_s=pause_s - 0.1)
@@ -315,7 +315,7 @@ async def test_of_a_node_that_is_going_away_it_goes_elsewhere() -> None:
     assert stage.state is SparkState.READY
     stage.service.clear_node("f00")
     assert stage.host.killed
-    assert stage.service.status().reason.startswith("its node f00 is going away; started again")
+    assert stage.service.status().reason.startswith("its node f00 is being drained; Spark starts again")
     stage.service.clear_node("f00")
     await stage.steps(after_s=PAUSES_S[0])
     stage.host.ready()

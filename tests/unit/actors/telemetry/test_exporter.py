@@ -143,7 +143,7 @@ async def test_more_series_than_allowed_are_told_more_coarsely_and_that_is_said_
     assert found["raymirror_left_out_series"][("raymirror_lag_records",)] == 12
     ((severity, text),) = told
     assert severity == "warning"
-    assert "told by topic: 12 more" in text
+    assert "reported by topic: 12 more" in text
     assert "raymirror.metrics.max.series = 10" in text
 
 

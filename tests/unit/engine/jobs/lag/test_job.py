@@ -89,7 +89,7 @@ def test_one_that_gets_there_keeps_its_checkpoint(storage: Storage) -> None:
 
 def test_an_end_that_has_other_reasons_is_told(storage: Storage) -> None:
     without = Query(storage, ends=9)
-    with pytest.raises(LagQueryFailed, match=r"A->B: the query that makes the history of lag ended: 5\.delta"):
+    with pytest.raises(LagQueryFailed, match=r"A->B: the query that writes the history of lag ended: 5\.delta"):
         without.run()
     make_checkpoint(storage, "metadata", "offsets/0")
     worked, stop = Query(storage, ends=9, batches=7), threading.Event()

@@ -156,7 +156,7 @@ def test_so_many_ended_jobs_are_remembered(of_tests: Callable[..., dict[str, Job
 
 def test_a_job_that_nobody_knows_is_refused_and_so_are_options_of_another() -> None:
     runner = JobRunner(FakeSpark(), {})
-    with pytest.raises(UnknownJob, match="no Spark job is called 'prove'; there are: probe"):
+    with pytest.raises(UnknownJob, match="no Spark job is called 'prove'; the jobs are: probe"):
         runner.submit("1", "prove", b"")
     with pytest.raises(BadOptions, match="the options of Spark job 'probe' cannot be read"):
         runner.submit("1", "probe", msgspec.msgpack.encode([1]))
@@ -167,7 +167,7 @@ def test_the_root_cause_is_what_is_told() -> None:
     pages = "An error occurred\n\tat java.x\nCaused by: first\n\tat java.y\nCaused by: root\n\tat java.z"
     assert failure_text(RuntimeError(pages)) == "RuntimeError: Caused by: root"
     assert failure_text(RuntimeError("a\nb")) == "RuntimeError: a"
-    assert failure_text(RuntimeError()) == "RuntimeError: without a word"
+    assert failure_text(RuntimeError()) == "RuntimeError: without a message"
 
 
 def test_every_job_of_the_table_can_be_called() -> None:
