@@ -44,7 +44,7 @@ from engine.flow.lane.upkeep import Upkeep
 from engine.flow.ports.ports import PartitionFetch, Producer
 from policies.model import LaneName, TopicPartition
 
-_MAY_DOUBLE = "a batch of unknown outcome is older than its leader remembers producers: only the log can tell"
+_MAY_DOUBLE = "a batch of unknown outcome is so old that its leader may have forgotten the producer: the log is read"
 
 
 class AppendEvents(Protocol):

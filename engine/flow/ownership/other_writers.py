@@ -24,7 +24,7 @@ from policies.model import LaneName
 MOST_OFFSETS = 100_000
 """Offsets of one partition that are looked at: whoever asks waits, and the headers are read with their records."""
 _AT_ONCE = 8
-_NOT_TOLD = "its leader does not tell where its log begins and ends"
+_NOT_TOLD = "its leader does not report the start and end of its log"
 
 
 class OtherWriter(msgspec.Struct, frozen=True, kw_only=True):

@@ -294,7 +294,7 @@ class PositionRecovery:
             batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
         mark = (fenced.producer.producer_id, fenced.producer.epoch)
         if any(batch.producer_id == mark[0] and batch.producer_epoch > mark[1] for batch in batches):
-            raise ConnectionLost(f"{target}: another owner's barrier stands behind ours")
+            raise ConnectionLost(f"{target}: another owner's barrier follows this lane's")
         marked = any(batch.is_control and (batch.producer_id, batch.producer_epoch) == mark for batch in batches)
         if fenced.marked and not marked and start <= before.end:
             raise _not_behind(target)
@@ -372,7 +372,8 @@ class PositionRecovery:
             await self._source.survey([lane])
             logs.source_ends |= await self._source.offsets([lane], LATEST)
             if isinstance(stored, Position) and driver.leaders.source_is_older(stored.source_leader_epoch):
-                raise ConnectionLost(f"{lane}: copied up to epoch {stored.source_leader_epoch}, an older one leads")
+                copied = stored.source_leader_epoch
+                raise ConnectionLost(f"{lane}: copied up to leader epoch {copied}, but its leader has an older one")
         missing = missing_records(source_next, logs.source_starts[lane], logs.source_ends[lane])
         if missing is None:
             return None
@@ -389,4 +390,4 @@ def _with_positions(drivers: Sequence[LaneDriver]) -> list[TopicPartition]:
 
 def _not_behind(target: TopicPartition) -> ConnectionLost:
     """Make the error for a stale leader (thawed, or cut off from its controller), whose log lacks our own marker."""
-    return ConnectionLost(f"{target}: the broker that was asked does not have the marker of our barrier yet")
+    return ConnectionLost(f"{target}: the broker that answered does not have the marker of this lane's barrier yet")
