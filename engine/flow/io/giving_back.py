@@ -29,7 +29,7 @@ STILL_S = 0.8
 MOST_STILL_S = 30.0
 """The longest patience, in seconds, of a lane that gave back several times: as long as a request's timeout."""
 _FORGIVEN_S = 120.0
-"""After this many seconds without giving back a lane starts at `STILL_S` again. Longer than a request and a patience."""
+"""After this many seconds without giving back a lane starts at `STILL_S` again. Longer than request plus patience."""
 _SENDING = (State.COPYING, State.TROUBLED)
 """States in which a lane may hold a receive buffer."""
 

@@ -123,7 +123,7 @@ class Acquisition:
         return await self._recovery.before(left, vacant) if left else {}
 
     def _lost_to(self, position: Position, driver: LaneDriver) -> bool:
-        """Whether another owner wrote this since this process had the lane; at equal epochs the later deployment wins."""
+        """Whether another owner wrote this since we had the lane; at the same epoch the later deployment wins."""
         return is_superseded(
             position,
             assignment_epoch=driver.ownership.assignment_epoch,
