@@ -46,7 +46,7 @@ class MemoryUsers(Protocol):
         """The lane may be fetched."""
 
     def copy_out(self, after_s: float) -> None:
-        """Copy batches out of receive buffers that target brokers have not answered for `after_s` seconds."""
+        """Copy batches that target brokers have not answered for `after_s` seconds out of receive buffers."""
 
 
 class GivingBack:

@@ -306,7 +306,7 @@ class BrokerRouter:
         )
 
     def copy_out(self, after_s: float) -> None:
-        """Copy batches out of receive buffers that target brokers have not answered for `after_s` seconds."""
+        """Copy batches that target brokers have not answered for `after_s` seconds out of receive buffers."""
         for connection in self._outboxes.values():
             connection.box.copy_out(after_s)
 

@@ -123,7 +123,7 @@ class Acquisition:
         return await self._recovery.before(left, vacant) if left else {}
 
     def _lost_to(self, position: Position, driver: LaneDriver) -> bool:
-        """Whether another owner wrote this since we had the lane; at the same epoch the later deployment wins."""
+        """Whether another owner wrote this since this copier had the lane; at one epoch the later deployment wins."""
         return is_superseded(
             position,
             assignment_epoch=driver.ownership.assignment_epoch,
@@ -168,7 +168,7 @@ class Acquisition:
         A lane that was stopped during the acquisition stays stopped.
         """
         drivers = list(fenced)
-        final = all(one.producer.fenced for one in fenced.values())
+        final = all(one.producer.fenced for one in fenced.values())  # if not, a previous owner may still append
         stored = None if final else await self._recovery.stored(drivers)
         logs = await self._recovery.read_offsets(drivers, stored=stored)
         late: dict[LaneDriver, FencedLane] = {}

@@ -183,7 +183,7 @@ class FailureHandler:
         """Stop the lane and acquire it again: the first time at once, then with a back-off, a bounded number of times.
 
         `fenced`: another owner may have it now. `settles`: it is acquired only to learn what the log holds, which may
-        happen as often as leaders move; such times do not count. A lane that is already being acquired stays as it is.
+        happen as often as leaders move; such losses do not count. A lane that is already being acquired stays as it is.
         """
         if driver.lane.state not in (State.FAILED, State.STOPPED, State.ACQUIRING):
             driver.attempts.rest(driver.ownership.owned_at_s, now_s())
@@ -249,7 +249,7 @@ class FailureHandler:
         self._gap(driver, missing, Divergence(first, cause))
 
     def corrupt(self, driver: LaneDriver, error: WireError) -> None:
-        """Stop a lane whose source batch breaks the record format, or is larger inside than it may be."""
+        """Stop a lane whose source batch violates the record format, or decompresses to more than the limit."""
         self._context.fail(driver, corrupt_source(self._options, driver.name.source, error))
 
     async def _out_of_range(self, driver: LaneDriver) -> None:

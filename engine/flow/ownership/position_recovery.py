@@ -299,6 +299,7 @@ class PositionRecovery:
         if fenced.marked and not marked and start <= before.end:
             raise _not_behind(target)
         markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= before.end)
+        # Only markers were appended since the leader was asked: the sequence that it remembered is still the last.
         untouched = before.end + markers >= end
         ours = (stored.producer_id, stored.producer_epoch)
         state = [p for p in before.producers if (p.producer_id, p.epoch) == ours]
