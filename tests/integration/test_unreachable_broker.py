@@ -373,7 +373,7 @@ async def test_a_flow_whose_state_is_led_by_that_broker_is_its_mirrors_until_ano
         await owner.open()
         running = asyncio.create_task(owner.run())
         stage.break_("swallows")
-        await until(lambda: "nothing within 30 s" in owner.trouble, lambda: owner.trouble)
+        await until(lambda: "not done within 30 s" in owner.trouble, lambda: owner.trouble)
         assert owner.unrenewed_s < UNSURE_S, "followers were not asked"
 
         await other.open()  # it reaches the leader, sees no renewal, and has said before that it waits

@@ -1,4 +1,4 @@
-"""The context of one copier: what its parts share, each of them by reference."""
+"""The context of one copier: the objects that its parts share."""
 
 import asyncio
 

@@ -25,7 +25,7 @@ class CopierTasks:
         self._group = None
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Start a task; it is dropped where the copier has ended, or is being cancelled."""
+        """Start a task; it is dropped if the copier has ended, or is being cancelled."""
         if self._group is None:
             coroutine.close()
             return

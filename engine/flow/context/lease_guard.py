@@ -1,7 +1,7 @@
-"""The gate of a copier: open while its lease lasts; nothing is started at a broker through a shut gate.
+"""Guards the requests of a copier: open while its lease lasts. While it is shut, the copier starts nothing at a broker.
 
-The broker refuses a stale owner anyway (its epoch is old). The gate keeps a copier that knows, or could know, that it
-may have been replaced from trying: it is asked where requests are made, as late as Python can.
+The broker refuses a stale owner anyway (its epoch is old). The guard stops a copier that knows, or could know, that it
+may have been replaced. It is checked where requests are created, as late as Python can.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class LeaseGuard:
-    """Open while nobody has `shut` it and the lease lasts; `on_open` is called when it has opened again.
+    """Open while the lease lasts and it is not `shut`; `on_open` is called when it has opened again.
 
-    `lease_until_s` is an instant of `engine.base.clock.now_s`. Any thread may set it: whoever keeps the gate calls
-    `notice` now and then.
+    `lease_until_s` is an instant of `engine.base.clock.now_s`. Any thread may set it, so the copier must call `notice`
+    regularly.
     """
 
     def __init__(self, on_open: Callable[[], None]) -> None:
@@ -33,14 +33,14 @@ class LeaseGuard:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything may be started now; asks the clock, because a thawed process runs its timers last."""
+        """Whether a request may be started now. It reads the clock, because a thawed process runs its timers last."""
         if not self._is_shut and now_s() < self.lease_until_s:
             return True
         self._turned_away = True
         return False
 
     def shut(self) -> None:
-        """Let nothing be started from now on, whatever the lease says."""
+        """Let nothing be started from now on, even if the lease lasts."""
         self._is_shut = True
         self.notice()
 
@@ -50,7 +50,7 @@ class LeaseGuard:
         self.notice()
 
     def notice(self) -> None:
-        """Do what follows from the gate's opening or shutting, which may have come by time alone."""
+        """React to an opening or shutting, which may have come by time alone."""
         if not self.is_open:
             self._notice_shut()
         elif self._turned_away:
@@ -69,7 +69,7 @@ class LeaseGuard:
             deadline.reschedule(0.0)
 
     async def while_open(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run what `begin` gives while the gate is open: cancelled when it shuts, begun anew when it opens."""
+        """Run the coroutine of `begin` while the guard is open; cancel it when it shuts, start again when it opens."""
         while True:
             while not self.is_open:
                 self._notice_shut()

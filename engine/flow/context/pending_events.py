@@ -1,11 +1,11 @@
-"""Keeps the events of one copier until the next snapshot hands them over."""
+"""Stores the events of one copier until the next snapshot takes them."""
 
 from collections import deque
 
 from engine.core.events.events import AnyEvent
 
 _MOST = 10_000
-"""Events kept; the oldest are dropped where nobody takes them."""
+"""Most events stored; the oldest are dropped if no snapshot takes them."""
 
 
 class PendingEvents:

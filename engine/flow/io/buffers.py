@@ -1,12 +1,11 @@
 """The memory budget of a copier: receive buffers, leased to fetch answers until every batch in them is settled.
 
 The budget is the only bound on data in a copier: a fetch is not sent before its answer fits, so the slowest target
-holds back the source. One batch larger than a whole fetch may exceed it (KIP-74: a broker always returns one batch).
+slows down the source. One batch larger than a whole fetch may exceed it (KIP-74: a broker always returns one batch).
 
-Batches in memory of their own count too: those that were re-encoded, and those of lanes in trouble, copied out of
-their receive buffer (`BufferLease.own`). The latter are stuck: they were sent and may have been appended, so they
-cannot be dropped and fetched again. However many there are, a part of the budget is left to receive what other lanes
-can send.
+Batches outside of receive buffers count too (`BufferLease.own`): re-encoded batches, and batches of lanes in trouble
+that were copied out of their receive buffer. The latter are stuck: they were sent and may have been appended, so they
+cannot be dropped and fetched again. A part of the budget is always left to receive what other lanes can send.
 """
 
 import asyncio
@@ -21,9 +20,9 @@ T = TypeVar("T")
 BUFFER_BYTES = 2 * 1024 * 1024
 """One fetch answer: large enough for a distant source, small enough to stay near the processor's cache."""
 _SMALL_BYTES = 256 * 1024
-"""Answers below this get memory of their own size: a trickle must not hold a whole buffer per fetch."""
+"""Smaller answers get memory of exactly their size: a slow trickle must not hold a whole buffer per fetch."""
 _LEFT_TO_RECEIVE = 4
-"""One part in so many of the budget is not taken by stuck batches; without it enough of them would end all copying."""
+"""Stuck batches leave this part (1/4) of the budget free; without it, enough stuck batches would stop all copying."""
 
 
 class BufferLease:
@@ -46,7 +45,7 @@ class BufferLease:
         return memoryview(self._buffer)[:size]
 
     def own(self, size: int, *, stuck: bool) -> "BufferLease":
-        """Count `size` bytes that a batch has for itself; `stuck`: it has to be kept until it is known to be there."""
+        """Count `size` bytes that one batch owns; `stuck`: it must be kept until its outcome is known."""
         return self._pool.own(size, stuck=stuck)
 
     def retain(self) -> "BufferLease":
@@ -70,25 +69,25 @@ class BufferPool:
         self.buffer_bytes = buffer_bytes
         self.used_bytes = 0
         self.stuck_bytes = 0
-        """Of those in use: batches of lanes in trouble, which have to be kept."""
+        """The part of `used_bytes` in batches of lanes in trouble, which must be kept."""
         self.beside = asyncio.Lock()
-        """Held by whoever inflates much."""
+        """Held while `work_beside` runs: one large decompression at a time."""
         self.short = asyncio.Event()
-        """Set when somebody has to wait for memory; whoever waits for that clears it."""
+        """Set when a fetch has to wait for memory; `GivingBack` waits for this event and clears it."""
         self._free: list[bytearray] = []
         self._unneeded = 0
-        """The fewest buffers that were free at once since `shed` was called last."""
+        """The smallest number of free buffers since the last `shed`."""
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_rationed = False
 
     @property
     def is_short(self) -> bool:
-        """Whether a fetch waits for memory, or left lanes out for want of it."""
+        """Whether a fetch waits for memory, or left lanes out because memory was short."""
         return bool(self._waiters) or self._is_rationed
 
     @property
     def is_spent(self) -> bool:
-        """Whether no fetch would be let in beside those that hold a lease by now."""
+        """Whether another fetch would have to wait for memory."""
         return bool(self._waiters) or not self._fits()
 
     @property
@@ -115,10 +114,10 @@ class BufferPool:
         except asyncio.CancelledError:
             self._forget(waiter)
             raise
-        return BufferLease(self, self.buffer_bytes)  # its bytes were taken for it when it was woken
+        return BufferLease(self, self.buffer_bytes)  # `_wake` has counted its bytes already
 
     def ration(self) -> None:
-        """A fetch leaves lanes out, because it has the last buffer: memory is short until more than one is free."""
+        """Note that a fetch with the last buffer leaves lanes out: memory is short until a lease leaves room again."""
         self._is_rationed = True
         self.short.set()
 
@@ -142,9 +141,10 @@ class BufferPool:
         return buffer, self.buffer_bytes
 
     async def work_beside(self, work: Callable[[], T], lease: BufferLease | None = None) -> T:
-        """Do work that inflates much in a thread, one batch's at a time: that memory is not counted.
+        """Do work that decompresses much in a thread, one batch at a time: the budget does not count that memory.
 
-        The thread keeps its turn and its share of `lease`, whose bytes it reads, to its end, whoever waits for it.
+        The thread keeps its turn and its share of `lease`, whose bytes it reads, to its end, even if the caller stops
+        waiting.
         """
         await self.beside.acquire()
         if lease is not None:
@@ -158,14 +158,14 @@ class BufferPool:
         return await in_thread(work, ended)
 
     def own(self, size: int, *, stuck: bool) -> BufferLease:
-        """Count a batch in memory of its own: it is there already, so it may exceed the budget until fetches wait."""
+        """Count a batch that has its own memory already; it may exceed the budget, and then fetches wait."""
         self.used_bytes += size
         self.stuck_bytes += size if stuck else 0
         self._trim()
         return BufferLease(self, size, stuck=stuck)
 
     def _trim(self) -> None:
-        """Let go of free buffers that do not fit the budget beside what is in use."""
+        """Drop free buffers that would exceed the budget together with the memory in use."""
         most = max(0, (self.budget_bytes - self.used_bytes) // self.buffer_bytes)
         if len(self._free) > most:
             del self._free[most:]
@@ -187,12 +187,12 @@ class BufferPool:
         self._wake()
 
     def shed(self) -> None:
-        """Let go of the buffers that nobody has needed since the last call."""
+        """Drop the buffers that no fetch has needed since the last call."""
         del self._free[: self._unneeded]
         self._unneeded = len(self._free)
 
     def _wake(self) -> None:
-        """Let in as many waiters as fit, in their order; a newcomer finds the room taken."""
+        """Wake as many waiters as fit, in order, and count their bytes here, so that no newcomer takes the room."""
         while self._waiters and self._fits():
             waiter = self._waiters.popleft()
             if not waiter.done():

@@ -1,7 +1,7 @@
-"""Keeps the source ends of lanes that are not fetched, so that the lag of a lane that stands still is right.
+"""Updates the source ends of lanes that are not fetched, so that the lag of a lane without progress is right.
 
 It asks for their ends every second. A lane that has copied nothing since it came to this copier (one of a paused topic,
-for example) does not know how old its next record is; the source is asked for that once.
+for example) does not know how old its next record is; raymirror asks the source for that once.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ STALE_MS = 4000
 """A lane that is fetched learns its end more often than this: a fetch at the log's end waits 0.5 s by default."""
 _EVERY_S = 1.0
 _DATING_S = 2.0
-"""How long the lanes of one leader are dated in one look, one after the other: those left over have their turn next."""
+"""Seconds per round to date the lanes of one leader, one after the other; lanes that are left have the next turn."""
 _AGAIN_MS = 60_000
-"""How soon a lane is dated again that got no date: the record may be in tiered storage, or deleted, or not readable."""
+"""Milliseconds until the next try to date a lane: its record may be in tiered storage, deleted, or not readable."""
 
 
 class SourceEnds:
-    """Asks the source for the ends that no fetch has brought lately, each leader by itself."""
+    """Asks the source for the ends that no fetch has reported lately, each leader separately."""
 
     def __init__(self, source: Cluster, drivers: Mapping[TopicPartition, LaneDriver]) -> None:
         self._source = source
@@ -35,7 +35,7 @@ class SourceEnds:
         """Brokers that have not answered yet."""
 
     async def run(self) -> None:
-        """Look every second, until cancelled; the next look does not wait for brokers that are silent."""
+        """Check every second, until cancelled; the next check does not wait for silent brokers."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._date_all())
             while True:
@@ -43,7 +43,7 @@ class SourceEnds:
                 group.create_task(self.refresh())
 
     async def refresh(self) -> None:
-        """Bring stale ends up to date; a broker that does not answer delays only what it leads."""
+        """Update stale ends; a broker that does not answer delays only the partitions that it leads."""
         stale: dict[int, list[LaneDriver]] = defaultdict(list)
         now_ms = wall_ms()
         for driver in self._drivers.values():
@@ -65,13 +65,13 @@ class SourceEnds:
 
     async def _hear(self, drivers: Sequence[LaneDriver]) -> None:
         told_at_ms = [driver.end.at_ms for driver in drivers]
-        # An end without an answer keeps its last value for a while, and is asked for again at the next look.
+        # Without an answer an end keeps its last value for a while, and the next check asks again.
         ends = await offsets_bisecting(self._source, [driver.name.source for driver in drivers], LATEST)
         now_ms = wall_ms()
         for driver, told_at in zip(drivers, told_at_ms, strict=True):
             end = ends.get(driver.name.source)
             if driver.end.at_ms != told_at:
-                continue  # a fetch was faster, and knows better
+                continue  # a fetch was faster, and its end is newer
             if end is None:
                 driver.end.miss()
             else:
@@ -83,7 +83,7 @@ class SourceEnds:
             await self.date()
 
     async def date(self) -> None:
-        """Ask how old the next records are, of lanes that nothing else tells, each leader for a short time."""
+        """Ask how old the next records are of lanes that do not know it, each leader for a short time."""
         undated: dict[int, list[LaneDriver]] = defaultdict(list)
         since_ms = wall_ms() - _AGAIN_MS
         for driver in self._drivers.values():
@@ -97,12 +97,12 @@ class SourceEnds:
                 for driver in drivers:
                     await self._date_one(driver)
         except (TimeoutError, BrokerUnreachable, ConnectionLost):
-            return  # the broker is slow or away: its other lanes are not worth a wait each
+            return  # the broker is slow or unreachable: its other lanes do not wait for it too
 
     async def _date_one(self, driver: LaneDriver) -> None:
         """Date one lane. Raises BrokerUnreachable, ConnectionLost."""
         offset = driver.lane.source_next
-        driver.watch.date(offset, -1, wall_ms())  # whatever comes of it, it is not asked again for a while
+        driver.watch.date(offset, -1, wall_ms())  # before the question: a failure is not repeated for a while either
         try:
             found = await self._source.read_time(driver.name.source, offset)
         except (OffsetGone, KafkaRefusal, WireError):
@@ -111,7 +111,7 @@ class SourceEnds:
 
 
 def _is_undated(driver: LaneDriver, since_ms: int) -> bool:
-    """Whether no fetch will say soon how old the first record is that the lane has not copied, and nothing has."""
+    """Whether the age of the lane's next record is unknown, and no fetch will report it soon."""
     lane = driver.lane
     knows = lane.newest_ms >= 0 or lane.pieces.head_ms >= 0 or driver.watch.is_dated(lane.source_next, since_ms)
     return not knows and not lane.listens and 0 <= lane.source_next < driver.end.offset

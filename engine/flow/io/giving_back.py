@@ -3,7 +3,7 @@
 A lane may wait for the leader of its partition, for a position (whose partition many lanes share), for the coordinator
 of its transaction, or for a broker that does not answer. The batches it has fetched stay in receive buffers. Enough
 such lanes would hold all buffers, and lanes that could send would not be fetched any more. So while a fetch waits for
-memory, and some lane could be fetched and sent, lanes that have stood still give back:
+memory, and some lane could be fetched and sent, lanes that make no progress give back:
 
 - batches that were never sent are dropped, and fetched again later;
 - batches that were sent must be kept as they are: they are copied out of the receive buffers, which other lanes share.
@@ -25,11 +25,11 @@ from policies.model import TopicPartition
 
 _TICK_S = 0.2
 STILL_S = 0.8
-"""A lane stands still when none of its batches was sent or acknowledged for so long; a healthy one moves sooner."""
+"""A lane makes no progress if no batch was sent or acknowledged for this many seconds; a healthy lane needs less."""
 MOST_STILL_S = 30.0
-"""The longest patience of a lane that gave back several times: a request is given up after as long (30 s)."""
+"""The longest patience, in seconds, of a lane that gave back several times: as long as a request's timeout."""
 _FORGIVEN_S = 120.0
-"""A lane that gave back nothing for so long begins again with `STILL_S`. Longer than a request plus a patience."""
+"""After this many seconds without giving back a lane starts at `STILL_S` again. Longer than request plus patience."""
 _SENDING = (State.COPYING, State.TROUBLED)
 """States in which a lane may hold a receive buffer."""
 
@@ -37,7 +37,7 @@ _Mark = tuple[int, int]
 
 
 class MemoryUsers(Protocol):
-    """Who holds receive buffers for lanes (`BrokerRouter`)."""
+    """The holder of lanes' receive buffers (`BrokerRouter`)."""
 
     def can_send(self, driver: LaneDriver) -> bool:
         """Whether no known obstacle keeps the lane's batches from being sent."""
@@ -46,7 +46,7 @@ class MemoryUsers(Protocol):
         """The lane may be fetched."""
 
     def copy_out(self, after_s: float) -> None:
-        """Copy batches that target brokers have not answered for so long out of receive buffers."""
+        """Copy batches that target brokers have not answered for `after_s` seconds out of receive buffers."""
 
 
 class GivingBack:
@@ -59,10 +59,10 @@ class GivingBack:
         self._held: dict[LaneDriver, None] = {}
         self._marks: dict[LaneDriver, tuple[_Mark, float]] = {}
         self._patience: dict[LaneDriver, tuple[float, float]] = {}
-        """Seconds that a lane that gave back may stand still the next time, and when it gave back."""
+        """Seconds without progress after which a lane gives back again, and the instant when it last gave back."""
 
     async def run(self) -> None:
-        """Look every 0.2 s while memory is short or some lane is held, until cancelled."""
+        """Check every 0.2 s while memory is short or some lane is held, until cancelled."""
         while True:
             if not self._held and not self._pool.is_short:
                 self._marks.clear()
@@ -87,12 +87,12 @@ class GivingBack:
         self._patience.pop(driver, None)
 
     def check(self, now: float) -> None:
-        """Release lanes that can send again; if memory is short, make lanes that stand still give back buffers."""
+        """Release lanes that can send again; if memory is short, make lanes without progress give back buffers."""
         for driver in list(self._held):
             if not self.holds(driver):
                 self._users.wake(driver)
         if not self._pool.is_short:
-            return self._marks.clear()  # a mark from before says nothing of the time between
+            return self._marks.clear()  # a mark from before does not cover the time since
         still = self._stand_still(now)
         if not still or not any(self._could_use_it(driver) for driver in self._drivers.values()):
             return None
@@ -104,7 +104,7 @@ class GivingBack:
         return self._users.copy_out(STILL_S)
 
     def _patience_of(self, driver: LaneDriver, now: float) -> float:
-        """Return how many seconds the lane may stand still before it gives back."""
+        """Return after how many seconds without progress the lane gives back."""
         patience, gave_back_at = self._patience.get(driver, (STILL_S, now))
         return patience if now - gave_back_at < _FORGIVEN_S else STILL_S
 

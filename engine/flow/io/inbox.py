@@ -1,4 +1,4 @@
-"""One source broker: one fetch ahead over the lanes it leads that have room."""
+"""Fetches from one source broker, one fetch ahead, for the lanes there that have room."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -21,15 +21,15 @@ from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import TopicPartition
 
 SILENT_S = 2.0
-"""A broker whose answer is so much later than the fetch may wait there may lead nothing any more."""
+"""A broker whose answer is this many seconds later than the fetch's maximum wait may have lost its leaderships."""
 _SHORT_WAIT_S = 0.02
-"""How long a fetch may wait at the broker while another lane is only waiting for room to clear, or for its owner."""
+"""Seconds that a fetch may wait at the broker while another lane only waits for room, or for its owner."""
 _SOON_S = 3.0
-"""A lane without an owner is soon there; one that takes longer may wait for a fetch to end."""
+"""A lane usually gets its owner within this many seconds; a lane that takes longer may wait for a fetch to end."""
 
 
 class InboxLimits(msgspec.Struct, frozen=True):
-    """Bytes of one partition in one fetch, and what a batch may inflate to that has to be encoded again."""
+    """Most bytes of one partition in one fetch, and most bytes that a batch to be encoded again may decompress to."""
 
     partition_bytes: int
     inflated_bytes: int = MAX_INFLATED_BYTES
@@ -78,21 +78,21 @@ class Inbox:
         self._meter = meter or CopierMetrics()
         self.connected = False
         self.throttled = False
-        """Whether the broker's quota keeps us from asking it."""
+        """Whether the broker's quota delays the next fetch."""
         self._long_work: asyncio.TaskGroup | None = None
         self._busy: dict[LaneDriver, None] = {}
-        """Lanes whose last fetch a thread is at work on."""
+        """Lanes whose last fetch is being processed in a thread."""
         self._wake = asyncio.Event()
         self._turn = 0
         self._open: dict[TopicPartition, Slice] = {}
-        """The last slice of each partition with an open transaction, until its lane was told of the end of it."""
+        """The last slice of each partition with an open transaction, until its lane knows that it has ended."""
 
     def wake(self) -> None:
         """A lane may have room now."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Fetch until cancelled; a lost connection is opened anew."""
+        """Fetch until cancelled; a lost connection is opened again."""
         attempt = 0
         async with asyncio.TaskGroup() as self._long_work:
             while True:
@@ -100,7 +100,7 @@ class Inbox:
                     broker = await self._side.connect()
                     attempt = 0
                     self.connected = True
-                    self._open.clear()  # a new connection's first fetch tells of every partition
+                    self._open.clear()  # a new connection's first fetch reports every partition
                     try:
                         await self._fetch(broker)
                     finally:
@@ -134,7 +134,7 @@ class Inbox:
 
     @contextmanager
     def _watched(self, every_s: float) -> Iterator[None]:
-        """Say again and again that the broker is silent, for as long as this lasts."""
+        """Report the broker as silent every `every_s` seconds, for as long as this lasts."""
         loop = asyncio.get_running_loop()
         timers: list[asyncio.TimerHandle] = []
 
@@ -151,8 +151,8 @@ class Inbox:
     def _wanted(self) -> tuple[dict[PartitionFetch, LaneDriver], bool]:
         """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order).
 
-        The last buffer is for lanes that have little to send: a few with much to make up, in batches so small that a
-        buffer takes them seconds to send, would hold all of them, and lanes in health would stand.
+        The last buffer is for lanes that have little to send. A lane with a long backlog of small batches needs seconds
+        to send one buffer: a few such lanes would hold all buffers, and healthy lanes would stop.
         """
         wanted: dict[PartitionFetch, LaneDriver] = {}
         patient = True
@@ -175,7 +175,7 @@ class Inbox:
         return wanted, patient
 
     def _want(self, driver: LaneDriver) -> PartitionFetch:
-        """Say where the lane stands; the same words again where it stands still, which most lanes do."""
+        """Return the lane's next fetch; the same object as before if nothing has changed, as for most lanes."""
         lane, said = driver.lane, driver.want
         if (
             said is None
@@ -197,14 +197,14 @@ class Inbox:
         asked = {want.partition: (want.offset, driver) for want, driver in wanted.items() if want.partition in told}
         touched: list[LaneDriver] = []
         now_ms = self._meter.fetch_answered()
-        if answer.slices or not answer.throttle_s:  # else a quota is used up, and nothing is said of any
+        if answer.slices or not answer.throttle_s:  # else a quota is used up, and the answer reports no partition
             self._note_unchanged(answer, wanted, now_ms)
         for found in answer.slices:
             offset, driver = asked[found.partition]
             lane = driver.lane
             self._note(driver, found, now_ms)
             if not lane.listens or lane.fetch_offset != offset:
-                continue  # the lane went another way meanwhile, and will fetch again from there
+                continue  # the lane has moved since the request, and will fetch from its new offset
             if found.fault is not None or found.diverging is not None or found.preferred_replica >= 0:
                 self._events.fault(driver, found)
             elif found.start < found.end and lane.state is State.WATCHING:
@@ -220,14 +220,14 @@ class Inbox:
 
     @staticmethod
     def _note_unchanged(answer: FetchAnswer, wanted: dict[PartitionFetch, LaneDriver], now_ms: int) -> None:
-        """Note of partitions that the answer leaves out that they end where they ended."""
+        """Note that partitions which the answer leaves out have the same ends as before."""
         failed = {found.partition for found in answer.slices if not _tells_end(found)}
         for want, driver in wanted.items():
             if want.partition not in failed:
                 driver.end.stands(now_ms)
 
     def _note(self, driver: LaneDriver, found: Slice, now_ms: int) -> None:
-        """Keep what a broker tells once, wherever the lane went meanwhile."""
+        """Store what a broker reports only once, even if the lane has moved since the request."""
         if not _tells_end(found):
             driver.end.doubt()
         else:
@@ -236,11 +236,11 @@ class Inbox:
                 self._open[found.partition] = found
 
     def _look_at_open(self, asked: dict[TopicPartition, LaneDriver]) -> None:
-        """An open transaction is no news to a broker after the first time: the lane is reminded of it here."""
+        """Remind lanes of their open transactions: a broker reports an unchanged partition only once."""
         for partition, found in list(self._open.items()):
             driver = asked.get(partition)
             if driver is None:
-                del self._open[partition]  # not asked for, so its next fetch tells all again
+                del self._open[partition]  # not asked for, so its next fetch reports all again
             elif driver.lane.listens:
                 self._events.idle(driver, found)
                 if found.last_stable_offset >= found.high_watermark:
@@ -270,9 +270,9 @@ class Inbox:
         self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
 
     async def _at_length(self, driver: LaneDriver, work: Work, lease: BufferLease) -> None:
-        """Have a thread write batches anew that would keep the loop from others; the lane is not fetched meanwhile.
+        """Encode large batches again in a thread, so that the loop serves other lanes; this lane is not fetched.
 
-        One at a time in a copier: what is inflated is beside the memory budget.
+        One at a time in a copier, because the memory budget does not count what is decompressed.
         """
         lane, producer = driver.lane, driver.producer
         try:
@@ -291,12 +291,12 @@ class Inbox:
 
 
 def _tells_end(found: Slice) -> bool:
-    """Whether a broker says where the partition ends."""
+    """Whether the broker reported the partition's end."""
     return found.fault is None and found.high_watermark >= 0
 
 
 def _is_soon_ready(driver: LaneDriver) -> bool:
-    """Whether a lane that cannot be fetched now will want to be in a moment."""
+    """Whether a lane that cannot be fetched now will probably want a fetch in a moment."""
     if driver.lane.state is State.ACQUIRING:
         return now_s() - driver.attempts.given_at_s < _SOON_S
     return driver.lane.state is State.COPYING and not driver.lane.paused

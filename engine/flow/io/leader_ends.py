@@ -1,6 +1,6 @@
 """Verifies that a target's new leader still holds every acknowledged record; until then its lanes append nothing.
 
-A leader that lost records (unclean election, lost disk) may have lost its state of our producer with them. It would
+A leader that lost records (unclean election, lost disk) may have lost its state of the lane's producer too. It would
 accept the next batch behind the hole. So when the leader or the connection of a lane is not the one that acknowledged
 its batches, the lane asks where the log ends. If the end is below the acknowledged offset, the lane is acquired again,
 which rewinds it.
@@ -26,14 +26,14 @@ _ANSWER_S = 3.0
 
 
 class Senders(Protocol):
-    """Who sends what lanes have (`BrokerRouter`)."""
+    """The sender of lanes' batches (`BrokerRouter`)."""
 
     def schedule_send(self, drivers: Iterable[LaneDriver]) -> None:
         """These lanes may have something to send."""
 
 
 class LeaderEndVerifier:
-    """Asks for many lanes at once."""
+    """Verifies the target leaders of lanes, many lanes in one request."""
 
     def __init__(self, context: CopierContext, senders: Senders, events: LeaderEvents) -> None:
         self._target = context.target
@@ -63,7 +63,7 @@ class LeaderEndVerifier:
         self._ask_each(new, 1)
 
     def _ask_each(self, asked: Mapping[LaneDriver, Leader], attempt: int) -> None:
-        """Ask every leader on its own: a silent one delays only what it leads."""
+        """Ask every leader separately: a silent leader delays only its own partitions."""
         led: defaultdict[int, dict[LaneDriver, Leader]] = defaultdict(dict)
         for driver, leader in asked.items():
             led[leader.node][driver] = leader

@@ -22,17 +22,17 @@ from policies.model import TopicPartition
 
 _REFRESH_S = 30.0
 _NEAREST_S = 300.0
-"""How long a nearest replica counts as one: it may have fallen behind, and only the leader would know."""
+"""Seconds that a nearest replica is used: it may have fallen behind, and only the leader would know."""
 _AGAIN_S = 0.1
 """Least time between two look-ups: a leader election takes longer than that anyway."""
 _PATIENCE_S = 1.0
-"""Most time between two look-ups that a lane asks for: so long may a lane stand still after its leader is elected."""
+"""Most seconds between two look-ups that a lane asks for: a lane may wait this long after its leader is elected."""
 
 Found = dict[TopicPartition, Leader]
 
 
 class LeaderUsers(Protocol):
-    """Who acts on the leaders that were found (`BrokerRouter`)."""
+    """The part that acts on the leaders that were found (`BrokerRouter`)."""
 
     def verify(self, drivers: list[LaneDriver]) -> None:
         """The target leaders of some lanes were looked up: they may append to those that are verified only."""
@@ -194,7 +194,7 @@ class TargetLeaders(ClusterLeaders):
         for appender in driver.auxiliary:
             appender.leader = found.get(appender.partition, NOBODY)
             if appender.topic_id and appender.leader.topic_id not in ("", appender.topic_id):
-                # Re-created: appends that name the former topic are refused for ever (UNKNOWN_TOPIC_ID, 100).
+                # Re-created: appends that name the previous topic are refused for ever (UNKNOWN_TOPIC_ID, 100).
                 self._cluster.forget_topic(appender.partition.topic)
             appender.topic_id = appender.leader.topic_id or appender.topic_id
         return driver.leaders.target.node >= 0 and all(one.leader.node >= 0 for one in driver.auxiliary)

@@ -1,39 +1,39 @@
-"""Decides what keeps a lane from being fetched or sent, in the order in which an operator would look for it."""
+"""Names the obstacle that stops a lane's fetches or appends, in the order in which an operator would check."""
 
 import msgspec
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """The way of a lane's records, from its source broker to its target broker."""
+    """The path of a lane's records, from its source broker to its target broker."""
 
     lease_is_open: bool
     leaderless: str
-    """A partition without a leader; empty where all of the lane's partitions have one."""
+    """A partition without a leader; empty if all of the lane's partitions have one."""
     source_node: int
     target_node: int
     is_doubted: bool
-    """Whether the target's leader has not said yet where its log ends."""
+    """Whether the end offset of the target leader's log is not known yet."""
     has_inbox: bool
     has_outbox: bool
-    """Whether there are connections to the brokers."""
+    """Whether the connections to the brokers are open."""
     is_owed_elsewhere: bool
-    """Whether a broker that led before owes answers."""
+    """Whether the previous target leader has not answered all requests yet."""
     source_throttles: bool
     target_throttles: bool
 
 
 def obstacle(way: Way) -> str:
-    """Say what keeps a lane from moving; empty where nothing of its way does."""
+    """Return why a lane makes no progress; empty if its path has no obstacle."""
     if not way.lease_is_open:
-        return "waits for its lease: the supervisor cannot see that the flow is still its own, or does not answer"
+        return "waits for its lease: the supervisor does not answer, or cannot see that this mirror still owns the flow"
     if way.leaderless:
         return f"no leader for {way.leaderless}"
     if way.is_doubted:
-        return f"waits to hear from target broker {way.target_node} where its log ends"
+        return f"waits until target broker {way.target_node} reports the end offset of its log"
     if not way.has_outbox:
         return f"no connection to target broker {way.target_node}"
     if way.is_owed_elsewhere:
-        return "waits for the last answers of the target broker that led before"
+        return "waits for the last answers of the previous target leader"
     if not way.has_inbox:
         return f"no connection to source broker {way.source_node}"
     if way.target_throttles:

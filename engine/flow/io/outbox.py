@@ -1,4 +1,4 @@
-"""One target broker: gathers batches of many lanes into produce requests, keeps the order of each."""
+"""Sends batches of many lanes to one target broker, gathered into produce requests; keeps the order of each lane."""
 
 import asyncio
 from typing import Protocol
@@ -20,10 +20,10 @@ REQUEST_BYTES = 1024 * 1024
 """Batches of one request together, unless one alone is larger: Kafka's own default of max.request.size."""
 
 SILENT_S = 2.0
-"""A broker that answers nothing for so long may lead nothing any more: the others are asked."""
+"""After this many seconds without an answer the broker may have lost its leaderships: other brokers are asked."""
 _LOOK_S = 0.5
 _MOVING_S = 0.5
-"""A broker that has answered so lately handles one request after the other: what waits for it goes in its turn."""
+"""A broker that answered within this many seconds works through its requests: waiting batches will have their turn."""
 
 _Sent = list[tuple[Appender, ReadyBatch, BufferShare | None]]
 
@@ -38,7 +38,7 @@ class AppendSide(Protocol):
         """Wait before another attempt to connect."""
 
     def opened(self) -> None:
-        """There is a connection: batches may be sent."""
+        """The connection is open: batches may be sent."""
 
     def lost(self) -> None:
         """The connection is lost, or could not be opened."""
@@ -84,12 +84,12 @@ class Outbox:
 
     @property
     def answers(self) -> bool:
-        """Whether there is a connection, and nothing sent on it has waited long for an answer; a quota may hold it."""
+        """Whether a connection is open, and no request on it has waited long for an answer, except for a quota."""
         return self._is_heard_within(SILENT_S)
 
     @property
     def moves(self) -> bool:
-        """Whether what is sent now is soon answered, as far as one can see; a quota only makes it slower."""
+        """Whether a request that is sent now will probably be answered soon; a quota only makes it slower."""
         return self._is_heard_within(_MOVING_S)
 
     def _is_heard_within(self, most_s: float) -> bool:
@@ -122,12 +122,12 @@ class Outbox:
     async def _watch(self, broker: TargetBroker) -> None:
         """Return when the connection is lost, or has been silent for too long.
 
-        While requests wait in silence leaders are looked up; an appender that has another one by then, and waits for
-        its answers here, has waited long enough.
+        While the broker is silent, leaders are looked up. If an appender then has another leader, but still waits for
+        answers here, the connection is given up, so that the appender can continue there.
         """
         looked_s = 0.0
         while True:
-            # a request that is sent during the long look is silent for SILENT_S after its end at the earliest
+            # a request that is sent during the long wait has been silent for SILENT_S only after that wait ends
             look_s = _LOOK_S if self._requests else SILENT_S
             try:
                 async with asyncio.timeout(min(look_s, self._request_timeout_s)):
@@ -144,7 +144,7 @@ class Outbox:
 
     @property
     def _owes_strays(self) -> bool:
-        """Whether an appender that has gone to another broker waits for answers of this one."""
+        """Whether an appender that moved to another broker still waits for answers of this broker."""
         return any(self._tracker.holds(appender, self) for appender in self._gone)
 
     def schedule_send(self, appender: Appender) -> None:
@@ -160,21 +160,21 @@ class Outbox:
         self.pump()
 
     def forget(self, appender: Appender) -> None:
-        """An appender has left for another broker: answers that are still to come must not bring it back."""
+        """Remove an appender that moved to another broker; answers that are still to come must not bring it back."""
         self._ready.pop(appender, None)
         self._gone.add(appender)
         self._tracker.forget(appender)
 
     def drop(self, appender: Appender) -> None:
-        """An appender has ended; nothing is remembered of it."""
+        """Remove an appender that has ended, and all that is stored about it."""
         self._ready.pop(appender, None)
         self._gone.discard(appender)
         self._tracker.forget(appender)
 
     def copy_out(self, after_s: float) -> None:
-        """Copy batches out of their receive buffers that were sent so long ago and are not answered.
+        """Copy batches out of their receive buffers that were sent `after_s` seconds ago and are not answered.
 
-        The system has their bytes by then, unless the broker has stopped reading; then they have to stay.
+        By then the operating system has their bytes, unless the broker has stopped reading; then the buffers stay.
         """
         if self._broker is None or not self._broker.flushed:
             return
@@ -187,9 +187,9 @@ class Outbox:
                     sent[index] = appender, batch, None
 
     def pump(self) -> None:
-        """Send as many requests as may be in flight, none through a shut gate."""
+        """Send as many requests as may be in flight; none while the lease guard is shut."""
         if self._pumping:
-            return  # an outcome delivered while sending: the loop below goes on
+            return  # called by an outcome during a send: the loop below continues
         self._pumping = True
         try:
             while (
@@ -206,7 +206,7 @@ class Outbox:
         """Take one batch of each ready appender, in turn, until the request is full.
 
         Lanes share positions partitions, and a broker keeps only one of two batches for one partition: the other
-        waits for the next request. So does a batch of another transaction than the first: a request is of one.
+        waits for the next request. So does a batch of another transaction than the first: a request has one.
         """
         sent: _Sent = []
         taken: set[TopicPartition] = set()
@@ -223,8 +223,8 @@ class Outbox:
                 continue
             taken.add(appender.partition)
             transaction = transaction or appender.transactional_id
-            self._ready[appender] = None  # to the end of the turn: it may have more
-            # A share of the request's own: the bytes must stay until the answer, whatever the lane decides meanwhile.
+            self._ready[appender] = None  # to the end of the queue: it may have more
+            # The request has its own share: the bytes must stay until the answer, even if the lane drops the batch.
             lease = batch.lease.retain() if batch.lease is not None else None
             sent.append((appender, batch, lease))
             self._tracker.sent(appender, self)

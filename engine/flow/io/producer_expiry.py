@@ -1,8 +1,8 @@
 """Reads how long each target broker remembers producers (`producer.id.expiration.ms`), at first and every 300 s.
 
-A broker takes a producer's age from its records. A broker that may have forgotten our producer must not get a batch of
-unknown outcome again (`BatchQueue.may_double`). So a broker that has not answered yet, or may not be asked, counts as
-one that forgets at once: an unknown outcome then costs a barrier, and never a duplicate record.
+A broker takes a producer's age from its records. A broker that may have forgotten the lane's producer must not get a
+batch of unknown outcome again (`BatchQueue.may_double`). So a broker that has not answered yet, or may not be asked,
+counts as one that forgets at once: an unknown outcome then costs a barrier, and never a duplicate record.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Which broker each lane talks to: one inbox and one outbox per broker and connection, lanes moved between them."""
+"""Assigns lanes to brokers: one inbox and one outbox per broker and connection, and lanes move between them."""
 
 import asyncio
 from collections.abc import Iterable
@@ -23,17 +23,17 @@ from engine.flow.lane.lane_events import LaneEvents
 from engine.flow.ports.ports import Cluster, SourceBroker, TargetBroker
 
 Address = tuple[int, int]
-"""A broker and one of our connections to it: a broker handles one request per connection at a time."""
+"""A broker and the number of a connection to it: a broker handles one request per connection at a time."""
 Box = TypeVar("Box", Inbox, Outbox)
 _CLOSE_S = 30.0
-"""How long a broker is kept connected that no lane uses: leaders that move often move back."""
+"""Seconds that a connection without lanes stays open: leaders that move often move back."""
 _LEAST_SHARES = 64
-"""Of the memory: one partition gets no larger share in one fetch. Lanes that make up for an hour in small batches take
-seconds to send a megabyte each; with little memory a few would hold all of it, and lanes in health would stand."""
+"""One partition gets at most this part (1/64) of the memory in one fetch. Lanes with a backlog of an hour in small
+batches need seconds to send a megabyte; with little memory a few would hold all of it, and healthy lanes would stop."""
 
 
 class BrokerConnection(Generic[Box]):
-    """One of our connections to a broker: its inbox or outbox, the lanes that use it, and since when none does."""
+    """One connection to a broker: its inbox or outbox, the lanes that use it, and since when no lane uses it."""
 
     box: Box
 
@@ -50,7 +50,7 @@ class BrokerConnection(Generic[Box]):
         return self.address[0]
 
     def leave(self, driver: LaneDriver) -> None:
-        """A lane has gone elsewhere."""
+        """Remove a lane that uses another connection now."""
         self.lanes.pop(driver, None)
         self.unused_at_s = now_s()
 
@@ -59,7 +59,7 @@ class BrokerConnection(Generic[Box]):
         await pause(backoff_s(attempt))
 
     def silent(self) -> None:
-        """The broker takes requests and answers none: perhaps others lead by now."""
+        """The broker takes requests and answers none: other brokers may lead by now."""
         self.router.leaders.look_up(self.lanes)
 
 
@@ -94,14 +94,14 @@ class TargetConnection(BrokerConnection[Outbox]):
         return await self.router.context.target.target_broker(self.node)
 
     def opened(self) -> None:
-        """There is room for more; lanes that had a connection before ask whether it leads to the same log."""
+        """Wake the inboxes; lanes that had a connection before verify that the leader still has their records."""
         for driver in self._writers():
             self.router.leader_ends.doubt(driver)
         self.router.leaders.look_up(driver for driver in self.lanes if driver.leaders.doubted)
         self.router.wake_inboxes()
 
     def lost(self) -> None:
-        """Lanes of a broker that is away give their receive buffers back; other lanes need them."""
+        """Lanes of an unreachable broker give their receive buffers back; other lanes need them."""
         for driver in self._writers():
             driver.lane.rewind()
             self.router.leader_ends.doubt(driver)
@@ -116,7 +116,7 @@ Connection = TypeVar("Connection", SourceConnection, TargetConnection)
 
 
 class LaneRoutes(msgspec.Struct):
-    """The doors that a lane uses now; a lane keeps to one connection, so that order of sends is order of appends."""
+    """The connections that a lane uses now; it stays on one, so that the order of sends is the order of appends."""
 
     inbox: SourceConnection | None = None
     outbox: TargetConnection | None = None
@@ -125,12 +125,12 @@ class LaneRoutes(msgspec.Struct):
 
     @property
     def outboxes(self) -> tuple[TargetConnection | None, ...]:
-        """Those of the records, the positions and the map's blocks."""
+        """The connections for the records, the positions and the map's blocks."""
         return self.outbox, self.positions, self.blocks
 
 
 class BrokerRouter:
-    """The brokers of both sides as the lanes see them."""
+    """Connects the lanes of one copier to the brokers of both clusters."""
 
     def __init__(self, context: CopierContext, events: LaneEvents) -> None:
         options = context.options
@@ -155,16 +155,16 @@ class BrokerRouter:
         return self._lane_routes.get(driver, LaneRoutes())
 
     def verify(self, drivers: list[LaneDriver]) -> None:
-        """The target leaders of some lanes were looked up: ask those that are new where their logs end."""
+        """Ask the target leaders of some lanes, just looked up, for the ends of their logs if they are new."""
         self.expiry.mark(drivers)
         self.leader_ends.verify(drivers)
 
     # --- places ----------------------------------------------------------------------------------------------
 
     def place(self, driver: LaneDriver) -> None:
-        """Let a lane use the brokers that its leaders name now, and say that it may have something for them."""
+        """Let a lane use the brokers of its present leaders, and schedule its sends and fetches."""
         if driver.leaders.target.node < 0:
-            driver.lane.rewind()  # nobody to send to: the receive buffers are for lanes that have somebody
+            driver.lane.rewind()  # no broker to send to: the receive buffers are for lanes that have one
         lane_routes = self._lane_routes.setdefault(driver, LaneRoutes())
         self._place_source(driver, lane_routes)
         before = lane_routes.outboxes
@@ -203,7 +203,7 @@ class BrokerRouter:
         self._place_source(driver, self._lane_routes.setdefault(driver, LaneRoutes()))
 
     def leave(self, driver: LaneDriver) -> None:
-        """The lane has ended: keep nothing that names it."""
+        """Forget a lane that has ended."""
         self.leaders.forget(driver)
         self.giving_back.forget(driver)
         lane_routes = self._lane_routes.pop(driver, LaneRoutes())
@@ -215,7 +215,7 @@ class BrokerRouter:
                 outbox.box.drop(appender)
 
     async def beyond_reach(self, drivers: Iterable[LaneDriver], *, hurry: bool = False) -> dict[LaneDriver, str]:
-        """Try to connect to the leaders of lanes; return those that have one out of reach, and which and why.
+        """Try to connect to the leaders of lanes; return the lanes with an unreachable leader, which and why.
 
         `hurry`: a leader that answers much later than others counts as one.
         """
@@ -286,12 +286,12 @@ class BrokerRouter:
         return not (outbox.box.throttled and driver.lane.queued_bytes and self.pool.is_half_used)
 
     def is_answered(self, driver: LaneDriver) -> bool:
-        """Whether the target brokers that the lane writes to answer, as far as one can see."""
+        """Whether the target brokers that the lane writes to answer, as far as the outboxes know."""
         connections = self.routes_of(driver).outboxes
         return all(connection is not None and connection.box.answers for connection in connections)
 
     def can_send(self, driver: LaneDriver) -> bool:
-        """Whether nothing known keeps batches of the lane from going out, those too that a position goes before."""
+        """Whether no known obstacle stops the lane's batches, including batches that need a position first."""
         lane_routes, transaction = self.routes_of(driver), driver.transaction
         return (
             lane_routes.outbox is not None
@@ -306,12 +306,12 @@ class BrokerRouter:
         )
 
     def copy_out(self, after_s: float) -> None:
-        """Copy batches that target brokers have not answered for so long out of receive buffers."""
+        """Copy batches that target brokers have not answered for `after_s` seconds out of receive buffers."""
         for connection in self._outboxes.values():
             connection.box.copy_out(after_s)
 
     def obstacle(self, driver: LaneDriver) -> str:
-        """Say what keeps the lane from being fetched or sent just now; empty where nothing of the way does."""
+        """Return why the lane cannot be fetched or sent now; empty if its path has no obstacle."""
         routes = self.routes_of(driver)
         is_owed = routes.outbox is not None and self._tracker.elsewhere(driver, routes.outbox.box)
         return obstacle(
@@ -357,7 +357,7 @@ class BrokerRouter:
             connection.box.wake()
 
     def go_on(self) -> None:
-        """The gate has opened: whatever waited for it may be sent and fetched."""
+        """The lease guard has opened: send and fetch what waited for it."""
         for connection in self._outboxes.values():
             connection.box.pump()
         self.wake_inboxes()
@@ -372,7 +372,7 @@ def _close_unused(connections: dict[Address, Connection]) -> None:
 
 
 def _leaderless(driver: LaneDriver) -> str:
-    """Name the first partition of a lane that has no leader; empty where all have one."""
+    """Name the first partition of a lane that has no leader; empty if all have one."""
     partitions = (
         ("source", driver.leaders.source, driver.name.source),
         ("target", driver.leaders.target, driver.name.target),

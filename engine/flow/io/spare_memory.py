@@ -1,4 +1,4 @@
-"""Returns memory that a burst took to the machine, once nobody has needed it for 60 s.
+"""Returns the memory of a burst to the machine, once it has been unused for 60 s.
 
 Receive buffers are kept for reuse, and glibc keeps most of what is freed. So without this, a copier would stay as large
 as its longest backlog made it.

@@ -1,4 +1,4 @@
-"""One lane with its surroundings: what it writes, what is in flight for it, how often it may fail, what is measured.
+"""Lane drivers: one lane with its owner, leaders, health, attempts, streams and metrics.
 
-In: outcomes and leaders. Out: batches for an outbox. It knows no broker connection.
+In: outcomes and leaders. Out: batches for an outbox. A lane driver opens no broker connection.
 """

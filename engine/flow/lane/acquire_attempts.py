@@ -8,42 +8,42 @@ from engine.core.position.position import Position
 MOST_WITHOUT_A_RECORD = 5
 """Acquisitions in a row without one acknowledged record before a lane gives up."""
 MOST_FENCED = 20
-"""Acquisitions in a row that another owner soon ended, whatever was copied between them: about a minute."""
+"""Acquisitions in a row that another owner soon ended, even if records were copied between them: about a minute."""
 _STEADY_S = 30.0
-"""A lane that was owned for so long is stable: the count of its acquisitions begins again."""
+"""After this many seconds with an owner a lane is stable: the count of its acquisitions starts again."""
 _LONGEST_WAIT_S = 5.0
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """The source offset from which its history is another one than what was copied, and how a fetch showed that."""
+    """The source offset where the source's history diverges from the copied records, and what the fetch reported."""
 
     offset: int
     cause: str
 
 
 class StoredPlace(msgspec.Struct, frozen=True):
-    """What was read of a lane's position before it had an owner. `left`: the position, if the last owner has left."""
+    """A lane's position, read before the lane had an owner. `left`: the position, if the last owner left cleanly."""
 
     left: Position | None
 
 
 class AcquireAttempts:
-    """A lane's attempts since it came to this copier. Instants are those of `engine.base.clock.now_s`."""
+    """A lane's attempts since it came to this copier. Instants are seconds of `engine.base.clock.now_s`."""
 
     def __init__(self, now_s: float) -> None:
         self.given_at_s = now_s
-        """Since when no former owner has a lease for the lane."""
+        """The instant since which no previous owner has a lease for the lane."""
         self.join_at_s = 0.0
         """When the next attempt may begin."""
         self.under_way = False
         self.woken = False
-        """Whether there is something to copy for a lane that has no owner."""
+        """Whether the lane has no owner and something to copy."""
         self.reacquired = 0
         """Acquisitions since the last acknowledged record."""
         self.in_a_row = 0
-        """Acquisitions that were lost before long."""
+        """Acquisitions in a row that were lost within `_STEADY_S`."""
         self.stored: StoredPlace | None = None
-        """What was read of the position before there was an owner; None where it was not read."""
+        """The position, read before the lane had an owner; None if it was not read."""
         self.divergence: Divergence | None = None
         """Where the source's history diverges, for the next acquisition to judge."""
 
@@ -64,7 +64,7 @@ class AcquireAttempts:
         self.woken = True
 
     def read(self, position: Position) -> None:
-        """Note the position that was read before there was an owner."""
+        """Note the position that was read before the lane had an owner."""
         self.stored = StoredPlace(position if position.left else None)
 
     def diverged(self, divergence: Divergence | None) -> None:
@@ -72,19 +72,19 @@ class AcquireAttempts:
         self.divergence = divergence
 
     def acknowledged(self) -> None:
-        """Note an acknowledged record: the acquisition was worth it."""
+        """Note an acknowledged record: the acquisitions before it no longer count."""
         self.reacquired = 0
 
     def rest(self, owned_at_s: float, now_s: float) -> None:
-        """Begin to count again if the lane had an owner for long."""
+        """Count again from 0 if the lane had its owner for `_STEADY_S`."""
         if now_s - owned_at_s >= _STEADY_S:
             self.in_a_row = 0
 
     def lose(self, now_s: float, *, fenced: bool, settles: bool) -> bool:
         """Count a lost acquisition and set when the next may begin; return whether the lane should give up.
 
-        `fenced`: another owner may have the lane now. `settles`: the lane is acquired only to learn what the log holds,
-        which may happen as often as leaders move; such times do not count.
+        `fenced`: another owner may have the lane now. `settles`: the lane is acquired only to learn what the log holds.
+        That happens as often as leaders move, so it does not count as an acquisition without a record.
         """
         self.reacquired += not settles
         self.in_a_row += 1
@@ -95,6 +95,6 @@ class AcquireAttempts:
         return self.reacquired > MOST_WITHOUT_A_RECORD or (fenced and self.in_a_row > MOST_FENCED)
 
     def begin_again(self, now_s: float) -> None:
-        """Forget all former attempts, because somebody asks for a new one from outside."""
+        """Forget all earlier attempts, because a command or an assignment asks for a new one."""
         self.given_at_s, self.join_at_s = now_s, 0.0
         self.reacquired = self.in_a_row = 0

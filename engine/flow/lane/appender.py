@@ -1,4 +1,4 @@
-"""Protocols of anything that appends to a target partition in order, as an outbox needs them."""
+"""Protocols of what an outbox sends: streams that append batches to one target partition in order."""
 
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ class Appender(Protocol):
 
     partition: TopicPartition
     transactional_id: str
-    """The transactional id of the transaction that its batches are in; empty: in none."""
+    """The transactional id of its batches' transaction; empty: no transaction."""
 
     def next_batch(self) -> ReadyBatch | None:
         """Hand out the next stamped batch; None while nothing may be sent."""

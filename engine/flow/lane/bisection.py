@@ -1,4 +1,4 @@
-"""Asks about many partitions at once, and bisects after a refusal, so that a refused partition hides no other."""
+"""Asks about many partitions at once, and about each half after a refusal: a refused partition hides no other."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
@@ -32,7 +32,7 @@ async def bisect_on_error(
 async def by_leaders(
     ask: Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, T]]], led: Mapping[TopicPartition, Leader]
 ) -> dict[TopicPartition, T]:
-    """Ask each leader for what it leads, by `bisect_on_error`; only an unreachable leader's partitions are left out."""
+    """Ask each leader about its partitions (`bisect_on_error`); an unreachable leader hides only its partitions."""
     by_node: dict[int, list[TopicPartition]] = {}
     for partition, leader in led.items():
         if leader.node >= 0:
@@ -63,7 +63,7 @@ async def offsets_bisecting(
 async def log_spans(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
     """Return log start and high watermark of the partitions whose leaders answer for both.
 
-    Raises ConnectionLost, BrokerUnreachable where no broker says who leads.
+    Raises ConnectionLost, BrokerUnreachable if no broker names the leaders.
     """
     led = await cluster.leaders(sorted(partitions)) if partitions else {}
     starts = await offsets_by_leaders(cluster, led, EARLIEST)

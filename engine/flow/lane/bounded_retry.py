@@ -1,4 +1,4 @@
-"""Asking again while brokers cannot be reached, mostly for a bounded time."""
+"""Repeats requests while brokers are unreachable, mostly for a bounded time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
 
 
 async def until_answered(ask: Callable[[], Awaitable[T]], failed: Callable[[str], None] = lambda _why: None) -> T:
-    """Ask until there is an answer, however long that takes; `failed` is told why there was none each time."""
+    """Ask until there is an answer, without a time limit; `failed` gets the reason of each failure."""
     attempt = 0
     while True:
         try:
@@ -24,7 +24,7 @@ async def until_answered(ask: Callable[[], Awaitable[T]], failed: Callable[[str]
 
 
 class BoundedRetry:
-    """The patience for one place, which is named in the error when it ends."""
+    """Repeats requests to one place (`where`, named in the error) for `patience_s` seconds at most."""
 
     def __init__(self, where: str, patience_s: float, why: Callable[[], str]) -> None:
         self._where = where
@@ -33,11 +33,11 @@ class BoundedRetry:
         self._last = ""
 
     async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until there is an answer. Raises BrokerUnreachable when patience ends."""
+        """Ask until there is an answer. Raises BrokerUnreachable after `patience_s` seconds."""
         return await self.bounded(lambda: self.retrying(ask))
 
     async def bounded(self, do: Callable[[], Awaitable[T]]) -> T:
-        """Do it once, for as long as patience lasts. Raises BrokerUnreachable."""
+        """Do it once. Raises BrokerUnreachable if it takes more than `patience_s` seconds."""
         try:
             async with asyncio.timeout(self._patience_s) as deadline:
                 return await do()
@@ -45,10 +45,10 @@ class BoundedRetry:
             if not deadline.expired():
                 raise
             why = self._why() or self._last or "no answer"
-            raise BrokerUnreachable(self._where, f"nothing within {self._patience_s:g} s: {why}") from None
+            raise BrokerUnreachable(self._where, f"not done within {self._patience_s:g} s: {why}") from None
 
     async def retrying(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until there is an answer, however long that takes."""
+        """Ask until there is an answer, without a time limit."""
         return await until_answered(ask, self._failed)
 
     def _failed(self, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Events of a lane that reads a batch which breaks Kafka's record format, or is larger inside than it may be."""
+"""Builds the event for a batch that violates Kafka's record format, or decompresses to more than the limit."""
 
 from engine.base.errors import BatchTooLarge, WireError
 from engine.core.events.events import AnyEvent, BatchRefused, CorruptSource, LaneRefused
@@ -7,7 +7,7 @@ from policies.model import LaneName, TopicPartition
 
 
 def corrupt_source(options: FlowOptions, lane: TopicPartition, error: WireError) -> AnyEvent:
-    """Return the event for a source batch that is corrupt, or larger inside than it may be."""
+    """Return the event for a source batch that is corrupt, or decompresses to more than the limit."""
     if isinstance(error, BatchTooLarge):
         return BatchRefused(
             flow=options.flow,
@@ -20,7 +20,7 @@ def corrupt_source(options: FlowOptions, lane: TopicPartition, error: WireError)
 
 
 def corrupt_log(options: FlowOptions, name: LaneName, error: WireError) -> AnyEvent:
-    """Return the event for a corrupt batch in the log, of either cluster, that was read to find a lane's place."""
+    """Return the event for a corrupt batch, in either cluster's log, that was read to find where the lane resumes."""
     if TopicPartition(error.topic, error.partition) == name.source:
         return corrupt_source(options, name.source, error)
     return LaneRefused(flow=options.flow, lane=name.source, what=f"reading {error}")

@@ -1,7 +1,7 @@
-"""The one writer of a partition: a transactional id fences whoever wrote before, batches are plain and idempotent.
+"""Writes to a partition as its only writer: a transactional id fences previous writers; batches are idempotent.
 
-The same fence as a lane's (`flow/ownership/acquisition.py`): InitProducerId, an empty aborted transaction, and when
-that is over no request of a former writer can be appended any more.
+The fence is the same as a lane's (`flow/ownership/acquisition.py`): InitProducerId, then an empty aborted transaction.
+After that no request of a previous writer can be appended. The batches themselves are in no transaction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _COMPRESS_FROM_BYTES = 256
 
 
 class WriterFenced(Exception):
-    """A newer epoch writes, or the broker no longer knows ours: whether it is still our turn, the topic says."""
+    """Another writer has a newer epoch, or the broker forgot this one's. The topic's records show who owns it now."""
 
 
 @contextmanager
@@ -39,13 +39,13 @@ def _as_fenced() -> Iterator[None]:
 
 
 class FencedWriter:
-    """Appends records in order. `acquire` comes first, and again after Fenced."""
+    """Appends records in order. Call `acquire` first, and again after WriterFenced."""
 
     def __init__(
         self, cluster: Cluster, partition: TopicPartition, transactional_id: str, request_timeout_s: float
     ) -> None:
         self.reason = ""
-        """Why the last attempt did not get through."""
+        """Why the last attempt failed; empty after a success."""
         self._cluster = cluster
         self._partition = partition
         self._transactional_id = transactional_id
@@ -55,32 +55,32 @@ class FencedWriter:
         self._unsettled: tuple[bytearray, int] | None = None
         self._last_offset = -1
         self.written_to: int | None = None
-        """The offset behind the newest batch that is known to be there; None before there is one."""
+        """The offset after the newest batch that is known to be in the log; None before the first batch."""
 
     @property
     def fenced(self) -> bool:
-        """Whether the broker refuses former writers; else they are only detected."""
+        """Whether the broker refuses previous writers; else they are only detected."""
         return self._producer is not None and self._producer.fenced
 
     async def acquire(self) -> None:
-        """Fence every former writer. Raises Fenced (somebody did so meanwhile) and what the Cluster port raises."""
+        """Fence previous writers. Raises WriterFenced (another writer was faster) and what the Cluster port raises."""
         self._unsettled = None
         with _as_fenced():
             self._producer = await self._cluster.acquire(self._transactional_id, [self._partition])
         self._sequence, self._last_offset, self.written_to = self._producer.first_sequence, -1, None
 
     async def keep_alive(self) -> None:
-        """Keep the transactional id, and with it the fence, from expiring. Raises Fenced and what `acquire` raises."""
+        """Keep the transactional id, and with it the fence, from expiring. Raises what `acquire` raises."""
         if self._producer is None or not self._producer.fenced:
             return
         with _as_fenced():
             await self._cluster.keep_alive(self._transactional_id, self._producer, [self._partition])
 
     async def append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Append records as one batch; tries until it has an answer, so bound it with a deadline.
+        """Append records as one batch; it tries until it has an answer, so call it with a deadline.
 
-        Cut off, the batch may be there or not; the next append sends the same bytes first. Raises Fenced, also where
-        the log has lost records or begun anew (the topic was deleted and made again), and KafkaRefusal.
+        If it is cancelled, the batch may be in the log or not; the next append sends the same bytes first. Raises
+        KafkaRefusal, and WriterFenced also if the log has lost records or the topic was deleted and created again.
         """
         if self._unsettled is not None:
             await self._settle()
@@ -101,7 +101,7 @@ class FencedWriter:
         await self._settle()
 
     async def _settle(self) -> None:
-        """Send the unsettled batch until it is there or refused."""
+        """Send the unsettled batch until it is appended or refused."""
         attempt = 0
         while self._unsettled is not None:
             payload, count = self._unsettled
@@ -124,10 +124,10 @@ class FencedWriter:
 
     def _note_offset(self, outcome: Outcome, count: int) -> None:
         if outcome.kind is not OutcomeKind.APPENDED:
-            return  # told again of a batch that was there already
+            return  # a duplicate: the batch was in the log already
         if outcome.base_offset <= self._last_offset:
             raise WriterFenced(
-                f"{self._partition} lost records: after offset {self._last_offset} came {outcome.base_offset}"
+                f"{self._partition} lost records: offset {outcome.base_offset} came after offset {self._last_offset}"
             )
         self._last_offset, self.written_to = outcome.base_offset, outcome.base_offset + count
 

@@ -1,8 +1,7 @@
-"""Which outbox has batches of an appender without an answer: until all are answered, no other one sends for it.
+"""Tracks which outbox has unanswered batches of an appender: until all are answered, no other outbox sends for it.
 
-Order of sends is order of appends on one connection only. A lane whose leader moves while answers are outstanding
-would else have the next batch appended, or refused, before the last one, and take answers in another order than its
-batches.
+Only on one connection is the order of sends the order of appends. If the leader moves while answers are outstanding,
+another connection could append or refuse the next batch before the last one, and its answers would come out of order.
 """
 
 from typing import Protocol
@@ -11,43 +10,43 @@ from engine.flow.lane.appender import Appender
 
 
 class Carrier(Protocol):
-    """An outbox, as much of it as is needed here."""
+    """The part of an outbox that the tracker calls."""
 
     def schedule_send(self, appender: Appender) -> None:
         """The appender may send something."""
 
 
 class InFlightTracker:
-    """Counts batches without an answer, by appender; all of them are in one outbox."""
+    """Counts unanswered batches by appender; all batches of one appender are in one outbox."""
 
     def __init__(self) -> None:
         self._held: dict[Appender, tuple[Carrier, int]] = {}
         self._waiting: dict[Appender, Carrier] = {}
 
     def refuses(self, appender: Appender, carrier: Carrier) -> bool:
-        """Whether another outbox owes the appender answers; this one is kicked when the last of them has come."""
+        """Whether another outbox still waits for answers; this outbox is scheduled after the last of them."""
         refused = self.elsewhere(appender, carrier)
         if refused:
             self._waiting[appender] = carrier
         return refused
 
     def holds(self, appender: Appender, carrier: Carrier) -> bool:
-        """Whether this outbox owes the appender an answer."""
+        """Whether this outbox waits for an answer for the appender."""
         held = self._held.get(appender)
         return held is not None and held[0] is carrier
 
     def elsewhere(self, appender: Appender, carrier: Carrier) -> bool:
-        """Whether another outbox than this one owes the appender an answer."""
+        """Whether another outbox than this one waits for an answer for the appender."""
         held = self._held.get(appender)
         return held is not None and held[0] is not carrier
 
     def sent(self, appender: Appender, carrier: Carrier) -> None:
-        """One more batch has gone out."""
+        """Count one more batch in flight."""
         held = self._held.get(appender)
         self._held[appender] = (carrier, held[1] + 1 if held is not None else 1)
 
     def answered(self, appender: Appender) -> None:
-        """One batch has its outcome, whatever it is."""
+        """Count one batch that has its outcome."""
         carrier, count = self._held.pop(appender)
         if count > 1:
             self._held[appender] = (carrier, count - 1)
@@ -55,5 +54,5 @@ class InFlightTracker:
             waiting.schedule_send(appender)
 
     def forget(self, appender: Appender) -> None:
-        """The outbox that waits to send for the appender need not: it has ended, or goes on to yet another one."""
+        """Forget the outbox that waits to send for the appender: the appender has ended, or moves to another outbox."""
         self._waiting.pop(appender, None)

@@ -1,8 +1,8 @@
-"""One lane with everything around it: its owner, its leaders, its health, and what it writes.
+"""One lane with its parts: its owner, its leaders, its health, and the streams that it writes.
 
-Each part has one owner of its facts, and changes by methods that say what happened:
+Each fact is in one part. A part changes only by methods that name what happened:
 
-    lane        the records on their way (engine/core/lane)
+    lane        the records between the clusters (engine/core/lane)
     ownership   set, epoch, producer                 written by acquisition and the sets
     attempts    to get an owner                      written by the acquisition scheduler and the failure handler
     leaders     of both partitions                   written by the look-ups, the router and the leader verifier
@@ -44,11 +44,11 @@ from engine.flow.lane.upkeep import Upkeep
 from engine.flow.ports.ports import PartitionFetch, Producer
 from policies.model import LaneName, TopicPartition
 
-_MAY_DOUBLE = "a batch of unknown outcome is older than its leader remembers producers: only the log can tell"
+_MAY_DOUBLE = "a batch of unknown outcome is so old that its leader may have forgotten the producer: the log is read"
 
 
 class AppendEvents(Protocol):
-    """What a lane reports of its appends."""
+    """Reports of a lane about its appends."""
 
     def perform(self, driver: "LaneDriver", action: Action) -> None:
         """Start an action that the lane asks for."""
@@ -64,9 +64,9 @@ class AppendEvents(Protocol):
 
 
 class StreamAppender:
-    """What a lane writes beside its records, as an appender.
+    """Appends what a lane writes in addition to its records: positions, or blocks of the map.
 
-    `transactional_id`: of the transaction that it writes in; empty: in none.
+    `transactional_id`: of the transaction that it writes in; empty: no transaction.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class StreamAppender:
         self.stream = stream
         self.leader = NOBODY
         self.topic_id = ""
-        """Of the topic that was there when its leader was looked up last."""
+        """The id of the topic at the last look-up of its leader."""
         self._driver = driver
         self._events = events
 
@@ -102,9 +102,9 @@ class StreamAppender:
 
 
 class LaneStreams(msgspec.Struct, frozen=True):
-    """What a lane writes beside its records. `syncs`: which offset syncs are due; None where none are written.
+    """What a lane writes in addition to its records. `syncs`: which offset syncs are due; None if none are written.
 
-    `transactional_id`: of the lane's producer, where records and positions are in a transaction.
+    `transactional_id`: of the lane's producer, if records and positions are in a transaction.
     """
 
     positions: PositionStream
@@ -114,7 +114,7 @@ class LaneStreams(msgspec.Struct, frozen=True):
 
 
 class LaneDriver:
-    """A lane and its surroundings; also the appender of its target partition.
+    """One lane with its parts; also the appender of its target partition.
 
     `turn`: the lane's number, by which lanes share the connections to a broker.
     """
@@ -143,11 +143,11 @@ class LaneDriver:
         self.want: PartitionFetch | None = None
         """What the inbox asked for in the last fetch."""
         self.marker_owed = False
-        """Whether the last commit was decided, and its marker not seen yet (`flow/replication/marker_watch.py`)."""
+        """Whether the last commit is decided and its marker not seen yet (`flow/replication/marker_watch.py`)."""
         self.partition = lane.name.target
         self.positions = streams.positions
         self.transaction = self.positions if isinstance(self.positions, CommittedPositions) else None
-        """The transaction that records and position are in; None where the lane copies without."""
+        """The transaction of records and position; None if the lane copies without transactions."""
         self.transactional_id = streams.transactional_id if self.transaction is not None else ""
         self.syncs = streams.syncs
         self.blocks = BlockStream(lane, wall_ms)
@@ -171,12 +171,12 @@ class LaneDriver:
 
     @property
     def fenced_partitions(self) -> list[TopicPartition]:
-        """The target partitions that the lane's barrier covers: wherever its producer id appends."""
+        """The target partitions that the lane's barrier covers: all to which its producer id appends."""
         return [self.partition, *(appender.partition for appender in self.auxiliary)]
 
     @property
     def kept_alive_partitions(self) -> list[TopicPartition]:
-        """The target partitions where the fence is renewed: the copy itself only where it keeps somebody out."""
+        """The target partitions where the fence is renewed; the copy is one only if the lane has a barrier."""
         return [one.partition for one in self.auxiliary] if self.ownership.alone else self.fenced_partitions
 
     @property
@@ -190,12 +190,12 @@ class LaneDriver:
 
     @property
     def source_is_old(self) -> bool:
-        """Whether the source leader we know is of an older epoch than what was fetched."""
+        """Whether the known source leader has an older epoch than the fetched records."""
         return self.leaders.source_is_older(self.lane.source_leader_epoch)
 
     @property
     def source_end(self) -> int:
-        """Where the source partition ended when a broker last reported it; -1 where none did."""
+        """The last end offset of the source partition that a broker reported; -1: none yet."""
         return self.end.offset
 
     def next_batch(self) -> PendingBatch | None:
@@ -238,7 +238,7 @@ class LaneDriver:
             self.watch.caught_up_ms = self.end.at_ms
 
     def begin(self, producer: Producer, resumed_by: str, last: OffsetPair | None, *, alone: bool) -> None:
-        """Begin as the owner, behind the `last` copied record; the lane itself is owned next."""
+        """Begin as the owner, after the `last` copied record. The caller calls `lane.own` next."""
         topic_ids = self.leaders.source.topic_id, self.leaders.target.topic_id
         self.ownership.begin(producer, resumed_by, topic_ids, alone=alone, now_s=now_s())
         self.attempts.diverged(None)
@@ -250,19 +250,19 @@ class LaneDriver:
             self.syncs.begin(last)
 
     def watch_source(self, stored: Position, end: int, end_at_ms: int) -> None:
-        """Watch the source's end from the stored position, without an owner. `end`, `end_at_ms`: what a broker said."""
+        """Watch the source's end from the stored position, without an owner. `end`: as of `end_at_ms` (Unix ms)."""
         self.ownership.watch(stored.source_topic_id, stored.target_topic_id)
         self.end.reported(end, end_at_ms)
         self.health.clear()
         self.lane.watch(stored)
 
     def on_written(self) -> None:
-        """Appends that waited for a position may go, and so may fetches that waited for a block."""
+        """Let appends that waited for a position continue, and fetches that waited for a block."""
         self._events.progressed(self)
         self._events.written(self)
 
     def fail(self, event: AnyEvent) -> None:
-        """Note why the lane stopped; the lane itself stops unless it has."""
+        """Note why the lane stopped, and stop it unless it has stopped already."""
         if self.lane.state not in (State.FAILED, State.STOPPED):
             self.lane.fail()
         self.health.explain(event.text())

@@ -1,4 +1,4 @@
-"""Protocol of what a lane's parts report as records go through: the copier acts on it."""
+"""Protocols of what a lane's parts report while records are copied; the copier acts on these reports."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from engine.flow.ports.ports import Slice
 
 
 class FetchEvents(Protocol):
-    """What an inbox reports of its lanes."""
+    """Reports of an inbox about its lanes."""
 
     def taken(self, drivers: Sequence[LaneDriver]) -> None:
         """Lanes have new batches."""
@@ -18,7 +18,7 @@ class FetchEvents(Protocol):
         """A fetch failed for one partition, or names another replica."""
 
     def corrupt(self, driver: LaneDriver, error: WireError) -> None:
-        """A source batch breaks the record format, or is larger inside than it may be."""
+        """A source batch violates the record format, or decompresses to more than the limit."""
 
     def idle(self, driver: LaneDriver, found: Slice) -> None:
         """A fetch was empty."""
@@ -28,14 +28,14 @@ class FetchEvents(Protocol):
 
 
 class LeaderEvents(Protocol):
-    """What look-ups of leaders report."""
+    """Reports of leader look-ups."""
 
     def changed_topic(self, driver: LaneDriver, side: str, topic: str, expected: str, found: str) -> None:
-        """The id of a topic is not the one that the lane began with: it was deleted and created again."""
+        """A topic's id has changed since the lane's start: the topic was deleted and created again."""
 
     def cut_off(self, driver: LaneDriver, end: int) -> None:
-        """The target's new leader ends below what was acknowledged."""
+        """The log of the target's new leader ends below the acknowledged end."""
 
 
 class LaneEvents(AppendEvents, FetchEvents, LeaderEvents, Protocol):
-    """All that the lanes of one copier report."""
+    """All reports of the lanes of one copier."""

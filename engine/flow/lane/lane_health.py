@@ -1,14 +1,14 @@
-"""Keeps why one lane does not copy, and what was reported of that: each trouble is reported once, and its end once."""
+"""Stores why one lane does not copy, and what was reported: each trouble is reported once, and its end once."""
 
 import enum
 
 
 class HoldChange(enum.Enum):
-    """What is new about an open transaction that holds a lane."""
+    """What has changed about an open transaction that holds a lane."""
 
     NOTHING = enum.auto()
     HELD = enum.auto()
-    """The lane has been held for long."""
+    """The lane has been held for so long that it must be reported."""
     RELEASED = enum.auto()
     """A hold that was reported is over."""
 
@@ -33,27 +33,27 @@ class HoldWatch:
 
 
 class LaneHealth:
-    """The troubles of one lane. `reason`: why it does not move, empty where nothing is known to keep it."""
+    """The troubles of one lane. `reason`: why it makes no progress; empty if no cause is known."""
 
     def __init__(self) -> None:
         self.reason = ""
         self.fault = ""
-        """What the last failed append, or the last failed request of a transaction, said."""
+        """The error of the last failed append, or of the last failed request of a transaction."""
         self.failed = False
-        """Whether the lane had failed when it was stopped for good: it is shown as failed to the end."""
+        """Whether the lane had failed before it was stopped for good: status continues to show it as failed."""
         self.denied: dict[str, str] = {}
-        """What an ACL denies the lane, and why."""
+        """What ACLs deny the lane, and the reason of each denial."""
         self.hold = HoldWatch()
         self.refused = False
         """Whether the target refuses a record of the lane."""
         self._retention_passed = False
 
     def explain(self, reason: str) -> None:
-        """Say why the lane does not move."""
+        """Store why the lane makes no progress."""
         self.reason = reason
 
     def clear(self) -> None:
-        """Nothing is known to keep the lane."""
+        """Forget the reason: no cause is known any more."""
         self.reason = ""
 
     def stop(self, *, failed: bool) -> None:
@@ -68,7 +68,7 @@ class LaneHealth:
         """Note an acknowledged append."""
         self.fault = ""
 
-    # --- each reported once: True where it is new ------------------------------------------------------------
+    # --- each reported once: True if it is new ---------------------------------------------------------------
 
     def refuse(self, reason: str) -> bool:
         """Note that the target refuses a record."""

@@ -1,22 +1,22 @@
-"""Keeps the leaders of one lane's partitions, and whether the target's leader holds all that was acknowledged."""
+"""Stores the leaders of one lane's partitions, and whether the target's leader has every acknowledged record."""
 
 from engine.flow.ports.ports import Leader
 
 NOBODY = Leader(-1, -1, "")
 _FORGIVEN_S = 30.0
-"""After so long without a fault at the source, the count of faults begins again."""
+"""After this many seconds without a fault at the source, the count of faults starts again."""
 
 
 class LaneLeaders:
-    """The leaders of a lane's source and target partition, `NOBODY` where none is known."""
+    """The leaders of a lane's source and target partition, `NOBODY` if none is known."""
 
     def __init__(self) -> None:
         self.source = NOBODY
         self.target = NOBODY
         self.replica: int | None = None
-        """The broker with the nearest replica of the source partition, where its leader named one (KIP-392)."""
+        """The broker with the nearest replica of the source partition, if the leader named one (KIP-392)."""
         self.verified = NOBODY
-        """The target leader that is known to hold everything that was acknowledged."""
+        """The target leader that is known to have every acknowledged record."""
         self.doubted = False
         """Whether nothing may be appended until the end of the target leader's log is known."""
         self.faults = 0
@@ -35,7 +35,7 @@ class LaneLeaders:
         self.source = leader
 
     def lose_source(self) -> None:
-        """Fetch from nobody until the next look-up."""
+        """Forget the source leader: nothing is fetched until the next look-up."""
         self.source, self.replica = NOBODY, None
 
     def read_from(self, replica: int | None) -> None:
@@ -49,16 +49,16 @@ class LaneLeaders:
         return self.faults
 
     def source_is_older(self, copied_epoch: int) -> bool:
-        """Whether the source leader has an older epoch than what was copied: some broker's metadata is old.
+        """Whether the source leader has an older epoch than the copied records: some broker's metadata is old.
 
-        A topic without an id may have been deleted and created again, and then begins with low epochs.
+        False for a topic without an id: it may have been deleted and created again, and then starts with low epochs.
         """
         return bool(self.source.topic_id) and 0 <= self.source.epoch < copied_epoch
 
     # --- target ----------------------------------------------------------------------------------------------
 
     def lead_target(self, leader: Leader) -> None:
-        """Note the target leader that a look-up found; whether it is verified is another question."""
+        """Note the target leader that a look-up found. It is not verified by that."""
         self.target = leader
 
     @property
@@ -74,6 +74,6 @@ class LaneLeaders:
         self.doubted = is_owned
 
     def trust(self) -> bool:
-        """Note that the target leader is verified; return whether the lane was held up until now."""
+        """Note that the target leader is verified; return whether the lane had to wait for that."""
         self.verified, was_doubted, self.doubted = self.target, self.doubted, False
         return was_doubted

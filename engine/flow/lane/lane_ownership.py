@@ -1,4 +1,4 @@
-"""Keeps which partition set a lane belongs to, and who its owner in this process is to the brokers."""
+"""Stores the set of a lane, and the producer with which this process owns the lane."""
 
 from engine.flow.ports.ports import Producer
 
@@ -10,27 +10,27 @@ class LaneOwnership:
         self.set_id = set_id
         self.assignment_epoch = assignment_epoch
         self.leaving = False
-        """Whether the lane is on its way out of this copier."""
+        """Whether the lane is leaving this copier."""
         self.producer: Producer | None = None
         self.alone = False
-        """Whether the lane was taken without a barrier: there is nobody to be kept from its target partition."""
+        """Whether the lane was acquired without a barrier: no previous owner can append to its target partition."""
         self.resumed_by = ""
-        """How the place was found where the lane resumed."""
+        """The method that found the offset where the lane resumed."""
         self.source_topic_id = ""
         self.target_topic_id = ""
         self.owned_at_s = 0.0
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the target refuses former owners. Without a fence they are only detected."""
+        """Whether the target refuses previous owners. Without a fence they are only detected."""
         return self.producer is not None and self.producer.fenced
 
     def assign(self, set_id: str, assignment_epoch: int) -> None:
-        """Belong to a set at a new epoch."""
+        """Assign the lane to a set at a new epoch."""
         self.set_id, self.assignment_epoch = set_id, assignment_epoch
 
     def leave(self) -> None:
-        """Begin to leave this copier."""
+        """Note that the lane leaves this copier."""
         self.leaving = True
 
     def watch(self, source_topic_id: str, target_topic_id: str) -> None:

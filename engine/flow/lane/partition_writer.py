@@ -1,4 +1,4 @@
-"""Appends to one partition, one batch at a time: finds the leader when needed, forgets it when something is wrong."""
+"""Appends to one partition, one batch at a time; looks up the leader when needed, and again after a failure."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ _LOOK_AGAIN = (OutcomeKind.RETRY, OutcomeKind.UNKNOWN)
 class PartitionWriter:
     """One connection to the leader of one partition. Nothing here retries.
 
-    `by_name`: a topic that was made anew is as good as the one before it.
+    `by_name`: continue on a re-created topic of the same name.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class PartitionWriter:
         self._broker: TargetBroker | None = None
 
     async def send(self, payload: Payload) -> Outcome:
-        """Append one batch and give the broker's answer; RETRY where it was never sent."""
+        """Append one batch and return the broker's answer; RETRY if it was never sent."""
         try:
             broker = await self._connected()
         except (BrokerUnreachable, ConnectionLost) as error:

@@ -1,4 +1,4 @@
-"""Reads a topic partition by partition, so that a broker that is away hides only the partitions that it leads."""
+"""Reads a topic partition by partition, so that an unreachable broker hides only the partitions that it leads."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,15 +9,15 @@ from engine.base.tasks import run_all
 
 T = TypeVar("T")
 _AT_ONCE = 8
-"""Partitions read side by side: one whose broker is away keeps few others waiting."""
+"""Partitions read in parallel: an unreachable broker delays few other partitions."""
 
 
 async def read_those_that_answer(
     read: Callable[[int], Awaitable[list[T]]], partitions: Sequence[int]
 ) -> tuple[list[T], dict[int, BrokerUnreachable | ConnectionLost]]:
-    """Return the records of the partitions that answer, in their order, and why the others do not.
+    """Return the records of the partitions that answer, in the given order, and the errors of the others.
 
-    Raises the failure of the first where none answers, and OtherCluster.
+    Raises the error of the lowest partition if none answers. Raises OtherCluster.
     """
     found: dict[int, list[T]] = {}
     failed: dict[int, BrokerUnreachable | ConnectionLost] = {}

@@ -1,8 +1,8 @@
-"""Keeps when a lane's transactional id was last kept alive, and how much was copied when its position last went."""
+"""Stores when a lane's transactional id was last kept alive, and how many bytes were copied at its last position."""
 
 
 class Upkeep:
-    """The marks of the periodic work on one lane."""
+    """State of the periodic work on one lane."""
 
     def __init__(self) -> None:
         self.kept_alive_at_s = 0.0

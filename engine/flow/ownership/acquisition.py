@@ -1,8 +1,8 @@
-"""Acquires lanes: barrier, then the positions to their end, then the tail, then a position of this owner.
+"""Acquires lanes in four steps: barrier, positions up to their end, tail of the copy, first position of this owner.
 
-The order is the proof: behind the barrier no request of a former owner can append any more, so what is read then is
-final. A lane whose position carries a higher assignment epoch stands down. `before` and `behind` serve many lanes at
-once, `fence` serves one. An error of one lane is raised only after all the other lanes have been served.
+The order makes it safe: after the barrier no request of a previous owner can be appended, so what is read then is
+final. A lane whose position has a higher assignment epoch gives up. `before` and `behind` serve many lanes at once,
+`fence` serves one. An error of one lane is raised only after all the other lanes have been served.
 """
 
 import asyncio
@@ -45,15 +45,15 @@ from policies.model import TopicPartition
 _AT_ONCE = 32
 """Barriers, and reads of a tail, in progress at once: enough to hide latency, few enough for a broker's queue."""
 _SLOT_S = 2.0
-"""A barrier that takes longer waits for something, so another one may begin beside it."""
+"""A barrier that takes more seconds waits for something, so another barrier may start in parallel with it."""
 
 _OVERTAKEN = 5
-"""Times in a row that retention may pass a read before the whole acquisition begins again."""
+"""How often in a row retention may delete the offsets being read, before the whole acquisition starts again."""
 
 _NO_RIGHT = 53
 _NO_TRANSACTIONS = (
-    "exactly.once.source.support is enabled, but the target does not allow us transactions: grant Write and Describe"
-    " on the transactional ids that begin with 'raymirror', or disable it"
+    "exactly.once.source.support is enabled, but the target does not allow raymirror transactions: grant Write and"
+    " Describe on the transactional ids that begin with 'raymirror', or disable exactly.once.source.support"
 )
 
 
@@ -75,9 +75,9 @@ class Acquisition:
     async def rest(self, drivers: Sequence[LaneDriver]) -> None:
         """Let lanes with nothing to copy watch their source from the stored position, without an owner.
 
-        Nothing is written for them, so nothing needs a fence: a former owner that still lives continues the same
-        position that they watch from. A lane that finds something to copy is acquired, and everything is read again
-        behind the barrier. A lane that has a newer owner is given up before it disturbs that owner.
+        Nothing is written for these lanes, so they need no fence: a previous owner that still runs continues from the
+        same position. A lane that finds something to copy is acquired, and everything is read again after the barrier.
+        A lane that has a newer owner is given up before it disturbs that owner.
         """
         stored = await self._recovery.stored(drivers)
         ours: list[LaneDriver] = []
@@ -88,12 +88,12 @@ class Acquisition:
             elif isinstance(position, Position):
                 driver.attempts.read(position)
                 ours.append(driver)
-        # After the positions: a former owner may move on meanwhile. Then the ends do not fit, and the lane is acquired.
+        # Read after the positions: if a previous owner copies in between, the ends do not fit: the lane is acquired.
         logs = await self._recovery.read_offsets(ours, stored=stored) if ours else LogOffsets()
         await run_all(*(self._watch(driver, stored[driver.name.source], logs) for driver in ours))
 
     async def _watch(self, driver: LaneDriver, stored: Stored, logs: LogOffsets) -> None:
-        assert isinstance(stored, Position), "whoever has no position of ours is not at rest"
+        assert isinstance(stored, Position), "only lanes with a position of raymirror watch"
         ends = logs.ends_of(driver.name)
         if not is_at_rest(stored, ends) or self._recovery.changed_identity(driver, stored, logs) is not None:
             return
@@ -105,10 +105,10 @@ class Acquisition:
     # --- before the barrier ----------------------------------------------------------------------------------
 
     async def before(self, drivers: Sequence[LaneDriver], *, suspicious: bool) -> dict[TopicPartition, PreFenceState]:
-        """Read what the brokers know before anything changes; give up lanes that a newer owner has taken.
+        """Read the brokers' state before the barrier changes it; give up lanes that a newer owner has taken.
 
-        Only lanes that somebody may have taken are checked for that; `suspicious`: all of them are. Lanes that were
-        given up are not in the answer.
+        Only lanes that another owner may have taken are checked for that; `suspicious`: all lanes are checked. The
+        result leaves out lanes that were given up.
         """
         suspects = [driver for driver in drivers if suspicious or driver.attempts.reacquired]
         stored = await self._recovery.stored(suspects) if suspects else {}
@@ -123,7 +123,7 @@ class Acquisition:
         return await self._recovery.before(left, vacant) if left else {}
 
     def _lost_to(self, position: Position, driver: LaneDriver) -> bool:
-        """Whether another owner wrote this since we had the lane; at the same epoch the later deployment wins."""
+        """Whether another owner wrote this since this copier had the lane; at one epoch the later deployment wins."""
         return is_superseded(
             position,
             assignment_epoch=driver.ownership.assignment_epoch,
@@ -134,7 +134,7 @@ class Acquisition:
     # --- the barrier -----------------------------------------------------------------------------------------
 
     async def fence(self, driver: LaneDriver, before: PreFenceState) -> FencedLane:
-        """Put up one lane's barrier, unless it needs none; without a lease, wait for one first."""
+        """Write one lane's barrier, unless it needs none; without a lease, wait for one first."""
 
         async def take() -> FencedLane:
             times_shut = self._lease.times_shut
@@ -163,12 +163,12 @@ class Acquisition:
     # --- behind the barrier ----------------------------------------------------------------------------------
 
     async def behind(self, fenced: Mapping[LaneDriver, FencedLane], *, waited: bool) -> dict[LaneDriver, FencedLane]:
-        """Own every lane or fail it. Return the lanes that must first wait for their former owners' last requests.
+        """Own every lane or fail it. Return lanes that must first wait for the last requests of previous owners.
 
-        A lane that was stopped meanwhile stays as it is.
+        A lane that was stopped during the acquisition stays stopped.
         """
         drivers = list(fenced)
-        final = all(one.producer.fenced for one in fenced.values())
+        final = all(one.producer.fenced for one in fenced.values())  # if not, a previous owner may still append
         stored = None if final else await self._recovery.stored(drivers)
         logs = await self._recovery.read_offsets(drivers, stored=stored)
         late: dict[LaneDriver, FencedLane] = {}
@@ -181,9 +181,9 @@ class Acquisition:
         return late
 
     def _must_wait(self, driver: LaneDriver, producer: Producer, stored: Stored) -> bool:
-        """Return whether a lane must wait, and report why its barrier fences no former owner.
+        """Return whether a lane must wait, and report why its barrier fences no previous owner.
 
-        A new producer id fences nobody, and without permission there is no barrier.
+        A new producer id fences no previous owner, and without permission there is no barrier.
         """
         lane = driver.name.source
         if not producer.fenced and self._options.commit_s:
@@ -222,7 +222,7 @@ class Acquisition:
         await run_all(*(judge(driver) for driver in drivers))
         for driver, found in judged.items():
             if not self._lease.is_open or fenced[driver].times_shut != self._lease.times_shut:
-                errors.append(ConnectionLost("the lease ran out meanwhile"))  # what was read may be outdated
+                errors.append(ConnectionLost("the lease ran out during the acquisition"))  # so the reads may be old
             elif driver.lane.state is State.ACQUIRING:
                 self._own(driver, found, fenced[driver], logs)
         if errors:
@@ -231,10 +231,10 @@ class Acquisition:
     async def _judge_again(
         self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets
     ) -> ResumePoint | Recovered | AnyEvent:
-        """Judge a lane; where retention passed the offsets being read, judge again by the new log starts.
+        """Judge a lane; if retention deleted the offsets being read, judge it again by the new log starts.
 
-        This stays behind the same barrier. The leader's memory from before the barrier, which may be all that is left,
-        can be read only once.
+        The barrier stays the same: the leader's producer state from before it can be read only once, and may be the
+        only trace of the copy that is left.
         """
         for _ in range(_OVERTAKEN):
             try:
@@ -246,14 +246,14 @@ class Acquisition:
     async def _judge(
         self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets
     ) -> ResumePoint | Recovered | AnyEvent:
-        """Return the offset where the lane resumes, or the event that says why there is none."""
+        """Return the offset where the lane resumes, or the event that says why it cannot."""
         stored = logs.stored.get(driver.name.source)
         if self._options.commit_s and not fenced.producer.fenced:
             raise KafkaRefusal(
                 "the lane's transactions", _NO_RIGHT, "TransactionalIdAuthorizationFailed", _NO_TRANSACTIONS
             )
         if isinstance(stored, Unreadable):
-            what = f"its position in {self._options.positions_topic}: {stored.reason}"
+            what = f"raymirror cannot use its position in {self._options.positions_topic}: {stored.reason}"
             return LaneRefused(flow=self._options.flow, lane=driver.name.source, what=what)
         if isinstance(stored, Position):
             if stored.assignment_epoch > driver.ownership.assignment_epoch:
@@ -301,7 +301,7 @@ class Acquisition:
 
     def _start(self, driver: LaneDriver, fenced: FencedLane, found: ResumePoint, logs: LogOffsets) -> None:
         producer, stored = fenced.producer, logs.stored.get(driver.name.source)
-        assert not isinstance(stored, Unreadable), "a lane whose position is unreadable has no place"
+        assert not isinstance(stored, Unreadable), "a lane with an unreadable position cannot start"
         known = resumed_map(stored, found, wall_ms())
         owner = Owner(
             producer_id=producer.producer_id,

@@ -1,9 +1,9 @@
-"""Blocks of some lanes' maps found on the partition of the map topic where they lie among those of all other lanes.
+"""Finds the offset map blocks of some lanes on a partition of the map topic, which holds blocks of many lanes.
 
-A partition may hold hundreds of thousands of blocks, on the loop that copies: they are told apart by the bytes of
-their keys, only where each begins is kept (three numbers), and what is needed whole is read back.
+A partition may hold hundreds of thousands of blocks, and the scan runs on the loop that copies. So it compares only the
+bytes of keys, and stores only where each block begins (three numbers). Blocks that are needed whole are read again.
 
-Blocks are in no transaction, so the log is read to its high watermark: no open transaction hides any.
+Blocks are in no transaction, so the log is read to its high watermark: no open transaction hides a block.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,9 +26,9 @@ async def find_blocks(
     *,
     rest_s: float = 0.0,
 ) -> dict[TopicPartition, Places]:
-    """Find the blocks of some lanes of flows from `source`; what cannot be read is left out.
+    """Find the blocks of some lanes of flows from `source`; unreadable blocks are left out.
 
-    `rest_s`: the pause after every few records, for whoever is in no hurry. Raises as `Cluster.read_log` does.
+    `rest_s`: seconds to pause after every few records; 0: no pause. Raises as `Cluster.read_log` does.
     """
     by_key = {lane_key(source, lane): lane for lane in lanes}
     found: dict[TopicPartition, Places] = {lane: {} for lane in lanes}
@@ -54,7 +54,7 @@ async def find_blocks(
 async def read_blocks(
     cluster: Cluster, partition: TopicPartition, places: Mapping[int, BlockPlace]
 ) -> dict[int, MapBlock]:
-    """Read blocks whole that `find_blocks` found, by number. Raises as `Cluster.read_log` does."""
+    """Read the whole blocks that `find_blocks` found, by number. Raises as `Cluster.read_log` does."""
     numbers = {place.at: number for number, place in places.items()}
     blocks: dict[int, MapBlock] = {}
     if not numbers:

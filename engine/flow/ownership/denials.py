@@ -1,6 +1,6 @@
-"""Keeps what ACLs deny a lane for now: each denial is reported once, tried again, and reported when it ends.
+"""Tracks what ACLs deny a lane: raymirror reports each denial once, tries again, and reports the end of the denial.
 
-An ACL may be removed and granted again at any time, so no lane stops because of one.
+A right may be removed and granted again at any time, so no lane stops because of a missing right.
 """
 
 from engine.base.errors import KafkaRefusal
@@ -15,16 +15,16 @@ _FETCH, _OWN, _FENCE = "fetch", "own", "fence"
 
 
 class Denials:
-    """Keeps what each lane is denied; a lane that is refused something that no ACL would change stops."""
+    """Tracks the denials of each lane; stops a lane whose refusal has another cause than a missing right."""
 
     def __init__(self, context: CopierContext) -> None:
         self._context = context
         self._flow = context.flow
 
     def refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> bool:
-        """Take a refusal to the lane's owner; return whether it may ask again. If not, the lane has stopped.
+        """Handle a refused request of the lane's owner; return whether it may ask again. If not, the lane has stopped.
 
-        Authorization errors (Kafka: `Errors` 29, 30, 31, 53) end when somebody grants the right.
+        Authorization errors (Kafka: `Errors` 29, 30, 31, 53) end when an operator grants the right.
         """
         if refusal.code in UNAUTHORIZED:
             self._deny(driver, _OWN, str(refusal))
@@ -46,17 +46,17 @@ class Denials:
         self._allow(driver, _OWN)
 
     def write_denied(self, driver: LaneDriver, denied: WriteDenied, topic: str) -> None:
-        """Note that the target does not let the lane write to `topic`, which does not hold its records."""
+        """Note that the target does not let the lane write to `topic`, which holds positions or map blocks."""
         why = f"{denied.what}: {denied.reason} (error {denied.error_code})"
         right = f"grant Write on topic {topic}, and on the transactional id, on {self._flow.target}"
         self._deny(driver, denied.what, f"{why}; {right}")
 
     def write_allowed(self, driver: LaneDriver, what: str) -> None:
-        """Note that what was denied is written now."""
+        """Note that the write that was denied succeeds now."""
         self._allow(driver, what)
 
     def keep_alive_denied(self, driver: LaneDriver, refusal: KafkaRefusal) -> None:
-        """Note that the target does not let the lane keep its fence from expiring; the lane copies on meanwhile."""
+        """Note that the target does not let the lane keep its fence from expiring; the lane continues to copy."""
         self._deny(driver, _FENCE, f"keeping its transactional id alive: {refusal}")
 
     def kept_alive(self, driver: LaneDriver) -> None:

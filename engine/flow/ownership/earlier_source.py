@@ -1,7 +1,7 @@
-"""A source that was restored from an earlier state of itself: all its brokers say that it is led at a lower epoch.
+"""Detects a source that was restored from an earlier state: all brokers report a lower leader epoch than was copied.
 
-Leader epochs of one topic id never fall (KIP-101), so what was copied at a higher one is not what the source has now.
-One broker with old metadata says the same of itself: only all of them together are believed.
+Leader epochs of one topic id never fall (KIP-101), so the source no longer has the records copied at a higher epoch.
+One broker with old metadata reports the same, so raymirror believes it only if all brokers agree.
 """
 
 from engine.base.clock import pause
@@ -14,7 +14,7 @@ from engine.flow.ports.ports import Cluster
 from policies.model import FlowName
 
 _FAULTS = 5
-"""All brokers are asked at every fifth fault in a row of a lane: after some two seconds, then every five."""
+"""raymirror asks all brokers at every fifth fault in a row of a lane: after about 2 s, then every 5 s."""
 _GATHER_S = 0.2
 _STANDING = (State.COPYING, State.WATCHING)
 
@@ -22,7 +22,7 @@ _STANDING = (State.COPYING, State.WATCHING)
 async def refusal(
     flow: FlowName, source: Cluster, driver: LaneDriver, *, topic_id: str, copied_epoch: int, source_next: int
 ) -> LaneRefused | None:
-    """Say that a source, whose brokers were all asked just now, is led at a lower epoch than was copied.
+    """Return the event if the source is led at a lower epoch than was copied. All its brokers were asked just now.
 
     Raises ConnectionLost, BrokerUnreachable.
     """
@@ -31,10 +31,10 @@ async def refusal(
     if found is None or found.topic_id != topic_id or not 0 <= found.epoch < copied_epoch:
         return None
     what = (
-        f"every broker of the source says that it is led at leader epoch {found.epoch}, and records of leader epoch"
-        f" {copied_epoch} were copied: the source was restored from an earlier state, perhaps, and may have other"
-        f" records before offset {source_next}; if it is to be copied all the same, delete topic"
-        f" {driver.name.target.topic} on {flow.target}, with raymirror.topic.recreated = append or re-create"
+        f"every source broker reports leader epoch {found.epoch} for this partition, but records of leader epoch"
+        f" {copied_epoch} were copied: the source may have been restored from an earlier state, and may have other"
+        f" records before offset {source_next}; to copy it nevertheless, set raymirror.topic.recreated = append or"
+        f" re-create, and delete topic {driver.name.target.topic} on {flow.target}"
     )
     return LaneRefused(flow=flow, lane=lane, what=what)
 
@@ -48,7 +48,7 @@ class EarlierSource:
         self._doubted: dict[LaneDriver, None] = {}
 
     def faulted(self, driver: LaneDriver) -> None:
-        """A lane has no leader to fetch from; lanes that have none at the same time are looked at together."""
+        """Note that a lane has no leader to fetch from; lanes without one at the same time are checked together."""
         if driver.leaders.faults == 0 or driver.leaders.faults % _FAULTS or driver.lane.source_leader_epoch < 0:
             return
         if not self._doubted:

@@ -51,7 +51,7 @@ from policies.sync.topic_faults import OnGap, OnRenewal
 
 
 class FailureHandler:
-    """Performs the actions of the lanes; one that is lost goes back to the acquisition."""
+    """Performs the actions that lanes ask for. A lane that has lost its owner goes back to the acquisition."""
 
     def __init__(self, context: CopierContext, router: BrokerRouter) -> None:
         self._context = context
@@ -95,7 +95,7 @@ class FailureHandler:
     # --- target side -----------------------------------------------------------------------------------------
 
     def retry_now(self, driver: LaneDriver) -> None:
-        """Retry a refused lane at once: somebody says that the cause is fixed."""
+        """Retry a refused lane at once, because a resume of the lane says that the cause is fixed."""
         self._spawn(self._retry(driver, 0.0))
 
     async def _retry(self, driver: LaneDriver, after_s: float) -> None:
@@ -119,7 +119,7 @@ class FailureHandler:
             self._report(LaneReleased(flow=self._options.flow, lane=driver.name.source))
 
     async def _ask_again(self, driver: LaneDriver, denied: WriteDenied) -> None:
-        """Report a lost right to write a topic beside the records, and retry later; the lane waits where it must."""
+        """Report a missing right to write positions or map blocks, and retry later; the lane waits if it needs them."""
         appender = driver.writer_of(denied.what)
         self.denials.write_denied(driver, denied, appender.partition.topic)
         await pause(backoff_s(1, self._options.refused_retry_s, self._options.refused_retry_s))
@@ -127,15 +127,15 @@ class FailureHandler:
         self._router.schedule_send([driver])
 
     async def _split(self, driver: LaneDriver, action: Split) -> None:
-        """Cut a batch to the target's present size limit, or in halves if it is below the limit: it grows there.
+        """Cut a batch to the target's present size limit; in halves if it is below the limit, because it grows there.
 
-        Only a batch of a single record is refused as too large.
+        Only a batch of a single record counts as refused.
         """
         piece, topic = action.piece, driver.name.target.topic
         try:
             configs = (await self._target.topic_configs([topic], SIZE_CONFIGS)).get(topic, {})
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
-            configs = {}  # cut by the known limit, and by half, again and again
+            configs = {}  # the batch is cut by the known limit, or in halves
         if not _stands_refused(driver):
             return None
         driver.limit.learn(most_bytes(configs) or driver.limit.told)
@@ -143,7 +143,7 @@ class FailureHandler:
             return self._refused(driver, action.refused.event, action.refused.attempt)
         driver.limit.refused(len(piece.payload))
         try:
-            # It may be large, and is not in flight: nothing writes to it while a thread reads it.
+            # In a thread, because the batch may be large. It is not in flight, so nothing writes to it.
             parts = await self._router.pool.work_beside(
                 partial(_cut, piece.payload, driver.name.target, driver.limit.bytes, self._options.inflated_bytes)
             )
@@ -168,7 +168,7 @@ class FailureHandler:
             return
         self.denials.allowed(driver)
         if driver.producer is not producer:
-            return  # acquired again while we read
+            return  # acquired again during the read
         for action in driver.lane.on_tail(Tail(log_start=start, end=end, batches=tuple(batches))):
             self.perform(driver, action)
 
@@ -182,8 +182,8 @@ class FailureHandler:
     def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
         """Stop the lane and acquire it again: the first time at once, then with a back-off, a bounded number of times.
 
-        `fenced`: somebody else may own it now. `settles`: it is acquired only to learn what the log holds, which may
-        happen as often as leaders move; such times do not count. A lane that is already being acquired stays as it is.
+        `fenced`: another owner may have it now. `settles`: it is acquired only to learn what the log holds, which may
+        happen as often as leaders move; such losses do not count. A lane that is already being acquired stays as it is.
         """
         if driver.lane.state not in (State.FAILED, State.STOPPED, State.ACQUIRING):
             driver.attempts.rest(driver.ownership.owned_at_s, now_s())
@@ -191,7 +191,7 @@ class FailureHandler:
             self.lose_again(driver, reason, fenced=fenced, settles=settles)
 
     def lose_again(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
-        """Count that a lane was lost, perhaps while it was being acquired; let it join again, or give it up."""
+        """Count a lost acquisition, perhaps one in progress; schedule the next one, or give the lane up."""
         driver.health.explain(reason)
         if driver.attempts.lose(now_s(), fenced=fenced, settles=settles):
             event = OwnershipLost(
@@ -199,14 +199,14 @@ class FailureHandler:
                 lane=driver.name.source,
                 assignment_epoch=driver.ownership.assignment_epoch,
                 other_epoch=-1,
-                other_deployment=f"unknown, acquired {driver.attempts.in_a_row} times in a row: {reason}",
+                other_deployment=f"unknown (lost {driver.attempts.in_a_row} times in a row, last because: {reason})",
             )
             self._context.fail(driver, event)
         else:
             self._context.ownerless.set()
 
     def cut_off(self, driver: LaneDriver, end: int) -> None:
-        """Acquire a lane again whose target ends below what it had acknowledged; this rewinds it to what is left."""
+        """Acquire a lane again if its target ends below the acknowledged end; this rewinds it to what is left."""
         below = f"the target ends at {end}, below the acknowledged end {driver.lane.target_next}: it lost records"
         self.reacquire(driver, below, fenced=False)
 
@@ -243,18 +243,18 @@ class FailureHandler:
         if found.diverging is None:
             return
         epoch, end = found.diverging
-        cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
+        cause = f"the source's history diverges from the copied records at epoch {epoch}, offset {end}"
         first = min(end, driver.lane.fetch_offset)
         missing = MissingRecords(first, max(end, driver.lane.fetch_offset) - 1, cause)
         self._gap(driver, missing, Divergence(first, cause))
 
     def corrupt(self, driver: LaneDriver, error: WireError) -> None:
-        """Stop a lane whose source batch breaks the record format, or is larger inside than it may be."""
+        """Stop a lane whose source batch violates the record format, or decompresses to more than the limit."""
         self._context.fail(driver, corrupt_source(self._options, driver.name.source, error))
 
     async def _out_of_range(self, driver: LaneDriver) -> None:
         source, wanted = driver.name.source, driver.lane.fetch_offset
-        await self._source.survey([source])  # a stale leader has a stale end
+        await self._source.survey([source])  # a stale leader reports a stale end
         try:
             start = (await self._source.offsets([source], EARLIEST))[source]
             end = (await self._source.offsets([source], LATEST))[source]
@@ -267,7 +267,7 @@ class FailureHandler:
             self._gap(driver, missing)
 
     def _gap(self, driver: LaneDriver, missing: MissingRecords, divergence: Divergence | None = None) -> None:
-        """Stop the lane, or acquire it again if it shall continue; the acquisition then reports the exact loss."""
+        """Stop the lane, or acquire it again if the rule is `continue`; the acquisition then reports the exact loss."""
         if self._options.faults.on_gap(driver.name.source.topic) is not OnGap.FAIL:
             driver.attempts.diverged(divergence)
             return self.reacquire(driver, missing.cause, fenced=False)
@@ -278,7 +278,7 @@ class FailureHandler:
         return self._context.fail(driver, event)
 
     def changed_topic(self, driver: LaneDriver, side: str, topic: str, expected: str, found: str) -> None:
-        """Handle a topic whose id is not the one the lane began with: it was deleted and created again."""
+        """Handle a topic whose id has changed since the lane's start: it was deleted and created again."""
         what = f"the id of {side} topic {topic}"
         if self._options.faults.on_renewal(driver.name.source.topic) is not OnRenewal.FAIL:
             self.reacquire(driver, f"{what} changed from {expected} to {found}", fenced=False)
@@ -335,12 +335,12 @@ class FailureHandler:
 
 
 def _stands_refused(driver: LaneDriver) -> bool:
-    """Whether the lane still waits for the handling of a refusal; this may change at each await."""
+    """Whether the lane still waits for the handling of its refusal; this may change at each await."""
     return driver.lane.state is State.REFUSED
 
 
 def _cut(payload: Payload, target: TopicPartition, max_batch_bytes: int, inflated_bytes: int) -> list[Encoded]:
-    """Rewrite a batch of several records as several batches, even if our codec makes it small enough for one."""
+    """Rewrite a batch of several records as several batches, even if re-encoding makes it small enough for one."""
     cut = partial(
         reencode, payload, 0, read_header(payload, 0), *target, wanted_offset=0, inflated_bytes=inflated_bytes
     )

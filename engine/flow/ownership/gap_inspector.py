@@ -1,4 +1,4 @@
-"""Looks whether target offsets between records of ours hold another writer's records, or only markers of ours."""
+"""Checks if target offsets between a lane's own records hold another writer's records, or only the lane's markers."""
 
 import msgspec
 
@@ -14,17 +14,17 @@ from engine.flow.ports.ports import EARLIEST, LATEST, Producer
 from policies.model import TopicPartition
 
 QUIET_S = 60.0
-"""Between two events about one lane that goes on beside another writer."""
+"""Seconds between two events about a lane that continues although another writer appends too."""
 _MOST_READS = 64
-"""Answers of about 1 MiB in which the end of another writer's records is looked for; the event ends with the last."""
+"""Most answers, of about 1 MiB each, that are read for the end of another writer's records; the event ends there."""
 _MOST_ENDS = 5
 _END_WAIT_S = 0.5
-"""How often a log that ends too early is asked, and how long after the first time: an old leader may have answered."""
+"""Most questions to a log that ends too early, and the first pause in seconds: an old leader may have answered."""
 _ENDED = (State.FAILED, State.STOPPED)
 
 
 class _Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """Target offsets `first` to `last`, in which `count` gaps of one owner lie; between them are records of ours."""
+    """Target offsets `first` to `last` (inclusive) with `count` gaps of one owner; between the gaps are its records."""
 
     producer: Producer | None
     first: int
@@ -33,14 +33,14 @@ class _Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Lane:
-    """What gathered of one lane while it was being looked at: two offsets, however many gaps there are."""
+    """Gaps of one lane that were found during an inspection: one range of offsets, for any number of gaps."""
 
     def __init__(self) -> None:
         self._gap: _Gap | None = None
         self.attempt = 0
 
     def gather(self, gap: _Gap) -> None:
-        """Add a gap; those of a former owner go, because the next one has read the log up to its barrier."""
+        """Add a gap. It replaces gaps of a previous owner: the next owner has read the log up to its barrier."""
         held = self._gap
         if held is not None and held.producer is gap.producer:
             first, last = min(held.first, gap.first), max(held.last, gap.last)
@@ -48,16 +48,16 @@ class _Lane:
         self._gap = gap
 
     def take_gap(self, producer: Producer | None) -> _Gap | None:
-        """Give what gathered, and begin again; None where there is nothing of this owner's."""
+        """Return the gathered range and forget it; None if this owner has none."""
         gap, self._gap = self._gap, None
         return gap if gap is not None and gap.producer is producer else None
 
 
 class GapInspector:
-    """Looks into one gap of a lane at a time and tells of another writer once a minute at most.
+    """Inspects one gap of a lane at a time, and reports another writer once a minute at most.
 
-    What comes up meanwhile is gathered as one range. It is read from its first offset on, in answers of bounded size,
-    and no further than the first records that are not ours: beside a busy writer that is one read.
+    Gaps that are found during an inspection are gathered as one range. It is read from its first offset on, in answers
+    of bounded size, up to the end of the first records of another writer: if that writer is busy, this is one read.
     """
 
     def __init__(self, context: CopierContext, denials: Denials) -> None:
@@ -68,7 +68,7 @@ class GapInspector:
         self._lanes: dict[LaneDriver, _Lane] = {}
 
     def found(self, driver: LaneDriver, first: int, last: int) -> None:
-        """Note target offsets, both inclusive, that are not ours; a lane has one look under way at a time."""
+        """Note target offsets, both inclusive, that the lane did not write; a lane has one inspection at a time."""
         gap = _Gap(producer=driver.producer, first=first, last=last)
         looked_at = self._lanes.get(driver)
         if looked_at is not None:
@@ -116,7 +116,7 @@ class GapInspector:
             await pause(QUIET_S)
 
     async def _foreign(self, target: TopicPartition, gap: _Gap) -> tuple[int, int] | None:
-        """Find the first records in a gap that are not ours: the first offset of theirs and the last before ours."""
+        """Find the first records of another writer in a gap: their first offset, and the last before the lane's own."""
         start = (await self._target.offsets([target], EARLIEST))[target]
         end = await self._end(target, gap.last)
         at, reads, found = max(gap.first, start), 0, list[TailBatch]()
@@ -134,9 +134,9 @@ class GapInspector:
         return _span(found)
 
     async def _end(self, target: TopicPartition, last: int) -> int:
-        """Return the log's end once it is behind offset `last`, or after a few tries: the log has lost records then.
+        """Return the log's end once it is above offset `last`, or after a few tries: then the log has lost records.
 
-        What is lost is no matter of a look: the lane itself is acquired anew when it finds that out.
+        The inspection does not report lost records: the lane is acquired again when it detects the loss.
         """
         end = (await self._target.offsets([target], LATEST))[target]
         for attempt in range(1, _MOST_ENDS):

@@ -1,11 +1,11 @@
-"""Records that another writer has put behind the last copied one: what a lane finds when it is taken up again.
+"""Finds records that another writer appended after the last copied record: what a lane will find when it resumes.
 
-    target   |... copied ...|- marker -|- ours, not written down yet -|- another writer's -| end
+    target   |... copied ...|- marker -|- raymirror's, not in a position yet -|- another writer's -| end
                          position
 
-Everything of ours behind a position was written by the producer that it names (`core/position/resume.py`). Nothing here
-writes. Contents are not compared: a lane that is taken up again knows copies of an MM2 that went on from our position,
-and goes on behind them.
+After a position, raymirror's records are those of the producer that the position names (`core/position/resume.py`).
+This module writes nothing and compares no contents. A lane that resumes does compare: it recognises the copies of an
+MM2 that continued from the position, and continues after them.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from engine.flow.ports.ports import Cluster
 from policies.model import LaneName
 
 MOST_OFFSETS = 100_000
-"""Offsets of one partition that are looked at: whoever asks waits, and the headers are read with their records."""
+"""Most offsets read of one partition: the caller waits, and headers are only read together with their records."""
 _AT_ONCE = 8
-_NOT_TOLD = "its leader does not tell where its log begins and ends"
+_NOT_TOLD = "its leader does not report the start and end of its log"
 
 
 class OtherWriter(msgspec.Struct, frozen=True, kw_only=True):
     """Records of another writer in one target partition, at offsets `first` to `last` (inclusive).
 
-    `whole`: whether all of the log was looked at; else there may be more behind them.
+    `whole`: whether the log was read to its end; else more records may follow.
     """
 
     topic: str
@@ -43,7 +43,7 @@ class OtherWriter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OtherWriters(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found; `unknown`: target partitions that could not be looked at, and why.
+    """Records of other writers; `unknown`: target partitions that could not be read, and why.
 
     `stops`: whether lanes that find such records stop (`raymirror.foreign.writer`).
     """
@@ -54,7 +54,7 @@ class OtherWriters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def other_writers(target: Cluster, positions: Mapping[LaneName, Position], *, stops: bool) -> OtherWriters:
-    """Look behind the positions of lanes. Raises ConnectionLost, BrokerUnreachable where nobody tells who leads."""
+    """Read what follows lanes' positions. Raises ConnectionLost, BrokerUnreachable if no broker names the leaders."""
     spans = await log_spans(target, {lane.target for lane in positions})
     found: dict[LaneName, OtherWriter] = {}
     unknown = {str(lane.target): _NOT_TOLD for lane in positions if lane.target not in spans}

@@ -1,4 +1,4 @@
-"""Finds where a lane resumes, behind its barrier: from its stored position and the target's own batch headers."""
+"""Finds the offset where a lane resumes, after its barrier, from its stored position and the target's batch headers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,25 +27,25 @@ from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Producer, Produce
 from policies.model import LaneName, TopicPartition
 
 _REGRESSION_WINDOW = 100_000
-"""Target offsets read back to find our last batch after the target lost records."""
+"""Target offsets read back to find the lane's last batch after the target lost records."""
 
 
 class PreFenceState(msgspec.Struct, frozen=True):
-    """State of one target partition, and of the partition with its position, as brokers told it before the barrier."""
+    """State of one target partition and of its position's partition, as brokers reported it before the barrier."""
 
     end: int
     producers: list[ProducerState]
     positions_end: int
     may_be_vacant: bool = False
-    """Whether to ask for an epoch without a barrier first (`core/position/vacancy.py`); all brokers agree who leads."""
+    """Whether to ask for an epoch without a barrier first (`core/position/vacancy.py`); the brokers agree who leads."""
     stored: Position | None = None
-    """The lane's position, where the lane may be vacant."""
+    """The lane's position, if the lane may be vacant."""
 
 
 class FencedLane(msgspec.Struct, frozen=True):
-    """A lane whose barrier is up: its producer, what was known before, and how often the lease had run out by then.
+    """A lane after its barrier: its producer, the state before, and how often the lease guard had shut by then.
 
-    `vacant`: no barrier was put up, because no request of a former owner can arrive.
+    `vacant`: no barrier was written, because no request of a previous owner can arrive.
     """
 
     producer: Producer
@@ -55,12 +55,12 @@ class FencedLane(msgspec.Struct, frozen=True):
 
     @property
     def marked(self) -> bool:
-        """Whether the barrier left its markers."""
+        """Whether the barrier wrote its markers."""
         return self.producer.fenced and not self.vacant
 
 
 class LogOffsets(msgspec.Struct, kw_only=True):
-    """Positions and log offsets of several lanes, read behind their barriers where they have one."""
+    """Positions and log offsets of several lanes, read after their barriers if they have one."""
 
     stored: dict[TopicPartition, Stored] = {}
     source_starts: dict[TopicPartition, int] = {}
@@ -70,10 +70,10 @@ class LogOffsets(msgspec.Struct, kw_only=True):
     source_cluster_id: str = ""
     target_cluster_id: str = ""
     asked_ms: int = -1
-    """When the clusters were asked (Unix ms): nothing is known of what came later."""
+    """When the clusters were asked (Unix ms); later changes are not in the offsets."""
 
     def ends_of(self, name: LaneName) -> LogEnds:
-        """Return where the logs of one lane begin and end."""
+        """Return the start and end offsets of one lane's logs."""
         return LogEnds(
             source_start=self.source_starts[name.source],
             source_end=self.source_ends[name.source],
@@ -82,7 +82,7 @@ class LogOffsets(msgspec.Struct, kw_only=True):
         )
 
     def identity_of(self, driver: LaneDriver) -> LaneIdentity:
-        """Return the topics and clusters that one lane has before it."""
+        """Return the ids of topics and clusters that one lane finds now."""
         return LaneIdentity(
             source_topic_id=driver.leaders.source.topic_id,
             target_topic_id=driver.leaders.target.topic_id,
@@ -110,16 +110,16 @@ class PositionRecovery:
         return decode_positions(records, self._options.position_keys)
 
     async def agreed(self, drivers: Sequence[LaneDriver]) -> bool:
-        """Whether every broker of the target says who leads these lanes' copies and positions: none can know better.
+        """Whether every target broker names the leaders of these lanes' copies and positions: none can know newer ones.
 
-        A broker that is silent for 1 s counts as one that does not say it: a barrier takes less time.
+        A broker that is silent for 1 s counts as one that does not name them: a barrier takes less time.
         """
         return bool(drivers) and await self._target.survey(_with_positions(drivers), hurry=True)
 
     async def before(
         self, drivers: Sequence[LaneDriver], vacant: Mapping[TopicPartition, Position | None]
     ) -> dict[TopicPartition, PreFenceState]:
-        """Ask what the leaders remember, before any barrier changes it; by source partition.
+        """Read the leaders' producer state and ends before any barrier changes them; by source partition.
 
         `vacant`: the positions of the lanes that may be vacant.
         """
@@ -148,9 +148,9 @@ class PositionRecovery:
     async def read_offsets(
         self, drivers: Sequence[LaneDriver], *, stored: dict[TopicPartition, Stored] | None
     ) -> LogOffsets:
-        """Ask both clusters for the offsets and ids that lanes are judged by, all at once; unless given, positions too.
+        """Ask both clusters for the offsets and ids that lanes are judged by, in parallel; unless given, positions too.
 
-        To ask at once is right behind a barrier, where they no longer change. Without a barrier, read positions first.
+        In parallel is right after a barrier, when they no longer change. Without a barrier, read positions first.
         """
         sources = [driver.name.source for driver in drivers]
         targets = [driver.name.target for driver in drivers]
@@ -179,7 +179,7 @@ class PositionRecovery:
         return logs
 
     async def read_offsets_again(self, driver: LaneDriver, logs: LogOffsets) -> None:
-        """Ask again where the logs of one lane begin and end."""
+        """Ask again for the start and end offsets of one lane's logs."""
         fresh = await self.read_offsets([driver], stored=logs.stored)
         logs.source_starts |= fresh.source_starts
         logs.source_ends |= fresh.source_ends
@@ -191,7 +191,7 @@ class PositionRecovery:
     async def find(
         self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets, *, same_source: bool = True
     ) -> ResumePoint | TargetGap:
-        """Find where the copy ended. Raises ConnectionLost where the reads were not behind the barrier.
+        """Find where the copy ended. Raises ConnectionLost if a read did not see the barrier.
 
         `same_source`: whether this is the source that the position was written for, so that contents can be compared.
         """
@@ -213,7 +213,7 @@ class PositionRecovery:
                     cause=found.cause,
                 )
             if found.foreign and same_source:
-                # Perhaps of an MM2 that continued from our position, and was killed before it wrote its own.
+                # Perhaps of an MM2 that continued from this position, and was killed before it wrote its own.
                 start = logs.source_starts[driver.name.source]
                 taken = await self._taken_over(driver, logs, stored.source_next, start)
                 return taken if taken.tail_records else found
@@ -241,14 +241,14 @@ class PositionRecovery:
         return await is_kept(self._target, target, stored, logs.target_starts[target], logs.target_ends[target])
 
     async def strangers(self, target: TopicPartition, logs: LogOffsets) -> tuple[tuple[int, int], ...]:
-        """Return the offset range of a log's records that no copier of ours wrote: all of it, or nothing."""
+        """Return the offset range of records that no raymirror copier wrote: from the first record on, or nothing."""
         end = logs.target_ends[target]
         first = await self._first_data(target, logs.target_starts[target], end)
         return () if first is None else ((first, end - 1),)
 
     @staticmethod
     def check_behind(driver: LaneDriver, fenced: FencedLane, logs: LogOffsets) -> None:
-        """Raise ConnectionLost where a stale leader answered for the ends.
+        """Raise ConnectionLost if a stale leader reported the ends.
 
         The barrier wrote a marker to each log. An end that has not grown since came from a stale leader.
         """
@@ -285,7 +285,7 @@ class PositionRecovery:
             stored.producer_id,
             stored.producer_epoch,
         )
-        # Markers may fill the place of lost records: our own, or those of owners that never wrote a position.
+        # Markers may fill the place of lost records: this owner's, or those of owners that never wrote a position.
         look_before = before.end < stored.target_next or not successor
         batches: Sequence[TailBatch] = ()
         if end >= stored.target_next:
@@ -294,11 +294,12 @@ class PositionRecovery:
             batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
         mark = (fenced.producer.producer_id, fenced.producer.epoch)
         if any(batch.producer_id == mark[0] and batch.producer_epoch > mark[1] for batch in batches):
-            raise ConnectionLost(f"{target}: another owner's barrier stands behind ours")
+            raise ConnectionLost(f"{target}: another owner's barrier follows this lane's")
         marked = any(batch.is_control and (batch.producer_id, batch.producer_epoch) == mark for batch in batches)
         if fenced.marked and not marked and start <= before.end:
             raise _not_behind(target)
         markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= before.end)
+        # Only markers were appended since the leader was asked: the sequence that it remembered is still the last.
         untouched = before.end + markers >= end
         ours = (stored.producer_id, stored.producer_epoch)
         state = [p for p in before.producers if (p.producer_id, p.epoch) == ours]
@@ -316,7 +317,7 @@ class PositionRecovery:
         return unfolded(stored, await read_blocks(self._target, partition, needed), target_end)
 
     async def _first_data(self, target: TopicPartition, start: int, end: int) -> int | None:
-        """Return the first offset that holds records and not a marker; None where there is none."""
+        """Return the first offset that holds a record and not a marker; None if no offset does."""
         while start < end:
             batches = await self._target.read_headers(target, start, start + 1)  # one read; the log may be long
             for batch in batches:
@@ -362,17 +363,18 @@ class PositionRecovery:
         )
 
     async def source_gap(self, driver: LaneDriver, source_next: int, logs: LogOffsets) -> SourceGap | None:
-        """Return the gap where the source no longer has the offsets that would be copied next.
+        """Return the gap if the source no longer has the offsets to copy next.
 
-        Raises ConnectionLost, BrokerUnreachable. A stale leader has a stale end: before that is believed, every broker
-        is asked who leads.
+        Raises ConnectionLost, BrokerUnreachable. A stale leader reports a stale end: before raymirror believes an end,
+        it asks every broker who leads.
         """
         lane, stored = driver.name.source, logs.stored.get(driver.name.source)
         if source_next > logs.source_ends[lane]:
             await self._source.survey([lane])
             logs.source_ends |= await self._source.offsets([lane], LATEST)
             if isinstance(stored, Position) and driver.leaders.source_is_older(stored.source_leader_epoch):
-                raise ConnectionLost(f"{lane}: copied up to epoch {stored.source_leader_epoch}, an older one leads")
+                copied = stored.source_leader_epoch
+                raise ConnectionLost(f"{lane}: copied up to leader epoch {copied}, but its leader has an older one")
         missing = missing_records(source_next, logs.source_starts[lane], logs.source_ends[lane])
         if missing is None:
             return None
@@ -388,5 +390,5 @@ def _with_positions(drivers: Sequence[LaneDriver]) -> list[TopicPartition]:
 
 
 def _not_behind(target: TopicPartition) -> ConnectionLost:
-    """Make the error for a stale leader (thawed, or cut off from its controller), whose log lacks our own marker."""
-    return ConnectionLost(f"{target}: the broker that was asked does not have the marker of our barrier yet")
+    """Make the error for a stale leader (thawed, or cut off from its controller): its log lacks the lane's marker."""
+    return ConnectionLost(f"{target}: the broker that answered does not have the marker of this lane's barrier yet")

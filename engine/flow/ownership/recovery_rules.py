@@ -1,7 +1,7 @@
-"""Lanes whose source or topics are not what their position was written for: stopped, or gone on with where asked.
+"""Decides whether a lane stops or continues when its source or topics are not those of its position.
 
-Decided behind the barrier only, where nothing of a former owner can change the ground any more. What is found while a
-lane copies makes it acquire anew, and is judged there like what is found at a start.
+The decision is made only after the barrier, when no previous owner can change the logs any more. A change that shows
+while a lane copies makes the lane acquire again, and is judged there like a change that shows at a start.
 """
 
 import msgspec
@@ -19,14 +19,14 @@ from policies.sync.topic_faults import GoOn, OnGap, Renewed, go_on
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """Where a lane goes on all the same, and the event that says what is not on the target."""
+    """The offset where a lane continues nevertheless, and the event that names what is missing on the target."""
 
     found: ResumePoint
     event: AnyEvent
 
 
 class RecoveryRules:
-    """Judges what a lane meets that its position did not expect, by the rules of its topic."""
+    """Judges changes that a lane's position does not expect, by the rules of its topic."""
 
     def __init__(self, options: FlowOptions, source: Cluster, target: Cluster, recovery: PositionRecovery) -> None:
         self._options = options
@@ -34,14 +34,14 @@ class RecoveryRules:
         self._target = target
         self._recovery = recovery
 
-    # --- topics that were made anew --------------------------------------------------------------------------
+    # --- re-created topics ------------------------------------------------------------------------------------
 
     async def renewed(
         self, driver: LaneDriver, stored: Position, fenced: FencedLane, logs: LogOffsets
     ) -> Recovered | AnyEvent | None:
-        """Say what becomes of a lane whose topics or clusters are others than its position names; None: none is.
+        """Decide about a lane whose topics or clusters are not those of its position; None: they are the same.
 
-        Raises ConnectionLost where that is not certain yet, or waited for.
+        Raises ConnectionLost if that is not certain yet, or if the lane waits for a new copy.
         """
         changed = self._recovery.changed_identity(driver, stored, logs)
         identity = logs.identity_of(driver)
@@ -54,17 +54,17 @@ class RecoveryRules:
             return changed
         await self._be_certain(driver)
         if place is GoOn.BEHIND_TARGET:
-            raise ConnectionLost(f"waits until {driver.name.target.topic} was deleted and made anew")
+            raise ConnectionLost(f"waits until {driver.name.target.topic} is deleted and created again")
         return await self._go_on(driver, stored, fenced, logs, which, place, changed)
 
     async def _be_certain(self, driver: LaneDriver) -> None:
-        """A broker of the past names the topic that was there before: all that answer must name the one we found."""
+        """Raise ConnectionLost unless the brokers agree on the topics: a stale broker names the previous topic."""
         for cluster, partition, leader in (
             (self._source, driver.name.source, driver.leaders.source),
             (self._target, driver.name.target, driver.leaders.target),
         ):
             if leader.topic_id and await cluster.settled_id(partition.topic) != leader.topic_id:
-                raise ConnectionLost(f"topic {partition.topic} is another one again: its leaders are looked up anew")
+                raise ConnectionLost(f"topic {partition.topic} has another id again: its leaders are looked up again")
 
     async def _go_on(
         self,
@@ -78,17 +78,17 @@ class RecoveryRules:
     ) -> Recovered | AnyEvent:
         source, target = driver.name
         copied, foreign = stored.source_next, tuple[tuple[int, int], ...]()
-        if which is Renewed.SOURCE:  # the copy is the one we know: its tail says how far the former topic came
+        if which is Renewed.SOURCE:  # the copy is still the same: its tail shows how far the previous topic was copied
             found = await self._recovery.find(driver, fenced, logs, same_source=False)
             if isinstance(found, TargetGap):
                 return found
-            if found.target_end >= 0:  # what the target lost besides is on neither side: nobody asked for that
+            if found.target_end >= 0:  # the target lost records too, so neither side has them: no rule covers that
                 return changed
             copied, foreign = found.source_next, found.foreign
         else:
             self._recovery.check_behind(driver, fenced, logs)
             foreign = await self._recovery.strangers(target, logs)
-        self._source.forget_topic(source.topic)  # the next look at the leaders names the topics that are there now
+        self._source.forget_topic(source.topic)  # the next look-up finds the topics that exist now
         self._target.forget_topic(target.topic)
         await self._source.leaders([source])
         await self._target.leaders([target])
@@ -112,7 +112,7 @@ class RecoveryRules:
     async def source_gap(
         self, driver: LaneDriver, found: ResumePoint, logs: LogOffsets
     ) -> Recovered | SourceGap | None:
-        """Say what becomes of a lane whose source no longer has what would be copied next; None: it has.
+        """Decide about a lane whose source no longer has the next records to copy; None: the source has them.
 
         Raises ConnectionLost, BrokerUnreachable.
         """

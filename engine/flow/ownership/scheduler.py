@@ -1,6 +1,6 @@
-"""Schedules the acquisition of lanes: many together; a lane in trouble ends up alone, and retries at longer intervals.
+"""Schedules the acquisition of lanes: many together, in halves after a failure, until the lane in trouble is alone.
 
-look -> _acquire: leaders, limits, what the leaders remember    many lanes; in halves where that fails
+look -> _acquire: leaders, limits, what the leaders remember    many lanes; in halves if that fails
           |                                                     lanes with nothing to copy watch, until woken
           -> _fence: one barrier each                           a slow one delays no other lane
                -> _behind: wave by wave, positions and tails    owned, or failed with an event
@@ -24,10 +24,10 @@ from engine.flow.ports.ports import FENCED
 from policies.model import TopicPartition
 
 _WAVE_S = 0.15
-"""How long lanes behind their barrier wait for the other lanes that are fenced with them."""
+"""Seconds that lanes wait after their barrier for the other lanes that are fenced with them."""
 _PATIENCE_S = 5.0
 _FEW = 32
-"""Up to so many lanes are owned at once, needed or not: to ask which of them could wait would take as long."""
+"""Up to this many lanes are owned at once, needed or not: to find out which of them could wait takes as long."""
 
 _Failure = ConnectionLost | BrokerUnreachable | KafkaRefusal | WireError
 
@@ -48,7 +48,7 @@ class _FencedTogether:
 
 
 class AcquisitionScheduler:
-    """Brings lanes without an owner through the acquisition, however often that takes."""
+    """Takes lanes without an owner through the acquisition, and again until each has an owner or stops."""
 
     def __init__(
         self, context: CopierContext, acquisition: Acquisition, router: BrokerRouter, failures: FailureHandler
@@ -99,7 +99,7 @@ class AcquisitionScheduler:
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
             await self._failed(left, attempt, error)
             return
-        # A lane that was released meanwhile is not fenced: the fence would hit the lane's next owner.
+        # A lane that was released during these reads is not fenced: the fence would hit the lane's next owner.
         left = self._still_to_acquire(left)
         batch = _FencedTogether(len(left))
         for driver in left:
@@ -153,16 +153,16 @@ class AcquisitionScheduler:
             return
         for driver in self._still_to_acquire(left):
             if driver not in late:
-                driver.attempts.end()  # owned, and lost again meanwhile
+                driver.attempts.end()  # owned, and lost again since
                 self._ownerless.set()
         if late:
             await pause(self._left_to_wait_s(list(late)))
             await self._behind(late, attempt, waited=True)
 
     def _left_to_wait_s(self, late: Sequence[LaneDriver]) -> float:
-        """Return the seconds until no request of a former owner can arrive any more.
+        """Return the seconds until no request of a previous owner can arrive any more.
 
-        Former owners had lost their leases when we were given the lanes, so their last requests are as old as that.
+        Previous owners had lost their leases when this copier got the lanes, so their last requests are older still.
         """
         return max(0.0, max(driver.attempts.given_at_s for driver in late) + self._options.takeover_wait_s - now_s())
 

@@ -1,4 +1,4 @@
-"""Decides what follows from a fetch that failed for one partition, or that names another replica."""
+"""Decides what a lane does after a fetch that failed for one partition, or that names another replica."""
 
 import enum
 
@@ -11,23 +11,23 @@ class FaultResponse(enum.Enum):
     READ_REPLICA = enum.auto()
     """Fetch from the replica that the leader names as the nearest (KIP-392)."""
     ASK_LEADER = enum.auto()
-    """Look the leader up and fetch from it: a follower's fault is believed from the leader only."""
+    """Look the leader up and fetch from it: a follower's fault counts only if the leader reports it too."""
     FIND_LEADER = enum.auto()
-    """Look the leader up, and suspect an earlier state of the source where that goes on."""
+    """Look the leader up. If the fault continues, the source may have been restored from an earlier state."""
     MEND_DIVERGENCE = enum.auto()
-    """The source's history is another one than what was copied (KIP-595's diverging epoch)."""
+    """The source's history diverges from the copied records (KIP-595's diverging epoch)."""
     CHECK_RANGE = enum.auto()
     """The offset may be outside the log: ask where the log begins and ends."""
     WAIT_FOR_RIGHT = enum.auto()
     """An ACL denies the fetch: try again until it is granted."""
     GIVE_UP = enum.auto()
-    """No attempt would end otherwise: the lane stops."""
+    """Every further attempt would fail too: the lane stops."""
 
 
 def respond(found: Slice, *, leader_is_old: bool, reads_replica: bool) -> FaultResponse:
     """Return the response to what a broker said of one partition.
 
-    `leader_is_old`: the broker's leader epoch is lower than that of the copied records, so nothing it says is believed.
+    `leader_is_old`: the broker's leader epoch is lower than that of the copied records, so its answer is ignored.
     """
     fault = found.fault
     if fault is None and found.preferred_replica >= 0:

@@ -1,4 +1,4 @@
-"""Positions as they are stored, whoever wrote them."""
+"""Reads stored positions, written by raymirror or by MM2."""
 
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -12,7 +12,7 @@ from policies.model import TopicPartition
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A stored position that we must not touch."""
+    """A stored position that raymirror cannot read and must not overwrite."""
 
     reason: str
 
@@ -43,20 +43,20 @@ def writer_of(stored: Stored) -> Writer:
 
 
 class PositionsFound(msgspec.Struct, frozen=True):
-    """What a positions topic holds of a source: under our name, and which lanes under other connectors' names."""
+    """Positions of one source on a positions topic; `others`: lanes with positions under other connectors' names."""
 
     lanes: dict[TopicPartition, Stored] = {}
     others: dict[str, set[TopicPartition]] = {}
 
     def kept_elsewhere(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Return the connectors that have positions of wanted topics where none is kept under our name."""
+        """Return the connectors that have positions of wanted topics; none if this flow's connector has some too."""
         if any(wanted(lane.topic) for lane in self.lanes):
             return ()
         return tuple(sorted(name for name, lanes in self.others.items() if any(wanted(lane.topic) for lane in lanes)))
 
 
 async def stored_positions(target: Cluster, topic: str, keys: PositionKeys) -> PositionsFound:
-    """Read every position of a source; nothing where the topic is not there yet.
+    """Read every position of a source; nothing if the topic does not exist yet.
 
     Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
     """
@@ -70,7 +70,7 @@ def decode_positions(
     records: Iterable[tuple[bytes | None, bytes | None]], keys: PositionKeys
 ) -> dict[TopicPartition, Stored]:
     """Decode a source's positions among the records (key, value) of their topic; the last one of a lane wins."""
-    lanes: dict[bytes | None, TopicPartition | None] = {}  # a key is there once a minute, until it is compacted away
+    lanes: dict[bytes | None, TopicPartition | None] = {}  # each key recurs once a minute, until compaction
     last: dict[TopicPartition, bytes | None] = {}
     for key, value in records:
         lane = lanes[key] if key in lanes else lanes.setdefault(key, keys.decode(key))

@@ -1,4 +1,4 @@
-"""The batch headers behind a position, as few of them read as tell the rest."""
+"""Reads the batch headers after a position, only as many as are needed to know the rest."""
 
 from collections.abc import Sequence
 
@@ -10,24 +10,24 @@ from engine.flow.ports.ports import Cluster
 from policies.model import TopicPartition
 
 _STEPS = 4
-"""Markers passed on the way back to the last records: one is our own barrier's, more are of owners that did nothing."""
+"""Most markers to pass on the way back to the last records: one of this barrier, more of owners that copied nothing."""
 _WINDOW, _WIDER = 10_000, 10
-"""Offsets read back for the begin of a transaction, and how much wider each time."""
+"""Offsets read back to find the start of a transaction, and the factor by which the window grows."""
 
 
 async def tail_headers(
     cluster: Cluster, partition: TopicPartition, position: Position, start: int, end: int, *, before: bool = False
 ) -> Sequence[TailBatch]:
-    """Return the headers from the position up to `end`; `start` is the log's. `before`: from one offset before it.
+    """Return the headers from the position to `end`; `start`: the log's start. `before`: from one offset before it.
 
-    The last batch of ours mostly tells the rest, however long (`core/position/tail_end.py`); only where it does not,
-    all is read. Behind an atomic position nothing counts, but whether its own records are still there has to be seen:
-    they are read, all of that transaction where they were rolled back. Raises as `Cluster.read_headers` does.
+    The lane's last batch mostly implies all batches before it (`core/position/tail_end.py`); if not, all are read.
+    After an atomic position no record counts, but the records that the position counts must still be there: they are
+    read, and their whole transaction if they were rolled back. Raises as `Cluster.read_headers` does.
     """
     if position.atomic:
         return await _atomic(cluster, partition, position, start, end)
     first = max(start, position.target_next - before)
-    at = end - 2  # the barrier's marker, and what lies before it
+    at = end - 2  # the barrier's marker, and the offset before it
     for _ in range(_STEPS):
         if at <= max(first, position.target_next):
             break

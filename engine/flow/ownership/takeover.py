@@ -1,4 +1,4 @@
-"""A lane whose last position is MM2's: what MM2 copied behind it is looked for on the target, by content."""
+"""Finds what MM2 copied to the target after its last position, by the content of the records."""
 
 import asyncio
 from array import array
@@ -11,20 +11,20 @@ from engine.flow.ports.ports import Cluster
 from policies.model import LaneName, TopicPartition
 
 _BEFORE = 256
-"""Source offsets looked at before the position."""
+"""Source offsets compared before the position."""
 _WINDOWS = (4_096, 65_536, 1_000_000)
-"""Records looked at behind it, more and more until the answer is certain: MM2 writes positions once a minute."""
+"""Records compared after it, in growing windows until the answer is certain: MM2 writes positions once a minute."""
 _STAMP = "message.timestamp.type"
 
 
 class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to go on: behind the last record that is on the target already, and what may be there twice (inclusive)."""
+    """Where to continue, after the last record on the target; `twice`: offsets (inclusive) that may be there twice."""
 
     source_next: int
     records: int
     twice: tuple[int, int] | None = None
     copied: tuple[MapRun, ...] = ()
-    """Where on the target each of these records is."""
+    """The target offset of each of these records."""
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Takeover:
-    """Reads of both logs; `read_committed` is the isolation level that MM2 copied with."""
+    """Compares both logs; `read_committed`: whether MM2 copied with that isolation level."""
 
     def __init__(self, source: Cluster, target: Cluster, *, read_committed: bool) -> None:
         self._source = source
@@ -46,7 +46,7 @@ class Takeover:
         self._read_committed = read_committed
 
     async def find(self, name: LaneName, reach: Reach) -> TakenOver:
-        """Find what MM2 copied behind its position; raises as the reads of `Cluster` do."""
+        """Find what MM2 copied after its position; raises as the reads of `Cluster` do."""
         most = min(reach.source_end - reach.source_next, reach.target_end - reach.target_start)
         if most <= 0 or reach.source_next < reach.source_start:
             return TakenOver(source_next=reach.source_next, records=0)

@@ -1,8 +1,8 @@
-"""Lanes that need no barrier: found before an epoch is asked for, confirmed by what is read behind it.
+"""Decides which lanes need no barrier: chosen before the epoch is requested, confirmed by what is read after it.
 
-The rules, and why they hold, are in `core/position/vacancy.py`. Here is what they need of brokers: the position, an
-epoch without a barrier, and the agreement of all brokers of the target on who leads. A barrier shows by its own markers
-that no leader of the past was asked; without one, every broker must have answered, and the newest leader epoch counts.
+The rules and their reasons are in `core/position/vacancy.py`. This module asks brokers for what the rules need: the
+position, an epoch without a barrier, and the agreement of all target brokers on the leaders. A barrier's own markers
+prove that no stale leader answered. Without a barrier, every broker must answer, and the newest leader epoch counts.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster, Producer
 from policies.model import TopicPartition
 
-_NOT_AS_LEFT = "it was taken without a barrier, and its logs are not as its position says: it is taken again behind one"
+_NOT_AS_LEFT = "acquired without a barrier, but its logs do not fit its position: it is acquired again with a barrier"
 
 
 class Vacancies:
-    """Decides for one flow which lanes are taken without a barrier."""
+    """Decides for one flow which lanes are acquired without a barrier."""
 
     def __init__(self, options: FlowOptions, target: Cluster, recovery: PositionRecovery) -> None:
         self._options = options
@@ -30,16 +30,16 @@ class Vacancies:
         self._recovery = recovery
 
     async def candidates(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Position | None]:
-        """Return the lanes, with their positions, that nobody may have; none where some broker does not answer.
+        """Return the lanes that may be vacant, with their positions; none if some broker does not answer.
 
-        Lanes that this process has had are left out: they were lost, and never left.
+        Lanes that this process has owned are left out: it lost them, and did not leave them cleanly.
         """
         if self._options.commit_s:
             return {}  # each commit leaves a marker anyway
         try:
             return await self._found([driver for driver in drivers if driver.producer is None])
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
-            return {}  # a barrier asks less, and whoever is away shall hold back only what it leads
+            return {}  # a barrier asks fewer brokers: an unreachable one then delays only the lanes that it leads
 
     async def _found(self, fresh: Sequence[LaneDriver]) -> dict[TopicPartition, Position | None]:
         unread = [driver for driver in fresh if driver.attempts.stored is None]
@@ -55,7 +55,7 @@ class Vacancies:
         return found if agreed else {}
 
     async def take_producer(self, driver: LaneDriver, before: PreFenceState) -> tuple[Producer, bool]:
-        """Take a lane's producer, and tell whether that was without a barrier."""
+        """Take a lane's producer; return it, and whether that was without a barrier."""
         transactional_id = self._options.transactional_id(*driver.name.source)
         if before.may_be_vacant:
             producer = await self._target.enter(transactional_id)
@@ -64,7 +64,7 @@ class Vacancies:
         return await self._target.acquire(transactional_id, driver.fenced_partitions), False
 
     def confirm(self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets, found: object) -> None:
-        """Raise ConnectionLost where a lane was taken without a barrier, and should not have been."""
+        """Raise ConnectionLost if a lane without a barrier is not as its last owner left it."""
         if not fenced.vacant:
             return
         stored, end = logs.stored.get(driver.name.source), logs.target_ends[driver.name.target]

@@ -11,7 +11,7 @@ from policies.sync.topic_faults import FaultRules
 
 
 class SyncOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how densely a flow's offset syncs are written (mm2-contract 2.5, 3.7)."""
+    """Where and how densely a flow's offset syncs are written."""
 
     topic: str
     on_source: bool
@@ -20,21 +20,21 @@ class SyncOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the drivers of a flow need to know beforehand."""
+    """All options that the drivers of a flow need at their start."""
 
     flow: FlowName
     deployment_id: str
     positions_topic: str
     connector: str = CONNECTOR
-    """The name that positions are kept under."""
+    """The connector name in the keys of positions."""
     positions_partitions: int = 25
     buffer_budget_bytes: int = 64 * 1024 * 1024
     inflated_bytes: int = MAX_INFLATED_BYTES
-    """What a batch may inflate to that has to be written anew."""
+    """Most bytes that a batch to be encoded again may decompress to."""
     flush_s: float = 60.0
-    """How often a position is written that nothing else asks for."""
+    """Seconds between two positions of a lane if nothing else asks for one."""
     untold_s: float = 5.0
-    """The same for lanes whose place no offset sync tells, where it is less."""
+    """The same for lanes whose progress no offset sync shows, if it is less."""
     flush_bytes: int = 16 * 1024 * 1024
     fetch: FetchOptions = FetchOptions()
     partition_fetch_bytes: int = 512 * 1024
@@ -48,13 +48,13 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_alive_s: float = 3600.0
     takeover_wait_s: float = 30.0
     map_retention_s: float = 3600.0
-    """How often blocks of the map are looked for whose records the target no longer has."""
+    """Seconds between two searches for map blocks whose records the target no longer has."""
     held_after_s: float = 5.0
     refused_retry_s: float = 5.0
     request_timeout_s: float = 30.0
     drain_s: float = 20.0
     commit_s: float = 0.0
-    """How long a transaction of a busy lane stays open; 0: lanes copy without transactions."""
+    """Seconds that a transaction of a busy lane stays open; 0: lanes copy without transactions."""
     syncs: SyncOptions | None = None
     """None: no offset syncs are written."""
 
@@ -64,5 +64,5 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
         return PositionKeys(self.flow.source, self.connector)
 
     def transactional_id(self, topic: str, partition: int) -> str:
-        """Name the lane's producer: the same for every owner there will ever be, so that the next fences the last."""
+        """Return the lane's transactional id: the same for every owner, so that each owner fences the previous one."""
         return f"raymirror.{self.flow}.{topic}-{partition}"

@@ -1,7 +1,7 @@
 """Ports to Kafka for the drivers: `engine/kafka` implements them with real brokers, the tests with fakes.
 
 Every method that talks to a broker raises ConnectionLost or BrokerUnreachable when it cannot, and KafkaRefusal when
-the broker says no; nothing here retries.
+the broker refuses; nothing here retries.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -145,7 +145,7 @@ FENCED = frozenset({47, 90})
 
 
 class Producer(msgspec.Struct, frozen=True, gc=False):
-    """A producer id and epoch; `fenced` tells whether the broker refuses older epochs.
+    """A producer id and epoch; `fenced`: whether the broker refuses older epochs.
 
     A new epoch of a known producer id begins at sequence 0; a broker without state of the id takes any first sequence.
     """
@@ -204,16 +204,16 @@ class Cluster(Protocol):
         """Open a connection for appending."""
 
     async def offsets(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """Return the offsets at a timestamp (-2: earliest, -1: high watermark); -1 where no record is as young."""
+        """Return the offsets at a timestamp (-2: earliest, -1: high watermark); -1 if no record is that new."""
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
-        """Take the producer of a transactional id at a new epoch and put up the barrier on the partitions.
+        """Take the producer of a transactional id at a new epoch and write the barrier on the partitions.
 
         When it returns, requests of older epochs are refused there, and end offsets are final.
         """
 
     async def enter(self, transactional_id: str) -> Producer:
-        """Take the producer of a transactional id at a new epoch, and put up no barrier.
+        """Take the producer of a transactional id at a new epoch, and write no barrier.
 
         When it returns, no transaction of an older epoch is open, and none begins any more. A request of an older epoch
         that is still on its way to a partition's leader is refused only after an append or a barrier of the new epoch.
@@ -243,7 +243,7 @@ class Cluster(Protocol):
         """Read the batch headers from offset `first` up to `end`."""
 
     async def read_time(self, partition: TopicPartition, offset: int) -> int:
-        """Return the timestamp (Unix ms) of the first record from `offset` on; -1 where there is none yet."""
+        """Return the timestamp (Unix ms) of the first record from `offset` on; -1 if there is none yet."""
 
     async def read_records(
         self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST
@@ -259,7 +259,7 @@ class Cluster(Protocol):
     async def read_followers(self, partition: TopicPartition, first: int) -> list[Record]:
         """Read a partition from offset `first` on without its leader, as far as an in-sync follower knows it.
 
-        Raises ConnectionLost where no follower that knows the log up to `first` answers.
+        Raises ConnectionLost if no follower that knows the log up to `first` answers.
         """
 
     def read_log(
@@ -268,7 +268,7 @@ class Cluster(Protocol):
         """Read the records from offset `first` up to `end`, some at a time, without markers."""
 
     async def producer_expiries_s(self) -> dict[int, float]:
-        """Return after how many seconds each broker forgets a producer; 0 where we may not ask.
+        """Return after how many seconds each broker forgets a producer; 0 if raymirror lacks the right to ask.
 
         A broker that does not answer is left out.
         """
@@ -288,7 +288,7 @@ Offsets = dict[TopicPartition, Stored]
 
 
 class GroupListing(msgspec.Struct, frozen=True, gc=False):
-    """One group as a cluster lists it; `kind` is classic, consumer, share or streams, empty where not known."""
+    """One group as a cluster lists it; `kind` is classic, consumer, share or streams, empty if unknown."""
 
     group: str
     protocol_type: str
@@ -308,9 +308,9 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Answers(msgspec.Struct, Generic[T]):
-    """What was found, by group, and why some groups failed; one group's failure does not affect another group.
+    """The results by group, and why some groups failed; one group's failure does not affect another group.
 
-    `away`: groups that failed because their coordinator, this broker, cannot be reached; nothing is known of them.
+    `away`: groups that failed because their coordinator is unreachable, with its broker id.
     """
 
     found: dict[str, T]
@@ -326,9 +326,9 @@ class Groups(Protocol):
     """
 
     async def list_groups(self) -> Listed:
-        """Return every group that we may see, as far as brokers answer.
+        """Return every group that raymirror may see, as far as brokers answer.
 
-        Raises BrokerUnreachable, ConnectionLost where no broker answers; KafkaRefusal.
+        Raises BrokerUnreachable, ConnectionLost if no broker answers; KafkaRefusal.
         """
 
     async def states(self, groups: Sequence[str]) -> Answers[GroupState]:
@@ -343,8 +343,8 @@ class Groups(Protocol):
     async def commit(self, group: str, offsets: Mapping[TopicPartition, Stored]) -> dict[TopicPartition, str]:
         """Commit without being a member, leader epoch -1; return what was refused, and why.
 
-        Raises GroupActive where the group has members: nothing was committed then. Raises KafkaRefusal, ConnectionLost.
+        Raises GroupActive if the group has members: then nothing was committed. Raises KafkaRefusal, ConnectionLost.
         """
 
     async def retention_s(self) -> float | None:
-        """Return after how many seconds the cluster forgets commits; None where we may not ask."""
+        """Return after how many seconds the cluster forgets commits; None if raymirror lacks the right to ask."""

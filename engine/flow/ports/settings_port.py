@@ -1,6 +1,6 @@
 """Port to a cluster's topics, configs and ACLs for config sync: `engine/kafka` has real brokers, the tests fakes.
 
-Every method that asks raises ConnectionLost or BrokerUnreachable where no broker answers. Methods that change many
+Every method that asks raises ConnectionLost or BrokerUnreachable if no broker answers. Methods that change many
 topics or bindings raise nothing: each topic or binding fails alone with the broker's reason, or with its request.
 """
 

@@ -8,7 +8,7 @@ from policies.model import FlowName
 class StateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of one flow's state; durations in seconds.
 
-    `renew_s` must be well below `dead_after_s` and `kin_dead_after_s`. The latter applies to an owner of our own
+    `renew_s` must be well below `dead_after_s` and `kin_dead_after_s`. The latter applies to an owner of the same
     deployment, which is most likely this mirror before a crash. `patience_s` bounds every call; what could not be
     written in time goes with the next write. `witness_s` bounds one question to followers.
     """

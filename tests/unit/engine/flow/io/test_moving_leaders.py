@@ -79,7 +79,7 @@ async def test_the_new_leader_gets_nothing_before_the_old_one_has_answered(
         stage.more()
         await until(lambda: driver.lane.pieces.waiting)
         # The new leader may still have to say where its log ends: that obstacle comes first, and goes by itself.
-        await until(lambda: "that led before" in stage.copier.router.obstacle(driver))
+        await until(lambda: "previous target leader" in stage.copier.router.obstacle(driver))
         assert (driver.lane.in_flight, len(stage.targets[0].batches)) == (1, before)
         stage.b.thaw(1)
         await until(stage.all_whole)

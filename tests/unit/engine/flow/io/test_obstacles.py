@@ -20,9 +20,9 @@ FREE = Way(
 IN_ORDER: tuple[tuple[str, object, str], ...] = (
     ("lease_is_open", False, "lease"),
     ("leaderless", "positions partition p-0", "no leader for positions partition p-0"),
-    ("is_doubted", True, "target broker 2 where its log ends"),
+    ("is_doubted", True, "target broker 2 reports the end offset of its log"),
     ("has_outbox", False, "no connection to target broker 2"),
-    ("is_owed_elsewhere", True, "led before"),
+    ("is_owed_elsewhere", True, "previous target leader"),
     ("has_inbox", False, "no connection to source broker 1"),
     ("target_throttles", True, "quota of target broker 2"),
     ("source_throttles", True, "quota of source broker 1"),

@@ -208,7 +208,7 @@ async def test_a_source_that_all_its_brokers_say_is_of_a_former_epoch_stops_the_
             await until(lambda: stage.state() is State.FAILED)
             (event,) = stage.told(LaneRefused)
             assert isinstance(event, LaneRefused)
-            assert "led at leader epoch 1" in event.what
+            assert "reports leader epoch 1 for this partition" in event.what
             assert "delete topic A.t on B" in event.what
         else:  # one that is away may know better
             await until(lambda: "survey" in asked and stage.state() is State.COPYING)
@@ -231,7 +231,7 @@ async def test_a_source_that_becomes_one_of_a_former_epoch_stops_the_running_lan
             await until(lambda: stage.state() is State.FAILED)
             (event,) = stage.told(LaneRefused)
             assert isinstance(event, LaneRefused)
-            assert f"led at leader epoch 1, and records of leader epoch {copied} were copied" in event.what
+            assert f"leader epoch 1 for this partition, but records of leader epoch {copied} were copied" in event.what
             assert stage.driver().health.reason == event.text()
         else:
             await until(lambda: "survey" in asked)

@@ -81,7 +81,7 @@ async def test_a_partition_that_cannot_be_looked_at_hides_no_other() -> None:
     found = await asked(cluster, 2, 2, 0)
     assert found.unknown == {
         "A.t-0": "connection lost: gone",
-        "A.t-2": "its leader does not tell where its log begins and ends",
+        "A.t-2": "its leader does not report the start and end of its log",
     }
     assert [(one.partition, one.first, one.records, one.whole) for one in found.found] == [(1, 2, 4, True)]
 

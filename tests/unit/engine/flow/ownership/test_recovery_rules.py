@@ -143,7 +143,7 @@ async def test_from_where_its_history_parts_the_source_is_copied_anew(running: b
     (gap,) = stage.told(SourceGap)
     assert isinstance(gap, SourceGap)
     assert (gap.first, gap.last, gap.goes_on_at) == (2, 4, 2)
-    assert "history parts" in gap.cause
+    assert "history diverges" in gap.cause
     stage.again()
     async with stage.running():  # told once: the position is behind it now
         stage.sources[0].data(1)
@@ -247,7 +247,7 @@ async def test_where_the_copy_is_to_be_made_anew_the_lane_waits_for_that() -> No
         stage.renew_source()
         stage.sources[0].data(3)
         stage.look()
-        await until(lambda: "waits until A.t was deleted" in stage.driver().health.reason)
+        await until(lambda: "waits until A.t is deleted" in stage.driver().health.reason)
         assert stage.copied() == [0, 1, 2, 3, 4]
         stage.renew_target()
         await until(stage.whole)
