@@ -133,5 +133,5 @@ async def test_check_names_what_is_not_granted_and_makes_nothing(
     assert "grant Write and Describe on the transactional ids that begin with 'raymirror'" in line
     expiry = [line for line in said.err.splitlines() if "producer.id.expiration.ms" in line]
     assert len(expiry) == (0 if code else 1)
-    assert all("may not be read of 1 broker of cluster 'strict' (1)" in line for line in expiry)
+    assert all("cannot be read from 1 broker of cluster 'strict' (1)" in line for line in expiry)
     assert await topic_names(strict_cluster.bootstrap_servers) == before

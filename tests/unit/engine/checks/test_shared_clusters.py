@@ -53,7 +53,7 @@ def test_one_cluster_is_known_over_a_third_alias() -> None:
     }
     clusters = SharedClusters(config, config.flows, found)
     first, *_ = clusters.problems({one.name: {} for one in config.flows})
-    assert "'A' and 'B' lead to one cluster: each is one with a third alias" in first.text
+    assert "'A' and 'B' lead to one cluster: each leads to the same cluster as a third alias" in first.text
 
 
 @pytest.mark.parametrize(
