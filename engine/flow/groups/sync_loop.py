@@ -306,7 +306,7 @@ class GroupSyncLoop:
         return news
 
     def _new(self, place: TranslatedOffset, known: Told | None) -> Told | None:
-        """Return the checkpoint of a partition; without a translation, only a lower one than a former that is too high."""
+        """Return the checkpoint of a partition; without a translation, only one that lowers a checkpoint too high."""
         if place.offset >= 0:
             return Told(place.source_offset, place.offset, place.metadata)
         head = self._translations.lost(place.lane, known.target) if known is not None else None
