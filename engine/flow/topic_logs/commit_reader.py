@@ -159,7 +159,7 @@ class CommitReader:
         return found
 
     async def _read(self, node: int, led: Mapping[TopicPartition, Leader], heard: "_Heard") -> None:
-        """Read what one broker leads. Raises BrokerUnreachable for this broker, and errors that end the whole reading."""
+        """Read what one broker leads. Raises BrokerUnreachable for this broker, and errors that end all reading."""
         if node < 0:
             raise BrokerUnreachable(str(min(led)), "the partition has no leader")
         fresh = [one for one in led if one not in self._next]
@@ -258,7 +258,7 @@ class CommitReader:
 
 
 class _Heard:
-    """Which leaders have answered. Commits count as read once each leader has answered or is unreachable, and one has."""
+    """Which leaders have answered. Commits count as read once each has answered or is unreachable, and one has."""
 
     def __init__(self, nodes: Collection[int]) -> None:
         self._nodes = nodes

@@ -31,8 +31,8 @@ class NothingKnown(MirrorError):
     def __str__(self) -> str:
         return (
             f"topic {self.topic} on cluster {self.target!r} has no position that raymirror wrote for flow {self.flow}:"
-            " it was never copied under this name, or raymirror may not describe the topic; check the flow's name, where"
-            f" {self.target}.bootstrap.servers leads, and that Describe and Read are granted on the topic"
+            " it was never copied under this name, or raymirror may not describe the topic; check the flow's name,"
+            f" where {self.target}.bootstrap.servers leads, and that Describe and Read are granted on the topic"
         )
 
 

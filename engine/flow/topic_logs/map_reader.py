@@ -50,10 +50,10 @@ class MapOptions(msgspec.Struct, frozen=True, kw_only=True):
     syncs_since_s: float = 300.0
     """Older syncs are not read: positions are written more often than this, so they are newer."""
     syncs_within_s: float | None = None
-    """None: a pass fails if the syncs cannot be read. Else the reader gives up syncs then, or after this many seconds."""
+    """None: a pass fails if the syncs cannot be read. Else the reader gives up syncs then, or after so many seconds."""
     keep_runs: int = 2_000_000
     bears_away: bool = False
-    """If a broker is unreachable: lanes whose map or position it leads have no answer (true), or passes fail (false)."""
+    """If a broker is unreachable: lanes whose map or position it leads get no answer (true), or a pass fails (false)."""
 
 
 class MapReader:
