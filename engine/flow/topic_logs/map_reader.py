@@ -53,7 +53,7 @@ class MapOptions(msgspec.Struct, frozen=True, kw_only=True):
     """None: a pass fails if the syncs cannot be read. Else the reader gives up syncs then, or after so many seconds."""
     keep_runs: int = 2_000_000
     bears_away: bool = False
-    """If a broker is unreachable: lanes whose map or position it leads get no answer (true), or a pass fails (false)."""
+    """If a broker is unreachable: only lanes whose map or position it leads have no answer; if false, a pass fails."""
 
 
 class MapReader:
