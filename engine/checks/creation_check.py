@@ -294,7 +294,7 @@ class CreationCheck:
             named = _named([one.topic.name for one in topics])
             if not setting:
                 verb, right = ("add partitions to", "Alter") if grows else ("create", "Create")
-                wrong = f"cluster {cluster!r} does not let us {verb} {named}: {why.text}"
+                wrong = f"cluster {cluster!r} does not let raymirror {verb} {named}: {why.text}"
                 right = (
                     f"grant {right} on {'these topics' if grows else 'the cluster or on these topics'}"
                     " to raymirror's user"

@@ -85,11 +85,11 @@ async def _look(config: MirrorConfig, flow: FlowConfig) -> str:
     if unread and presence.active:
         raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, unread)
     if unread:
-        return f"cannot tell whether MM2 copied it under another name: {unread}"
+        return f"cannot find out whether MM2 copied it under another name: {unread}"
     if others := positions.kept_elsewhere(flow.selection.wants):
         raise OtherConnector(str(flow.name), flow.positions_topic, flow.connector, others)
     if presence.unknown:
-        return f"cannot tell whether MM2 still runs it: {presence.unknown}"
+        return f"cannot find out whether MM2 still runs it: {presence.unknown}"
     if not presence.active:
         return ""
     writers = Counter(writer_of(one) for lane, one in positions.lanes.items() if flow.selection.wants(lane.topic))

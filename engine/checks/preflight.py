@@ -74,7 +74,7 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
         if not self.unfenced:
             return ""
         return (
-            f"cluster {self.flow.target!r} does not grant us {' and '.join(self.unfenced)} on transactional ids:"
+            f"cluster {self.flow.target!r} does not grant raymirror {' and '.join(self.unfenced)} on transactional ids:"
             f" raymirror detects writes of a partition's previous owner, but brokers do not refuse them; {GRANT}"
         )
 

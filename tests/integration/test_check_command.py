@@ -125,7 +125,7 @@ def test_a_target_that_does_not_let_us_create_topics(
     config = str(tmp_path / "mm2.properties")
     done = ask(tmp_path, "takeover", config, "--check")
     assert done.returncode == 1, done.stderr
-    assert "does not let us create topics" in done.stdout
+    assert "does not let raymirror create topics" in done.stdout
     assert "AuthorizationFailed" in done.stdout
     assert "MM2's group 'one-mm2': has no members" in done.stdout
     done = ask(tmp_path, "takeover", config, "--check", "--json")

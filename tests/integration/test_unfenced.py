@@ -104,8 +104,8 @@ async def test_a_former_owner_that_is_not_refused_finds_out_by_the_positions(
 @pytest.mark.parametrize(
     ("alias", "more", "code", "says"),
     [
-        ("seen", "", 0, "cluster 'strict' does not grant us Write on transactional ids"),
-        ("unseen", "", 0, "cluster 'strict' does not grant us Write and Describe on transactional ids"),
+        ("seen", "", 0, "cluster 'strict' does not grant raymirror Write on transactional ids"),
+        ("unseen", "", 0, "cluster 'strict' does not grant raymirror Write and Describe on transactional ids"),
         ("seen", "strict.exactly.once.source.support = enabled", 2, "exactly-once mode needs it"),
     ],
     ids=["write", "both", "exactly once"],

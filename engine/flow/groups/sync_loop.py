@@ -1,7 +1,7 @@
 """Mirrors the consumer groups of one flow: finds them, reads and translates their commits, writes checkpoints, commits.
 
     look for groups -> read their commits on the source -> follow the maps -> read the target's ends -> translate
-      -> checkpoints that are new -> commits on the target, where the table of `policies/groups.py` says so
+      -> checkpoints that are new -> commits on the target, if the table of `policies/groups.py` says so
 
 A round takes all groups through this. If commits are read as they are made (`flow/topic_logs/commit_reader.py`), a turn
 takes only the groups that have just committed, and those that are due for a retry (`flow/groups/retry_queue.py`). A
@@ -114,11 +114,11 @@ class GroupSyncLoop:
         return not (self.options.checkpoints or self.options.commits)
 
     def take_events(self) -> tuple[AnyEvent, ...]:
-        """Hand over what happened since the last call."""
+        """Return the events since the last call."""
         return self._notes.take_events()
 
     async def open(self) -> None:
-        """Read the checkpoints that the flow's former owner wrote and committed. Raises MirrorError."""
+        """Read the checkpoints that the flow's previous owner wrote and committed. Raises MirrorError."""
         if self.options.checkpoints:
             await self._log.read()
             self._commits.remember(self._log.told)
@@ -315,7 +315,7 @@ class GroupSyncLoop:
     # --- retries and report -------------------------------------------------------------------------------
 
     def _note_owed(self, groups: Sequence[str], found: Mapping[str, Offsets], hints: Hints) -> None:
-        """Schedule retries of groups that are not settled: a translation may come, members may leave, brokers return.
+        """Schedule retries of groups that are not settled: translations may arrive, members leave, brokers return.
 
         Groups whose coordinator's answer is still behind its log are retried too.
         """

@@ -148,7 +148,7 @@ class MaintenanceLoop:
                 return
             if refusal.code not in UNAUTHORIZED:
                 self._failures.reacquire(driver, str(refusal), fenced=True)
-            else:  # nobody has taken the lane, and a new acquisition would be refused for the same reason
+            else:  # no other copier has taken the lane, and a new acquisition would be refused for the same reason
                 self._failures.denials.keep_alive_denied(driver, refusal)
                 driver.upkeep.kept_alive(now_s() - self._keep_alive_s + self._options.refused_retry_s)
         else:

@@ -199,8 +199,9 @@ async def test_missing_rights_are_told_once_for_a_cluster_and_never_of_topics_of
         "mm2.properties:2: A.bootstrap.servers: configs of topic secret on cluster 'A' cannot"
     )
     assert create.text == (
-        "mm2.properties:3: B.bootstrap.servers: cluster 'B' does not let us create topics mm2-offsets.A.internal, A.t:"
-        " TopicAuthorizationFailed; grant Create on the cluster or on these topics to raymirror's user"
+        "mm2.properties:3: B.bootstrap.servers: cluster 'B' does not let raymirror create topics"
+        " mm2-offsets.A.internal, A.t: TopicAuthorizationFailed; grant Create on the cluster or on these topics"
+        " to raymirror's user"
     )
     assert "add partitions to topic A.u" in grow.text
     assert "grant Alter on these topics" in grow.text
