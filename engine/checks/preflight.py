@@ -25,7 +25,7 @@ from policies.model import FlowName, TopicPartition
 from policies.words import counted
 
 CLIENT_ID = "raymirror-check"
-REACHABLE = "let it name brokers that answer from here"
+REACHABLE = "set it to brokers that answer from this machine"
 GRANT = "grant Write and Describe on the transactional ids that begin with 'raymirror' (a prefixed ACL)"
 
 

@@ -43,6 +43,6 @@ class EventService(EventLog):
         return True
 
     async def close(self) -> None:
-        """Disconnect; what is still queued is lost."""
+        """Disconnect; events that are still queued are lost."""
         await super().close()
         await self._client.close()

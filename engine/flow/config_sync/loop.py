@@ -115,7 +115,7 @@ class ConfigSyncLoop:
         )
 
     async def round(self, scope: Scope) -> bool:
-        """Compare and apply the changes; return False if another mirror has taken the flow meanwhile.
+        """Compare and apply the changes; return False if another mirror took the flow during the round.
 
         Raises MirrorError if a cluster does not answer.
         """

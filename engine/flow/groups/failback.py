@@ -18,7 +18,7 @@ from policies.groups import GroupSelection, GroupState, Why, barred, wanted
 from policies.model import TopicPartition
 
 BEHIND_COPY = "behind the copy"
-"""How the source offset was found for a target offset behind all copied records."""
+"""The value of `how` for a target offset after all copied records."""
 _SAID = {
     Why.NEW: "nothing is committed on the source",
     Why.MOVED_ON: "the group moved on",

@@ -111,7 +111,7 @@ class GroupStatusReader:
         self._commit = commit
         self.answered: frozenset[str] = frozenset()
         self.unanswered: frozenset[str] = frozenset()
-        """The groups whose commits the source answered at the last look (`answered`), and those it did not."""
+        """The groups whose commits the source returned at the last `look` (`answered`), and all others."""
 
     async def look(self) -> GroupStatus:
         """Read, commit if `commit` is set, and compare. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""

@@ -1,6 +1,6 @@
 """Mirrors the consumer groups of one flow: finds them, reads and translates their commits, writes checkpoints, commits.
 
-    look for groups -> read their commits on the source -> follow the maps -> read the target's ends -> translate
+    list groups -> read their commits on the source -> follow the maps -> read the target's ends -> translate
       -> checkpoints that are new -> commits on the target, if the table of `policies/groups.py` says so
 
 A round takes all groups through this. If commits are read as they are made (`flow/topic_logs/commit_reader.py`), a turn
@@ -37,14 +37,14 @@ _BREATH = 100
 _GATHER_S = 0.5
 """Least pause between two turns; also at least twice the CPU time of the last one: a third of a core at most."""
 _STRANGERS_S = 1.0
-"""Least time between two looks for groups that commit and are not known yet."""
+"""Least time between two listings of groups, if a group commits that is not known yet."""
 _OWED_S = 5.0
 _NONE = (UNTOLD, "")
 _NO_HINTS = Hints({}, missed=False, since_ms=-1)
 
 
 class GroupOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one flow's groups: seconds between two looks for groups, two rounds of checkpoints, of commits.
+    """The options of one flow's groups: seconds between two listings of groups, two rounds of checkpoints, of commits.
 
     `sweep_s`: seconds between two rounds while commits are read as they are made.
     """
@@ -264,7 +264,7 @@ class GroupSyncLoop:
     # --- which groups --------------------------------------------------------------------------------------
 
     async def _look(self) -> set[str]:
-        """Look for groups; return those that are new.
+        """List the groups; return the new ones.
 
         A group that no broker lists is gone only if all brokers answered: an unreachable broker may coordinate it.
         """
@@ -299,7 +299,7 @@ class GroupSyncLoop:
             for place in rows:
                 known = told.get(place.target)
                 if known is not None and known[1] == place.offset and known[2] == place.metadata:
-                    continue  # nearly all of them
+                    continue  # nearly all checkpoints
                 new = self._new(place, known)
                 if new is not None and tells(known, new, exact=place.exact):
                     news.append((group, place.target, new))

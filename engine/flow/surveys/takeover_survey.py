@@ -30,10 +30,10 @@ _WRITER = "records of another writer"
 
 
 class LaneSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """One lane. Offsets are next offsets, ranges are inclusive; -1 where not known.
+    """One lane. Offsets are next offsets, ranges are inclusive; -1: not known.
 
     `behind`: records of MM2 after the position that are on the target and are not copied again.
-    `repeats`: records that an MM2 started now would append again, because the position does not cover them.
+    `repeats`: records that MM2, if it started now, would append again, because the position does not cover them.
     """
 
     topic: str
@@ -61,7 +61,7 @@ class LaneSurvey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Ends(msgspec.Struct, frozen=True):
-    """Log starts and high watermarks on both sides; the target's are 0 where its topic does not exist yet."""
+    """Log starts and high watermarks on both sides; the target's are 0 if its topic does not exist yet."""
 
     source_start: int
     source_end: int

@@ -65,12 +65,12 @@ class MapReader:
         self._syncs = syncs or target
         self._maps: dict[TopicPartition, OffsetMap] = {}
         self._lies_on: dict[TopicPartition, TopicPartition] = {}
-        self._read_to: dict[TopicPartition, tuple[int, int]] = {}  # behind the last record, and the end by then
-        self._topic_ids: dict[TopicPartition, str] = {}  # of the topic that was read
-        self._positions: dict[TopicPartition, bytes | None] = {}  # the last of each lane: most are never decoded
+        self._read_to: dict[TopicPartition, tuple[int, int]] = {}  # offset after the last record, log end at that time
+        self._topic_ids: dict[TopicPartition, str] = {}  # topic ids of the partitions that were read
+        self._positions: dict[TopicPartition, bytes | None] = {}  # the last value of each lane: most are never decoded
         self._producers: dict[TopicPartition, int] = {}
         self._tails: dict[TopicPartition, tuple[bytes, int]] = {}
-        self._stamps: dict[TopicPartition, int] = {}  # of the last position of each lane
+        self._stamps: dict[TopicPartition, int] = {}  # Unix ms of each lane's last position
         self._heads_ms: dict[TopicPartition, int] = {}
         self._loaded = 0
         self._busy = asyncio.Lock()
@@ -92,7 +92,7 @@ class MapReader:
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal; the next call continues where this one stopped.
         """
-        del lanes  # all of a partition must be read to find one lane's records, so all are kept
+        del lanes  # to find one lane's records the whole partition must be read, so the records of all lanes are kept
         async with self._busy:
             count = self._options.positions_partitions
             positions = [TopicPartition(self._options.positions_topic, number) for number in range(count)]
@@ -111,7 +111,7 @@ class MapReader:
         since_ms = wall_ms() - int(self._options.syncs_since_s * 1000)
         try:
             async with asyncio.timeout(self._options.syncs_within_s):
-                await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)  # without them heads are older
+                await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)  # without syncs heads are older
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal, TimeoutError) as lost:
             if self._options.syncs_within_s is None:
                 raise
