@@ -111,7 +111,7 @@ class GroupStatusReader:
         self._commit = commit
         self.answered: frozenset[str] = frozenset()
         self.unanswered: frozenset[str] = frozenset()
-        """The groups whose commits the source returned at the last `look` (`answered`), and all others."""
+        """The groups whose commits the source returned at the last `look` (`answered`), and the groups that failed."""
 
     async def look(self) -> GroupStatus:
         """Read, commit if `commit` is set, and compare. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
