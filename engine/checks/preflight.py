@@ -84,9 +84,9 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         return (
             f"producer.id.expiration.ms cannot be read from {counted(len(self.unread_expiry), 'broker')} of cluster"
-            f" {self.flow.target!r} ({', '.join(map(str, self.unread_expiry))}), so a batch of unknown outcome always"
-            " waits for a new barrier on its partition instead of being sent again; grant DescribeConfigs on the"
-            " cluster"
+            f" {self.flow.target!r} ({', '.join(map(str, self.unread_expiry))}): after an append whose answer is lost,"
+            " raymirror always sets a new barrier on the partition before it sends the batch again; grant"
+            " DescribeConfigs on the cluster"
         )
 
 
@@ -225,9 +225,9 @@ def _unreachable(flow: FlowPreview, metadata: dict[str, Metadata], away: dict[st
         for node, why in away[alias].items():
             led = sum(one.leader == node for topic in described for one in topic.partitions.values())
             yield (
-                f"broker {node} of cluster {alias!r} cannot be reached from here: {why}; it leads"
-                f" {counted(led, 'partition')} of this flow: they wait for it, and so do consumer groups that it"
-                " coordinates; its advertised.listeners must be reachable from every machine that copies"
+                f"broker {node} of cluster {alias!r} cannot be reached from here: {why}; {counted(led, 'partition')} of"
+                " this flow that it leads, and consumer groups that it coordinates, wait for it; its"
+                " advertised.listeners must be reachable from every machine that copies"
             )
 
 

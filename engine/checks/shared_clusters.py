@@ -51,7 +51,8 @@ class SharedClusters:
         if why := self._unknown.get(frozenset(flow)):
             yield (
                 f"{flow.source!r} and {flow.target!r} may lead to one cluster: {why}; if they do, topics are copied"
-                f" within that cluster; check {' and '.join(f'{alias}.bootstrap.servers' for alias in flow)}"
+                " onto themselves, or to other names on that cluster; check"
+                f" {' and '.join(f'{alias}.bootstrap.servers' for alias in flow)}"
             )
         for pair, why in self._why.items():
             if pair & set(flow) and pair != frozenset(flow):

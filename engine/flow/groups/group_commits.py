@@ -30,7 +30,7 @@ Wish = tuple[TranslatedOffset, Why]
 
 
 class CommitRules(msgspec.Struct, frozen=True):
-    """`backwards`: commit even if the group is further on the target. `renews`: repeat an equal commit of unknown age."""
+    """`backwards`: commit even if the group is further on the target. `renews`: repeat equal commits of unknown age."""
 
     backwards: bool = False
     renews: bool = True

@@ -1,6 +1,4 @@
-"""Does the periodic work of a copier: flushes positions, keeps ids alive, notes when producers expire, finds copies
-that retention deleted.
-"""
+"""Does the periodic work of a copier: positions, keep-alives, expiry of producers, copies that retention deleted."""
 
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal

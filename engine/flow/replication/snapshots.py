@@ -15,7 +15,7 @@ _WATCHED_MS = 5000
 _BY_STATE = {
     State.ACQUIRING: "taking ownership",
     State.TROUBLED: "an append failed ({fault}); waiting for the other answers",
-    State.WAITING: "an append failed ({fault}); it is sent again soon",
+    State.WAITING: "an append failed ({fault}); the batch is sent again soon",
     State.SETTLING: "reading the target's log, because the answers do not show which records it has ({fault})",
     State.REFUSED: "the target refuses a record ({fault})",
     State.STOPPED: "drained",
