@@ -82,4 +82,4 @@ async def test_copies_that_do_not_fit_are_said() -> None:
     assert await lack_of_room(flow, source, target, {"t": 2}, -1) == ""
     assert await lack_of_room(flow, source, target, {}, 2) == ""
     assert await lack_of_room(flow, source, client(Broker(knows=False)), {"t": 2}, 9) == ""
-    assert "these topics)" in await lack_of_room(flow, source, client(Broker(disk(1))), {"t": 2}, 1)
+    assert "these topics on 'A')" in await lack_of_room(flow, source, client(Broker(disk(1))), {"t": 2}, 1)
