@@ -29,7 +29,11 @@ def test_a_flow_without_topics_says_that_it_waits_for_some(capsys: pytest.Captur
 
 @pytest.mark.parametrize(
     ("missing", "says"),
-    [((), ""), (("Write",), "grant raymirror Write on"), (("Write", "Describe"), "grant raymirror Write and Describe on")],
+    [
+        ((), ""),
+        (("Write",), "grant raymirror Write on"),
+        (("Write", "Describe"), "grant raymirror Write and Describe on"),
+    ],
 )
 def test_missing_rights_are_named(missing: tuple[str, ...], says: str) -> None:
     text = FlowPreview(flow=FLOW, topics=(), left_out=0, unfenced=missing).unfenced_text()
