@@ -1,4 +1,4 @@
-"""Every topic that `run` would create or grow, tried on its cluster; changes nothing."""
+"""Tries to create or grow every topic that `run` would create or grow, without changing anything (validateOnly)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -40,21 +40,22 @@ from policies.words import counted
 
 _INVALID_REPLICAS, _INVALID_CONFIG, _POLICY_VIOLATION = 38, 40, 44
 _NOT_NOW = frozenset({-1, 7, 41, 89})
-"""Unknown, timed out, no controller, throttled by a quota: they say nothing of the topic."""
+"""Unknown error, timed out, no controller, throttled by a quota: these codes say nothing about the topic."""
 _TOO_FEW = -2
-"""Not of Kafka: the cluster creates the topic, and nothing can be appended to it."""
+"""Not a code of Kafka: the cluster would create the topic, but no record could be appended to it."""
 _NO_FAULT = AUTHORIZATION | {35}
 """35: UnsupportedVersion."""
 _RIGHT = {
-    _INVALID_CONFIG: "give the config's name to config.properties.exclude, or have the target cluster take it",
-    _POLICY_VIOLATION: "ask for what the create.topic.policy of that cluster allows, or leave the topics out",
+    _INVALID_CONFIG: "add the config's name to config.properties.exclude, or make the target cluster accept it",
+    _POLICY_VIOLATION: "change the settings to what the create.topic.policy of that cluster allows, or exclude the"
+    " topics (topics.exclude)",
 }
-_LEAVE_OUT = "change what the cluster says, or leave the topics out: topics.exclude"
+_LEAVE_OUT = "fix the cause on the cluster, or exclude the topics (topics.exclude)"
 _SHOWN = 3
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A line for the user; `stops` tells whether the flow copies nothing because of it."""
+    """A line for the user; `stops`: the flow copies nothing because of this problem."""
 
     flow: FlowName
     text: str
@@ -62,9 +63,9 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic that would be created, or grown where `grows`, on a cluster; `setting` has its replication factor.
+    """A topic that would be created (or grown, if `grows`) on a cluster; `setting`: the key of its replication factor.
 
-    `needed` tells whether the flow copies nothing without it, `lenient` whether a missing right is no fault, as in MM2
+    `needed`: the flow copies nothing without this topic. `lenient`: a missing right is no fault, as in MM2
     (MirrorUtils.createCompactedTopic).
     """
 
@@ -78,7 +79,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def own_topics(flow: FlowConfig, brokers: Mapping[str, int]) -> tuple[Planned, ...]:
-    """Return the topics of a flow beside its copies; `brokers` has how many there are, by alias."""
+    """Return the topics of a flow other than its copies; `brokers`: the number of brokers by cluster alias."""
     source, target = flow.name
     replicas, positions = flow.positions_replication_factor, flow.positions_partitions
     rows = [
@@ -128,7 +129,7 @@ def _mm2_topics(flow: FlowConfig, brokers: Mapping[str, int]) -> Iterator[Planne
 
 
 class CreationCheck:
-    """Tries what one flow would create, over clients that are open, given the metadata of both clusters."""
+    """Tries what one flow would create, over open clients, given the metadata of both clusters."""
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class CreationCheck:
         self._config, self._flow, self._clients, self._metadata = config, flow, clients, metadata
         self._brokers = {alias: len(found.brokers) for alias, found in metadata.items()}
         self.doubts: list[str] = []
-        """What was not judged, and why; and disks that are too small."""
+        """Topics that could not be judged, and why; and disks that are too small."""
 
     async def problems(self, copies: Mapping[str, str]) -> tuple[Problem, ...]:
         """Return everything that is refused; `copies` maps source topics to their target names.
@@ -161,7 +162,7 @@ class CreationCheck:
         return (*found, *self._told(refused, nothing=nothing))
 
     async def problems_while_away(self) -> tuple[Problem, ...]:
-        """Return what is refused by the cluster that answers, while the flow's other one is away.
+        """Return what the cluster that answers refuses, while the flow's other cluster is unreachable.
 
         Raises ConnectionLost, BrokerUnreachable.
         """
@@ -173,12 +174,12 @@ class CreationCheck:
         return (*found, *self._told(refused, nothing=False), *self._too_many_replicas())
 
     def _too_many_replicas(self) -> Iterator[Problem]:
-        """Judge the replicas of copies by the number of brokers: which copies there will be is not known."""
+        """Judge the replicas of copies by the number of brokers: the source topics are not known."""
         target, replicas = self._flow.name.target, self._flow.replication_factor
         brokers = self._brokers.get(target, replicas)
         if replicas > brokers:
             wrong = f"{counted(replicas, 'replica')} of every copy on cluster {target!r}"
-            right = f"the cluster has {counted(brokers, 'broker')}: give {brokers} or less, or -1 for its default"
+            right = f"the cluster has {counted(brokers, 'broker')}: set {brokers} or less, or -1 for its default"
             yield self._problem("replication.factor", wrong, right, True)
 
     async def _look_for_room(self, copies: Mapping[str, str], to_copy: Sequence[Planned]) -> None:
@@ -193,7 +194,7 @@ class CreationCheck:
         return described is not None and bool(described.partitions)
 
     async def _unfit(self, there: Iterable[Planned]) -> list[Problem]:
-        """Judge topics of our own that are there as `run` does; those of MM2 stay as they are."""
+        """Judge existing topics of raymirror as `run` does; topics of MM2 stay as they are."""
         found: list[Problem] = []
         for one in there:
             if one.lenient:
@@ -214,7 +215,7 @@ class CreationCheck:
         return made_anew(one.topic.partitions, dict(one.topic.configs))
 
     async def _planned_copies(self, copies: Mapping[str, str], found: list[Problem]) -> list[Planned]:
-        """Return copies to be made or grown as `run` makes them; configs that cannot be read are a problem."""
+        """Return copies to be created or grown, as `run` would do it; configs that cannot be read are a problem."""
         source, target = (self._metadata[alias].topics for alias in self._flow.name)
         there = {one: len(target[name].partitions) or None if name in target else None for one, name in copies.items()}
         configs: dict[str, dict[str, str]] = {}
@@ -228,8 +229,8 @@ class CreationCheck:
             else:
                 unread.setdefault(refusal_text(one.error_code, one.message), []).append(one.topic)
         for why, topics in unread.items():
-            wrong = f"configs of {_named(topics)} on cluster {self._flow.name.source!r} may not be read: {why}"
-            right = "grant DescribeConfigs on them, or they are not copied"
+            wrong = f"configs of {_named(topics)} on cluster {self._flow.name.source!r} cannot be read: {why}"
+            right = "grant DescribeConfigs on these topics; without it they are not copied"
             found.append(self._problem_of(self._flow.name.source, wrong, right, stops=False))
         planned: list[Planned] = []
         for topic, present in there.items():
@@ -274,15 +275,15 @@ class CreationCheck:
             elif not (one.lenient and answer.code in _NO_FAULT):
                 refused.append((one, answer))
         self.doubts += [
-            f"cluster {alias!r} does not say now whether {_named(topics)} could be created: {why}"
+            f"cluster {alias!r} cannot say now whether {_named(topics)} could be created: {why}"
             for why, topics in untried.items()
         ]
         return refused
 
-    # --- in words --------------------------------------------------------------------------------------------
+    # --- texts -----------------------------------------------------------------------------------------------
 
     def _told(self, refused: Iterable[tuple[Planned, Refused]], *, nothing: bool) -> Iterator[Problem]:
-        """One line for all topics that are refused for one reason, which one setting mends."""
+        """Yield one line for all topics that are refused for the same reason and that the same setting fixes."""
         alike: dict[tuple[str, str, Refused, int, bool], list[Planned]] = {}
         for one, why in refused:
             setting = "" if why.code in AUTHORIZATION else one.setting
@@ -293,17 +294,20 @@ class CreationCheck:
             named = _named([one.topic.name for one in topics])
             if not setting:
                 verb, right = ("add partitions to", "Alter") if grows else ("create", "Create")
-                wrong = f"cluster {cluster!r} does not let us {verb} {named}: {why.text}"
-                right = f"grant {right} on {'these topics' if grows else 'the cluster or on these topics'} to our user"
+                wrong = f"cluster {cluster!r} does not let raymirror {verb} {named}: {why.text}"
+                right = (
+                    f"grant {right} on {'these topics' if grows else 'the cluster or on these topics'}"
+                    " to raymirror's user"
+                )
                 yield self._problem_of(cluster, wrong, right, stops=stops)
             elif why.code == _TOO_FEW:
                 wrong = f"{counted(replicas, 'replica')} of {named} on cluster {cluster!r}: {why.text}"
-                right = f"nothing could be written there: give {why.text.rpartition(' ')[2]} or more"
+                right = f"the cluster would refuse every write: set {why.text.rpartition(' ')[2]} or more"
                 yield self._problem(setting, wrong, right, stops)
             elif why.code == _INVALID_REPLICAS:
                 brokers = self._brokers[cluster]
                 wrong = f"{counted(replicas, 'replica')} of {named} on cluster {cluster!r}: {why.text.rstrip('.')}"
-                right = f"the cluster has {counted(brokers, 'broker')}: give {brokers} or less, or -1 for its default"
+                right = f"the cluster has {counted(brokers, 'broker')}: set {brokers} or less, or -1 for its default"
                 yield self._problem(setting, wrong, right, stops)
             else:
                 verb = "adding partitions to" if grows else "creating"
@@ -318,7 +322,7 @@ class CreationCheck:
         return Problem(self._flow.name, str(ConfigError(self._config.file, line, f"{key}{unset}", wrong, right)), stops)
 
     def _problem_of(self, alias: str, wrong: str, right: str, *, stops: bool) -> Problem:
-        """A problem with what a cluster grants: its place is where the connection is."""
+        """Return a problem with the rights on a cluster; its place is the line of the cluster's addresses."""
         return Problem(self._flow.name, at_cluster(self._config, alias, wrong, right), stops)
 
 
@@ -335,6 +339,6 @@ def _named(topics: Sequence[str]) -> str:
 
 
 async def _min_insync(client: ClusterClient) -> int:
-    """Return the most replicas that any broker asks for by default; 1 where none may be asked."""
+    """Return the highest default min.insync.replicas of all brokers; 1 if no broker's config can be read."""
     told = await broker_configs(client, [MIN_INSYNC])
     return max((int(configs[MIN_INSYNC]) for configs in told.values() if MIN_INSYNC in configs), default=1)

@@ -1,4 +1,4 @@
-"""Patterns of a flow that match nothing on its source: told before a start, with what was likely meant."""
+"""Finds patterns of a flow that match nothing on its source; warns before a start, with the likely intended name."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,12 +10,12 @@ from policies.files.meant import Idle, excluded_patterns, idle_patterns
 from policies.words import counted
 
 Places = Mapping[str, tuple[str, int]]
-"""Where patterns are set: `A->B.topics` -> (key, line)."""
+"""The place in the file that sets each pattern list: `A->B.topics` -> (key, line)."""
 _PATIENCE_S = 3.0
 
 
 def idle_topics(flow: FlowConfig, topics: Sequence[str], places: Places) -> Iterator[ConfigWarning]:
-    """Yield a warning for each pattern of the file that matches none of the source's topics as it stands."""
+    """Yield a warning for each pattern of the file that matches no topic of the source."""
     yield from _idle(flow, "topics", flow.topics, topics, places)
     yield from _idle(flow, "topics.exclude", flow.topics_exclude, topics, places)
     yield from _all_excluded(flow, topics, places)
@@ -28,14 +28,14 @@ def idle_groups(flow: FlowConfig, groups: Sequence[str], places: Places) -> Iter
 
 
 async def source_groups(client: ClusterClient, flow: FlowConfig, places: Places) -> list[str] | None:
-    """Return the groups of the source; None where no pattern asks for them, or a broker does not tell all its own."""
+    """Return the source's groups; None if no pattern asks for them, or if a broker does not list all its groups."""
     mirrored = flow.groups.checkpoints or flow.groups.commits
     if not mirrored or not places.keys() & {f"{flow.name}.groups", f"{flow.name}.groups.exclude"}:
         return None
     try:
         listed = await KafkaGroups(client, patience_s=_PATIENCE_S).list_groups()
     except (BrokerUnreachable, ConnectionLost, KafkaRefusal):
-        return None  # nothing hangs on it: a running mirror says what it may not see
+        return None  # not important here: a running mirror reports groups that it may not see
     if listed.unheard or listed.loading:
         return None  # groups that a broker has not loaded yet are missing from its answer
     return [listing.group for listing in listed.groups]
@@ -44,7 +44,7 @@ async def source_groups(client: ClusterClient, flow: FlowConfig, places: Places)
 def _idle(
     flow: FlowConfig, name: str, patterns: Sequence[str], names: Sequence[str], places: Places
 ) -> Iterator[ConfigWarning]:
-    """Hold patterns that the file sets against names; exclusions that match nothing are usual, so only near misses."""
+    """Compare patterns of the file with names. Exclusions often match nothing, so for them only near misses count."""
     if place := places.get(f"{flow.name}.{name}"):
         key, line = place
         for idle in idle_patterns(patterns, names):
@@ -53,16 +53,16 @@ def _idle(
 
 
 def _all_excluded(flow: FlowConfig, topics: Sequence[str], places: Places) -> Iterator[ConfigWarning]:
-    """Yield a warning for each pattern of the file all of whose topics are excluded."""
+    """Yield a warning for each pattern of the file whose topics are all excluded."""
     if place := places.get(f"{flow.name}.topics"):
         key, line = place
         for pattern, count in excluded_patterns(flow.topics, flow.topics_exclude, topics):
             them = "it" if count == 1 else "all of them"
-            text = f"pattern {pattern!r} matches {counted(count, 'topic')} of cluster {flow.name.source!r}, and"
-            yield ConfigWarning(line, key, f"{text} topics.exclude takes {them} out: an exclusion counts before a name")
+            text = f"pattern {pattern!r} matches {counted(count, 'topic')} of cluster {flow.name.source!r}, but"
+            yield ConfigWarning(line, key, f"{text} topics.exclude removes {them}: topics.exclude wins over topics")
 
 
 def _text(flow: FlowConfig, name: str, idle: Idle) -> str:
     what, then = ("topic", "copied") if name.startswith("topics") else ("consumer group", "mirrored")
-    meant = f"one that comes is {then}" if idle.meant is None else f"did you mean {idle.meant}?"
+    meant = f"a later match is {then}" if idle.meant is None else f"did you mean {idle.meant}?"
     return f"pattern {idle.pattern!r} matches no {what} of cluster {flow.name.source!r}; {meant}"

@@ -1,8 +1,8 @@
-"""Checks that a start could not make, because clusters were away: made in the mirror, before their flows begin.
+"""Checks, in a running mirror, the flows that `run` could not check because their clusters were unreachable.
 
-A flow that was not checked begins when `run` would let it begin: see `preview` and `refuse_running_mm2`. What would go
-round over several flows shows only where they are compared together. So flows are admitted one after the other, also
-those that `run` checked, and the one that would close a circle is not.
+An unchecked flow starts on the same conditions as in `run`: see `preview` and `refuse_running_mm2`. A loop over several
+flows shows only when the flows are compared together. So flows are admitted one after the other, also the flows that
+`run` checked, and the flow that would close a loop is refused.
 """
 
 import asyncio
@@ -25,24 +25,24 @@ from engine.services.clients import client_for, opened
 from policies.model import FlowName
 
 _PATIENCE_S = 5.0
-"""How long a cluster of another flow is waited for; the last that was known of it is compared then."""
+"""How long to wait for a cluster of another flow; after that, its last known metadata is compared."""
 
 
 class LateChecks:
-    """Admits the flows of a mirror of which some, `unchecked`, were not checked when it started."""
+    """Admits the flows of a mirror; `unchecked`: the flows that were not checked when it started."""
 
     def __init__(self, config: MirrorConfig, unchecked: Collection[FlowName]) -> None:
         self._config, self._unchecked = config, frozenset(unchecked)
         self._admitted: list[FlowName] = []
         self._known: dict[str, Metadata] = {}
-        """What clusters of flows that were admitted answered last."""
+        """The last metadata of each cluster of the admitted flows."""
         self._turn = asyncio.Lock()
 
     async def admit(self, name: FlowName) -> tuple[AnyEvent, ...]:
-        """Return when a flow may begin, with what is to be known of it; at once where it was admitted before.
+        """Return, as events, the doubts about a flow that may start; return () at once if it was admitted before.
 
-        Raises NotReady with all that is wrong, in one line; BrokerUnreachable, ConnectionLost, KafkaRefusal where that
-        cannot be known now; ConfigError.
+        Raises NotReady with all problems in one line; BrokerUnreachable, ConnectionLost, KafkaRefusal if the check is
+        not possible now; ConfigError.
         """
         if name in self._admitted or not self._unchecked:
             return ()
@@ -56,7 +56,7 @@ class LateChecks:
         return doubts
 
     async def _look(self, flow: FlowConfig) -> tuple[AnyEvent, ...]:
-        """Check one flow as `run` does; its clusters may have come a moment ago, and not have loaded their groups."""
+        """Check one flow as `run` does; its clusters may just have started, and not have loaded their groups."""
         alone = msgspec.structs.replace(self._config, flows=(flow,))
         problems: list[str] = []
         doubts: list[str] = []
@@ -74,11 +74,11 @@ class LateChecks:
         return tuple(StartDoubt(flow=flow.name, what=worded(f"{file}: {what}", Path(file))) for what in doubts)
 
     async def _compare(self, flow: FlowConfig) -> None:
-        """Compare all clusters of the flows that were admitted and of this one."""
+        """Compare the clusters of this flow with the clusters of all admitted flows."""
         await run_all(*map(self._ask, flow.name))
         together = [*self._admitted, flow.name]
         if self._unchecked.isdisjoint(together):
-            return  # `run` has compared them
+            return  # `run` has compared these flows
         others = {alias for one in self._admitted for alias in one} - set(flow.name)
         await run_all(*map(self._ask_again, sorted(others)))
         flows = [self._config.flow(one) for one in together]
@@ -92,7 +92,7 @@ class LateChecks:
             self._known[alias] = await client.metadata(None)
 
     async def _ask_again(self, alias: str) -> None:
-        """Ask the cluster of a flow that was admitted; one that has gone away since is compared as it was."""
+        """Ask a cluster of an admitted flow; if it is unreachable now, its last known metadata is used."""
         with suppress(BrokerUnreachable, ConnectionLost, OSError, TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
                 await self._ask(alias)
@@ -103,6 +103,6 @@ def _raise(_alias: str, away: BrokerUnreachable) -> None:
 
 
 def _refuse(problems: Sequence[str]) -> None:
-    """Raise NotReady where there are problems, in one line, as events and tables need it."""
+    """Raise NotReady if there are problems, in one line, since events and tables need one line."""
     if problems:
         raise NotReady("; also: ".join(dict.fromkeys(problems)))

@@ -1,4 +1,7 @@
-"""Refuses to begin with a flow that MM2 still copies, or whose positions lie elsewhere. Reads both, writes nothing."""
+"""Refuses to start a flow that MM2 still copies, or whose positions are stored under another connector name.
+
+It only reads.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,11 +17,11 @@ from engine.services.clients import client_for, opened
 from policies.model import FlowName
 
 _PATIENCE_S = 5.0
-"""A coordinator that is away longer does not hold a start up: that nobody can tell is a warning."""
+"""How long to wait for a coordinator. After that the start continues, with a warning that the answer is unknown."""
 
 
 class Mm2Runs(MirrorError):
-    """MM2 runs a flow that is to be taken over: flow, MM2's group, the cluster of that, whose positions there are."""
+    """MM2 runs a flow that is to be taken over: flow, MM2's group, the group's cluster, who wrote the positions."""
 
     def __init__(self, flow: str, group: str, cluster: str, shown: str) -> None:
         super().__init__(flow, group, cluster, shown)
@@ -32,7 +35,7 @@ class Mm2Runs(MirrorError):
 
 
 class OtherConnector(MirrorError):
-    """Positions of a flow are kept under other names: flow, topic, the name that is configured, those found."""
+    """Positions of a flow are stored under other connector names: flow, topic, the configured name, the names found."""
 
     def __init__(self, flow: str, topic: str, connector: str, others: tuple[str, ...]) -> None:
         super().__init__(flow, topic, connector, others)
@@ -41,16 +44,16 @@ class OtherConnector(MirrorError):
     def __str__(self) -> str:
         names = ", ".join(repr(one) for one in self.others)
         return (
-            f"flow {self.flow}: topic {self.topic} holds its positions under {names}, none under {self.connector!r}:"
-            f" to go on from there, set {self.flow}.raymirror.connector.name = {self.others[0]}"
+            f"flow {self.flow}: topic {self.topic} holds its positions under the connector name {names}, none under"
+            f" {self.connector!r}; to continue from them, set {self.flow}.raymirror.connector.name = {self.others[0]}"
         )
 
 
 async def refuse_running_mm2(config: MirrorConfig, flows: Iterable[FlowName]) -> tuple[ConfigWarning, ...]:
-    """Look for MM2 at some flows of a configuration; return what is to be known before they begin.
+    """Look for a running MM2 on some flows of a configuration; return warnings to show before these flows start.
 
-    A flow that is ours already only gets a warning. Raises Mm2Runs, OtherConnector, NotReady with several of them,
-    BrokerUnreachable, ConnectionLost, KafkaRefusal.
+    A flow that raymirror has already taken over only gets a warning. Raises Mm2Runs, OtherConnector, NotReady with
+    several of these, BrokerUnreachable, ConnectionLost, KafkaRefusal.
     """
     found: list[ConfigWarning] = []
     refused: list[Mm2Runs | OtherConnector] = []
@@ -78,25 +81,25 @@ async def _look(config: MirrorConfig, flow: FlowConfig) -> str:
         try:
             positions = await stored_positions(target, flow.positions_topic, flow.position_keys)
         except (BrokerUnreachable, ConnectionLost) as failure:
-            unread = f"its positions in topic {flow.positions_topic} cannot all be read: {failure}"
+            unread = f"some of its positions in topic {flow.positions_topic} cannot be read: {failure}"
     if unread and presence.active:
         raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, unread)
     if unread:
-        return f"cannot tell whether MM2 copied it under another name: {unread}"
+        return f"cannot find out whether MM2 copied it under another name: {unread}"
     if others := positions.kept_elsewhere(flow.selection.wants):
         raise OtherConnector(str(flow.name), flow.positions_topic, flow.connector, others)
     if presence.unknown:
-        return f"cannot tell whether MM2 still runs it: {presence.unknown}"
+        return f"cannot find out whether MM2 still runs it: {presence.unknown}"
     if not presence.active:
         return ""
     writers = Counter(writer_of(one) for lane, one in positions.lanes.items() if flow.selection.wants(lane.topic))
     if writers[Writer.MM2]:
-        shown = f"{writers[Writer.MM2]} positions in topic {flow.positions_topic} are MM2's"
+        shown = f"{writers[Writer.MM2]} positions in topic {flow.positions_topic} were written by MM2"
         raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, shown)
     if not writers[Writer.OURS]:
-        shown = f"no position in topic {flow.positions_topic} is ours"
+        shown = f"no position in topic {flow.positions_topic} was written by raymirror"
         raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, shown)
     return (
-        f"MM2's group {flow.mm2_group!r} on cluster {flow.name.target!r} has members, though the"
-        " positions are ours: if it copies this flow too, records arrive twice"
+        f"MM2's group {flow.mm2_group!r} on cluster {flow.name.target!r} has members, though raymirror"
+        " wrote the positions: if MM2 copies this flow too, records arrive twice"
     )

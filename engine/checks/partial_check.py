@@ -1,6 +1,6 @@
-"""Checks clusters while their configuration file still has mistakes: clusters that are away, patterns without a match.
+"""Checks clusters while their configuration file still has mistakes: unreachable clusters, patterns without a match.
 
-It reports only what no mistake in the file can change. What would be created depends on most settings, so that is
+It reports only what no mistake in the file can change. The topics to create depend on most settings, so they are
 checked when the file is right.
 """
 
@@ -21,7 +21,7 @@ _REACHED_BY = ("bootstrap.servers", "config.providers", *SECURITY_KEYS)
 
 
 class PartialCheck(msgspec.Struct, frozen=True):
-    """`problems`: one sentence for each cluster that is away. `doubts`: warnings about patterns."""
+    """`problems`: one sentence for each unreachable cluster. `doubts`: warnings about patterns."""
 
     problems: tuple[str, ...] = ()
     doubts: tuple[ConfigWarning, ...] = ()
@@ -63,9 +63,9 @@ def _idle(config: MirrorConfig, wrong: set[str], topics: dict[str, list[str]]) -
 
 
 def _may_concern(mistake: ConfigError, alias: str, config: MirrorConfig) -> bool:
-    """Whether a mistake may keep us from reaching a cluster: a mistake in its own settings, or in one for all clusters.
+    """Whether a mistake may concern the connection to a cluster: a mistake in a setting of this or of all clusters.
 
-    A misspelt key names the key that was meant (`right`), so that name is compared too.
+    The error of a misspelt key names the intended key (`right`), so that name is compared too.
     """
     if mistake.key == "clusters" or mistake.key.startswith(f"{alias}."):
         return True

@@ -25,7 +25,7 @@ from policies.model import FlowName, TopicPartition
 from policies.words import counted
 
 CLIENT_ID = "raymirror-check"
-REACHABLE = "let it name brokers that answer from here"
+REACHABLE = "set it to brokers that answer from this machine"
 GRANT = "grant Write and Describe on the transactional ids that begin with 'raymirror' (a prefixed ACL)"
 
 
@@ -39,11 +39,11 @@ class TopicPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """The topics that one flow would copy, and what was found out about it.
+    """The topics that one flow would copy, and the findings about the flow.
 
-    `polled`: why commits of groups will not be read as they are made. `unfenced`: the missing rights on transactional
-    ids; without them the target does not refuse a former owner. `unread_expiry`: the target's brokers that do not say
-    how long they remember producers.
+    `polled`: why raymirror polls groups instead of reading their commits as they are written. `unfenced`: the missing
+    rights on transactional ids; without them the target does not refuse a previous owner. `unread_expiry`: the target's
+    brokers that do not show how long they remember producers.
     """
 
     flow: FlowName
@@ -55,7 +55,7 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
     """Warnings: the flow runs all the same, but this may not be intended."""
     unreachable: tuple[str, ...] = ()
-    """Brokers of both clusters that cannot be reached from here: one sentence each, with the cause and what waits."""
+    """Unreachable brokers of both clusters: one sentence each, with the cause and with what waits for the broker."""
     idle: tuple[ConfigWarning, ...] = ()
     """Patterns that match no topic or no consumer group of the source, each with its likely meaning."""
 
@@ -74,8 +74,8 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
         if not self.unfenced:
             return ""
         return (
-            f"cluster {self.flow.target!r} does not grant us {' and '.join(self.unfenced)} on transactional ids: a"
-            f" former owner of a partition is found out, but not refused by the broker; {GRANT}"
+            f"cluster {self.flow.target!r} does not grant raymirror {' and '.join(self.unfenced)} on transactional ids:"
+            f" raymirror detects writes of a partition's previous owner, but brokers do not refuse them; {GRANT}"
         )
 
     def expiry_text(self) -> str:
@@ -83,9 +83,10 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
         if not self.unread_expiry:
             return ""
         return (
-            f"producer.id.expiration.ms may not be read of {counted(len(self.unread_expiry), 'broker')} of cluster"
-            f" {self.flow.target!r} ({', '.join(map(str, self.unread_expiry))}), so a batch of unknown outcome always"
-            " waits for a new barrier of its partition instead of going out again; grant DescribeConfigs on the cluster"
+            f"producer.id.expiration.ms cannot be read from {counted(len(self.unread_expiry), 'broker')} of cluster"
+            f" {self.flow.target!r} ({', '.join(map(str, self.unread_expiry))}): after an append whose answer is lost,"
+            " raymirror always sets a new barrier on the partition before it sends the batch again; grant"
+            " DescribeConfigs on the cluster"
         )
 
 
@@ -94,7 +95,7 @@ async def preview(
 ) -> tuple[FlowPreview, ...]:
     """Ask both clusters of every flow what would be copied.
 
-    With `bear`, as for `run`: `bear` is called with the alias of each cluster that is away and the cause, and the flows
+    With `bear`, as for `run`: `bear` is called with the alias of each unreachable cluster and the cause, and the flows
     of that cluster are left out. A problem that does not stop its flow goes into `doubts`. Without `bear`, everything
     that is wrong is raised. `young`: the clusters started a moment ago. They do not list a group before they have
     loaded it, so idle patterns of groups are not reported.
@@ -153,7 +154,7 @@ async def preview(
 def _bear_absent(
     absent: Mapping[str, BrokerUnreachable], bear: Callable[[str, BrokerUnreachable], None] | None, *, alone: bool
 ) -> None:
-    """Report clusters that are away to `bear`; if no flow is left, raise the one that waiting does not bring back."""
+    """Report unreachable clusters to `bear`; if no flow is left, raise the error that waiting does not fix."""
     if bear is None:
         return  # the caller first finds what else is wrong
     for alias in sorted(absent):
@@ -187,7 +188,7 @@ async def _judge(
 async def _judge_alone(
     config: MirrorConfig, clients: Mapping[str, ClusterClient], metadata: Mapping[str, Metadata]
 ) -> list[Problem]:
-    """Return the problems on clusters that answer, for flows whose other cluster is away."""
+    """Return the problems on clusters that answer, for flows whose other cluster is unreachable."""
     found: list[Problem] = []
     for flow in config.flows:
         if len(metadata.keys() & set(flow.name)) == 1:
@@ -225,7 +226,7 @@ def _unreachable(flow: FlowPreview, metadata: dict[str, Metadata], away: dict[st
             led = sum(one.leader == node for topic in described for one in topic.partitions.values())
             yield (
                 f"broker {node} of cluster {alias!r} cannot be reached from here: {why}; {counted(led, 'partition')} of"
-                " this flow that it leads, and consumer groups that it coordinates, wait until it can: its"
+                " this flow that it leads, and consumer groups that it coordinates, wait for it; its"
                 " advertised.listeners must be reachable from every machine that copies"
             )
 
@@ -254,7 +255,7 @@ async def _unread_expiry(client: ClusterClient) -> tuple[int, ...]:
 
 
 async def _polled(client: ClusterClient, flow: FlowConfig, source: Metadata) -> str:
-    """Return why groups will be polled although commits should be read; empty if the commits topic does not exist."""
+    """Return why groups are polled although commits should be read; empty if commits can be read, or do not exist."""
     groups, described = flow.groups, source.topics.get(COMMITS_TOPIC)
     asked = groups.on_commit and (groups.checkpoints or groups.commits)
     if not asked or described is None or not described.partitions:

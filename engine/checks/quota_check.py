@@ -35,12 +35,12 @@ async def quota_doubts(config: MirrorConfig, flow: FlowConfig, clients: Mapping[
 
 def _told(alias: str, limit: str, quota: ClientQuota) -> Iterator[str]:
     value, by = quota.limits[limit], f"({limit} of {quota.name})"
-    of_us = f"cluster {alias!r} limits what we"
+    of_us = f"cluster {alias!r} limits raymirror's"
     if limit == PRODUCE_BYTES:
-        yield f"{of_us} write to {value / _MIB:,.1f} MiB/s per broker {by}: copying can be no faster"
+        yield f"{of_us} writes to {value / _MIB:,.1f} MiB/s per broker {by}: copying can be no faster"
     elif limit == FETCH_BYTES:
-        yield f"{of_us} read to {value / _MIB:,.1f} MiB/s per broker {by}: copying can be no faster"
+        yield f"{of_us} reads to {value / _MIB:,.1f} MiB/s per broker {by}: copying can be no faster"
     elif limit == REQUEST_PERCENT:
-        yield f"{of_us} ask to {value:g} % of a request handler's time per broker {by}: many partitions may be slow"
+        yield f"{of_us} requests to {value:g} % of a handler thread per broker {by}: many partitions may be slow"
     else:
-        yield f"{of_us} create to {value:g} partitions a second {by}: many topics take that long to appear"
+        yield f"{of_us} creation of partitions to {value:g} a second {by}: many topics take that long to appear"

@@ -12,10 +12,10 @@ _GIB = 1 << 30
 async def lack_of_room(
     flow: FlowName, source: ClusterClient, target: ClusterClient, copies: Mapping[str, int], replicas: int
 ) -> str:
-    """Say how much disk the copies need and how much is free; empty if it is enough, or not known.
+    """Say how much disk the copies need and how much is free; empty if there is enough, or if it is not known.
 
-    `copies`: topics with their numbers of partitions. A lack is no fault by itself: records that retention deletes
-    meanwhile, or that a later start leaves out, need no disk.
+    `copies`: topics with their numbers of partitions. A lack is only a doubt: records that retention deletes during the
+    copy, or that a later start leaves out, need no disk.
     """
     if not copies:
         return ""
@@ -27,7 +27,7 @@ async def lack_of_room(
         return ""
     times = f" {replicas} times" if replicas > 1 else ""
     return (
-        f"the copies that will be created take about {needed / _GIB:,.1f} GiB (what {flow.source!r} has of these topics"
-        f"{times}), and the brokers of cluster {flow.target!r} have {free / _GIB:,.1f} GiB free: give them more disk,"
-        f" fewer topics, or a later start ({flow}.raymirror.start)"
+        f"the copies that will be created take about {needed / _GIB:,.1f} GiB (the size of these topics on"
+        f" {flow.source!r}{times}), and the brokers of cluster {flow.target!r} have {free / _GIB:,.1f} GiB free: add"
+        f" disk, copy fewer topics, or start later in the topics ({flow}.raymirror.start)"
     )

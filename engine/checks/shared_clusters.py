@@ -1,4 +1,4 @@
-"""Aliases of a configuration that lead to one cluster, and what their flows must not do there."""
+"""Finds aliases of a configuration that lead to one cluster, and flows that would loop or collide there."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -19,7 +19,7 @@ Copies = Mapping[FlowName, Mapping[str, str]]
 
 
 class SharedClusters:
-    """Compares all aliases that are used, once, by the metadata that each answered with."""
+    """Compares all used aliases once, by the metadata of their clusters."""
 
     def __init__(self, config: MirrorConfig, flows: Sequence[FlowConfig], metadata: Mapping[str, Metadata]) -> None:
         self._config, self._flows, self._metadata = config, flows, metadata
@@ -40,18 +40,19 @@ class SharedClusters:
                 self._unknown[frozenset((one, other))] = verdict.why
 
     def problems(self, copies: Copies) -> Iterator[Problem]:
-        """Yield what would loop, or write one topic twice, on the clusters that the aliases really lead to."""
+        """Yield flows that would loop, or write one topic twice, on the clusters that the aliases really lead to."""
         yield from self._within_one()
         yield from self._feeding_themselves(copies)
         yield from self._ways_back(copies)
         yield from self._collisions(copies)
 
     def doubts(self, flow: FlowName) -> Iterator[str]:
-        """Say of which aliases nobody can tell whether they lead to one cluster, and of which sources are one."""
+        """Yield pairs of aliases that may lead to one cluster, and needless aliases of a cluster."""
         if why := self._unknown.get(frozenset(flow)):
             yield (
                 f"{flow.source!r} and {flow.target!r} may lead to one cluster: {why}; if they do, topics are copied"
-                f" onto or beside themselves: check {' and '.join(f'{alias}.bootstrap.servers' for alias in flow)}"
+                " onto themselves, or to other names on that cluster; check"
+                f" {' and '.join(f'{alias}.bootstrap.servers' for alias in flow)}"
             )
         for pair, why in self._why.items():
             if pair & set(flow) and pair != frozenset(flow):
@@ -64,7 +65,7 @@ class SharedClusters:
     def _within_one(self) -> Iterator[Problem]:
         for flow in self._within():
             if flow.same_cluster is not OneCluster.ALLOW:
-                why = self._why.get(frozenset(flow.name), "each is one with a third alias")
+                why = self._why.get(frozenset(flow.name), "each leads to the same cluster as a third alias")
                 error = SameCluster(str(flow.name), *flow.name, why)
                 yield Problem(flow.name, at_cluster(self._config, flow.name.target, error.wrong, error.right), True)
 
@@ -86,7 +87,7 @@ class SharedClusters:
             rights.append("use DefaultReplicationPolicy within one cluster")
         elif topic != HEARTBEATS:
             rights.append(
-                f"leave copies out: {flow.name}.topics.exclude = {flow.name.source}\\\\{flow.naming.separator}.*"
+                f"exclude the copies: {flow.name}.topics.exclude = {flow.name.source}\\\\{flow.naming.separator}.*"
             )
         if any(flow.naming.is_heartbeats_topic(one) for one in looping):
             rights.append(f"set {flow.name}.heartbeats.replication.enabled = false")
@@ -108,7 +109,7 @@ class SharedClusters:
                 f" {' -> '.join(loop.clusters)}"
             )
             flow = self._flow_to(last)
-            text = at_cluster(self._config, last, wrong, f"write {first!r} for {last!r} in every flow")
+            text = at_cluster(self._config, last, wrong, f"write {first!r} instead of {last!r} in every flow")
             yield Problem(flow.name, text, True)
 
     def _collisions(self, copies: Copies) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""`raymirror takeover --check`, composed: what each flow of a configuration would meet. Writes nothing."""
+"""Surveys, for `raymirror takeover --check`, what a start of each flow would find. Writes nothing."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +24,7 @@ CLIENT_ID = "raymirror-takeover"
 
 
 class FlowSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """One flow: MM2's group and whether it has members, what is in the way of a start, and every lane."""
+    """One flow: MM2's group and whether it has members, the obstacles to a start, and every lane."""
 
     flow: str
     mm2_group: str
@@ -51,7 +51,7 @@ class FlowSurvey(msgspec.Struct, frozen=True, kw_only=True):
 async def survey_flow(
     config: MirrorConfig, flow: FlowConfig, begun: Callable[[int], object], done: Callable[[], object]
 ) -> FlowSurvey:
-    """Survey one flow; `begun` is told how many lanes it has, `done` is called for each.
+    """Survey one flow; `begun` is called with its number of lanes, `done` once per lane.
 
     Raises BrokerUnreachable, ConnectionLost, ConfigError (a placeholder).
     """
@@ -82,7 +82,7 @@ def _told(flow: FlowConfig, presence: Mm2Presence, obstacles: list[str], lanes: 
 
 
 async def _obstacles(config: MirrorConfig, flow: FlowConfig) -> list[str]:
-    """Ask what `check` asks, of this flow alone; a refusal is told, not raised."""
+    """Run the checks of `check` for this flow alone; a refusal is returned, not raised."""
     try:
         await preview(msgspec.structs.replace(config, flows=(flow,)))
     except NotReady as refused:
@@ -93,7 +93,7 @@ async def _obstacles(config: MirrorConfig, flow: FlowConfig) -> list[str]:
 
 
 async def _stored(target: ClusterClient, flow: FlowConfig, obstacles: list[str]) -> dict[TopicPartition, Stored]:
-    """Read the positions; where they cannot be read, or not be gone on with, that is an obstacle."""
+    """Read the positions; add an obstacle if they cannot be read, or if raymirror cannot continue from them."""
     topic, wanted = flow.positions_topic, flow.positions_partitions
     found = (await target.metadata([topic])).topics.get(topic)
     if found is not None and found.partitions and len(found.partitions) != wanted:

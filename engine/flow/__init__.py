@@ -1,4 +1,4 @@
-"""Asyncio drivers over ports: they perform what the core decides.
+"""Runs flows with asyncio: performs over ports what the core (`engine.core`) decides.
 
-Its packages see clusters only through `engine.flow.ports`; real brokers (`engine.kafka`) and fakes fill them.
+Its packages see clusters only through `engine.flow.ports`; `engine.kafka` and the tests' fakes implement these ports.
 """

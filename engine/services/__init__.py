@@ -1,5 +1,5 @@
-"""Services that a mirror's process runs: the parts of a flow, put together over real clusters.
+"""Services of a flow: builds the parts of a flow over real clusters, for actors and commands.
 
-`runner` composes the copier and the topic service; each other service is a loop or a command of its own (groups,
-configs, heartbeats, events, state, failover, translation). In: a configuration. Out: calls for actors and commands.
+`runner` builds the copier and the topic service. Each other module builds a loop or a command (groups, configs,
+heartbeats, events, state, failover, translation). Input: a configuration. Output: objects for actors and commands.
 """

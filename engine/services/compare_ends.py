@@ -1,4 +1,4 @@
-"""Composition: the ends of a flow's partitions compared, in a process of its own; it reads and writes nothing."""
+"""Compares the end offsets of a flow's partitions on both clusters, for a command. Writes nothing."""
 
 from collections.abc import Collection
 
@@ -14,9 +14,9 @@ CLIENT_ID = "raymirror-compare-ends"
 
 
 async def compare_ends_of(config: MirrorConfig, flow: FlowConfig, topics: Collection[str]) -> list[EndsRow]:
-    """Compare every partition of the flow's topics, or of those named. Raises BrokerUnreachable, ConnectionLost.
+    """Compare every partition of `topics`, or of all topics of the flow if it is empty.
 
-    Also OtherCluster, KafkaRefusal; MirrorError where a map is not readable.
+    Raises BrokerUnreachable, ConnectionLost, OtherCluster, KafkaRefusal; MirrorError if a map is not readable.
     """
     clients = clients_of(config, flow.name, CLIENT_ID)
     async with opened(*clients):

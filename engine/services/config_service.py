@@ -1,4 +1,4 @@
-"""Composition: configs and ACLs of one flow's copies, kept in step over connections of their own."""
+"""Builds the sync of configs and ACLs of one flow, over connections of its own."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,9 +27,9 @@ def config_sync_options(flow: FlowConfig, *, within_one: bool = False) -> Config
 
 @asynccontextmanager
 async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) -> AsyncIterator[ConfigSync]:
-    """Connect to both clusters of a flow, for one look or more.
+    """Connect to both clusters of a flow, for one comparison or more.
 
-    Raises BrokerUnreachable, OtherCluster, ConfigError, and SameCluster where both are one and that is not allowed.
+    Raises BrokerUnreachable, OtherCluster, ConfigError; SameCluster if both are one cluster and that is not allowed.
     """
     source, target = clients_of(config, flow.name, client_id)
     async with opened(source, target):
@@ -40,7 +40,7 @@ async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) ->
 
 
 class ConfigService(LoopService[ConfigReport]):
-    """The ConfigSyncLoop of a flow; `may_write` is asked before each round and before each writing."""
+    """The ConfigSyncLoop of a flow; it asks `may_write` before each round and before each write."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ConfigService(LoopService[ConfigReport]):
         self._flow = flow
 
     async def _prepare(self) -> None:
-        """Refuse a cluster that is not the one that positions name."""
+        """Refuse a cluster that is not the cluster that positions name."""
         source, target = self._clients
         await refuse_one_cluster(self._flow, source, target)
         await check_clusters(self._flow, source, target)

@@ -1,4 +1,4 @@
-"""Composition: the events of one flow on its target cluster, over a connection of their own."""
+"""Writes the events of one flow to its target cluster, over a connection of its own."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ _MOST_S = 30.0
 
 
 class EventService(EventLog):
-    """The EventLog of a flow: `run` connects and makes the topic first, and tries that again until it can."""
+    """The EventLog of a flow: `run` first connects and creates the topic, and retries that until it succeeds."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, kinds: Iterable[type[Event]] = ()) -> None:
         self._client = client_for(config.clusters[flow.name.target], f"raymirror|{flow.name}|events")
@@ -25,7 +25,7 @@ class EventService(EventLog):
         super().__init__(options, KafkaCluster(self._client, request_timeout_s=options.request_timeout_s), kinds)
 
     async def run(self) -> None:
-        """Write until cancelled; whatever is wrong with the target stands in `trouble`."""
+        """Write until cancelled; `trouble` holds what is wrong with the target."""
         attempt = 0
         while not await self._ready():
             attempt += 1
@@ -43,6 +43,6 @@ class EventService(EventLog):
         return True
 
     async def close(self) -> None:
-        """Disconnect; what is still queued is lost."""
+        """Disconnect; events that are still queued are lost."""
         await super().close()
         await self._client.close()

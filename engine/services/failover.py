@@ -1,4 +1,4 @@
-"""The engine's half of a failover, composed: where the source ends, and groups brought to where they should be."""
+"""Serves a failover: reads the source's end offsets, and moves consumer groups to their translated offsets."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -31,17 +31,17 @@ from policies.model import LaneName, TopicPartition
 
 CLIENT_ID = "raymirror-failover"
 LOOK_S = 10.0
-"""The last look at the groups has so long at least, however little of the time is left."""
+"""The last check of the groups has at least this long, even if less of the time is left."""
 COPIES_WITHIN_S = 30.0
-"""For the target's brokers to say who leads the copies: there may be thousands of topics."""
+"""Time for the target's brokers to name the leaders of the copies: there may be thousands of topics."""
 _AGAIN_S = 0.25
 
 
 class Failover(Opened):
     """Questions and commits of one failover, over connections of its own, as an async context.
 
-    Raises BrokerUnreachable where the target does not answer, OtherCluster where it is not the one that positions name,
-    SameCluster where it is the source too; a source that does not answer, or is another cluster, is `gone`.
+    Raises BrokerUnreachable if the target does not answer, OtherCluster if it is not the cluster that positions name,
+    SameCluster if it is the source too. If the source does not answer, or is another cluster, `gone` says why.
     """
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
@@ -53,7 +53,7 @@ class Failover(Opened):
         self._maps = maps_of(flow, self._source, self._target, syncs_within_s=BROKER_WITHIN_S)
         self._log = CheckpointLog(self._target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
         self.gone = ""
-        """Why the source cannot be asked; empty where it can."""
+        """Why the source cannot be asked; empty if it answers."""
 
     async def _open(self) -> None:
         source, target = self._clients
@@ -67,19 +67,19 @@ class Failover(Opened):
             await client.close()
 
     async def ends(self, lanes: Collection[TopicPartition]) -> Ends:
-        """Ask where all that the flow copies, these lanes too, ends on the source now; in bounded time."""
+        """Ask for the current source end offsets of all that the flow copies, and of `lanes`; in bounded time."""
         if self.gone:
             return Ends(gone=self.gone)
         return await partition_ends(self._clients[0], self._flow.selection, lanes, SOURCE_WITHIN_S)
 
     async def ends_of(self, lanes: Collection[TopicPartition]) -> Ends:
-        """Ask where some partitions of the source end now; in bounded time."""
+        """Ask for the current end offsets of some source partitions; in bounded time."""
         return await known_ends(self._clients[0], lanes, BROKER_WITHIN_S)
 
     async def stored(self) -> LastKnown:
-        """Read how far every partition was copied, and still is on the target: for a flow that no mirror copies.
+        """Read how far every partition was copied and the copy still exists, for a flow that no mirror copies.
 
-        While the source answers, newer offset syncs count too. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
+        If the source answers, newer offset syncs count too. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
         """
         found = await last_known_of(self._flow, self._target)
         lanes = found.lanes
@@ -98,10 +98,10 @@ class Failover(Opened):
     async def hold(
         self, timeout_s: float, *, commit: bool, undrained: Mapping[TopicPartition, str], gone: str = ""
     ) -> GroupStatus:
-        """Bring groups to where they should be until all are equal or time is up; return how they stand then.
+        """Commit the translated offsets of groups until all are equal or time is up; return their status then.
 
-        Nothing is called equal in a partition that is not drained (`undrained`, with why). `gone`: why the source is
-        not asked. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal where no look succeeded.
+        A group is not equal in a partition that is not drained (`undrained`, with why). `gone`: why the source is
+        not asked. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal if no check of the groups succeeded.
         """
         selection = self._flow.groups.selection
         if gone := self.gone or gone:
@@ -136,7 +136,7 @@ class Failover(Opened):
                     found = await stands.look()
             except TimeoutError:
                 if found is None:
-                    raise ConnectionLost("consumer groups: not everything was answered in time") from None
+                    raise ConnectionLost("consumer groups: not all brokers answered in time") from None
                 return found
             except (ConnectionLost, BrokerUnreachable):
                 if late and found is None:
@@ -159,7 +159,7 @@ class Failover(Opened):
         )
 
     async def way_back(self, *, backwards: bool) -> Failback:
-        """Make the way back for groups. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+        """Build the failback of groups to the source. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         if self.gone:
             raise BrokerUnreachable(f"cluster {self._flow.name.source!r}", self.gone)
         stored = await stored_positions(self._target, self._flow.positions_topic, self._flow.position_keys)
@@ -175,7 +175,7 @@ class Failover(Opened):
         )
 
     async def other_writers(self) -> OtherWriters:
-        """Look for records of another writer behind the last copied ones. Raises as `way_back` does."""
+        """Look for records of another writer after the last copied ones. Raises as `way_back` does."""
         selection = self._flow.selection
         stored = await stored_positions(self._target, self._flow.positions_topic, self._flow.position_keys)
         positions = {

@@ -1,4 +1,4 @@
-"""Composition: the consumer groups of one flow between its clusters, over connections of their own."""
+"""Builds the sync of one flow's consumer groups, over connections of its own."""
 
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.group_report import GroupsReport
@@ -14,11 +14,11 @@ from engine.services.loop_service import LoopService
 from engine.services.maps import clusters_of, translations_of
 
 _AWAY_S = 2.0
-"""A coordinator that cannot be connected to holds the groups of the others back for so long, once."""
+"""An unreachable coordinator delays the groups of other coordinators for this long, once."""
 
 
 def group_options(flow: FlowConfig, *, backwards: bool = False) -> GroupOptions:
-    """Return what the rounds need of a flow's configuration."""
+    """Return the part of a flow's configuration that the rounds need."""
     groups = flow.groups
     return GroupOptions(
         flow=flow.name,
@@ -34,7 +34,7 @@ def group_options(flow: FlowConfig, *, backwards: bool = False) -> GroupOptions:
 
 
 class GroupService(LoopService[GroupsReport]):
-    """The GroupSyncLoop of a flow, which need the topic of checkpoints; `may_write` is asked before each write."""
+    """The GroupSyncLoop of a flow, with its checkpoints topic; it asks `may_write` before each write."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         clients = clients_of(config, flow.name, f"raymirror|{flow.name}|groups")
@@ -53,7 +53,7 @@ class GroupService(LoopService[GroupsReport]):
         super().__init__(self._rounds, clients)
 
     async def _prepare(self) -> None:
-        """Make the topic where it is missing, and read it; not on a cluster that is not the one that positions name."""
+        """Check that the clusters are those that positions name; create the topic if it is missing, and read it."""
         source, target = self._clients
         await refuse_one_cluster(self._flow, source, target)
         await check_clusters(self._flow, source, target)

@@ -1,4 +1,4 @@
-"""Composition: the heartbeats that one flow looks after, each pair over a connection of its own."""
+"""Writes the heartbeats that one flow is responsible for, each pair of clusters over a connection of its own."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from engine.services.clients import client_for
 
 
 class HeartbeatService:
-    """Heartbeats of the flow and of the pairs beside it that are no flows; `report` takes what goes wrong."""
+    """Heartbeats of the flow, and of configured pairs that are no flows; `report` takes an event for each failure."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, report: Callable[[AnyEvent], None]) -> None:
         self._config, self._flow, self._report = config, flow, report
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Write heartbeats until cancelled."""
         async with asyncio.TaskGroup() as group:
             for heartbeat in self._flow.heartbeats:
                 group.create_task(self._keep(heartbeat))
@@ -28,7 +28,7 @@ class HeartbeatService:
         cluster = self._config.clusters[heartbeat.pair.target]
         try:
             client = client_for(cluster, f"raymirror|{heartbeat.pair}|heartbeats")
-        except ConfigError as error:  # a secret that does not resolve; copying may not need that cluster at all
+        except ConfigError as error:  # a placeholder that does not resolve; the copy may not need this cluster
             self._report(
                 Mm2TopicFailed(
                     flow=self._flow.name, topic=heartbeat.topic, cluster=heartbeat.pair.target, what=str(error)

@@ -1,4 +1,4 @@
-"""Composition: a flow held by a command, in the usual way: for a while it is the mirror that has the flow."""
+"""Lets a command own a flow for a while, in the same way as a mirror owns it."""
 
 from asyncio import TaskGroup
 from collections.abc import AsyncIterator, Callable
@@ -14,10 +14,10 @@ from engine.state.state import Deployment, StateHolder
 async def held(
     config: MirrorConfig, flow: FlowConfig, holder: StateHolder, known_dead: Callable[[Deployment], bool]
 ) -> AsyncIterator[StateService]:
-    """Take a flow, renew its lease while the block runs, and give it back at its end.
+    """Take a flow, renew its lease while the block runs, and give it back at the end.
 
-    Raises FlowHeld where a mirror lives that has it, StateTaken where one takes it meanwhile (the block is cancelled),
-    and what else `StateService.open` raises.
+    Raises FlowHeld if a living mirror owns the flow, StateTaken if a mirror takes it during the block (which is
+    cancelled), and what else `StateService.open` raises.
     """
     service = StateService(config, flow, holder, known_dead)
     try:

@@ -14,7 +14,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class SyncLoop(Protocol[R_co]):
-    """A loop of rounds; `idle`: there is nothing to do; `trouble` takes the reason why no round was made."""
+    """A loop of rounds; `idle`: there is nothing to do; `trouble` takes the reason why no round ran."""
 
     may_write: Callable[[], bool]
 
@@ -36,7 +36,7 @@ class LoopService(Generic[R]):
 
     @property
     def may_write(self) -> Callable[[], bool]:
-        """Whether this mirror owns the flow; whoever knows that may set it."""
+        """Whether this mirror owns the flow; the Metadata actor sets it."""
         return self._kept.may_write
 
     @may_write.setter
@@ -49,11 +49,11 @@ class LoopService(Generic[R]):
         return self._kept.report
 
     def take_events(self) -> tuple[AnyEvent, ...]:
-        """Hand over what happened since the last call."""
+        """Return the events since the last call."""
         return self._kept.take_events()
 
     async def run(self) -> None:
-        """Make rounds until cancelled; return at once where there is nothing to do."""
+        """Run rounds until cancelled; return at once if there is nothing to do."""
         if self._kept.idle:
             return
         attempt = 0
@@ -76,7 +76,7 @@ class LoopService(Generic[R]):
         return True
 
     async def _prepare(self) -> None:
-        """Prepare what the first round needs."""
+        """Do what the first round needs; a subclass may override this."""
 
     async def close(self) -> None:
         """Disconnect."""

@@ -1,4 +1,4 @@
-"""Composition: a flow's clusters, and what is read there of what its copiers leave: positions, maps, translations."""
+"""Builds the readers of what a flow's copiers write: positions, offset maps, translations."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ _SYNCS_SINCE_S = 300.0
 
 
 def clusters_of(flow: FlowConfig, clients: Iterable[ClusterClient]) -> tuple[KafkaCluster, KafkaCluster]:
-    """Return both clusters of a flow behind the engine's ports."""
+    """Return source and target of a flow as the engine's port `Cluster`."""
     source, target = (KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in clients)
     return source, target
 
@@ -32,10 +32,10 @@ def maps_of(
     bears_away: bool = False,
     syncs_within_s: float | None = None,
 ) -> MapReader:
-    """Make the reader of a flow's maps; it reads offset syncs where the flow writes any.
+    """Build the reader of a flow's maps; it reads offset syncs if the flow writes them.
 
-    `bears_away`: lanes whose map cannot be read just now have no answers, the others do. `syncs_within_s`: it does
-    without those that cannot be read within so many seconds (None: it waits, or fails).
+    `bears_away`: if a broker is unreachable, only lanes whose map or position it leads have no answers.
+    `syncs_within_s`: after this many seconds the reader continues without offset syncs (None: it waits, or fails).
     """
     syncs = flow.syncs
     options = MapOptions(
@@ -51,6 +51,6 @@ def maps_of(
 
 
 def translations_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Translations:
-    """Make what translates commits of a flow: by its exact maps, and below them by offset syncs as MM2 reads them."""
+    """Build the translator of a flow's commits: by exact maps, and below their start by offset syncs, as MM2 does."""
     near = SyncReader(source if flow.syncs.cluster == flow.name.source else target, flow.syncs.topic)
     return Translations(flow.selection, maps_of(flow, source, target, bears_away=True), target, near)

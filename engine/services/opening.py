@@ -1,7 +1,7 @@
-"""Reaching the clusters of a flow before it can copy: tried again for as long as one of them is away.
+"""Connects to the clusters of a flow before it copies, and retries as long as one of them is unreachable.
 
-A process that dies because a cluster does is started again for nothing, and later than the cluster. So a copier waits
-by itself, says for what, and shows by its ticks that it is not stuck.
+If a copier died whenever a cluster is down, its restarts would be useless, and it would start later than the cluster.
+So a copier waits in its process, reports what it waits for, and shows by its ticks that it is not stuck.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ _TICK_S = 0.5
 
 
 class Opening:
-    """Tries `reach` until it comes through or nobody wants it any more; `tick` is called twice a second meanwhile."""
+    """Calls `reach` until it succeeds or `give_up` is called; calls `tick` twice a second during that time."""
 
     def __init__(self, reach: Callable[[], Awaitable[None]], tick: Callable[[], None]) -> None:
         self.trouble = ""
-        """Which cluster does not answer, and why; empty when all do."""
+        """Which cluster does not answer, and why; empty when all answer."""
         self.is_done = False
-        """Whether all is open."""
+        """Whether all clusters are open."""
         self._reach, self._tick = reach, tick
         self._given_up = asyncio.Event()
 
     def give_up(self) -> None:
-        """Try no more."""
+        """Stop trying; `run` returns False."""
         self._given_up.set()
 
     async def run(self) -> bool:
-        """Return when all is open, False when it was given up before; raises what waiting does not mend, a refusal."""
+        """Return True when all clusters are open, False after `give_up`. Raises errors that waiting does not fix."""
         try:
             async with asyncio.TaskGroup() as group:
                 ticking = group.create_task(self._keep_ticking())

@@ -1,4 +1,4 @@
-"""Composition: from a configuration to a copier and a topic keeper on real clusters. Knows Kafka, not Ray."""
+"""Builds the copier and the topic service of a flow from its configuration. Knows Kafka, not Ray."""
 
 from collections.abc import Awaitable, Callable
 
@@ -29,11 +29,11 @@ __all__ = ["Copier", "Discovery", "TopicService", "options_for"]
 
 Admit = Callable[[FlowName], Awaitable[tuple[AnyEvent, ...]]]
 _MM2_PATIENCE_S = 3.0
-"""A coordinator that is away does not hold discovery up: what could not be asked is not said."""
+"""How long to wait for a coordinator: discovery then continues, and reports nothing about MM2."""
 
 
 def options_for(flow: FlowConfig, deployment_id: str) -> FlowOptions:
-    """Return what the drivers need of a flow's configuration."""
+    """Return the part of a flow's configuration that its copier needs."""
     return FlowOptions(
         flow=flow.name,
         deployment_id=deployment_id,
@@ -65,7 +65,7 @@ def _sync_options(flow: FlowConfig) -> SyncOptions | None:
 class TopicService(Topics):
     """Discovery and topic creation of one flow, over connections of its own; its first round looks for MM2 too.
 
-    `admit` is asked each time before it connects: it raises what keeps the flow from beginning.
+    `admit` is called each time before the service connects; it raises if the flow must not start.
     """
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, admit: Admit | None = None) -> None:
@@ -80,7 +80,7 @@ class TopicService(Topics):
         await super().open()
 
     async def step(self) -> Discovery:
-        """Look once, as `Topics.step` does; an MM2 that is active at the start is told of once."""
+        """Run one round, as `Topics.step` does; the first round reports an active MM2 as an event."""
         if self._looks_for_mm2:
             group, groups = self._flow.mm2_group, KafkaGroups(self._target, patience_s=_MM2_PATIENCE_S)
             presence = await mm2_presence(KafkaCluster(self._target), groups, group)
@@ -96,7 +96,7 @@ class Copier(FlowCopier):
     def __init__(self, config: MirrorConfig, flow: FlowConfig, *, copier_id: str, deployment_id: str) -> None:
         self._config = flow
         self._clients = clients_of(config, flow.name, f"raymirror|{flow.name}|{copier_id}")
-        # A lower limit is for what is written anew: a batch that is copied as it is may be larger, and is read too.
+        # A lower limit holds for re-encoded batches only: a batch that is copied unchanged may be larger.
         most = max(flow.inflated_bytes, MAX_INFLATED_BYTES)
         source, target = (
             KafkaCluster(client, request_timeout_s=flow.request_timeout_s, inflated_bytes=most)
@@ -111,7 +111,7 @@ class Copier(FlowCopier):
         self._opening = Opening(self._reach, self.maintenance.tick)
 
     async def run(self) -> None:
-        """Copy until drained; a cluster that cannot be reached at the start is waited for, `progress` says so."""
+        """Copy until drained; wait for a cluster that is unreachable at the start, and show that in `progress`."""
         try:
             if await self._opening.run():
                 await super().run()
@@ -121,18 +121,18 @@ class Copier(FlowCopier):
 
     async def _reach(self) -> None:
         await run_all(*(client.open() for client in self._clients))
-        # Discovery compared other connections, perhaps before the addresses led elsewhere; and a lane without a
-        # position has none of its own that would name other clusters.
+        # Discovery checked other connections, perhaps before the addresses led elsewhere. And a lane without a
+        # position has nothing that names its clusters.
         await check_clusters(self._config, *self._clients)
 
     async def _learn_expiry(self) -> None:
-        """Ask all brokers how long they remember; beside the copy, which a broker that is slow to say does not hold."""
+        """Ask all brokers how long they remember producers, in parallel with the copy: slow brokers do not delay it."""
         expiry_s = await until_answered(lambda: shortest_expiry_s(self._clients[1]))
         if expiry_s is not None:
             self.maintenance.producers_expire(expiry_s)
 
     def progress(self) -> FlowProgress:
-        """Take a snapshot; events are handed over once."""
+        """Take a snapshot; each event is in one snapshot only."""
         for client in self._clients:
             for other in client.identity.take_others():
                 self.report(
@@ -141,10 +141,10 @@ class Copier(FlowCopier):
         progress = msgspec.structs.replace(
             super().progress(), waits_for=self._opening.trouble, is_open=self._opening.is_done
         )
-        self._latest = progress  # the samples are made of what is looked at anyway
+        self._latest = progress  # progress samples reuse this snapshot
         return progress
 
     async def drain(self) -> None:
-        """Finish what is in flight, make positions durable; `run` then returns."""
+        """Finish the batches in flight and make positions durable; `run` then returns."""
         self._opening.give_up()
         await super().drain()

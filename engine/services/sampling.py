@@ -1,4 +1,4 @@
-"""Composition: the progress samples of one copier on their target cluster."""
+"""Builds the writer of one copier's progress samples, and creates the topics of samples and lag on the target."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from engine.kafka.admin.internal_topics import LAG_CONFIGS, PROGRESS_CONFIGS, en
 from engine.kafka.client.cluster import ClusterClient
 
 PARTITIONS = 1
-"""Of the progress topic: a reader that has fallen behind meets the samples of all copiers in the order of time."""
+"""Partitions of the progress topic: with one, a late reader gets the samples of all copiers in order of time."""
 
 
 def sample_writer(
@@ -23,7 +23,7 @@ def sample_writer(
     latest: Callable[[], FlowProgress | None],
     tell: Callable[[AnyEvent], None],
 ) -> SampleWriter | None:
-    """Make the writer over the copier's own target client; None where no samples are asked for."""
+    """Build the writer over the copier's own target client; None if samples are switched off."""
     if not flow.progress_s:
         return None
     topic = progress_topic(flow.name.source)
@@ -38,7 +38,7 @@ def sample_writer(
 
 
 async def ensure_topics(client: ClusterClient, flow: FlowConfig) -> None:
-    """Make the topics of a flow's samples and of its lag on the target, or check those that are there.
+    """Create the topics of a flow's samples and of its lag on the target, or check existing ones.
 
     Raises KafkaRefusal, BrokerUnreachable, ConnectionLost.
     """

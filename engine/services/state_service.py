@@ -1,4 +1,4 @@
-"""Composition: the durable state of one flow on its target cluster, over a connection of its own."""
+"""Keeps the durable state of one flow on its target cluster, over a connection of its own."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from engine.state.state import Deployment, StateHolder, state_topic
 
 
 class StateService(StateLog):
-    """The StateLog of a flow: `open` connects and makes the topic too, `close` disconnects. May be opened once."""
+    """The StateLog of a flow: `open` also connects and creates the topic, `close` disconnects. Open it only once."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class StateService(StateLog):
         super().__init__(options, self._kafka, holder, known_dead)
 
     async def open(self) -> None:
-        """Connect, make the topic where it is missing, take the flow.
+        """Connect, create the topic if it is missing, take the flow.
 
-        Raises what StateLog.open raises, OtherCluster where positions were written for another target.
+        Raises what StateLog.open raises, OtherCluster if the positions belong to another target.
         """
         await self._client.open()
         await check_clusters(self._flow, None, self._client)
@@ -45,16 +45,16 @@ class StateService(StateLog):
         await super().open()
 
     async def _mend(self) -> None:
-        """Make the topic again where somebody has deleted it: the next renewal writes all that was in it.
+        """Create the topic again if it was deleted; the next renewal writes all its entries.
 
-        Also where it was made again by others already: the present one is the one that counts, whatever its id.
+        If something else has created it already, that topic counts, whatever its id.
         """
         self._kafka.forget(self.options.topic)
         try:
             if await self._ensure():
-                self.trouble = f"topic {self.options.topic} was deleted; it was made again, and is written anew"
+                self.trouble = f"topic {self.options.topic} was deleted; raymirror created it again and rewrites it"
         except (BrokerUnreachable, ConnectionLost):
-            return  # the trouble that the renewal told
+            return  # the failed renewal has set `trouble`
         except KafkaRefusal as refusal:
             self.trouble = str(refusal)
 

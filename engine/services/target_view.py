@@ -1,4 +1,4 @@
-"""Composition: what the target of one flow holds about it, read over a connection of its own, without writing."""
+"""Reads what the target of one flow stores about the flow, over a connection of its own. Writes nothing."""
 
 from collections.abc import Iterable
 
@@ -25,16 +25,16 @@ CLIENT_ID = "raymirror-look"
 
 
 class GroupsTold(msgspec.Struct, frozen=True, kw_only=True):
-    """How many consumer groups have checkpoints, and when the youngest was told (Unix time, ms; -1: none)."""
+    """How many consumer groups have checkpoints, and when the newest one was written (Unix time, ms; -1: none)."""
 
     groups: int
     newest_ms: int
 
 
 class TargetView(Opened):
-    """Reads of one flow's target, as an async context; the source is asked by `ends` only.
+    """Reads of one flow's target, as an async context; only `ends` asks the source.
 
-    Raises BrokerUnreachable where the target does not answer, OtherCluster where it is not the one positions name.
+    Raises BrokerUnreachable if the target does not answer, OtherCluster if it is not the cluster that positions name.
     """
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
@@ -55,11 +55,11 @@ class TargetView(Opened):
         return await last_known_of(self._flow, self._target)
 
     async def state(self) -> dict[Key, Value]:
-        """Read what is wanted of the flow, and who had it last. Raises what `stored_state` raises."""
+        """Read the desired state of the flow and its last owner. Raises what `stored_state` raises."""
         return await stored_state(self._target, self._flow.name)
 
     async def groups(self) -> GroupsTold:
-        """Read which groups were told. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+        """Read which groups have checkpoints. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         topic = self._flow.naming.checkpoints_topic(self._flow.name.source)
         if not await self._target.leaders([TopicPartition(topic, 0)]):
             return GroupsTold(groups=0, newest_ms=-1)
@@ -82,7 +82,7 @@ class TargetView(Opened):
             await log.close()
 
     async def ends(self, known: LastKnown) -> Ends:
-        """Ask where the source ends, in bounded time; one that does not answer, or is another cluster, is `gone`."""
+        """Ask for the source's end offsets in bounded time; `gone` if it does not answer, or is another cluster."""
         gone = await open_known_source(self._flow, self._source, self._client)
         if gone:
             return Ends(gone=gone)

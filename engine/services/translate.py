@@ -1,7 +1,7 @@
-"""One group translated by hand: where it stands on both sides, and a commit on the target where that is asked for.
+"""Translates the offsets of one group, for `raymirror translate`, and commits them on the target with `apply`.
 
-In a process of its own, without Ray: it reads what copiers wrote, and writes nothing but commits. Where the source does
-not answer, the group's last checkpoints say where it stood, and since when.
+It runs without Ray: it reads what copiers wrote, and writes only commits. If the source does not answer, it uses the
+group's last checkpoints, with their times.
 """
 
 from collections.abc import Coroutine, Mapping, Sequence
@@ -28,7 +28,7 @@ from policies.model import TopicPartition
 
 CLIENT_ID = "raymirror-translate"
 CHECKPOINT = "last checkpoint"
-"""How an offset is known while the source does not answer."""
+"""The value of `how` for an offset that is known while the source does not answer."""
 T = TypeVar("T")
 
 
@@ -44,7 +44,7 @@ class UnknownGroup(MirrorError):
 
 
 class NoCheckpoint(MirrorError):
-    """A group of which the target was never told, while the source does not answer: group, topic, target, why."""
+    """A group without checkpoints, while the source does not answer: group, checkpoints topic, target, why."""
 
     def __init__(self, group: str, topic: str, target: str, why: str) -> None:
         super().__init__(group, topic, target, why)
@@ -53,14 +53,14 @@ class NoCheckpoint(MirrorError):
     def __str__(self) -> str:
         return (
             f"the source does not answer ({self.why}), and topic {self.topic} on cluster {self.target!r} has no"
-            f" checkpoint of group {self.group!r}: nobody knows where it stood; check its name"
+            f" checkpoint of group {self.group!r}, so its offsets are not known; check its name"
         )
 
 
 class GroupFailed(MirrorError):
-    """A cluster does not tell about a group, or take its commits: which, and why."""
+    """A cluster does not answer for a group, or refuses its commits: group, why."""
 
-    exit_code = 1  # it ran, and the outcome is not good
+    exit_code = 1  # the command ran, and failed for this group
 
     def __init__(self, group: str, why: str) -> None:
         super().__init__(group, why)
@@ -71,11 +71,11 @@ class GroupFailed(MirrorError):
 
 
 class TranslationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition of a group. `target_offset` is -1 where there is no answer, and `why_not` says why.
+    """One partition of a group. `target_offset` is -1 if there is no answer, and `why_not` says why.
 
-    `stored` is what the target has for the group, -1 for nothing; `mirrored` is false where the flow leaves it out, and
-    `exact` where only a place before the true one is known, from MM2's syncs: some records would be read again.
-    `as_of_ms`: when the checkpoint was told that both offsets are of (Unix time), -1 where the source was asked.
+    `stored`: the group's committed offset on the target, -1 for none. `mirrored`: false if the flow does not copy the
+    topic. `exact`: false if only an offset before the true one is known, from MM2's syncs: the group would read some
+    records again. `as_of_ms`: when the checkpoint of both offsets was written (Unix time), -1 if the source answered.
     """
 
     topic: str
@@ -92,14 +92,14 @@ class TranslationRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def equal(self) -> bool:
-        """Whether the group stands on the target exactly where it stands on the source."""
+        """Whether the group's offset on the target is exactly its translated source offset."""
         return self.target_offset >= 0 and self.stored == self.target_offset
 
 
 class Translated(msgspec.Struct, frozen=True, kw_only=True):
-    """A group at one moment; `source_state` and `target_state` say whether it has members there.
+    """A group at one moment; `source_state` and `target_state` say whether it has members on that cluster.
 
-    `source`: why the source could not be asked, so that its offsets are those of the last checkpoints.
+    `source`: why the source could not be asked; its offsets are then those of the last checkpoints.
     """
 
     flow: str
@@ -121,15 +121,15 @@ class Translated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def equal(self) -> bool:
-        """Whether every partition that the flow copies stands on the target where it stands on the source."""
+        """Whether, in every partition that the flow copies, the group's offset on the target is the translated one."""
         return all(row.equal for row in self.rows if row.mirrored)
 
 
 class GroupTranslator(Opened):
     """One group of one flow, over connections of its own, as an async context.
 
-    Raises BrokerUnreachable where the target does not answer, OtherCluster, SameCluster; a source that does not answer
-    is `gone`.
+    Raises BrokerUnreachable if the target does not answer, OtherCluster, SameCluster. If the source does not answer,
+    `gone` says why.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class GroupTranslator(Opened):
         self._cluster = target
         self._log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
         self.gone = ""
-        """Why the source cannot be asked; empty where it can."""
+        """Why the source cannot be asked; empty if it answers."""
 
     async def _open(self) -> None:
         source, target = self._clients
@@ -166,7 +166,7 @@ class GroupTranslator(Opened):
             await client.close()
 
     async def look(self, *, apply: bool = False, stable: bool = False) -> Translated:
-        """Translate the group as it stands now; `apply` commits on the target first, where that may be done.
+        """Translate the group's current offsets; `apply` first commits them on the target, if it has no members there.
 
         Raises UnknownGroup, NoCheckpoint, GroupFailed, ConnectionLost, BrokerUnreachable.
         """
@@ -190,7 +190,7 @@ class GroupTranslator(Opened):
         )
 
     async def _look_back(self, *, apply: bool) -> Translated:
-        """Say where the group stood by its last checkpoints; commit that where it is asked for."""
+        """Return the group's offsets by its last checkpoints; with `apply`, commit them."""
         flow = self._flow
         await self._log.read_stamped()
         told = self._log.told.get(self._group)
@@ -200,7 +200,7 @@ class GroupTranslator(Opened):
         positions = await last_known_of(flow, self._cluster)
         places, others = checkpointed(told, positions, await log_spans(self._cluster, told))
         if apply:
-            self._commits.remember({self._group: told})  # what was told was committed: that alone may be taken back
+            self._commits.remember({self._group: told})  # checkpoints were committed: only those may be moved back
             await self._commit(places)
         stored = await self._ask(self._target.offsets([self._group]))
         there = await self._ask(self._target.states([self._group]))
@@ -249,15 +249,15 @@ class GroupTranslator(Opened):
 def checkpointed(
     told: Mapping[TopicPartition, Told], known: LastKnown, spans: Mapping[TopicPartition, tuple[int, int]]
 ) -> tuple[list[TranslatedOffset], dict[TopicPartition, TranslationRow]]:
-    """Return the places of a group by its checkpoints, and a row for each other one, by target partition.
+    """Return the offsets of a group by its checkpoints, and a row for each partition that the flow does not copy.
 
-    What lies above the end of the target's log, or below its start (`spans`), is moved to it. Where positions could not
-    be read nobody knows of which partition the others are copies: they have no answer then.
+    An offset outside the target's log (`spans`: its start and end) is moved into it. If positions could not be read,
+    the source partition of some copies is not known: their rows have no answer.
     """
     lanes = {one.target: one.lane for one in known.lanes}
-    why, unread = "a topic of the target that the flow copies nothing to", next(iter(known.unread.items()), None)
+    why, unread = "the flow copies nothing to this topic of the target", next(iter(known.unread.items()), None)
     if unread is not None:
-        why = f"of which source partition it is a copy is not known: {unread[0]} cannot be read: {unread[1]}"
+        why = f"its source partition is not known, because {unread[0]} cannot be read: {unread[1]}"
     places: list[TranslatedOffset] = []
     others: dict[TopicPartition, TranslationRow] = {}
     for where, one in sorted(told.items()):

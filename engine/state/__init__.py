@@ -1,4 +1,4 @@
-"""The stored state and events of a flow: the formats of its records on the target cluster.
+"""Formats of the stored state and events of a flow: the records of its two topics on the target cluster.
 
-Pure: `engine.flow.topic_logs` reads and writes these records, `actors` decide what they say.
+Pure: `engine.flow.topic_logs` reads and writes these records, `actors` decides their contents.
 """

@@ -1,9 +1,9 @@
-"""Events as records of a topic: JSON that people can read, the last of each kind per subject kept by compaction.
+"""Converts events to records of a topic and back: JSON that people can read; compaction keeps the last per key.
 
     {"kind":"source_gap","flow":"A->B","about":"orders-3"}
       -> {"format":1,"at_ms":...,"severity":"error","text":"orders-3: gap: ...","event":{"event":"source_gap",...}}
 
-Text and severity stand beside the event itself, so that a kind that a reader does not know still says what happened.
+The value holds text and severity next to the event, so that a reader can show a kind of event that it does not know.
 """
 
 import typing
@@ -24,7 +24,7 @@ FORMAT_VERSION = 1
 
 
 class EventsDropped(Event, frozen=True, kw_only=True, tag="events_dropped"):
-    """Events that were never written: the target could not be reached for longer than the queue lasted."""
+    """Events that were never written: the target was unreachable for longer than the queue lasted, or refused them."""
 
     severity: ClassVar[str] = "warning"
     count: int
@@ -35,7 +35,7 @@ class EventsDropped(Event, frozen=True, kw_only=True, tag="events_dropped"):
 
 
 class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One event and when it was told; `event` is None where this version does not know the kind."""
+    """One event and when it was queued (Unix ms); `event` is None if this version does not know the kind."""
 
     at_ms: int
     severity: str
@@ -61,7 +61,7 @@ class _EventValue(msgspec.Struct):
 
 
 class EventCodec:
-    """Events of one flow to records and back; `kinds` are those that may stand there beside the engine's own."""
+    """Converts events of one flow to records and back; `kinds`: known kinds of events besides the engine's own."""
 
     def __init__(self, flow: FlowName, topic: str, kinds: Iterable[type[Event]] = ()) -> None:
         self.flow, self.topic = flow, topic
@@ -83,7 +83,7 @@ class EventCodec:
     def decode(self, records: Iterable[tuple[bytes | None, bytes | None]], since_ms: int = 0) -> list[EventRecord]:
         """Decode the events of this flow since an instant, oldest first, each once. Raises NewerFormat.
 
-        What is no event is left out: others may have written there, and nothing depends on it.
+        Records that are no events are skipped: other programs may write to the topic, and nothing depends on it.
         """
         found: list[EventRecord] = []
         for key, value in dict.fromkeys(records):

@@ -3,7 +3,7 @@
     {"kind":"set","flow":"A->B","subject":"A->B/017"}  ->  {"format":1,"lanes":[...],"epoch":42}
 
 Pure. The broker's compaction compares keys as bytes, so the members of a key and their order never change: an entry
-that needs another key is another kind. Entries of kinds or flows that we do not know stay as they are (see
+that needs another key is another kind. Entries of unknown kinds or other flows stay as they are (see
 `core/formats.py`).
 """
 
@@ -64,7 +64,7 @@ class Quarantine(Value, frozen=True, kw_only=True):
 
 
 class StateHolder(msgspec.Struct, frozen=True, kw_only=True):
-    """The identity of a mirror. `instance_id` is made once per start of a mirror; restarted supervisors keep it."""
+    """The identity of a mirror. `instance_id` is new at each start of a mirror; restarted supervisors keep it."""
 
     deployment_id: str
     instance_id: str
@@ -93,7 +93,7 @@ class Deployment(Value, frozen=True, kw_only=True):
     released: bool = False
 
     def replaces(self, ours: "Deployment") -> bool:
-        """Whether this owner came after us: it has a later term, or is another instance with the same term."""
+        """Whether this owner came after this mirror: it has a later term, or is another instance with the same term."""
         return self.term > ours.term or (self.term == ours.term and self.instance_id != ours.instance_id)
 
     def __str__(self) -> str:

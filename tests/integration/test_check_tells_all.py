@@ -361,8 +361,8 @@ def test_quotas_that_limit_a_flow_are_told(
     assert done.returncode == 0, done.stderr
     told = done.stdout + done.stderr
     by = "of the default client-id"
-    assert f"cluster 'right' limits what we write to 1,024.0 MiB/s per broker (producer_byte_rate {by})" in told
-    assert f"to 400 % of a request handler's time per broker (request_percentage {by})" in told
-    assert f"limits what we create to 5000 partitions a second (controller_mutation_rate {by})" in told
+    assert f"cluster 'right' limits raymirror's writes to 1,024.0 MiB/s per broker (producer_byte_rate {by})" in told
+    assert f"to 400 % of a handler thread per broker (request_percentage {by})" in told
+    assert f"limits raymirror's creation of partitions to 5000 a second (controller_mutation_rate {by})" in told
     assert "cluster 'left' limits" not in told
-    assert "limits what we" not in ask(tmp_path, "check", config).stdout
+    assert "limits raymirror's" not in ask(tmp_path, "check", config).stdout

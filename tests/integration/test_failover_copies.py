@@ -45,4 +45,4 @@ async def test_a_copy_that_is_gone_is_not_drained(
     await delete_topic(target_cluster, "copies.copies-t")
     code, found = await fail_over()
     assert (code, found["copies-t-kept"]) == (4, (True, ""))
-    assert found["copies-t"] == (False, "its copy copies.copies-t-0 is not there any more")
+    assert found["copies-t"] == (False, "its copy copies.copies-t-0 does not exist any more")

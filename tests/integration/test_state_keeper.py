@@ -145,7 +145,7 @@ async def test_a_state_topic_deleted_while_it_is_used_is_made_again_with_all_tha
         running = group.create_task(one.run())
         await delete_topic(target_cluster, one.options.topic)
         async with asyncio.timeout(120):
-            while one.trouble or not any("was deleted; it was made again" in what for what in told):
+            while one.trouble or not any("was deleted; raymirror created it again" in what for what in told):
                 told.add(one.trouble)
                 await asyncio.sleep(0.01)
         running.cancel()

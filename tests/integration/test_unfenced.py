@@ -104,8 +104,8 @@ async def test_a_former_owner_that_is_not_refused_finds_out_by_the_positions(
 @pytest.mark.parametrize(
     ("alias", "more", "code", "says"),
     [
-        ("seen", "", 0, "cluster 'strict' does not grant us Write on transactional ids"),
-        ("unseen", "", 0, "cluster 'strict' does not grant us Write and Describe on transactional ids"),
+        ("seen", "", 0, "cluster 'strict' does not grant raymirror Write on transactional ids"),
+        ("unseen", "", 0, "cluster 'strict' does not grant raymirror Write and Describe on transactional ids"),
         ("seen", "strict.exactly.once.source.support = enabled", 2, "exactly-once mode needs it"),
     ],
     ids=["write", "both", "exactly once"],
@@ -133,5 +133,5 @@ async def test_check_names_what_is_not_granted_and_makes_nothing(
     assert "grant Write and Describe on the transactional ids that begin with 'raymirror'" in line
     expiry = [line for line in said.err.splitlines() if "producer.id.expiration.ms" in line]
     assert len(expiry) == (0 if code else 1)
-    assert all("may not be read of 1 broker of cluster 'strict' (1)" in line for line in expiry)
+    assert all("cannot be read from 1 broker of cluster 'strict' (1)" in line for line in expiry)
     assert await topic_names(strict_cluster.bootstrap_servers) == before

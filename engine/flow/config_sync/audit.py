@@ -198,7 +198,7 @@ class AuditTrail:
         return len(self._rows)
 
     def take_events(self) -> tuple[AnyEvent, ...]:
-        """Hand over what happened since the last call."""
+        """Return the events since the last call."""
         events = tuple(self._events)
         self._events.clear()
         return events

@@ -42,7 +42,7 @@ CONFIGS, ACLS = "configs", "ACLs"
 
 
 class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, in seconds, configs and ACLs are looked at; None: never.
+    """How often, in seconds, configs and ACLs are compared; None: never.
 
     `retry_s`: after a round that failed, and for configs at first after one that found topics without a copy.
     """
@@ -80,7 +80,7 @@ class ConfigSyncLoop:
         return not self._due_s
 
     def take_events(self) -> tuple[AnyEvent, ...]:
-        """Hand over what happened since the last call."""
+        """Return the events since the last call."""
         events = tuple(self._events)
         self._events.clear()
         return events
@@ -115,7 +115,7 @@ class ConfigSyncLoop:
         )
 
     async def round(self, scope: Scope) -> bool:
-        """Compare and apply the changes; return False if another mirror has taken the flow meanwhile.
+        """Compare and apply the changes; return False if another mirror took the flow during the round.
 
         Raises MirrorError if a cluster does not answer.
         """

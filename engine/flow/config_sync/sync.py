@@ -173,7 +173,7 @@ class ConfigSync:
         return found | await cluster.acls(Resource.GROUP) if self.options.acls.groups is not None else found
 
     async def apply(self, changes: Sequence[Change]) -> list[ChangeOutcome]:
-        """Apply a plan, in order; one failure does not stop the rest. Failures of a cluster are returned, not raised."""
+        """Apply a plan, in order; a failure does not stop the rest. Failures of a cluster are returned, not raised."""
         outcomes = [await self._shape(one) for one in changes if isinstance(one, CreateTopic | GrowTopic)]
         outcomes += await self._alter([one for one in changes if isinstance(one, SetConfig | DropConfig)])
         return outcomes + await self._add_acls([one for one in changes if isinstance(one, AddAcl)])

@@ -1,1 +1,1 @@
-"""Consumer groups: offsets translated to the target, committed where that is safe, and back after a failover."""
+"""Mirrors consumer groups: translates offsets, commits them if that is safe, and moves groups back after a failover."""

@@ -14,7 +14,7 @@ from policies.model import FlowName
 from policies.words import counted
 
 _TOLD_AFTER_S = 10.0
-"""A broker that restarts is away for a few seconds, and not worth an event."""
+"""An outage makes an event after this many seconds: a broker that restarts is unreachable for a few seconds."""
 
 _Broker = tuple[str, int]
 """A cluster's alias and a broker of it."""
@@ -31,7 +31,7 @@ class AwayBrokers:
         self._told: set[_Broker] = set()
 
     def listed(self, cluster: str, unheard: Mapping[int, str]) -> None:
-        """Note which brokers did not list their groups; this replaces the former brokers of that cluster."""
+        """Note which brokers did not list their groups; this replaces the earlier brokers of that cluster."""
         others = {broker: why for broker, why in self._unheard.items() if broker[0] != cluster}
         self._unheard = others | {(cluster, node): why for node, why in unheard.items()}
 

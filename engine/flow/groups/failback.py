@@ -18,7 +18,7 @@ from policies.groups import GroupSelection, GroupState, Why, barred, wanted
 from policies.model import TopicPartition
 
 BEHIND_COPY = "behind the copy"
-"""How the source offset was found for a target offset behind all copied records."""
+"""The value of `how` for a target offset after all copied records."""
 _SAID = {
     Why.NEW: "nothing is committed on the source",
     Why.MOVED_ON: "the group moved on",
@@ -42,11 +42,11 @@ class FailbackMaps(Protocol):
         """Read blocks of one lane back into memory."""
 
     def head(self, lane: TopicPartition) -> MapHead | None:
-        """Return where the copy of a lane ends; None where that is not known."""
+        """Return where the copy of a lane ends; None if it is not known."""
 
 
 class FailbackRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition of a group, named by its source; -1 where there is no offset. `why`: the reason for the decision.
+    """One partition of a group, named by its source; -1 if there is none. `why`: the reason for the decision.
 
     `committed`: the offset that was just committed on the source; -1: none. `before`: the offset committed before that.
     """

@@ -30,7 +30,7 @@ Wish = tuple[TranslatedOffset, Why]
 
 
 class CommitRules(msgspec.Struct, frozen=True):
-    """`backwards`: commit where the group is further on the target. `renews`: commit an equal offset of unknown age."""
+    """`backwards`: commit even if the group is further on the target. `renews`: repeat equal commits of unknown age."""
 
     backwards: bool = False
     renews: bool = True
@@ -73,7 +73,7 @@ class GroupCommits:
         self.retention_s = await self._target.retention_s()
 
     def remember(self, told: Mapping[str, Mapping[TopicPartition, Told]]) -> None:
-        """Take the checkpoints of the flow's former owner as offsets that raymirror committed."""
+        """Take the checkpoints of the flow's previous owner as offsets that raymirror committed."""
         for group, rows in told.items():
             self._ours[group] = {where: Ours(one.source, one.target) for where, one in rows.items()}
 

@@ -26,7 +26,7 @@ _NAMED = 20
 _EVENTS = 1_000
 _ALL = "consumer groups"
 _TOLD = float("inf")
-"""Stands for the time of the last read after an event has said that commits are not read."""
+"""Replaces the time of the last read after an event has said that commits are not read."""
 _TOLD_AFTER = 3
 """Failed rounds in a row before an event: brokers that restart take a few seconds."""
 
@@ -59,7 +59,7 @@ class GroupNotes:
             self._events.append(told)
 
     def take_events(self) -> tuple[AnyEvent, ...]:
-        """Hand over what happened since the last call."""
+        """Return the events since the last call."""
         events = (*self._events, *self._rewinds.due(now_s()), *self.away.take_events())
         self._events.clear()
         return events
@@ -122,7 +122,7 @@ class GroupNotes:
             self._count(group, rows)
 
     def _count(self, group: str, rows: Sequence[TranslatedOffset]) -> None:
-        """Count how the offsets of a group were found; this replaces the group's former counts."""
+        """Count how the offsets of a group were found; this replaces the group's earlier counts."""
         self._total.subtract(self._how.pop(group, {}))
         if rows:
             self._how[group] = Counter((place.offset >= 0, place.how) for place in rows)

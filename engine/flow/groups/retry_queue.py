@@ -1,4 +1,4 @@
-"""Queues groups that need another look before the next round of all groups: when, and since when they wait."""
+"""Queues groups that need a retry before the next round of all groups: when it is due, and since when they wait."""
 
 _FIRST_S = 0.25
 _DOUBLINGS = 16
@@ -18,7 +18,7 @@ class RetryQueue:
         self._since_ms.setdefault(group, at_ms)
 
     def again(self, group: str, at_s: float, most_s: float) -> None:
-        """Schedule the next look at a group."""
+        """Schedule the next retry of a group."""
         tries = self._tries.get(group, 0)
         self._tries[group] = min(tries + 1, _DOUBLINGS)
         self._due_at_s[group] = at_s + min(most_s, _FIRST_S * 2.0**tries)

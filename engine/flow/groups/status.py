@@ -24,9 +24,9 @@ _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
 
 
 class GroupPartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition of a group; an offset is -1 where there is none; `why` says why it is not equal.
+    """One partition of a group; an offset is -1 if there is none; `why` says why it is not equal.
 
-    `as_of_ms`: when its checkpoint was written (Unix ms), where it is judged by that; -1 where the source was asked.
+    `as_of_ms`: when its checkpoint was written (Unix ms), if the row is judged by it; -1 if the source was asked.
     """
 
     group: str
@@ -67,7 +67,7 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.failed or self.missing or len(stuck) < len(self.unequal))
 
     def held_against(self, undrained: Mapping[TopicPartition, str]) -> "GroupStatus":
-        """Return it without equal groups in partitions that are not drained: a consumer would miss records there."""
+        """Return the status with undrained partitions as not equal: a consumer would miss records there."""
         return msgspec.structs.replace(
             self,
             stands=tuple(
@@ -111,7 +111,7 @@ class GroupStatusReader:
         self._commit = commit
         self.answered: frozenset[str] = frozenset()
         self.unanswered: frozenset[str] = frozenset()
-        """The groups whose commits the source answered at the last look (`answered`), and those it did not."""
+        """The groups whose commits the source returned at the last `look` (`answered`), and the groups that failed."""
 
     async def look(self) -> GroupStatus:
         """Read, commit if `commit` is set, and compare. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""

@@ -1,7 +1,7 @@
 """Mirrors the consumer groups of one flow: finds them, reads and translates their commits, writes checkpoints, commits.
 
-    look for groups -> read their commits on the source -> follow the maps -> read the target's ends -> translate
-      -> checkpoints that are new -> commits on the target, where the table of `policies/groups.py` says so
+    list groups -> read their commits on the source -> follow the maps -> read the target's ends -> translate
+      -> checkpoints that are new -> commits on the target, if the table of `policies/groups.py` says so
 
 A round takes all groups through this. If commits are read as they are made (`flow/topic_logs/commit_reader.py`), a turn
 takes only the groups that have just committed, and those that are due for a retry (`flow/groups/retry_queue.py`). A
@@ -37,14 +37,14 @@ _BREATH = 100
 _GATHER_S = 0.5
 """Least pause between two turns; also at least twice the CPU time of the last one: a third of a core at most."""
 _STRANGERS_S = 1.0
-"""Least time between two looks for groups that commit and are not known yet."""
+"""Least time between two listings of groups, if a group commits that is not known yet."""
 _OWED_S = 5.0
 _NONE = (UNTOLD, "")
 _NO_HINTS = Hints({}, missed=False, since_ms=-1)
 
 
 class GroupOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one flow's groups: seconds between two looks for groups, two rounds of checkpoints, of commits.
+    """The options of one flow's groups: seconds between two listings of groups, two rounds of checkpoints, of commits.
 
     `sweep_s`: seconds between two rounds while commits are read as they are made.
     """
@@ -114,11 +114,11 @@ class GroupSyncLoop:
         return not (self.options.checkpoints or self.options.commits)
 
     def take_events(self) -> tuple[AnyEvent, ...]:
-        """Hand over what happened since the last call."""
+        """Return the events since the last call."""
         return self._notes.take_events()
 
     async def open(self) -> None:
-        """Read the checkpoints that the flow's former owner wrote and committed. Raises MirrorError."""
+        """Read the checkpoints that the flow's previous owner wrote and committed. Raises MirrorError."""
         if self.options.checkpoints:
             await self._log.read()
             self._commits.remember(self._log.told)
@@ -264,7 +264,7 @@ class GroupSyncLoop:
     # --- which groups --------------------------------------------------------------------------------------
 
     async def _look(self) -> set[str]:
-        """Look for groups; return those that are new.
+        """List the groups; return the new ones.
 
         A group that no broker lists is gone only if all brokers answered: an unreachable broker may coordinate it.
         """
@@ -299,14 +299,14 @@ class GroupSyncLoop:
             for place in rows:
                 known = told.get(place.target)
                 if known is not None and known[1] == place.offset and known[2] == place.metadata:
-                    continue  # nearly all of them
+                    continue  # nearly all checkpoints
                 new = self._new(place, known)
                 if new is not None and tells(known, new, exact=place.exact):
                     news.append((group, place.target, new))
         return news
 
     def _new(self, place: TranslatedOffset, known: Told | None) -> Told | None:
-        """Return the checkpoint of a partition; without a translation, only a lower one than a former that is too high."""
+        """Return the checkpoint of a partition; without a translation, only one that lowers a checkpoint too high."""
         if place.offset >= 0:
             return Told(place.source_offset, place.offset, place.metadata)
         head = self._translations.lost(place.lane, known.target) if known is not None else None
@@ -315,7 +315,7 @@ class GroupSyncLoop:
     # --- retries and report -------------------------------------------------------------------------------
 
     def _note_owed(self, groups: Sequence[str], found: Mapping[str, Offsets], hints: Hints) -> None:
-        """Schedule retries of groups that are not settled: a translation may come, members may leave, brokers return.
+        """Schedule retries of groups that are not settled: translations may arrive, members leave, brokers return.
 
         Groups whose coordinator's answer is still behind its log are retried too.
         """

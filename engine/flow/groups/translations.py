@@ -1,11 +1,11 @@
 """Translates committed offsets to the target: by the exact offset maps, checked against the target's log.
 
-An answer is never above the target's high watermark: the target lost records then, and the lane will copy them again.
-It is never below the log start: retention deleted the record that it points at, so a consumer begins at the first
-record that is left, and this is reported.
+An answer above the target's high watermark is dropped: the target has lost records, and the lane will copy them again.
+An answer below the log start is moved up to it: retention deleted the record, so a consumer starts at the first record
+that is left, and an event reports this.
 
-The maps are followed once more after the target's ends were read. An owner that finds records lost begins a new map
-generation before it appends behind the loss. So while the generation is the same, the records below the end are those
+The maps are followed once more after the target's ends were read. An owner that finds records lost starts a new map
+generation before it appends after the loss. So while the generation is the same, the records below the end are those
 that the answer was made for, and not others that were appended in their place.
 """
 
@@ -44,7 +44,7 @@ class Maps(Protocol):
         """Read blocks of one lane back into memory; they stay for the translations that follow at once."""
 
     def head(self, lane: TopicPartition) -> MapHead | None:
-        """Return where the copy of a lane ends; None where that is not known."""
+        """Return where the copy of a lane ends; None if it is not known."""
 
     @property
     def generations(self) -> int:
@@ -66,11 +66,11 @@ class Near(Protocol):
         """Read all that was written until now. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
 
     def translate(self, lane: TopicPartition, source_offset: int) -> int:
-        """Return a target offset at or before the true one; -1 where nothing is known."""
+        """Return a target offset at or before the true one; -1 if nothing is known."""
 
 
 class TranslatedOffset(NamedTuple):
-    """One committed offset of a group, and its target `offset`: -1 where there is none, and `how` says why."""
+    """One committed offset of a group, and its target `offset`: -1 if there is none, and `how` says why."""
 
     lane: TopicPartition
     target: TopicPartition
@@ -154,7 +154,7 @@ class Translations:
         """Take back the answers of lanes whose owner has changed since the answers were given.
 
         An owner that follows another one may have found records lost. A first owner has written offset syncs by now,
-        and near answers from those do not count where there is a map.
+        and near answers from those do not count if the lane has a map.
         """
         if generations:
             await self._maps.follow(generations)
@@ -169,7 +169,7 @@ class Translations:
             ]
 
     async def _approximate(self, near: Near, before: list[tuple[list[TranslatedOffset], int]]) -> None:
-        """Answer for offsets below the exact maps; without an answer where `near` cannot be read."""
+        """Answer for offsets below the exact maps; no answer if `near` cannot be read."""
         try:
             await near.follow()
         except (*_UNREACHABLE, KafkaRefusal):
@@ -193,7 +193,7 @@ class Translations:
                 rows[at] = self._place(lane, asked.source_offset, asked.metadata, answer)
 
     def _target_of(self, lane: TopicPartition) -> TopicPartition | None:
-        """Return the target partition of a lane; None where the flow does not copy its topic."""
+        """Return the target partition of a lane; None if the flow does not copy its topic."""
         if lane not in self._targets:
             wanted = self._selection.wants(lane.topic)
             topic = self._selection.target_topic(lane.topic)

@@ -1,4 +1,4 @@
-"""The copier of one flow: the lanes that it was given, its loops of maintenance, commits, syncs and heartbeats.
+"""Copies lanes of one flow: the copier, and its loops of maintenance, commits, syncs, samples and heartbeats.
 
-In: sets of partitions from a supervisor. Out: progress, events, and all that the packages it imports write.
+Input: sets of partitions from a supervisor. Output: progress, events, and all that the packages it imports write.
 """

@@ -1,8 +1,8 @@
-"""Begins and ends the transactions of a copier's lanes: one each, by the lane's own transactional id.
+"""Begins and commits the transactions of a copier's lanes: one per lane, with the lane's own transactional id.
 
-`core/streams/transaction.py` decides when; what is asked of coordinators is asked here, through the gate, until it is
-answered. A lane whose coordinator does not answer waits alone. An answer that was lost is asked for again: to commit
-twice is to commit once, and an owner that was replaced meanwhile is told so by the broker.
+`core/streams/transaction.py` decides when. This module sends the requests to coordinators, while the lease lasts, and
+repeats them until they are answered. A lane whose coordinator does not answer waits alone. If an answer is lost, the
+request is sent again: a repeated commit has no effect, and the broker refuses an owner that was replaced.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,13 +20,13 @@ from policies.model import TopicPartition
 
 _TICK_S = 0.02
 _DENIED_S = 5.0
-"""A right that was taken away is asked for no more often than that."""
+"""The longest pause, in seconds, before a request is repeated that was refused for a missing right."""
 _ENDED = frozenset({47, 48, 49, 90})
-"""Codes that say: the transaction is not ours (any more), so whoever owns the lane begins anew at another epoch."""
+"""Codes that say: this producer does not own the transaction (any more). The lane's owner starts at another epoch."""
 
 
 class Commits:
-    """Carries the transactions of one copier on."""
+    """Moves the transactions of one copier's lanes forward."""
 
     def __init__(self, context: CopierContext, router: BrokerRouter, failures: FailureHandler) -> None:
         self._target = context.target
@@ -39,7 +39,7 @@ class Commits:
         self._looking = False
 
     async def run(self) -> None:
-        """Look at open transactions until cancelled: they end by time, too."""
+        """Check open transactions until cancelled: they also end by time."""
         while True:
             await pause(_TICK_S)
             for driver in list(self._open):
@@ -69,7 +69,7 @@ class Commits:
             self._looking = False
 
     def advance(self, driver: LaneDriver) -> None:
-        """Something changed in a lane: go on with its transaction as far as it goes."""
+        """Move the transaction of a lane as far forward as possible, after a change in the lane."""
         transaction, producer = driver.transaction, driver.producer
         if transaction is None or producer is None:
             return
@@ -99,7 +99,7 @@ class Commits:
             driver.on_written()
 
     async def _ask(self, driver: LaneDriver, producer: Producer, ask: Callable[[], Awaitable[None]]) -> bool:
-        """Ask until there is an answer; False where it is no matter of this owner any more."""
+        """Send a request until it is answered; return False if this producer does not own the lane any more."""
 
         async def asked() -> None:
             await ask()
@@ -134,7 +134,7 @@ def _owns(driver: LaneDriver, producer: Producer) -> bool:
 
 
 def _partitions(driver: LaneDriver, transaction: CommittedPositions) -> list[TopicPartition]:
-    """Return what takes part: blocks of the map never do, for those that no committed position counts are ignored."""
+    """Return the partitions to add, without the map's: readers ignore blocks that no committed position counts."""
     if transaction.whole:
         return driver.fenced_partitions
     records = [driver.partition] if transaction.with_records else []

@@ -1,11 +1,11 @@
-"""The copier of one flow in one process: owns its lanes, and every task that serves them.
+"""Copies lanes of one flow in one process: owns the lanes, and every task that serves them.
 
     Inbox (one per source broker) -> Lane (core) -> Outbox (one per target broker)
                                        |  actions
                                        v
                            FailureHandler -> AcquisitionScheduler -> Acquisition
 
-`LaneTraffic` carries what lanes report from part to part. Nothing here decides about records: that is the lane's.
+`LaneTraffic` passes what lanes report to the part that acts on it. Only the lane decides about records.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class FlowCopier:
         self._ends = SourceEnds(source, self.drivers)
         self._sets = Sets(context, self.router, self._failures, self)
         self.auxiliary: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        """What else runs for as long as the copier does."""
+        """More coroutines to run for as long as the copier runs."""
         self._drained = asyncio.Event()
         self._paused: set[str] = set()
         self._flow_paused = False
@@ -84,7 +84,7 @@ class FlowCopier:
     # --- life ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Copy until `drain` has finished. What it raises is a bug: brokers and lanes may fail, this goes on."""
+        """Copy until `drain` has finished. Failures of brokers and lanes do not end it: an exception is a bug."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._context.tasks.open(group)
@@ -110,25 +110,25 @@ class FlowCopier:
             self._context.tasks.close()
 
     def report(self, event: AnyEvent) -> None:
-        """Say something aloud: the next snapshot has it."""
+        """Add an event to the next snapshot."""
         self._context.events.report(event)
 
     # --- the lease -------------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """The lease has run out: start no fetch, append, position, keep-alive or acquisition from now on.
+        """Start no fetch, append, position, keep-alive or acquisition from now on: the lease has run out.
 
-        What is in flight gets its outcome. A paused topic stays paused.
+        Requests in flight get their outcome. A paused topic stays paused.
         """
         self._context.lease_guard.shut()
 
     def unhold(self) -> None:
-        """Go on where everything stands, as long as the lease lasts."""
+        """Resume after `hold`, as long as the lease lasts."""
         self._context.lease_guard.open()
 
     @property
     def lease_until_s(self) -> float:
-        """The instant of `engine.base.clock.now_s` from which the copier holds by itself; any thread may set it."""
+        """The time, by `engine.base.clock.now_s`, from which the copier holds by itself; any thread may set it."""
         return self._context.lease_guard.lease_until_s
 
     @lease_until_s.setter
@@ -138,32 +138,32 @@ class FlowCopier:
     def _go_on(self) -> None:
         for driver in self.drivers.values():
             if driver.producer is not None and not driver.producer.fenced:
-                self._failures.rejoin(driver)  # no broker tells whether somebody else has written meanwhile
+                self._failures.rejoin(driver)  # without a fence no broker reports whether another owner has written
         self.router.go_on()
 
     # --- sets ------------------------------------------------------------------------------------------------
 
     def assign(self, partition_set: PartitionSet) -> None:
-        """Take a partition set, or what changed in one of ours: new lanes join, lanes that left it are drained.
+        """Take a new partition set, or changes of an assigned set: new lanes join, lanes that left it are drained.
 
-        A lane that is being released joins again when that has ended. One that we hold goes over to a set of a higher
-        epoch without a pause; what an older epoch says of it is ignored.
+        A lane that is being released joins again after its release. A lane that this copier owns moves to a set of a
+        higher epoch without a pause; a set of a lower epoch does not change it.
         """
         self._sets.assign(partition_set)
 
     async def release(self, set_id: str) -> None:
-        """Drain the lanes of a set, make their positions durable, forget them; may be called twice at once."""
+        """Drain the lanes of a set, make their positions durable, forget them; concurrent calls are safe."""
         await self._sets.release(set_id)
 
     async def drain(self) -> None:
-        """Finish what is in flight, make every position durable, end `run`."""
+        """Finish the batches in flight, make every position durable, end `run`."""
         await self._sets.drain()
         if self._syncs is not None:
             await self._syncs.flush()
         self._drained.set()
 
     def new_driver(self, name: LaneName, partition_set: PartitionSet) -> LaneDriver:
-        """Make the driver of a lane that joins."""
+        """Create the driver of a lane that joins."""
         options = self.options
         lane = Lane(options.flow, name, options.limits)
         lane.paused = self._flow_paused or name.source.topic in self._paused
@@ -180,19 +180,19 @@ class FlowCopier:
         return LaneDriver(lane, ownership, streams, next(self._turns), self._traffic, self._context.meter)
 
     def left(self, driver: LaneDriver) -> None:
-        """Keep what a lane has counted that left, and let its last offset sync be written."""
+        """Keep the counters of a lane that has left, and schedule its last offset sync."""
         if self._syncs is not None:
             self._syncs.leave(driver)
         topic = driver.name.source.topic
         self._context.meter.leave(topic, driver.lane.records, driver.lane.wire_bytes, driver.latency_ms)
 
     def pause(self, topics: frozenset[str] | None) -> None:
-        """Stop fetching the whole flow (None) or some topics; what is in flight finishes, then positions go."""
+        """Stop fetching the whole flow (None) or some topics; batches in flight finish, then positions are written."""
         self._set_paused(topics, paused=True)
         self.router.schedule_send([driver for driver in self.drivers.values() if driver.lane.paused])
 
     def resume(self, topics: frozenset[str] | None) -> None:
-        """Fetch again; a lane that had failed is acquired anew, a refused record is tried at once."""
+        """Fetch again; acquire a failed lane again, and retry a refused record at once."""
         self._set_paused(topics, paused=False)
         for driver in self.drivers.values():
             if topics is not None and driver.name.source.topic not in topics:
@@ -215,7 +215,7 @@ class FlowCopier:
             driver.lane.paused = self._flow_paused or driver.name.source.topic in self._paused
 
     def progress(self) -> FlowProgress:
-        """Take a snapshot; events since the last one are handed over once."""
+        """Take a snapshot; each event is in one snapshot only."""
         now_ms, meter = wall_ms(), self._context.meter
         left = tuple(meter.left)
         return FlowProgress(

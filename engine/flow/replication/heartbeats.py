@@ -1,7 +1,7 @@
-"""Heartbeats of one pair of clusters: one small record at a time, to a topic that its source's readers know.
+"""Writes heartbeats of one pair of clusters, as MM2 does: one small record at a time.
 
-A heartbeat that is lost is followed by the next: none is sent again, none is kept. What is behind one that waits too
-long for its answer is left out, not made up for.
+A lost heartbeat is not sent again, since the next one follows. While one waits for its answer, due heartbeats are
+skipped, and not sent later.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,12 +22,12 @@ from engine.wire.records import encode_batch
 from policies.model import FlowName, TopicPartition
 
 _TOLD_AFTER_S = 30.0
-"""A leader that is elected, or a broker that restarts, is not worth an event."""
+"""Failures make an event after this many seconds: a leader election or a restart of a broker takes less."""
 _REQUEST_S = 10.0
 
 
 class HeartbeatPlan(msgspec.Struct, frozen=True):
-    """The pair of clusters that is told of, where and how often; `flow`: whose event it is where that fails."""
+    """The pair of clusters, the topic and the interval of heartbeats; `flow`: the flow whose events report failures."""
 
     pair: FlowName
     topic: str
@@ -36,7 +36,7 @@ class HeartbeatPlan(msgspec.Struct, frozen=True):
 
 
 class Heartbeats:
-    """Writes heartbeats to partition 0 of their topic; `ready` opens the cluster and makes the topic."""
+    """Writes heartbeats to partition 0 of their topic; `ready` opens the cluster and creates the topic."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Heartbeats:
         report: Callable[[AnyEvent], None],
     ) -> None:
         self.trouble = ""
-        """Why nothing is written at the moment, empty when all is well."""
+        """Why the last write failed; empty if it succeeded."""
         self._plan = plan
         self._ready = ready
         self._report = report
@@ -56,7 +56,7 @@ class Heartbeats:
         self._told = False
 
     async def run(self) -> None:
-        """Beat until cancelled; no broker's failure ends it."""
+        """Write heartbeats until cancelled; no failure of a broker ends it."""
         try:
             while True:
                 began_s = now_s()
@@ -86,7 +86,7 @@ class Heartbeats:
             )
 
     async def _write(self) -> bool:
-        """Write one; return whether it was refused, which waiting does not mend."""
+        """Write one heartbeat; return whether it was refused for a cause that waiting does not fix."""
         at_ms = wall_ms()
         key, value = encode_heartbeat(Heartbeat(*self._plan.pair, at_ms))
         outcome = await self._writer.send(encode_batch([Record(0, at_ms, key, value)], NONE))

@@ -5,7 +5,7 @@
     lane     -> perform                              -> failure handler
     leaders  -> changed_topic, cut_off               -> failure handler
 
-The parts need each other both ways, so this one is made first, and gets the others by `connect`.
+The parts need each other both ways, so this object is created first, and gets the others by `connect`.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class LaneTraffic:
         self._commits: Commits | None = None
 
     def connect(self, router: BrokerRouter, failures: FailureHandler, commits: Commits | None) -> None:
-        """Name the parts that act. `commits`: None where lanes copy without transactions."""
+        """Set the parts that act. `commits`: None if lanes copy without transactions."""
         self._router, self._failures, self._commits = router, failures, commits
 
     # --- fetches ---------------------------------------------------------------------------------------------
@@ -43,14 +43,14 @@ class LaneTraffic:
         self._router.schedule_send(drivers)
 
     def awake(self, driver: LaneDriver) -> None:
-        """Acquire a lane that only watched, and has something to copy now."""
+        """Acquire a lane that only watched its source, and now has something to copy."""
         self._failures.denials.fetched(driver)
         driver.attempts.wake()
         driver.lane.wake()
         self._context.ownerless.set()
 
     def idle(self, driver: LaneDriver, found: Slice) -> None:
-        """Look whether an open transaction holds the lane."""
+        """Check whether an open transaction holds the lane."""
         self._failures.idle(driver, found)
 
     def fault(self, driver: LaneDriver, found: Slice) -> None:
@@ -68,15 +68,15 @@ class LaneTraffic:
         self._failures.perform(driver, action)
 
     def appended(self, driver: LaneDriver) -> None:
-        """Fetch more for the lane; a refused record went through."""
+        """Fetch more for the lane, and end its health state "refused"."""
         self._router.wake(driver)
-        if driver.blocks.due or driver.lane.paused:  # the position of a paused lane goes with its last record
+        if driver.blocks.due or driver.lane.paused:  # a paused lane writes its position after its last record
             self._router.schedule_send([driver])
         if driver.health.refused:
             self._failures.released(driver)
 
     def written(self, driver: LaneDriver) -> None:
-        """Send, or fetch, what waited for a position or block."""
+        """Send or fetch what waited for a position or block."""
         self._router.wake(driver)
         self._router.schedule_send([driver])
 

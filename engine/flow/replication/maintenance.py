@@ -1,4 +1,4 @@
-"""Periodic work of a copier: flushes positions, keeps ids alive, marks old records, finds copies retention took."""
+"""Does the periodic work of a copier: positions, keep-alives, expiry of producers, copies that retention deleted."""
 
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
@@ -14,9 +14,9 @@ from engine.flow.replication.syncs import SyncWriter
 
 _TICK_S = 0.2
 _CALM_TICK_S = 1.0
-"""Tick while nothing is copied: each pass wakes a process that has nothing else to do."""
+"""Tick while nothing is copied, in seconds: each pass wakes an otherwise idle process."""
 _SHUT_TICK_S = 0.02
-"""Tick without a lease: another thread renews it, and does not wake this loop."""
+"""Tick without a lease, in seconds: another thread renews the lease, and does not wake this loop."""
 _OWNERLESS = (State.ACQUIRING, State.WATCHING, State.STOPPED, State.FAILED)
 
 
@@ -41,7 +41,7 @@ class MaintenanceLoop:
         self._copied_bytes = 0
 
     def tick(self) -> None:
-        """Show that the loop goes round."""
+        """Show that the loop is alive."""
         self.beat += 1
 
     def producers_expire(self, after_s: float) -> None:
@@ -92,13 +92,13 @@ class MaintenanceLoop:
         return driver.lane.wire_bytes - driver.upkeep.flushed_bytes >= self._options.flush_bytes
 
     def _copied_nothing(self, driver: LaneDriver) -> bool:
-        """Whether the map has no record that an offset sync could name: all records that came were skipped."""
+        """Whether the map has no record that an offset sync could name: all fetched records were skipped."""
         return driver.lane.map is not None and not driver.lane.map.pending
 
     async def _look_for_retention(self) -> None:
         """Compare the target's log starts with the positions, once per lane until it recovers."""
         if self._looking:
-            return  # the last look still waits for a broker
+            return  # the last check still waits for a broker
         self._looking = True
         try:
             drivers = [d for d in self._drivers.values() if d.lane.state is State.COPYING and d.lane.records]
@@ -109,7 +109,7 @@ class MaintenanceLoop:
         for driver in drivers:
             start = starts.get(driver.name.target)
             if start is None:
-                continue  # asked again at the next look
+                continue  # asked again at the next check
             if driver.health.pass_retention(passed=start >= driver.lane.target_next):
                 self._failures.retention_passed(driver, start)
 
@@ -131,7 +131,7 @@ class MaintenanceLoop:
         if not self._lease_guard.is_open or driver.leaders.doubted:  # a marker could take the offset of a lost record
             driver.upkeep.kept_alive(0.0)
             return
-        if driver.transaction is not None:  # an empty one would roll back what is open
+        if driver.transaction is not None:  # an empty transaction would roll back the open one
             driver.transaction.refresh()
             self._router.schedule_send([driver])
             return
@@ -146,7 +146,7 @@ class MaintenanceLoop:
                 return
             if refusal.code not in UNAUTHORIZED:
                 self._failures.reacquire(driver, str(refusal), fenced=True)
-            else:  # nobody has taken the lane, and a new acquisition would be refused for the same reason
+            else:  # no other copier has taken the lane, and a new acquisition would be refused for the same reason
                 self._failures.denials.keep_alive_denied(driver, refusal)
                 driver.upkeep.kept_alive(now_s() - self._keep_alive_s + self._options.refused_retry_s)
         else:

@@ -1,7 +1,7 @@
-"""Removes blocks of the offset map whose records the target's retention has eaten, at a slow pace.
+"""Removes blocks of the offset map whose records the target's retention has deleted, at a slow pace.
 
-First the position says that the map begins later, then the lane's own fenced producer writes the tombstones: a reader
-never misses a block that it should count on, and an owner that was replaced removes nothing.
+First the position moves the start of the map, then the lane's own fenced producer writes the tombstones. So a reader
+never misses a block that the position counts, and an owner that was replaced removes nothing.
 """
 
 from collections import defaultdict
@@ -22,11 +22,11 @@ from policies.model import TopicPartition
 _DURABLE_S = 30.0
 _LOOK_S = 0.1
 _REST_S = 0.005
-"""After every few blocks of any lane, which take a millisecond or two: nobody waits for a look once an hour."""
+"""Pause after every few blocks, which take a millisecond or two: a check once an hour need not be fast."""
 
 
 class MapRetention:
-    """Looks after the blocks of one copier's lanes."""
+    """Removes old blocks of one copier's lanes."""
 
     def __init__(self, context: CopierContext, router: BrokerRouter) -> None:
         self._options = context.options
@@ -36,13 +36,13 @@ class MapRetention:
         self._seen: dict[TopicPartition, int] = {}
 
     async def run(self) -> None:
-        """Look now and then, until cancelled."""
+        """Clean every `map_retention_s` seconds until cancelled."""
         while True:
             await pause(self._options.map_retention_s)
             await self.clean()
 
     async def clean(self) -> None:
-        """Look once at all lanes; what fails is looked at again the next time."""
+        """Check all lanes once; after a failure the next round checks them again."""
         drivers = {lane: driver for lane, driver in self._drivers.items() if _known(driver) is not None}
         self._seen = {lane: start for lane, start in self._seen.items() if lane in drivers}
         try:
@@ -59,7 +59,7 @@ class MapRetention:
             return
 
     async def _clean_blocks(self, partition: TopicPartition, group: dict[LaneDriver, int]) -> None:
-        """Let the lanes that have their blocks on one partition begin their maps later, then remove the blocks."""
+        """For the lanes with blocks on one partition: move the start of their maps, then remove the blocks."""
         maps = {driver: _known(driver) for driver in group}
         lanes = [driver.name.source for driver in group]
         blocks = await find_blocks(self._target, partition, self._options.flow.source, lanes, rest_s=_REST_S)
@@ -67,7 +67,7 @@ class MapRetention:
         for driver, log_start in group.items():
             known = _known(driver)
             if known is None or known is not maps[driver]:
-                continue  # another owner's by now, whose blocks may be others: looked at again the next time
+                continue  # the lane was acquired again, and may have other blocks: checked in the next round
             self._seen[driver.name.source] = log_start
             found = eaten(blocks[driver.name.source], known, log_start)
             if found is not None:
@@ -80,7 +80,7 @@ class MapRetention:
         while begun and now_s() < give_up_at:
             for driver, (known, version, numbers) in list(begun.items()):
                 if _known(driver) is not known:
-                    del begun[driver]  # the next owner finds them again
+                    del begun[driver]  # the next owner finds the blocks again
                 elif driver.positions.is_durable(version):
                     del begun[driver]
                     known.eaten += sorted(set(numbers).difference(known.eaten))
@@ -91,5 +91,5 @@ class MapRetention:
 
 
 def _known(driver: LaneDriver) -> MapTail | None:
-    """Return the map of a lane that is owned and has said so."""
+    """Return the map of a lane that this copier owns and has announced; else None."""
     return driver.lane.map if driver.lane.state is State.COPYING and driver.lane.announced else None

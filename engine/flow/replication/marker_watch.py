@@ -1,10 +1,10 @@
-"""Looks whether commits were carried out, where no append shows it soon, and commits again where they were not.
+"""Checks that the markers of commits were written, if no append shows it soon, and commits again if they were not.
 
-A coordinator may leave out the marker of a commit that it has decided (`core/position/stored_tail.py`). The next append
-behind it shows that by its offset, and the commit that follows it mends it. In a lane that has copied everything
-readers of committed records would wait, and a death would undo what was committed: so the leaders are asked what they
-still hold open of our producers (DescribeProducers, KIP-664), a moment after the last commit, and asked again until
-they answer.
+A coordinator may fail to write the marker of a commit that it has decided (`core/position/stored_tail.py`). The next
+append shows that by its offset, and the commit after it repairs it. But in a lane that has caught up there is no next
+append: readers of committed records would wait, and the end of the copier would undo the commit. So, a second after the
+last commit, this watch asks the leaders which transactions of the copier's producers are still open (DescribeProducers,
+KIP-664), and asks again until they answer.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from engine.flow.ports.ports import ProducerState
 from policies.model import TopicPartition
 
 _LOOK_S = 1.0
-"""A marker is mostly there within milliseconds."""
+"""Wait after a commit; most markers are written within milliseconds."""
 _AT_ONCE = 1000
-"""Lanes in one look."""
+"""Lanes in one check."""
 
 
 class MarkerWatch:
-    """The lanes of one copier whose last commit is not known to be carried out."""
+    """The lanes of one copier whose last commit may lack its marker."""
 
     def __init__(self, context: CopierContext) -> None:
         self._context = context
@@ -34,13 +34,13 @@ class MarkerWatch:
         self._since: dict[LaneDriver, float] = {}
 
     def committed(self, driver: LaneDriver) -> None:
-        """A commit of this lane was decided: look at it in a moment."""
+        """Schedule a check of this lane: a commit was decided."""
         self._since.pop(driver, None)
         self._since[driver] = now_s()
         driver.marker_owed = True
 
     def due(self) -> list[LaneDriver]:
-        """Return the lanes to be looked at now, the oldest commits first."""
+        """Return the lanes to check now, the oldest commits first."""
         before = now_s() - _LOOK_S
         found: list[LaneDriver] = []
         for driver, since_s in list(self._since.items()):
@@ -54,9 +54,9 @@ class MarkerWatch:
         return found
 
     async def check(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
-        """Ask about some lanes; return those that must commit again. Raises nothing.
+        """Check some lanes; return the lanes that must commit again. Raises nothing.
 
-        A lane that no leader can be asked about is looked at again.
+        A lane whose leader does not answer is checked again later.
         """
         found: list[LaneDriver] = []
         asked = {driver: self._since.get(driver) for driver in drivers}
@@ -68,7 +68,7 @@ class MarkerWatch:
             if all(part in states for part in parts):
                 self._seen(driver)  # or it commits again, at once
             else:
-                self.committed(driver)  # as if it were now: asked again in a moment
+                self.committed(driver)  # as if it had committed now: checked again in a second
             if any(self._is_open(driver, part, states.get(part, [])) for part in parts):
                 found.append(driver)
         return found
@@ -91,10 +91,10 @@ class MarkerWatch:
         except KafkaRefusal:
             if len(partitions) > 1:
                 raise
-            return {partitions[0]: []}  # we may not look: the next append tells, whenever it comes
+            return {partitions[0]: []}  # not authorized: the next append shows it
 
     def _is_open(self, driver: LaneDriver, partition: TopicPartition, states: Sequence[ProducerState]) -> bool:
-        """Whether a leader still holds the lane's last transaction open; reported where it holds records back."""
+        """Whether a leader still holds the lane's last transaction open; report it if that holds records back."""
         ours = driver.producer
         if ours is None or driver.transaction is None or driver.transaction.stage is not TransactionStage.CLOSED:
             return False

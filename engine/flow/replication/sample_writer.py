@@ -1,7 +1,7 @@
-"""Writes a copier's progress samples every few seconds: nothing waits for it, and what fails is dropped and counted.
+"""Writes a copier's progress samples every few seconds. Nothing waits for them; failed samples are dropped and counted.
 
-Nothing is queued: while the target is away one sample tries, and the ones after it are not even made. Batches are
-plain: a sample is true whoever wrote it, and is never sent twice.
+There is no queue: while a write waits for an unreachable target, no new samples are taken. Batches carry no producer
+id: a sample is true whoever wrote it, and is never sent twice.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ _FAILURES = (MirrorError, OSError, TimeoutError)
 
 
 class SampleOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose samples go where: `partitions` of the topic; seconds between two samples, and for one answer."""
+    """The writer's flow, copier and topic, the topic's partitions, the seconds between samples and for one answer."""
 
     flow: FlowName
     copier: str
@@ -40,7 +40,7 @@ class SampleOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SampleWriter:
-    """Samples what `latest` gives; `prepare` makes the topic, and may fail; `tell` hears when samples are dropped."""
+    """Samples what `latest` returns. `prepare` creates the topic, and may fail; `tell` takes events about failures."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class SampleWriter:
     ) -> None:
         self.options = options
         self.dropped = 0
-        """Samples of lanes that were never written."""
+        """The number of lanes' samples that were never written."""
         self.trouble = ""
-        """Why nothing is written at the moment, empty when all is well."""
+        """Why the last write failed; empty if it succeeded."""
         self._latest, self._prepare, self._tell = latest, prepare, tell
         self._sampler = Sampler(options.copier)
         self._key = options.copier.encode()
@@ -62,7 +62,7 @@ class SampleWriter:
         self._writer = PartitionWriter(cluster, partition, options.request_timeout_s, by_name=True)
 
     async def run(self) -> None:
-        """Write until cancelled; no broker's failure ends it."""
+        """Write until cancelled; no failure of a broker ends it."""
         try:
             attempt = 0
             while not await self._ready():
@@ -83,7 +83,7 @@ class SampleWriter:
         return True
 
     async def write_once(self) -> None:
-        """Sample the latest snapshot and send it, a record in a batch of its own; what fails takes the rest along."""
+        """Sample the latest snapshot and send it, one batch per record; after a failure drop the remaining records."""
         latest = self._latest()
         if latest is None:
             return
@@ -95,7 +95,7 @@ class SampleWriter:
         self._note(why)
 
     async def _send(self, sample: ProgressSample) -> str:
-        """Send one record; why not, where it was not taken."""
+        """Send one record; return why it was not written, empty if it was."""
         record = Record(0, sample.at_ms, self._key, encode_sample(sample))
         try:
             outcome = await self._writer.send(encode_batch([record], ZSTD))

@@ -1,4 +1,4 @@
-"""The partition sets of a copier: lanes that come, go, come back while they go, and rise in epoch."""
+"""Manages the partition sets of a copier: lanes that join, leave, return while they leave, and get a higher epoch."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,21 +16,21 @@ _OWNERLESS = (State.ACQUIRING, State.WATCHING)
 _AT_REST = (State.STOPPED, State.FAILED, *_OWNERLESS)
 _LOOK_S = 0.01
 _PART_S = 2.0
-"""How long a stop waits, when all else is done, for positions that save the next start its barrier."""
+"""How long a stop waits at its end for last positions, in seconds: they save the next start its barrier."""
 
 
 class LaneSource(Protocol):
-    """Who makes the drivers of lanes (`FlowCopier`)."""
+    """Creates the drivers of lanes (`FlowCopier`)."""
 
     def new_driver(self, name: LaneName, partition_set: PartitionSet) -> LaneDriver:
-        """Make the driver of a lane that joins."""
+        """Create the driver of a lane that joins."""
 
     def left(self, driver: LaneDriver) -> None:
-        """A lane has left."""
+        """Note that a lane has left."""
 
 
 class Sets:
-    """Takes sets and lets them go."""
+    """Takes and releases partition sets."""
 
     def __init__(
         self, context: CopierContext, router: BrokerRouter, failures: FailureHandler, lanes: LaneSource
@@ -45,10 +45,10 @@ class Sets:
         self._draining = False
         self._returning: dict[TopicPartition, tuple[LaneName, PartitionSet]] = {}
 
-    # --- coming ----------------------------------------------------------------------------------------------
+    # --- joining ---------------------------------------------------------------------------------------------
 
     def assign(self, partition_set: PartitionSet) -> None:
-        """Take a partition set, or what changed in one of ours (see `FlowCopier.assign`)."""
+        """Take a new partition set, or changes of an assigned set (see `FlowCopier.assign`)."""
         if self._draining:
             return
         present = {name.source for name in partition_set.lanes}
@@ -83,10 +83,10 @@ class Sets:
             self._returning[name.source] = name, partition_set
 
     def _hold_anew(self, driver: LaneDriver, partition_set: PartitionSet) -> None:
-        """Hold a lane of ours at a higher epoch: we are its owner already, so the next position may say so.
+        """Give a lane that this copier owns a higher epoch; its next position records that epoch.
 
-        An owner of an epoch in between, if there was one, has fenced us or was fenced by us: the broker tells. Without
-        fences it does not, so such a lane is acquired anew; so is one that had failed, as by any new owner.
+        If another owner had an epoch in between, one of the two has fenced the other, so the broker refuses the older
+        one. Without fences the broker does not, so such a lane is acquired again; so is a failed lane.
         """
         driver.ownership.assign(partition_set.set_id, partition_set.epoch)
         if driver.lane.state in _OWNERLESS:
@@ -98,23 +98,23 @@ class Sets:
             driver.positions.flush_asked = True
             self._router.schedule_send([driver])
 
-    # --- going -----------------------------------------------------------------------------------------------
+    # --- leaving ---------------------------------------------------------------------------------------------
 
     async def release(self, set_id: str) -> None:
-        """Drain the lanes of a set, make their positions durable, forget them; may be called twice at once."""
+        """Drain the lanes of a set, make their positions durable, forget them; concurrent calls are safe."""
         self._take_back(set_id, set())
         drivers = self._lanes_of(set_id)
         _mark_leaving(drivers)
         await self._leave(drivers)
 
     async def drain(self) -> None:
-        """Let everything go, and take nothing more."""
+        """Release all sets, and take no more."""
         self._draining = True
         self._returning.clear()
         await self._settle_down(list(self._drivers.values()), self._at_rest)
 
     def _take_back(self, set_id: str, present: set[TopicPartition]) -> None:
-        """Lanes that were to return to this set, and are not in it any more, do not."""
+        """Cancel the return of lanes that are no longer in this set."""
         for lane, (_, wanted) in list(self._returning.items()):
             if wanted.set_id == set_id and lane not in present:
                 del self._returning[lane]
@@ -129,7 +129,7 @@ class Sets:
         for driver in drivers:
             lane = driver.name.source
             if self._drivers.get(lane) is not driver:
-                continue  # another release of the same set was first
+                continue  # another release of the same set has done it
             del self._drivers[lane]
             self._router.leave(driver)
             self._lanes.left(driver)
@@ -139,7 +139,7 @@ class Sets:
         self._context.ownerless.set()
 
     async def _settle_down(self, drivers: Sequence[LaneDriver], is_done: Callable[[LaneDriver], bool]) -> None:
-        """Wait, for a bounded time, until lanes are done: idle with durable positions; resume settles what is left."""
+        """Wait for a bounded time until lanes are idle with durable positions; the next owner settles the rest."""
         for driver in drivers:
             driver.lane.drain()
         try:
@@ -164,7 +164,7 @@ class Sets:
         await pause(_LOOK_S)
 
     def _is_parting(self, driver: LaneDriver) -> bool:
-        """Whether the lane may still say that its owner has left, which saves the next owner its barrier."""
+        """Whether the lane can still write that its owner has left, which saves the next owner its barrier."""
         positions = driver.positions
         return (
             self._lease_guard.is_open
@@ -174,9 +174,9 @@ class Sets:
         )
 
     def _may_go(self, driver: LaneDriver) -> bool:
-        """Whether a lane need not be waited for: a broker that is silent would hold the other lanes of its set too.
+        """Whether a release need not wait for a lane: a silent broker must not hold the other lanes of the set.
 
-        Where no fence parts us from the next owner, that one counts on what was sent being answered, or old.
+        Without a fence the release waits: the next owner relies on all earlier requests being answered, or old.
         """
         is_fenced = driver.producer is None or driver.producer.fenced
         return self._at_rest(driver) or (is_fenced and not self._router.is_answered(driver))
@@ -186,7 +186,7 @@ class Sets:
             return True
         if not self._lease_guard.is_open:
             return not driver.lane.in_flight  # no position can be written
-        positions = driver.positions  # a right that has lapsed is not waited for: the next owner reads the tail
+        positions = driver.positions  # if a right is missing, it does not wait: the next owner reads the tail
         return _has_finished(driver) and (positions.settled or positions.denied)
 
 
@@ -196,5 +196,5 @@ def _mark_leaving(drivers: Sequence[LaneDriver]) -> None:
 
 
 def _has_finished(driver: LaneDriver) -> bool:
-    """Whether nothing more will be acknowledged: what a target refuses is not worth waiting for."""
+    """Whether no more acknowledgements will come; a record that the target refuses counts as finished."""
     return driver.lane.idle or driver.lane.state is State.REFUSED

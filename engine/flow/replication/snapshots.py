@@ -1,4 +1,4 @@
-"""The snapshot of a lane, with the reason of one that does not move: every state has one."""
+"""Takes the snapshot of a lane, with a reason if the lane makes no progress; every state has a reason."""
 
 from engine.core.lane.states import State
 from engine.core.reports.progress import LaneProgress
@@ -8,15 +8,15 @@ from engine.flow.io.router import BrokerRouter
 from engine.flow.lane.lane_driver import LaneDriver
 
 _MOVED_MS = 2000
-"""A lane that had an append acknowledged so lately is moving, whatever it waits for just now."""
+"""A lane with an acknowledged append in the last 2,000 ms makes progress, whatever it waits for now."""
 _WATCHED_MS = 5000
-"""A source's end that was told so lately is believed."""
+"""A source end offset counts as current for 5,000 ms."""
 
 _BY_STATE = {
     State.ACQUIRING: "taking ownership",
     State.TROUBLED: "an append failed ({fault}); waiting for the other answers",
-    State.WAITING: "an append failed ({fault}); about to be sent again",
-    State.SETTLING: "reading the target's log, because answers do not tell what it holds ({fault})",
+    State.WAITING: "an append failed ({fault}); the batch is sent again soon",
+    State.SETTLING: "reading the target's log, because the answers do not show which records it has ({fault})",
     State.REFUSED: "the target refuses a record ({fault})",
     State.STOPPED: "drained",
     State.FAILED: "failed",
@@ -24,7 +24,7 @@ _BY_STATE = {
 
 
 _AT_WORK = (State.COPYING, State.WATCHING)
-"""To the eye a lane that watches the end of its source copies: it has everything, and goes on by itself."""
+"""Status shows a lane that watches the end of its source as copying: it has caught up, and continues by itself."""
 
 
 def _state(driver: LaneDriver) -> str:
@@ -82,10 +82,10 @@ def _behind_since_ms(driver: LaneDriver) -> int:
 
 
 def is_committed(driver: LaneDriver) -> bool:
-    """Whether the position of all that a lane counts as copied is durable and, in transactions, committed.
+    """Whether the position of all that a lane counts as copied is durable and, with transactions, committed.
 
-    A lane that only watches stands at a stored position; one that was never owned has copied nothing. One that lost its
-    place, or whose new target leader has not said where its log ends, may have to copy again what it counted.
+    A lane that only watches is at a stored position; a lane that was never owned has copied nothing. A lane may have to
+    copy records again while it is acquired again, or until its new target leader has reported the end of its log.
     """
     if driver.lane.state is State.WATCHING or driver.lane.map is None:
         return True
@@ -94,7 +94,7 @@ def is_committed(driver: LaneDriver) -> bool:
 
 
 def why_still(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> str:
-    """Say why a lane does not move; empty for one that does, or has everything."""
+    """Return why a lane makes no progress; empty if it does, or has caught up."""
     lane = driver.lane
     if lane.state not in _AT_WORK:
         return driver.health.reason or _BY_STATE[lane.state].format(fault=driver.health.fault or "no answer")
@@ -106,14 +106,14 @@ def why_still(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> str:
         return f"paused; waits until what it has copied is committed ({driver.health.fault or 'no answer yet'})"
     watched = now_ms - driver.end.at_ms < (_WATCHED_MS if driver.end.reached else UNREACHED_END_LASTS_MS)
     if watched and lane.source_next >= driver.end.offset:
-        return ""  # first, and cheap: this is what most lanes are most of the time
+        return ""  # checked early because it is cheap, and true of most lanes most of the time
     if now_ms - driver.watch.appended_at_ms < _MOVED_MS:
         return ""
     return driver.health.reason or router.obstacle(driver) or _waits_for(driver, watched=watched)
 
 
 def _waits_for(driver: LaneDriver, *, watched: bool) -> str:
-    """Say what a lane with open ways on both sides waits for."""
+    """Return what a lane waits for if neither source nor target blocks it."""
     lane = driver.lane
     if lane.in_flight:
         return f"waits for the acknowledgement of target broker {driver.leaders.target.node}"

@@ -1,8 +1,8 @@
-"""Offset syncs of one copier: one small batch a second, beside the copying, never in its way.
+"""Writes the offset syncs of one copier: a small batch every second, in parallel with the copy.
 
-Nothing waits for a sync but a copier that ends, and that not for long. A batch is plain (acks=all, no producer id): a
-sync names two offsets of one record, which is true whoever wrote it. What could not be written stays due in its lane,
-where newer pairs take its place; so a topic that is away or may not be written costs nothing but one event.
+Only a copier that ends waits for a sync, and not for long. A batch is plain (acks=all, no producer id): a sync names
+two offsets of one record, which is true whoever wrote it. Syncs that could not be written stay due in their lane, where
+newer pairs replace them. So an unreachable topic, or a missing right, costs only one event.
 """
 
 import asyncio
@@ -31,21 +31,21 @@ from policies.model import TopicPartition
 _REQUEST_S = 10.0
 _FLUSH_S = 2.0
 _TOLD_AFTER_S = 30.0
-"""A topic that is about to be made, or a leader that is elected, is not worth an event."""
+"""Failures make an event after this many seconds: the creation of a topic, or a leader election, takes less."""
 _REFUSED_S = 30.0
-"""How long to wait after a refusal, which somebody has to mend."""
+"""Pause after a refusal, which an operator has to fix."""
 _UNSURE = (State.ACQUIRING, State.WATCHING, State.FAILED)
-"""States of a lane whose target may have lost what it acknowledged, or that does not know it."""
+"""States of a lane whose target may have lost acknowledged records, or whose target end is not known."""
 _MOST_BYTES, _LEAST_BYTES = 256 * 1024, 4 * 1024
-"""Of one batch before compression: below any broker's limit, and soon encoded."""
+"""Limits of a batch's size before compression: below any broker's limit, and quickly encoded."""
 
 
 _MOST_LANES = 500
-"""Of one batch: some milliseconds of encoding, during which nothing else moves."""
+"""Lanes in one batch: encoding them takes some milliseconds, during which the event loop does nothing else."""
 
 
 class _DueLane(msgspec.Struct, frozen=True):
-    """What is due of one lane, as records; `due` is answered for when they have their outcome."""
+    """The due records of one lane; `emitter` gets the outcome of `due`."""
 
     emitter: SyncEmitter
     due: Due
@@ -54,11 +54,11 @@ class _DueLane(msgspec.Struct, frozen=True):
 
 
 class SyncWriter:
-    """Writes what is due of all lanes to partition 0 of the flow's offset-syncs topic."""
+    """Writes the due syncs of all lanes to partition 0 of the flow's offset-syncs topic."""
 
     def __init__(self, context: CopierContext, options: SyncOptions) -> None:
         self.trouble = ""
-        """Why nothing is written at the moment, empty when all is well."""
+        """Why the last write failed; empty if it succeeded."""
         cluster = context.source if options.on_source else context.target
         self._flow, self._options = context.flow, options
         self._drivers, self._lease_guard = context.drivers, context.lease_guard
@@ -73,7 +73,7 @@ class SyncWriter:
         self._told = False
 
     async def run(self) -> None:
-        """Write once a second until cancelled; no broker's failure ends it."""
+        """Write once a second until cancelled; no failure of a broker ends it."""
         try:
             while True:
                 try:
@@ -85,17 +85,17 @@ class SyncWriter:
                 if now_s() >= self._not_before_s:
                     await self._write_all()
                 if self._ring.is_set():
-                    await pause(self._options.every_s / 10)  # lanes that leave one by one
+                    await pause(self._options.every_s / 10)  # collects lanes that leave one by one
         finally:
             await self._writer.close()
 
     def leave(self, driver: LaneDriver) -> None:
-        """A lane goes to another owner, who will tell more: tell at once where it stood."""
+        """Write the last sync of a lane at once: it moves to another owner, which writes the next ones."""
         self._left[driver.name.source] = driver
         self._ring.set()
 
     async def flush(self) -> None:
-        """Write what is due, within two seconds or not at all: what is left out the next owner tells."""
+        """Write what is due, for two seconds at most: the next owner writes the rest."""
         try:
             async with asyncio.timeout(_FLUSH_S):
                 await self._write_all()
@@ -103,7 +103,7 @@ class SyncWriter:
             return
 
     async def _write_all(self) -> None:
-        """Write what is due now, batch by batch, until one is not taken."""
+        """Write what is due now, batch by batch, until one fails."""
         async with self._writing:
             left = {lane: driver for lane, driver in self._left.items() if lane not in self._drivers}
             self._left.clear()
@@ -127,7 +127,7 @@ class SyncWriter:
             yield parts
 
     def _part(self, driver: LaneDriver) -> _DueLane | None:
-        """Return what is due of a lane; its newest pair carries what our own readers want to know beside."""
+        """Return the due syncs of a lane; the newest sync carries the head of the map for raymirror's readers."""
         emitter, lane, version = driver.syncs, driver.lane, driver.positions.told_version
         if emitter is None or version == emitter.version or lane.state in _UNSURE:
             return None
@@ -144,10 +144,10 @@ class SyncWriter:
         return _DueLane(emitter, due, records, sum(len(one.key or b"") + len(one.value or b"") for one in records))
 
     async def _write(self, parts: list[_DueLane]) -> bool:
-        """Write one batch and note what became of it; return whether it is durable.
+        """Write one batch and note its outcome; return whether it is durable.
 
-        Lanes that are about as far as each other lie side by side: their offsets have bytes in common, which makes a
-        batch of 200 lanes a fifth smaller.
+        Lanes are sorted by offset: neighbours then have bytes in common, which makes a batch of 200 lanes a fifth
+        smaller.
         """
         alike = sorted(parts, key=lambda part: part.due.pairs[-1].source)
         try:

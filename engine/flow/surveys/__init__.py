@@ -1,1 +1,1 @@
-"""Looks at what is on a target without owning it: MM2's presence, what a takeover would find, why ends differ."""
+"""Examines a target without owning the flow: whether MM2 runs, what a takeover would find, why end offsets differ."""

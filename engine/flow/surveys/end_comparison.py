@@ -1,4 +1,4 @@
-"""Compares where the partitions of a flow end on both clusters, and finds what the difference is made of."""
+"""Compares the end offsets of a flow's partitions on both clusters, and explains the difference."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from policies.model import LaneName, TopicPartition
 
 _AT_ONCE = 8
 _MOST_HOLES = 1000
-"""Holes of a partition that are looked into, one read each; the rest are counted as unseen."""
+"""Holes of a partition that are examined, with one read each; the rest are counted as unseen."""
 _TRIES, _AGAIN_S = 5, 0.7
-"""Looks at a partition whose newest records are in no map yet: copiers tell of them about once a second."""
+"""Tries, and the pause between them, if the newest records are in no map yet: copiers write heads once a second."""
 
 NO_MAP = "raymirror has no map of it: it was not copied yet, or MM2 copied it"
-NO_COPY = "its copy is not there"
+NO_COPY = "its copy does not exist"
 
 
 class EndComparison:
-    """Reads both ends, the maps, and the headers of what is in no map; writes nothing."""
+    """Reads both ends, the maps, and the batch headers at target offsets that no map covers; writes nothing."""
 
     def __init__(self, source: Cluster, target: Cluster, maps: MapReader) -> None:
         self._source = source
@@ -102,6 +102,6 @@ class EndComparison:
         return list(starmap(MapRun, zip(*columns, strict=True)))
 
     def _is_young(self, lane: LaneName, row: EndsRow) -> bool:
-        """Whether its newest records may be ours, and only told of in a moment."""
+        """Whether a lane's newest records may be raymirror's, and not yet in a written map."""
         head = self._maps.head(lane.source)
         return bool(row.strangers) and head is not None and head.target_next < row.target_end

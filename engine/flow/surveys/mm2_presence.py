@@ -12,7 +12,7 @@ _OFFSETS = TopicPartition("__consumer_offsets", 0)
 
 
 class Mm2Presence(msgspec.Struct, frozen=True):
-    """Whether the group has members; `unknown` says why that is not known, and is empty where it is."""
+    """Whether the group has members; `unknown`: why that is not known, empty if it is."""
 
     active: bool
     unknown: str = ""

@@ -1,8 +1,8 @@
-"""Surveys a takeover of a flow, lane by lane: what it would find, and what an MM2 after us would do. Writes nothing.
+"""Surveys a takeover of a flow, lane by lane: what a start would find, and what MM2 would do after it. Writes nothing.
 
-It reads both logs, with the same arithmetic and the same comparison of contents as a real start
-(`core/position/resume.py`, `flow/ownership/takeover.py`), but without a barrier: while somebody copies, the figures are
-of one moment.
+It reads both logs, with the same computation and the same comparison of contents as a real start
+(`core/position/resume.py`, `flow/ownership/takeover.py`), but without a barrier. While another process copies, the
+figures are a snapshot.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ from engine.flow.ports.ports import EARLIEST, LATEST, Cluster
 from policies.model import LaneName, TopicPartition
 
 _AT_ONCE = 4
-"""Lanes whose logs are read at once: each may hold fingerprints of some hundred thousand records in memory."""
+"""Lanes whose logs are read in parallel: each may hold fingerprints of some hundred thousand records in memory."""
 _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
 _WRITER = "records of another writer"
 
 
 class LaneSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """One lane. Offsets are next offsets, ranges are inclusive; -1 where not known.
+    """One lane. Offsets are next offsets, ranges are inclusive; -1: not known.
 
-    `behind`: records of MM2 behind the position that are on the target and are not copied again.
-    `repeats`: records that an MM2 started now would append again, because the position does not cover them.
+    `behind`: records of MM2 after the position that are on the target and are not copied again.
+    `repeats`: records that MM2, if it started now, would append again, because the position does not cover them.
     """
 
     topic: str
@@ -61,7 +61,7 @@ class LaneSurvey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Ends(msgspec.Struct, frozen=True):
-    """Log starts and high watermarks on both sides; the target's are 0 where its topic does not exist yet."""
+    """Log starts and high watermarks on both sides; the target's are 0 if its topic does not exist yet."""
 
     source_start: int
     source_end: int
@@ -183,7 +183,7 @@ class TakeoverSurvey:
     async def _foreign_tail(
         self, lane: LaneName, blank: LaneSurvey, stored: Position, found: ResumePoint, ends: _Ends
     ) -> LaneSurvey:
-        """Judge what somebody else wrote behind our position: perhaps an MM2 that continued from there."""
+        """Judge what another writer wrote after raymirror's position: perhaps an MM2 that continued from there."""
         taken = await self._behind(lane, blank, stored.source_next, ends.source_start, ends)
         if taken.behind:
             return _gap(taken, ends)

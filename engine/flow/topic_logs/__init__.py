@@ -1,1 +1,1 @@
-"""Small internal topics, read and written as logs: state, events, checkpoints, maps, offset syncs, commits."""
+"""Reads and writes small internal topics as logs: state, events, checkpoints, maps, offset syncs, commits."""

@@ -1,7 +1,7 @@
-"""The checkpoints of a flow on their topic: read once, then written where they are news.
+"""Reads the checkpoints of a flow once from their topic, and then writes the checkpoints that are new.
 
-Nothing is withdrawn by a tombstone, because MM2's readers fail on a record without a value: a checkpoint that turned
-out to be too high is written again, lower.
+It never writes a tombstone, because MM2's readers fail on a record without a value. A checkpoint that turned out to be
+too high is written again with a lower offset.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,17 +19,17 @@ from policies.groups import Told
 from policies.model import TopicPartition
 
 _AT_ONCE = 2_000
-"""Checkpoints per batch: a tenth of what a broker takes at its defaults."""
+"""Checkpoints per batch: about a tenth of a broker's default message.max.bytes."""
 
 _BREATH = 2_000
-"""Checkpoints decoded in a row, some milliseconds: others live on this loop too."""
+"""Checkpoints decoded in a row (some milliseconds) before other tasks of the event loop get a turn."""
 
 News = tuple[str, TopicPartition, Told]
-"""Group, target partition, and what is to be told of it."""
+"""Group, target partition, and the checkpoint to write."""
 
 
 class CheckpointLog:
-    """What was told of each group, and the way to tell more. One writer per flow."""
+    """The written checkpoints of each group, and the writer of more. A flow has one writer."""
 
     def __init__(self, cluster: Cluster, topic: str, request_timeout_s: float) -> None:
         self._cluster = cluster
@@ -37,18 +37,18 @@ class CheckpointLog:
         self._writer = PartitionWriter(cluster, TopicPartition(topic, 0), request_timeout_s)
         self.told: dict[str, dict[TopicPartition, Told]] = {}
         self.stamps: dict[tuple[str, TopicPartition], int] = {}
-        """When each was told (Unix time, ms), where that was asked for."""
+        """When each checkpoint was written (Unix time, ms), after `read_stamped`."""
         self.malformed = 0
         """Records of the topic that are no checkpoints."""
         self.trouble = ""
-        """Why the last batch was not written; empty when it was."""
+        """Why the last batch was not written; empty if it was written."""
 
     async def read(self) -> None:
         """Read the topic to its end. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         await self._read((key, value, -1) for key, value in await self._cluster.read_records(self._topic))
 
     async def read_stamped(self) -> None:
-        """Read as `read` does, and keep when each was told: for whoever cannot ask the source. Raises as `read`."""
+        """Read as `read` does, and keep the time of each checkpoint, for use without the source. Raises as `read`."""
         records = await self._cluster.read_stamped(self._topic)
         await self._read((record.key, record.value, record.timestamp) for record in records)
 
@@ -71,9 +71,9 @@ class CheckpointLog:
                 self.stamps[one.group, where] = at_ms
 
     async def tell(self, news: Sequence[News], at_ms: int) -> int:
-        """Write checkpoints, stamped with when their groups were read; return how many were acknowledged.
+        """Write checkpoints, with the time when their groups were read; return how many were acknowledged.
 
-        What was not is told as `trouble`, and is news again in the next round.
+        If a batch fails, `trouble` says why, and its checkpoints are new again in the next round.
         """
         done = 0
         for part in parts(news, _AT_ONCE):

@@ -1,14 +1,14 @@
-"""Reads a cluster's `__consumer_offsets` from its end on: which groups have just committed, and where.
+"""Reads a cluster's `__consumer_offsets` from its end on: which groups have just committed which offsets.
 
-    leaders -> one long poll per broker -> commits of groups and topics that are wanted -> `take`
+    leaders -> one long poll per broker -> commits of wanted groups and topics -> `take`
                                              of an open transaction: held until its marker
 
-What it tells are hints: whoever takes them asks the coordinators what is committed, so a hint too many costs a question
-and no more. Where hints may have been missed (the first look, a place that is gone, too many at once) `take` says
-`missed`, and everything is to be looked at. Without the right to read the topic nothing is told; `why_not` says so.
+The commits are hints: the group sync asks the coordinators for the committed offsets, so a needless hint costs one
+request and no more. If hints may be missing (the first read, a deleted offset, too many hints), `take` says `missed`,
+and the group sync reads all groups. Without the right to read the topic there are no hints; `why_not` says so.
 
-A broker that cannot be reached is left out and tried again: it coordinates just the groups whose commits it leads, so
-nobody else's are missed.
+An unreachable broker is left out and retried: it coordinates just the groups whose commits it leads, so no hints of
+other groups are missing.
 """
 
 import asyncio
@@ -33,27 +33,27 @@ _PARTITION_BYTES = 128 * 1024
 _TERMS = FetchOptions(max_wait_s=5.0, min_bytes=1, max_bytes=1024 * 1024, read_committed=False)
 """Not read_committed: one transaction left open would hold back the groups of its whole partition."""
 _FIRST_TERMS = msgspec.structs.replace(_TERMS, max_wait_s=0.0, min_bytes=0)
-"""The first answer says whether we may read: it is waited for before anything counts as read."""
+"""The first answer shows whether raymirror may read the topic; nothing counts as read before it."""
 _GATHER_S = 0.1
-"""Between two fetches, so that many commits come in one answer."""
+"""Pause between two fetches, so that many commits come in one answer."""
 _FIRST_COUNT = 64
 _MOST = 200_000
-"""Partitions of groups kept until they are taken, in transactions as outside: some tens of MiB at most."""
+"""The most partitions of groups kept until `take`, in and outside of transactions: some tens of MiB."""
 _REFUSED_S, _MOST_S = 60.0, 30.0
 _NOT_THERE_S = 5.0
-"""Between two looks for the topic where it is not there: it comes with the first group, which waits to be heard."""
+"""Pause between two checks whether the topic exists: it is created with the first group, which waits for the sync."""
 _COMMITTED = 1
 
 Seen = dict[str, dict[TopicPartition, int]]
-"""By group and source partition, the offset last committed (UNTOLD where that is not known)."""
+"""By group and source partition, the last committed offset (UNTOLD if it is not known)."""
 
 
 class _NotThere(ConnectionLost):
-    """The topic is not there, as far as we may see."""
+    """The topic does not exist, or raymirror may not see it."""
 
 
 class Hints(NamedTuple):
-    """What has changed since the last look; `missed` says that there may be more, `since_ms` when the oldest was."""
+    """Commits since the last `take`. `missed`: there may be more. `since_ms`: the time of the oldest, Unix ms."""
 
     seen: Seen
     missed: bool
@@ -61,7 +61,7 @@ class Hints(NamedTuple):
 
 
 class CommitReader:
-    """The reader of one cluster; it tells what `groups` commit in `topics`."""
+    """The reader of one cluster; it collects what `groups` commit in `topics`."""
 
     def __init__(self, cluster: Cluster, groups: GroupSelection, topics: TopicSelection) -> None:
         self._cluster = cluster
@@ -77,16 +77,16 @@ class CommitReader:
         self._since_ms = -1
         self._news = asyncio.Event()
         self.commits = 0
-        """Commits read of groups and topics that are wanted."""
-        self.why_not = f"the reader of topic {TOPIC} has not begun to read yet"
-        """Why commits are not read just now; empty while they are."""
+        """The number of commits read of wanted groups and topics."""
+        self.why_not = f"the reader of topic {TOPIC} has not started to read yet"
+        """Why commits are not read at the moment; empty while they are read."""
         self.not_there = False
-        """Whether that is because the topic is not seen: a cluster that never had a group has none."""
+        """Whether the reason is that the topic does not exist: a cluster that never had a group has none."""
 
-    # --- for whoever takes -----------------------------------------------------------------------------------
+    # --- for the group sync ----------------------------------------------------------------------------------
 
     def take(self) -> Hints:
-        """Hand over what was seen since the last call."""
+        """Return the hints since the last call."""
         hints = Hints(self._seen, self._missed, self._since_ms)
         self._seen, self._missed, self._since_ms = {}, False, -1
         self._kept = sum(len(rows) for held in self._open.values() for rows in held.values())
@@ -94,7 +94,7 @@ class CommitReader:
         return hints
 
     async def wait(self, most_s: float) -> None:
-        """Return when there is something to take, or after so long."""
+        """Return when there is something to take, or after `most_s` seconds."""
         try:
             async with asyncio.timeout(most_s):
                 await self._news.wait()
@@ -104,7 +104,7 @@ class CommitReader:
     # --- reading -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Read until cancelled; what fails is told as `why_not`, and tried again."""
+        """Read until cancelled; a failure is noted in `why_not`, and reading is retried."""
         attempt = 0
         while True:
             began_s = now_s()
@@ -146,7 +146,7 @@ class CommitReader:
         await run_all(*(keep_reading(node, led) for node, led in by_node.items()))
 
     async def _leaders(self) -> dict[TopicPartition, Leader]:
-        """Look up every partition of the topic. Raises ConnectionLost where it is not there."""
+        """Look up every partition of the topic. Raises ConnectionLost if the topic does not exist."""
         count = _FIRST_COUNT
         while True:
             found = await self._cluster.leaders([TopicPartition(TOPIC, number) for number in range(count)])
@@ -154,14 +154,14 @@ class CommitReader:
                 break
             count *= 2
         if not found:
-            raise _NotThere(f"topic {TOPIC} is not there, or may not be seen (grant Describe and Read on it)")
+            raise _NotThere(f"topic {TOPIC} does not exist, or raymirror may not see it: grant Describe and Read on it")
         self.not_there = False
         return found
 
     async def _read(self, node: int, led: Mapping[TopicPartition, Leader], heard: "_Heard") -> None:
-        """Read what one broker leads. Raises BrokerUnreachable where it is away, and what ends the reading of all."""
+        """Read what one broker leads. Raises BrokerUnreachable for this broker, and errors that end all reading."""
         if node < 0:
-            raise BrokerUnreachable(str(min(led)), "it has no leader")
+            raise BrokerUnreachable(str(min(led)), "the partition has no leader")
         fresh = [one for one in led if one not in self._next]
         if fresh:
             self._next |= await self._cluster.offsets(fresh, LATEST)
@@ -177,7 +177,7 @@ class CommitReader:
                 answer = await broker.fetch(wanted, options, room)
                 for found in answer.slices:
                     self._take_in(answer.buffer, found)
-                if options is _FIRST_TERMS and answer.slices:  # none: a quota is used up, and nothing is said yet
+                if options is _FIRST_TERMS and answer.slices:  # no slices: a quota is used up, so nothing is known yet
                     options = _TERMS
                     heard.answered(node)
                     self.why_not = heard.why_not
@@ -189,7 +189,7 @@ class CommitReader:
         where, fault = found.partition, found.fault
         if fault is not None:
             if fault.out_of_range:
-                del self._next[where]  # compacted or cut away below us: from the end on, once more
+                del self._next[where]  # compacted, or truncated below this offset: start at the end again
             if fault.retry or fault.out_of_range:
                 raise ConnectionLost(f"{where}: {fault.name}")
             raise KafkaRefusal(f"reading {where}", fault.code, fault.name, f"grant Read on topic {TOPIC}")
@@ -210,7 +210,7 @@ class CommitReader:
             held = self._open.pop((where, header.producer_id), None)
             if control_type(buffer, at, header, *where) == _COMMITTED:
                 if held is None:
-                    self._miss()  # it began before we did
+                    self._miss()  # the transaction began before this reader
                 else:
                     self._hand_out(held, header.max_timestamp)
             return
@@ -250,7 +250,7 @@ class CommitReader:
         self._news.set()
 
     def _group(self, name: bytes) -> str | None:
-        """Return a group's name where it is wanted."""
+        """Return a group's name if the group is wanted, else None."""
         return _chosen(self._groups, name, self._wanted_groups)
 
     def _topic(self, name: bytes) -> str | None:
@@ -258,22 +258,22 @@ class CommitReader:
 
 
 class _Heard:
-    """Which leaders have answered: commits are read once each has, or cannot be reached, and one at least has."""
+    """Which leaders have answered. Commits count as read once each has answered or is unreachable, and one has."""
 
     def __init__(self, nodes: Collection[int]) -> None:
         self._nodes = nodes
         self._heard: set[int] = set()
         self.away: dict[int, str] = {}
-        """Brokers that cannot be reached, and why."""
+        """Unreachable brokers, and why."""
 
     def answered(self, node: int) -> None:
-        """Note the first answer of a broker, or the first since it was away."""
+        """Note the first answer of a broker, or the first answer after it was unreachable."""
         self._heard.add(node)
         self.away.pop(node, None)
 
     @property
     def why_not(self) -> str:
-        """Say why commits are not read, empty where they are."""
+        """Why commits are not read; empty if they are read."""
         for node in self._nodes:
             if node not in self._heard and node not in self.away:
                 return f"broker {node} has not answered yet"
@@ -281,13 +281,13 @@ class _Heard:
 
 
 class _Reused:
-    """Room for one answer after the other: an answer is read before the next is asked for."""
+    """A buffer for one answer after the other: an answer is read before the next request is sent."""
 
     def __init__(self) -> None:
         self._memory = bytearray()
 
     def room(self, size: int) -> memoryview:
-        """Return memory of that size, the same as before where it is enough."""
+        """Return memory of that size, the same as before if it is large enough."""
         if len(self._memory) < size:
             self._memory = bytearray(size)
         return memoryview(self._memory)[:size]

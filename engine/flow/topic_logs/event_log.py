@@ -1,7 +1,8 @@
-"""The events of one flow on a topic of the target: queued, never waited for, dropped from the old end when it is away.
+"""Writes the events of one flow to a topic of its target, from a queue, and reads them back.
 
-Batches are plain, without a producer id: an event that happened is true whoever wrote it, so nothing needs fencing. One
-sent twice after an unknown outcome is the same event, and is read once.
+Nothing waits for an event. If the target is unreachable, the oldest queued events are dropped. Batches carry no
+producer id: an event is true whoever wrote it, so nothing needs fencing. An event that was sent twice after an unknown
+outcome is read once.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ _AT_ONCE = 200
 
 
 class EventOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one flow's events: how many wait while the target is away, how long a reader waits (seconds)."""
+    """The options of one flow's events. `queue`: the most events that wait; `patience_s`: how long a reader retries."""
 
     flow: FlowName
     topic: str
@@ -37,14 +38,14 @@ class EventOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventLog:
-    """Writes events in the background, reads them back. `kinds` are event types beside the engine's own."""
+    """Writes events in the background, reads them back. `kinds`: event types besides the engine's own."""
 
     def __init__(self, options: EventOptions, cluster: Cluster, kinds: Iterable[type[Event]] = ()) -> None:
         self.options = options
         self.dropped = 0
-        """Events that were never written, all in all."""
+        """The total of events that were never written."""
         self.trouble = ""
-        """Why nothing is written at the moment, empty when all is well."""
+        """Why the last write failed; empty if it succeeded."""
         self._cluster = cluster
         self._codec = EventCodec(options.flow, options.topic, kinds)
         self._partition = TopicPartition(options.topic, 0)
@@ -58,7 +59,7 @@ class EventLog:
         self._empty.set()
 
     def append(self, events: Iterable[Event]) -> None:
-        """Queue events, stamped with now. Never waits; when the queue is full the oldest are dropped and counted."""
+        """Queue events with the current time. Never waits; if the queue is full, the oldest are dropped and counted."""
         now_ms = wall_ms()
         for event in events:
             self._queue.append(self._record(event, now_ms))
@@ -78,7 +79,7 @@ class EventLog:
         self._untold += count
 
     async def run(self) -> None:
-        """Write what is queued until cancelled; no broker's failure ends it."""
+        """Write queued events until cancelled; no failure of a broker ends it."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -90,11 +91,11 @@ class EventLog:
     async def _tell_dropped(self) -> None:
         if self._untold and not self.trouble:
             count, self._untold = self._untold, 0
-            event = EventsDropped(flow=self.options.flow, count=count, why="the target was away, or refused them")
+            event = EventsDropped(flow=self.options.flow, count=count, why="the target did not answer, or refused them")
             await self._write([self._record(event, wall_ms())])
 
     async def _write(self, records: Sequence[Record]) -> None:
-        """Append one batch, for as long as it takes; what is refused is dropped."""
+        """Append one batch, for as long as it takes; drop what the broker refuses."""
         outcome = await self._send(encode_batch(records, GZIP))
         if outcome.kind is OutcomeKind.APPENDED:
             self.trouble = ""
@@ -116,7 +117,7 @@ class EventLog:
             await pause(backoff_s(attempt))
 
     async def flush(self) -> None:
-        """Wait until everything queued is written or refused, while `run` runs; bound it with a deadline."""
+        """Wait until all queued events are written or refused, while `run` runs; the caller sets a deadline."""
         await self._empty.wait()
 
     async def read(self, since_ms: int = 0) -> list[EventRecord]:
@@ -130,5 +131,5 @@ class EventLog:
         return self._codec.decode(records, since_ms)
 
     async def close(self) -> None:
-        """Disconnect; what is still queued is lost."""
+        """Disconnect; events that are still queued are lost."""
         await self._writer.close()

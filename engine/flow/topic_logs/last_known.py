@@ -1,6 +1,6 @@
-"""Reads what a target's topics say of a flow, whether a mirror runs or not: positions with their age, durable state.
+"""Reads what a target's topics hold about a flow, whether a mirror runs or not: positions with their age, stored state.
 
-It serves commands that have neither a mirror nor a source to ask. Nothing here writes.
+It serves commands that have neither a mirror nor a source to ask. It writes nothing.
 """
 
 import msgspec
@@ -31,17 +31,17 @@ class NothingKnown(MirrorError):
     def __str__(self) -> str:
         return (
             f"topic {self.topic} on cluster {self.target!r} has no position that raymirror wrote for flow {self.flow}:"
-            " it was never copied by this name, or we may not describe the topic; check the flow's name, where"
-            f" {self.target}.bootstrap.servers leads, and that Describe and Read are granted on the topic"
+            " it was never copied under this name, or raymirror may not describe the topic; check the flow's name,"
+            f" where {self.target}.bootstrap.servers leads, and that Describe and Read are granted on the topic"
         )
 
 
 class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
     """One source partition by its last stored position, or a later offset sync; `at_ms`: when that was written.
 
-    `at_ms` is Unix time in ms; -1: not known. `source_next` is the next source offset: everything below it is on the
-    target, and more may be; -1: not known, and `why` says why. `target_next` is where its copy ended then; -1: not
-    known. `ours`: raymirror wrote it, not MM2.
+    `at_ms`: Unix time in ms; -1: not known. `source_next`: the next source offset. All records below it are on the
+    target, and more may be; -1: not known, and `why` says why. `target_next`: the end of the copy at that time; -1: not
+    known. `ours`: raymirror wrote the position, not MM2.
     """
 
     lane: TopicPartition
@@ -53,13 +53,13 @@ class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
     def gone_on(self, head: MapHead | None, at_ms: int) -> "KnownLane":
-        """Return it moved on to a head of its map, written at `at_ms`, if that is further; else unchanged."""
+        """Return the lane moved on to a head of its map, written at `at_ms`, if that is further; else unchanged."""
         if not self.ours or head is None or head.source_next <= self.source_next:
             return self
         return msgspec.structs.replace(self, source_next=head.source_next, target_next=head.target_next, at_ms=at_ms)
 
     def held_against(self, ends: Ends) -> "KnownLane":
-        """Return it without an offset if, by the target's `ends`, the copy lacks records that the position counts."""
+        """Return the lane without an offset if, by the target's `ends`, the copy lacks records that were copied."""
         if self.source_next < 0 or self.target_next < 0:
             return self
         end = ends.end(self.target)
@@ -68,13 +68,13 @@ class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
         if end >= 0:
             why = f"its copy {self.target} ends at {end}, below what was copied ({self.target_next}): it lost records"
         elif self.target in ends.unknown:
-            why = f"whether its copy {self.target} has all of it is not known: {ends.unknown[self.target]}"
+            why = f"it is not known whether its copy {self.target} is complete: {ends.unknown[self.target]}"
         else:
-            why = f"its copy {self.target} is not there any more"
+            why = f"its copy {self.target} does not exist any more"
         return msgspec.structs.replace(self, source_next=-1, why=why)
 
     def progress(self, why: str = NO_MIRROR) -> LaneProgress:
-        """Return it as a lane that nobody copies, and why."""
+        """Return the lane as progress of a lane that no copier owns, with the reason."""
         idle = unowned(LaneName(self.lane, self.target), "", -1, self.why or why)
         return msgspec.structs.replace(idle, source_next=self.source_next)
 
@@ -90,7 +90,7 @@ class LastKnown(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ours(self) -> bool:
-        """Whether raymirror wrote any of them."""
+        """Whether raymirror wrote any of the positions."""
         return any(lane.ours for lane in self.lanes)
 
 
@@ -100,7 +100,7 @@ async def last_known(
     """Read the positions of the topics that a flow copies, as far as the target's brokers answer.
 
     `partitions`: how many partitions the topic should have; it is used only if one of them cannot be read. Raises
-    ConnectionLost, BrokerUnreachable where none of them can be read; OtherCluster, KafkaRefusal.
+    ConnectionLost, BrokerUnreachable if none of them can be read; OtherCluster, KafkaRefusal.
     """
     unread: dict[str, str] = {}
     try:
@@ -141,7 +141,7 @@ def _known(lane: TopicPartition, target: TopicPartition, stored: Stored, at_ms: 
 
 
 async def stored_state(target: Cluster, flow: FlowName) -> dict[Key, Value]:
-    """Read the durable state of a flow without taking the flow over; empty where its topic does not exist.
+    """Read the durable state of a flow without taking the flow over; empty if its topic does not exist.
 
     Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable.
     """

@@ -1,12 +1,12 @@
-"""The exact maps of a flow's lanes, read from the topics that copiers write: for whoever translates offsets.
+"""Reads the exact offset maps of a flow's lanes from the topics that copiers write, to translate offsets.
 
-    positions topic   every lane's head, written now and then           |  the newest of both
-    offset syncs      the same behind MM2's bytes, about once a second  |  is followed
-    map topic         full blocks: an anchor each, the latest runs in memory, others read back when asked for
+    positions topic   every lane's head, written every few seconds             |  the newer of both
+    offset syncs      the head after MM2's own bytes, about once a second      |  counts
+    map topic         full blocks: an anchor each, the latest runs in memory, others read back on demand
 
-One pass reads positions and syncs to their ends, then the blocks to theirs: whatever a head counts was durable before
-it, so it is there. Passes may follow each other for ever, or one may be all, in any process: nothing is written, and
-nobody need be asked.
+A pass reads positions and syncs to their ends, then the blocks to theirs. The blocks that a head counts were durable
+before the head, so a pass always finds them. Any process may run one pass or many: the reader writes nothing and needs
+no running mirror.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from policies.model import TopicPartition
 
 _AT_ONCE = 8
 _LAST_SYNCS = 50_000
-"""Records looked at where nothing is young enough: nobody writes any more, and these were the last."""
+"""The last records of the syncs topic, read if none is new enough: then no copier writes any more."""
 _LEAST_RUNS = 2 * RUNS_PER_BLOCK
-"""Of one lane: what was just read back must outlast the question."""
+"""Runs that one lane keeps at least: runs that were just read back must stay until they are used."""
 _UNKNOWN = Translation(How.STALE)
 
 Take = Callable[[TopicPartition, Record], None]
 
 
 class MapOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read: the flow's topics, and how many runs stay in memory (24 bytes each)."""
+    """The topics of the flow to read, and how many runs stay in memory (24 bytes each)."""
 
     positions_topic: str
     positions_partitions: int
@@ -48,17 +48,16 @@ class MapOptions(msgspec.Struct, frozen=True, kw_only=True):
     syncs_topic: str = ""
     """Empty: no offset syncs are read, and heads are as old as the positions."""
     syncs_since_s: float = 300.0
-    """Older syncs tell less than the positions, which are written more often than that."""
+    """Older syncs are not read: positions are written more often than this, so they are newer."""
     syncs_within_s: float | None = None
-    """None: a pass fails where the syncs cannot be read. Else they are left for good, then or after so many seconds."""
+    """None: a pass fails if the syncs cannot be read. Else the reader gives up syncs then, or after so many seconds."""
     keep_runs: int = 2_000_000
     bears_away: bool = False
-    """Whether a broker that cannot be reached leaves only the lanes without an answer whose map or position it leads;
-    else following fails."""
+    """If a broker is unreachable: only lanes whose map or position it leads have no answer; if false, a pass fails."""
 
 
 class MapReader:
-    """Fills maps of the lanes it was asked for; `syncs` is the cluster that holds the offset syncs."""
+    """Fills the maps of all lanes; `syncs`: the cluster that holds the offset syncs."""
 
     def __init__(self, options: MapOptions, target: Cluster, syncs: Cluster | None = None) -> None:
         self._options = options
@@ -66,34 +65,34 @@ class MapReader:
         self._syncs = syncs or target
         self._maps: dict[TopicPartition, OffsetMap] = {}
         self._lies_on: dict[TopicPartition, TopicPartition] = {}
-        self._read_to: dict[TopicPartition, tuple[int, int]] = {}  # behind the last record, and the end by then
-        self._topic_ids: dict[TopicPartition, str] = {}  # of the topic that was read
-        self._positions: dict[TopicPartition, bytes | None] = {}  # the last of each lane: most are never decoded
+        self._read_to: dict[TopicPartition, tuple[int, int]] = {}  # offset after the last record, log end at that time
+        self._topic_ids: dict[TopicPartition, str] = {}  # topic ids of the partitions that were read
+        self._positions: dict[TopicPartition, bytes | None] = {}  # the last value of each lane: most are never decoded
         self._producers: dict[TopicPartition, int] = {}
         self._tails: dict[TopicPartition, tuple[bytes, int]] = {}
-        self._stamps: dict[TopicPartition, int] = {}  # of the last position of each lane
+        self._stamps: dict[TopicPartition, int] = {}  # Unix ms of each lane's last position
         self._heads_ms: dict[TopicPartition, int] = {}
         self._loaded = 0
         self._busy = asyncio.Lock()
         self.generations = 0
-        """How often a lane that was known went over to another generation: it has a new owner."""
+        """How often a known lane changed to another generation, because it has a new owner."""
         self.away: dict[int, str] = {}
-        """Brokers of the target that could not be reached by the last pass, and why."""
+        """Brokers of the target that the last pass could not reach, and why."""
         self._dark: set[int] = set()
-        """Partitions of positions and map of which the last pass could not read all: their lanes have no answers."""
+        """Partitions of positions and map that the last pass could not read to the end: their lanes have no answers."""
         self.without_syncs = ""
-        """Why heads are as old as the positions, where the syncs may be left and could not be read."""
+        """Why the syncs were given up, so that heads are as old as the positions; empty if the syncs are read."""
         self.unreadable: dict[TopicPartition, str] = {}
-        """Why nothing is known of a lane although something is written: its last position is none that we read."""
+        """Lanes whose last position cannot be read, and why: nothing is known of them."""
 
     # --- catching up -----------------------------------------------------------------------------------------
 
     async def follow(self, lanes: Collection[TopicPartition] | None = None) -> None:
-        """Catch up with all that was written until now, of all lanes: those named are of no consequence.
+        """Read all that was written until now, of all lanes; `lanes` has no effect.
 
-        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal; asked again, it goes on where it stopped.
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal; the next call continues where this one stopped.
         """
-        del lanes  # all of a partition must be read to find one lane's records, so all are kept
+        del lanes  # to find one lane's records the whole partition must be read, so the records of all lanes are kept
         async with self._busy:
             count = self._options.positions_partitions
             positions = [TopicPartition(self._options.positions_topic, number) for number in range(count)]
@@ -107,12 +106,12 @@ class MapReader:
             self._apply()
 
     async def _follow_syncs(self) -> None:
-        """Read the syncs that are new; whoever reads for one answer, soon, may do without."""
+        """Read new syncs; if `syncs_within_s` is set, continue without them after a failure."""
         syncs = [TopicPartition(self._options.syncs_topic, 0)]
         since_ms = wall_ms() - int(self._options.syncs_since_s * 1000)
         try:
             async with asyncio.timeout(self._options.syncs_within_s):
-                await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)  # without them heads are older
+                await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)  # without syncs heads are older
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal, TimeoutError) as lost:
             if self._options.syncs_within_s is None:
                 raise
@@ -121,9 +120,9 @@ class MapReader:
     async def _read(
         self, cluster: Cluster, partitions: Sequence[TopicPartition], take: Take, since_ms: int = EARLIEST
     ) -> set[TopicPartition]:
-        """Read what is new in some partitions; those that do not exist (yet) are left out.
+        """Read what is new in some partitions; leave out partitions that do not exist (yet).
 
-        Return those that could not be read because their leader is away, where that is borne.
+        Return the partitions whose leader is unreachable, if `bears_away` is set.
         """
         leaders = await cluster.leaders(partitions)
         dark = await self._out_of_reach(cluster, leaders)
@@ -155,7 +154,7 @@ class MapReader:
         return dark
 
     async def _out_of_reach(self, cluster: Cluster, led: Mapping[TopicPartition, Leader]) -> set[TopicPartition]:
-        """Return the partitions whose leader is away or that have none, where that is borne."""
+        """Return the partitions without a reachable leader, if `bears_away` is set."""
         if not self._options.bears_away:
             return set()
         away = await cluster.unreachable({leader.node for leader in led.values()} - {-1})
@@ -164,10 +163,10 @@ class MapReader:
         return {one for one, leader in led.items() if leader.node < 0 or leader.node in away}
 
     def _compare(self, partition: TopicPartition, topic_id: str, end: int) -> None:
-        """Begin again with a log that is not the one that was read, or that lost its end: all that is there is news.
+        """Read a log from its start if it is another log than before, or if it lost its end.
 
-        A topic that was deleted and made again (KIP-516) may have grown beyond the former one before anybody looks.
-        The blocks of the former one are lost with it; its lanes' maps begin behind them.
+        A topic that was deleted and created again (KIP-516 gives it another id) may be longer than the previous topic
+        by the time of the next pass. The blocks of the previous topic are lost; maps of its lanes start after them.
         """
         before = self._topic_ids.get(partition, "")
         if topic_id:
@@ -195,8 +194,8 @@ class MapReader:
         try:
             sync = decode_offset_sync(record.key, record.value)
         except MirrorError:
-            return  # whatever it is, no sync
-        if sync.tail:  # else MM2 wrote it, or it is one of several of a lane
+            return  # not a sync
+        if sync.tail:  # a sync without a tail is MM2's, or not the last sync of a lane in its batch
             self._tails[TopicPartition(sync.topic, sync.partition)] = sync.tail, record.timestamp
 
     def _block(self, partition: TopicPartition, record: Record) -> None:
@@ -213,24 +212,24 @@ class MapReader:
         try:
             known.add_block(decode_block(number, record.value), record.offset)
         except ValueError:
-            return  # not to be read: the map begins behind it
+            return  # it cannot be read: the map starts after it
         self._lies_on[lane] = partition
         self._loaded += known.loaded_runs - before
         self._thin()
 
     def _apply(self) -> None:
-        """Let the maps follow the newest heads; a sync of another owner than the position's is not believed."""
+        """Move the maps to the newest heads; ignore a sync of another owner than the position's owner."""
         waiting = {lane: value for lane, value in self._positions.items() if self._is_dark(lane)}
         for lane, value in self._positions.items():
             if lane in waiting:
-                continue  # the blocks that it counts may not be read yet
+                continue  # the blocks that the position counts may not be read yet
             self.unreadable.pop(lane, None)
             try:
                 position = decode_value(value)
             except ValueError as error:
                 self.unreadable[lane] = str(error)
                 continue
-            if isinstance(position, Position):  # after one of MM2's, our map is still true as far as it goes
+            if isinstance(position, Position):  # if MM2 wrote the position, the map is still true as far as it goes
                 known = self._maps.setdefault(lane, OffsetMap())
                 before = known.head
                 if known.follow(position.map_head, position.map_start):
@@ -244,14 +243,14 @@ class MapReader:
                 del self._tails[lane]
 
     def _followed(self, lane: TopicPartition, tail: bytes, at_ms: int) -> bool:
-        """Follow the head in a sync; False for one that is to be looked at again with the next pass."""
+        """Move the map to the head in a sync; return False if the next pass must try the sync again."""
         try:
             live = decode_tail(tail)
         except ValueError:
-            return True  # somebody newer wrote it: the positions tell the same a little later
+            return True  # a newer version wrote it: the positions have the same head a little later
         known = self._maps.get(lane)
         if live is None or known is None or known.head is None or live.generation > known.head.generation:
-            return False  # the position of that owner was written first, so the next pass has it
+            return False  # that owner wrote its position before the sync, so the next pass finds the position
         if live.generation == known.head.generation and live.blocks <= known.blocks and known.follow(live):
             self._heads_ms[lane] = at_ms
         return True
@@ -259,7 +258,7 @@ class MapReader:
     # --- memory ----------------------------------------------------------------------------------------------
 
     def _thin(self) -> None:
-        """Keep to the budget: every map gives up what it has above its share, and some more for what is to come."""
+        """Keep to `keep_runs`: every map drops its runs above an equal share of three quarters of it."""
         if self._loaded <= self._options.keep_runs:
             return
         share = max(_LEAST_RUNS, self._options.keep_runs * 3 // 4 // len(self._maps))
@@ -270,20 +269,20 @@ class MapReader:
 
     @property
     def size_bytes(self) -> int:
-        """The memory of all maps, as far as it is anchors (32 bytes a block) and runs (24 bytes)."""
+        """The memory of all maps, in bytes: anchors (32 bytes per block) and runs (24 bytes each)."""
         return 32 * sum(known.blocks for known in self._maps.values()) + 24 * self._loaded
 
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
-        """Read blocks of one lane back into memory; they stay for the questions that follow at once.
+        """Read blocks of one lane back into memory; they stay for translations that follow at once.
 
-        A block that was written anew meanwhile, or whose topic was made again, stays unread until the next `follow`.
-        Raises as `follow` does.
+        A block that was rewritten since the last `follow`, or whose topic was created again, stays unread until the
+        next `follow`. Raises as `follow` does.
         """
         known, source = self._maps[lane], self._options.position_keys.source
         for number in blocks:
             at, before = known.place(number), known.loaded_runs
             if at < 0:
-                continue  # removed meanwhile, with the records that it named
+                continue  # removed during this loop, together with the records that it covered
             async for records in self._target.read_log(self._lies_on[lane], at, at + 1, committed=True):
                 for record in records:
                     if record.value is not None and read_block_key(record.key) == (source, lane, number):
@@ -292,9 +291,9 @@ class MapReader:
             self._thin()
 
     async def runs(self, lane: TopicPartition, source_from: int, source_to: int) -> Columns:
-        """Return the runs that hold any of these source offsets, and some around them; thinned blocks are read back.
+        """Return the runs that hold any of these source offsets, and some around them; read dropped blocks back.
 
-        Raises as `follow` does, and LookupError for a block that is gone or was written anew: follow, and ask again.
+        Raises as `follow` does, and LookupError if a block was removed or rewritten: then call `follow`, and try again.
         """
         known = self._maps[lane]
         found: Columns = array("q"), array("q"), array("q")
@@ -313,39 +312,39 @@ class MapReader:
     # --- answers ---------------------------------------------------------------------------------------------
 
     def map_of(self, lane: TopicPartition) -> OffsetMap | None:
-        """Return the map of a lane as it is known, None where nothing is."""
+        """Return the map of a lane, None if nothing is known of it."""
         return None if lane in self.unreadable or self._is_dark(lane) else self._maps.get(lane)
 
     def _is_dark(self, lane: TopicPartition) -> bool:
-        """Whether the present position of a lane, or blocks of its map, may be where the last pass could not read."""
+        """Whether the last pass could not read the partition that holds the lane's position and map."""
         if not self._dark:
             return False
         key = self._options.position_keys.encode(lane)
         return partition_for_key(key, self._options.positions_partitions) in self._dark
 
     def head(self, lane: TopicPartition) -> MapHead | None:
-        """Return where the copy of a lane ends, None where that is not known."""
+        """Return the end of a lane's copy (source and target offset), None if it is not known."""
         known = self.map_of(lane)
         return None if known is None else known.head
 
     def head_ms(self, lane: TopicPartition) -> int:
-        """Return when the position or offset sync was written that told the head (Unix time); -1: not said."""
+        """Return when the position or offset sync with the lane's head was written (Unix ms); -1: not known."""
         return self._heads_ms.get(lane, -1)
 
     def producer(self, lane: TopicPartition) -> int | None:
-        """Return the id of the producer that a lane's last position names; None where nothing is known of the lane."""
+        """Return the producer id in a lane's last position; None if nothing is known of the lane."""
         return None if self.map_of(lane) is None else self._producers.get(lane)
 
     def begun(self, lane: TopicPartition) -> bool:
-        """Whether copiers of ours have told anything of a lane, or may have where that cannot be read just now."""
+        """Whether raymirror's copiers have written a head of the lane, or may have, if that cannot be read now."""
         return self._is_dark(lane) or lane in self._tails or self.head(lane) is not None
 
     def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
-        """Answer from memory; UNREAD names a block to `recall`, STALE means that nothing is known of the lane."""
+        """Translate from memory; UNREAD names a block to `recall`, STALE: nothing is known of the lane."""
         known = self.map_of(lane)
         return _UNKNOWN if known is None else known.translate(source_offset)
 
     def source_of(self, lane: TopicPartition, target_offset: int) -> Translation:
-        """The way back, as `translate`; `lane` is still named by its source partition."""
+        """Translate a target offset to the source, like `translate`; `lane` is the source partition."""
         known = self.map_of(lane)
         return _UNKNOWN if known is None else known.source_of(target_offset)

@@ -1,11 +1,12 @@
-"""The durable state of one flow: a compacted topic with one owner, who is found out by what the topic says.
+"""Keeps the durable state of one flow in a compacted topic, and lets one mirror at a time own the flow.
 
-    look (is somebody alive?) -> fence and barrier -> read to the end -> write our entry -> the flow is ours
+    read (is the owner alive?) -> fence and barrier -> read to the end -> write an own entry: now this mirror is owner
 
-The owner's entry carries a lease. Life is seen by change: an entry that did not change for `dead_after_s` of our own
-reading, and after our own announcement, may be taken over, whatever its clock said. A writer that finds itself fenced
-reads the topic: if another owner stands there it stands down, else it fences again and writes anew whatever the topic
-lost. An owner that cannot reach the leader asks followers whether anybody has come (`state_witness`).
+The owner's entry carries a lease. An owner that is alive changes its entry. If the entry does not change during
+`dead_after_s` of this mirror's own readings, after this mirror has announced itself, this mirror may take the flow,
+whatever the owner's clock says. A writer that is fenced reads the topic: if it finds another owner it gives up, else it
+fences again and rewrites what the topic lost. An owner that cannot reach the leader asks followers whether another
+mirror has announced itself (`state_witness`).
 """
 
 import asyncio
@@ -28,11 +29,11 @@ from engine.state.state import CANDIDATE, DEPLOYMENT, Deployment, Key, StateCode
 from policies.model import TopicPartition
 
 _ROUNDS = 5
-"""How often in a row a writer fences again before it gives up."""
+"""The most times in a row that a writer fences again before it gives up."""
 
 
 class _Round:
-    """Entries that are written together, and what became of them."""
+    """Entries that are written together, and the outcome."""
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes | None] = {}
@@ -41,9 +42,10 @@ class _Round:
 
 
 class StateLog:
-    """The state of one flow, for one owner. All calls may be made side by side, once it is open.
+    """The state of one flow, for one owner. After `open`, calls may run concurrently.
 
-    `known_dead` may spare the wait for a sign of life: it says that an owner cannot be alive (its process, seen here).
+    `known_dead` returns True if an owner cannot be alive (its process on this machine has ended); then `open` does not
+    wait for a sign of life.
     """
 
     def __init__(
@@ -56,9 +58,9 @@ class StateLog:
         self.options = options
         self.keep_alive_s = options.keep_alive_s
         self.awaited = ""
-        """What `open` waits for; empty where it waits for nothing."""
+        """What `open` waits for; empty if it does not wait."""
         self.trouble = ""
-        """Why the lease could not be renewed; empty when all is well."""
+        """Why the last renewal of the lease failed; empty if it succeeded."""
         self._cluster = cluster
         self._holder = holder
         self._known_dead = known_dead
@@ -79,20 +81,20 @@ class StateLog:
 
     @property
     def unrenewed_s(self) -> float:
-        """For how many seconds nobody could tell whether the flow is still ours: since the last renewal, or since
-        followers said last that nobody has come.
+        """The seconds since this mirror was last sure to own the flow: since the last renewal, or since followers last
+        confirmed that no other mirror has come.
         """
         return now_s() - self._sure_at_s
 
     @property
     def fenced(self) -> bool:
-        """Whether the broker refuses former owners; without transactional ids they are only detected."""
+        """Whether the broker refuses previous owners; without transactional ids they are only detected."""
         return self._writer.fenced
 
     # --- taking the flow -------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Take the flow: at once where nobody has it, else after its owner has been silent for `dead_after_s`.
+        """Take the flow: at once if no mirror owns it, else after its owner has been silent for `dead_after_s`.
 
         Raises FlowHeld when its owner is alive, NewerFormat, StateUnreadable, KafkaRefusal, BrokerUnreachable.
         """
@@ -103,8 +105,8 @@ class StateLog:
                 self.awaited = self.trouble = ""
                 return
             except WriterFenced:
-                await pause(backoff_s(attempt))  # somebody else took it in the same moment: look again
-        raise FlowHeld(str(self.options.flow), "others that want it in this very moment", self.options.topic)
+                await pause(backoff_s(attempt))  # another mirror took the flow in the same moment: read again
+        raise FlowHeld(str(self.options.flow), "other mirrors that try to take it right now", self.options.topic)
 
     async def _await_silence(self) -> Deployment | None:
         """Return the owner's entry that may be replaced. Raises FlowHeld."""
@@ -124,7 +126,7 @@ class StateLog:
             if found != seen and not self._free(found):
                 raise self._held(found)
             if now_s() - read_at > self.options.look_every_s + dead_after_s / 3:
-                since = now_s()  # we could not read for a while: its owner may have been cut off like us
+                since = now_s()  # this mirror could not read for a while: the owner may have been cut off as well
             seen, read_at = found, now_s()
         return seen
 
@@ -168,7 +170,7 @@ class StateLog:
     # --- reading ---------------------------------------------------------------------------------------------
 
     def load(self) -> dict[Key, Value]:
-        """Return everything there is: what was read behind the barrier, and what was put since."""
+        """Return all entries: those read after the barrier, and those put since."""
         return self._codec.decode(self._stored.items())
 
     async def _owner(self) -> Deployment | None:
@@ -182,10 +184,10 @@ class StateLog:
     # --- writing ---------------------------------------------------------------------------------------------
 
     async def put(self, entries: Mapping[Key, Value | None]) -> None:
-        """Write entries (None removes one) and wait until they are durable; calls side by side share a batch.
+        """Write entries (None removes one) and wait until they are durable; concurrent calls share a batch.
 
-        Raises StateTaken, KafkaRefusal, and BrokerUnreachable after `patience_s`: then, or when cancelled, they may be
-        there or not, and are still owed.
+        Raises StateTaken, KafkaRefusal, and BrokerUnreachable after `patience_s`. After that, or if cancelled, the
+        entries may or may not be written, and the next write sends them again.
         """
         if self._lost is not None:
             raise self._lost
@@ -202,7 +204,7 @@ class StateLog:
             raise mine.refusal
 
     async def _write(self, mine: _Round) -> None:
-        """Write a round, and what earlier ones could not; the lock is held."""
+        """Write a round, and entries that earlier rounds could not write; the caller holds the lock."""
         if self._lost is not None:
             raise self._lost
         if self._ours is None:
@@ -218,7 +220,7 @@ class StateLog:
         mine.done = True
 
     async def _pay(self) -> None:
-        """Append everything owed, in order."""
+        """Append all entries that are due, in order."""
         regained = 0
         while self._retries:
             batch = next(parts_by_weight(self._retries.items(), _size_of, self.options.batch_bytes))
@@ -238,7 +240,7 @@ class StateLog:
                     self._stored[key] = value
 
     async def _regain(self) -> None:
-        """Fence again, if the flow is still ours, and owe whatever the topic does not have. Raises StateTaken."""
+        """Fence again if this mirror still owns the flow, and make due what the topic lacks. Raises StateTaken."""
         await self._check()
         try:
             await self._writer.acquire()
@@ -249,7 +251,7 @@ class StateLog:
         self._retries = {**lost, **self._retries}
 
     async def _check(self) -> dict[bytes, bytes]:
-        """Read the topic and stand down before another owner. Raises StateTaken."""
+        """Read the topic and give up the flow if it has another owner. Raises StateTaken."""
         records = await self._read()
         owner, ours = owner_of(self._codec.decode(records)), self._ours
         if owner is not None and ours is not None and owner.replaces(ours):
@@ -260,14 +262,14 @@ class StateLog:
     # --- the lease -------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Renew the lease until cancelled, through every outage; closed, it only waits for that.
+        """Renew the lease until cancelled, through every outage; after `close` it only waits to be cancelled.
 
-        Raises StateTaken when another owner has the flow.
+        Raises StateTaken if another mirror owns the flow.
         """
         await run_all(self._renew_again(), self._ask_witnesses())
 
     async def _ask_witnesses(self) -> None:
-        """While the lease is not renewed, find out from followers whether the flow is still ours."""
+        """While the lease is not renewed, ask followers whether this mirror still owns the flow."""
         while True:
             await pause(self.options.renew_s)
             ours, written_to = self._ours, self._writer.written_to
@@ -289,7 +291,7 @@ class StateLog:
                 await self._mend()
 
     async def _mend(self) -> None:
-        """Do what may help a renewal that failed, before the next one; here nothing."""
+        """Repair what may have failed a renewal, before the next one; a subclass may override this."""
 
     async def renew(self) -> None:
         """Renew the lease once, and the transactional id when it is time. Raises what `put` raises."""
@@ -311,7 +313,7 @@ class StateLog:
 
     async def _put_ours(self, *, released: bool) -> None:
         if self._closing and not released:
-            return  # the flow was given back meanwhile
+            return  # `close` has given the flow back
         if self._ours is None:
             raise RuntimeError("the state was not opened")
         began_s, now_ms = now_s(), wall_ms()
@@ -323,7 +325,7 @@ class StateLog:
         self._sure_at_s = began_s
 
     async def close(self, *, release: bool = True, within_s: float = 5.0) -> None:
-        """Give the flow back, so that its next owner need not wait, and disconnect; unreachable, it is just left."""
+        """Give the flow back, so that its next owner need not wait, and disconnect; skip that if no broker answers."""
         self._closing = True
         if release and self._ours is not None and self._lost is None:
             with suppress(TimeoutError, MirrorError):

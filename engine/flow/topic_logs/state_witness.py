@@ -2,8 +2,8 @@
 
 A broker may be cut off from this mirror only. The owner cannot renew its lease then, and another mirror may take the
 flow. But that mirror must first announce itself, with acks=all, and then wait longer than the owner's copiers continue
-without a renewal. So in-sync followers can confirm that nobody has come: while they do, this mirror owns the flow as
-surely as after a renewal.
+without a renewal. So in-sync followers can confirm that no mirror has announced itself: while they do, this mirror owns
+the flow as surely as after a renewal.
 
 Rejected: to let copiers continue because lanes are fenced one by one. A failover without a mirror fences no lane.
 """
@@ -27,7 +27,7 @@ _LATER = (OutcomeKind.RETRY, OutcomeKind.UNKNOWN)
 
 
 async def nobody_else(options: StateOptions, cluster: Cluster, codec: StateCodec, ours: Deployment, first: int) -> bool:
-    """Whether a follower confirms that since offset `first` nobody has announced itself or taken the flow."""
+    """Whether a follower confirms that since offset `first` no other mirror has announced itself or taken the flow."""
     try:
         async with asyncio.timeout(options.witness_s):
             records = await cluster.read_followers(TopicPartition(options.topic, 0), first)

@@ -1,7 +1,8 @@
-"""Offset syncs read as MM2's checkpoint task reads them: for offsets below where the exact map of a lane begins.
+"""Translates by offset syncs, as MM2's checkpoint task does, offsets below the start of a lane's exact map.
 
-What MM2 copied before us is in no map of ours, but its syncs may still lie on their topic (ours lie there too, and are
-as true). The answers are near and never ahead: records are read again, none is left out.
+Records that MM2 copied before raymirror are in no offset map, but MM2's syncs may still be on their topic (raymirror's
+syncs are there too, and serve as well). The answers are near and never ahead: a group reads records again, and misses
+none.
 """
 
 from engine.core.mm2.mm2_records import MalformedRecord, decode_offset_sync
@@ -11,7 +12,7 @@ from policies.model import TopicPartition
 
 
 class SyncReader:
-    """The syncs of all lanes of a flow, read once to their end and from there on when asked."""
+    """The syncs of all lanes of a flow; the first `follow` reads the whole topic, later ones read what is new."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._cluster = cluster
@@ -20,7 +21,7 @@ class SyncReader:
         self._next = 0
 
     async def follow(self) -> None:
-        """Catch up; a topic that is not there holds nothing. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+        """Read what is new, if the topic exists. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         where = self._partition
         if where not in await self._cluster.leaders([where]):
             return
@@ -33,13 +34,13 @@ class SyncReader:
                 try:
                     self._store.add(decode_offset_sync(record.key, record.value))
                 except MalformedRecord:
-                    continue  # not ours to judge, and MM2 passes over it too
+                    continue  # MM2 skips such a record too
                 finally:
                     self._next = record.offset + 1
         self._next = max(self._next, end)
         self._store.read_to_end()
 
     def translate(self, lane: TopicPartition, source_offset: int) -> int:
-        """Return a target offset at or before the true one, -1 where no sync is old enough."""
+        """Return a target offset at or before the true one, -1 if no sync is old enough."""
         found = self._store.translate(lane, source_offset)
         return -1 if found is None else found

@@ -34,7 +34,7 @@ def test_clusters_that_are_away_stand_among_the_problems() -> None:
     assert _not_ready(mirror(), {"B": away}, []) is away
     error = _not_ready(mirror(), {"B": away, "A": away}, [PROBLEM, PROBLEM])
     assert isinstance(error, NotReady)
-    why = "b1:9092: cannot connect: nobody listens; let it name brokers that answer from here"
+    why = "b1:9092: cannot connect: nobody listens; set it to brokers that answer from this machine"
     assert error.problems == (
         f"mm2.properties:2: A.bootstrap.servers: {why}",
         f"mm2.properties:3: B.bootstrap.servers: {why}",

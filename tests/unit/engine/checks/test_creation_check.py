@@ -139,16 +139,16 @@ async def test_too_many_replicas_name_the_setting_and_no_right(stage: Stage) -> 
         (
             "mm2.properties: offset.storage.replication.factor (not set: this is the default): 3 replicas of topics"
             " mm2-offsets.A.internal, raymirror-map.A.internal, raymirror-state.A.internal and 1 more on cluster 'B':"
-            " InvalidReplicationFactor: only 2; the cluster has 2 brokers: give 2 or less, or -1 for its default"
+            " InvalidReplicationFactor: only 2; the cluster has 2 brokers: set 2 or less, or -1 for its default"
         ),
         (
             "mm2.properties:6: checkpoints.topic.replication.factor: 5 replicas of topic A.checkpoints.internal on"
             " cluster 'B': InvalidReplicationFactor: only 2;"
-            " the cluster has 2 brokers: give 2 or less, or -1 for its default"
+            " the cluster has 2 brokers: set 2 or less, or -1 for its default"
         ),
         (
             "mm2.properties:5: replication.factor: 4 replicas of topics A.t, A.u, A.v and 1 more on cluster 'B':"
-            " InvalidReplicationFactor: only 2; the cluster has 2 brokers: give 2 or less, or -1 for its default"
+            " InvalidReplicationFactor: only 2; the cluster has 2 brokers: set 2 or less, or -1 for its default"
         ),
     ]
     assert [one.stops for one in found] == [True, False, True]
@@ -169,8 +169,8 @@ async def test_one_copy_of_several_that_is_refused_does_not_stop_the_flow(stage:
     stage.refused = {"A.t": Refused(44, "PolicyViolation: no"), "A.g": Refused(37, "InvalidPartitions")}
     policy, grown = await stage.problems(mirror("topics = .*\n"), "t", "u", "g")
     assert policy.text == (
-        "mm2.properties:5: topics: creating topic A.t on cluster 'B': PolicyViolation: no; ask for what the"
-        " create.topic.policy of that cluster allows, or leave the topics out"
+        "mm2.properties:5: topics: creating topic A.t on cluster 'B': PolicyViolation: no; change the settings to"
+        " what the create.topic.policy of that cluster allows, or exclude the topics (topics.exclude)"
     )
     assert "mm2.properties:5: topics: adding partitions to topic A.g on cluster 'B': InvalidPartitions" in grown.text
     assert not policy.stops
@@ -186,7 +186,7 @@ async def test_configs_that_a_cluster_does_not_take(stage: Stage) -> None:
     own, copy = texts(await stage.problems(mirror(), "t"))
     assert "offset.storage.replication.factor" in own
     assert copy.startswith("mm2.properties: A->B.config.properties.exclude: creating topic A.t")
-    assert "give the config's name to config.properties.exclude" in copy
+    assert "add the config's name to config.properties.exclude" in copy
 
 
 async def test_missing_rights_are_told_once_for_a_cluster_and_never_of_topics_of_mm2(stage: Stage) -> None:
@@ -196,11 +196,12 @@ async def test_missing_rights_are_told_once_for_a_cluster_and_never_of_topics_of
     stage.unread = {"secret": 29}
     unread, create, grow = await stage.problems(mirror(), "t", "u", "secret")
     assert unread.text.startswith(
-        "mm2.properties:2: A.bootstrap.servers: configs of topic secret on cluster 'A' may not"
+        "mm2.properties:2: A.bootstrap.servers: configs of topic secret on cluster 'A' cannot"
     )
     assert create.text == (
-        "mm2.properties:3: B.bootstrap.servers: cluster 'B' does not let us create topics mm2-offsets.A.internal, A.t:"
-        " TopicAuthorizationFailed; grant Create on the cluster or on these topics to our user"
+        "mm2.properties:3: B.bootstrap.servers: cluster 'B' does not let raymirror create topics"
+        " mm2-offsets.A.internal, A.t: TopicAuthorizationFailed; grant Create on the cluster or on these topics"
+        " to raymirror's user"
     )
     assert "add partitions to topic A.u" in grow.text
     assert "grant Alter on these topics" in grow.text
@@ -214,7 +215,7 @@ async def test_fewer_replicas_than_must_be_in_sync_take_no_record(stage: Stage) 
     (problem,) = await stage.problems(mirror(lines), "t")
     assert problem.text == (
         "mm2.properties:5: replication.factor: 1 replica of topic A.t on cluster 'B': the cluster has"
-        " min.insync.replicas = 2; nothing could be written there: give 2 or more"
+        " min.insync.replicas = 2; the cluster would refuse every write: set 2 or more"
     )
 
 
@@ -235,5 +236,5 @@ async def test_what_cannot_be_judged_now_is_no_problem(stage: Stage) -> None:
     assert await stage.problems(mirror(), "t") == ()
     assert stage.check.doubts == [
         "no room",
-        "cluster 'B' does not say now whether topic A.t could be created: ThrottlingQuotaExceeded",
+        "cluster 'B' cannot say now whether topic A.t could be created: ThrottlingQuotaExceeded",
     ]

@@ -24,7 +24,7 @@ def test_a_pattern_that_matches_nothing_says_what_was_likely_meant() -> None:
         "line 5: A->B.topics: pattern 'biling' matches no topic of cluster 'A'; did you mean billing?",
     ]
     assert told("topics = later.*\n") == [
-        "line 5: topics: pattern 'later.*' matches no topic of cluster 'A'; one that comes is copied"
+        "line 5: topics: pattern 'later.*' matches no topic of cluster 'A'; a later match is copied"
     ]
 
 
@@ -35,11 +35,11 @@ def test_an_exclusion_that_matches_nothing_is_told_where_something_near_it_match
 
 
 def test_a_pattern_whose_topics_are_all_excluded_says_so() -> None:
-    then = "out: an exclusion counts before a name"
-    why = "and topics.exclude takes"
+    then = ": topics.exclude wins over topics"
+    why = "but topics.exclude removes"
     assert told("topics = billing, orders-.*\ntopics.exclude = .*\n") == [
-        f"line 5: topics: pattern 'billing' matches 1 topic of cluster 'A', {why} it {then}",
-        f"line 5: topics: pattern 'orders-.*' matches 2 topics of cluster 'A', {why} all of them {then}",
+        f"line 5: topics: pattern 'billing' matches 1 topic of cluster 'A', {why} it{then}",
+        f"line 5: topics: pattern 'orders-.*' matches 2 topics of cluster 'A', {why} all of them{then}",
     ]
     assert told("topics = billing, orders-.*\ntopics.exclude = orders-1\n") == []
     assert told("topics.exclude = .*\n") == []
@@ -49,7 +49,7 @@ def test_patterns_of_groups() -> None:
     config = mirror("A->B.groups = app-*, later.*\ngroups.exclude = test, nobody\n")
     assert [str(one) for one in idle_groups(config.flows[0], ["app-1", "test-2"], config.places)] == [
         "line 5: A->B.groups: pattern 'app-*' matches no consumer group of cluster 'A'; did you mean app-.*?",
-        "line 5: A->B.groups: pattern 'later.*' matches no consumer group of cluster 'A'; one that comes is mirrored",
+        "line 5: A->B.groups: pattern 'later.*' matches no consumer group of cluster 'A'; a later match is mirrored",
         "line 6: groups.exclude: pattern 'test' matches no consumer group of cluster 'A'; did you mean test.*?",
     ]
 

@@ -96,6 +96,6 @@ async def test_a_cluster_whose_way_in_may_be_mistaken_is_not_asked(
 async def test_who_gives_no_answer_now_is_asked_when_the_file_is_right(clusters: Clusters) -> None:
     clusters.failures |= {"A": ConnectionLost("a:1"), "B": BrokerUnreachable("b1:9092", "nobody listens")}
     found = await ask("tasks.max = two\n")
-    why = "b1:9092: cannot connect: nobody listens; let it name brokers that answer from here"
+    why = "b1:9092: cannot connect: nobody listens; set it to brokers that answer from this machine"
     assert found.problems == (f"mm2.properties:3: B.bootstrap.servers: {why}",)
     assert found.doubts == ()

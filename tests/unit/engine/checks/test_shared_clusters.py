@@ -53,7 +53,7 @@ def test_one_cluster_is_known_over_a_third_alias() -> None:
     }
     clusters = SharedClusters(config, config.flows, found)
     first, *_ = clusters.problems({one.name: {} for one in config.flows})
-    assert "'A' and 'B' lead to one cluster: each is one with a third alias" in first.text
+    assert "'A' and 'B' lead to one cluster: each leads to the same cluster as a third alias" in first.text
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_way_back_under_another_alias_and_sources_that_are_one() -> None:
     config = mirror("B->C.enabled = true\ntopics = .*t\n", THREE)
     (problem,), doubts = shared(config, "t", A="one", B="two", C="one")
     assert problem.startswith("mm2.properties:5: C.bootstrap.servers: 'A' and 'C' lead to one cluster, so topic 't'")
-    assert "come back there: A -> B -> C; write 'A' for 'C' in every flow" in problem
+    assert "come back there: A -> B -> C; write 'A' instead of 'C' in every flow" in problem
     assert doubts == ["'A' and 'C' lead to one cluster: both have a broker at one:9092; one alias for it is enough"] * 2
 
 

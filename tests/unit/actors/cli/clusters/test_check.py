@@ -29,7 +29,11 @@ def test_a_flow_without_topics_says_that_it_waits_for_some(capsys: pytest.Captur
 
 @pytest.mark.parametrize(
     ("missing", "says"),
-    [((), ""), (("Write",), "grant us Write on"), (("Write", "Describe"), "grant us Write and Describe on")],
+    [
+        ((), ""),
+        (("Write",), "grant raymirror Write on"),
+        (("Write", "Describe"), "grant raymirror Write and Describe on"),
+    ],
 )
 def test_missing_rights_are_named(missing: tuple[str, ...], says: str) -> None:
     text = FlowPreview(flow=FLOW, topics=(), left_out=0, unfenced=missing).unfenced_text()
@@ -40,7 +44,7 @@ def test_missing_rights_are_named(missing: tuple[str, ...], says: str) -> None:
 def test_brokers_that_do_not_say_how_long_they_remember_producers_are_named() -> None:
     assert FlowPreview(flow=FLOW, topics=(), left_out=0).expiry_text() == ""
     text = FlowPreview(flow=FLOW, topics=(), left_out=0, unread_expiry=(1, 3)).expiry_text()
-    assert "producer.id.expiration.ms may not be read of 2 brokers of cluster 'B' (1, 3)" in text
+    assert "producer.id.expiration.ms cannot be read from 2 brokers of cluster 'B' (1, 3)" in text
     assert "grant DescribeConfigs on the cluster" in text
 
 

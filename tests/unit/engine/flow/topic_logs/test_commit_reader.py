@@ -226,7 +226,7 @@ async def test_no_broker_can_be_reached(stage: Stage) -> None:
         task.cancel()
 
 
-@pytest.mark.parametrize(("partitions", "why"), [((), "is not there"), ((0,), "has no leader")])
+@pytest.mark.parametrize(("partitions", "why"), [((), "does not exist"), ((0,), "has no leader")])
 async def test_a_topic_that_is_not_there_or_not_led_is_said(
     stage: Stage, partitions: tuple[int, ...], why: str
 ) -> None:

@@ -74,8 +74,8 @@ async def test_a_position_counts_as_far_as_its_copy_is_there() -> None:
     assert mm2.held_against(Ends()) == mm2, "MM2 does not say where its copy ended"
     for ends, why in (
         (Ends(ends={copy: 106}), "its copy A.t-0 ends at 106, below what was copied (107): it lost records"),
-        (Ends(unknown={copy: "no leader"}), "whether its copy A.t-0 has all of it is not known: no leader"),
-        (Ends(), "its copy A.t-0 is not there any more"),
+        (Ends(unknown={copy: "no leader"}), "it is not known whether its copy A.t-0 is complete: no leader"),
+        (Ends(), "its copy A.t-0 does not exist any more"),
     ):
         less = ours.held_against(ends)
         (row,) = judged([less.progress()], {}, Ends(), Ends(ends={ours.lane: 7}))

@@ -64,14 +64,20 @@ async def test_each_quota_is_told_where_it_limits_the_flow() -> None:
     clients = {alias: client(Broker((DEFAULT_CLIENT, limits))) for alias in ("A", "B")}
     by = "of the default client-id"
     assert await quota_doubts(config, config.flows[0], clients) == (
-        f"cluster 'A' limits what we read to 3.0 MiB/s per broker (consumer_byte_rate {by}): copying can be no faster",
         (
-            "cluster 'A' limits what we ask to 50 % of a request handler's time per broker"
+            "cluster 'A' limits raymirror's reads to 3.0 MiB/s per broker"
+            f" (consumer_byte_rate {by}): copying can be no faster"
+        ),
+        (
+            "cluster 'A' limits raymirror's requests to 50 % of a handler thread per broker"
             f" (request_percentage {by}): many partitions may be slow"
         ),
-        f"cluster 'B' limits what we write to 1.0 MiB/s per broker (producer_byte_rate {by}): copying can be no faster",
         (
-            "cluster 'B' limits what we ask to 50 % of a request handler's time per broker"
+            "cluster 'B' limits raymirror's writes to 1.0 MiB/s per broker"
+            f" (producer_byte_rate {by}): copying can be no faster"
+        ),
+        (
+            "cluster 'B' limits raymirror's requests to 50 % of a handler thread per broker"
             f" (request_percentage {by}): many partitions may be slow"
         ),
     )

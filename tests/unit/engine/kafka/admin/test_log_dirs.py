@@ -75,9 +75,11 @@ async def test_copies_that_do_not_fit_are_said() -> None:
     source = client(Broker(disk(1, t={0: 3 * GIB, 1: 2 * GIB})))
     target = client(Broker(disk(6 * GIB)), Broker(disk(3 * GIB)))
     says = await lack_of_room(flow, source, target, {"t": 2}, 2)
-    assert "take about 10.0 GiB (what 'A' has of these topics 2 times), and the brokers of cluster 'B' have 9.0" in says
+    assert (
+        "take about 10.0 GiB (the size of these topics on 'A' 2 times), and the brokers of cluster 'B' have 9.0" in says
+    )
     assert "A->B.raymirror.start" in says
     assert await lack_of_room(flow, source, target, {"t": 2}, -1) == ""
     assert await lack_of_room(flow, source, target, {}, 2) == ""
     assert await lack_of_room(flow, source, client(Broker(knows=False)), {"t": 2}, 9) == ""
-    assert "these topics)" in await lack_of_room(flow, source, client(Broker(disk(1))), {"t": 2}, 1)
+    assert "these topics on 'A')" in await lack_of_room(flow, source, client(Broker(disk(1))), {"t": 2}, 1)
