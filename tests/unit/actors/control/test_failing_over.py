@@ -104,6 +104,6 @@ def test_a_mirror_ends_with_the_last_flow_that_failed_over(fleet: FakeFleet, clo
     assert any("an unknown number of records in 2 of 4 partitions" in event.text() for event in fleet.told)
     assert fleet.told[-1].text().endswith("to copy again: raymirror run CONFIG")
     blank = FailedOver(flow=FLOW, outcome=OUTCOME)  # of an earlier version
-    assert blank.text().endswith("raymirror resume 'A->B' where the mirror still runs, else raymirror run CONFIG")
+    assert blank.text().endswith("raymirror resume 'A->B' if the mirror still runs, else raymirror run CONFIG")
     with pytest.raises(UnknownFlow):
         supervisor.fail_over("X->Y", OUTCOME)
