@@ -71,7 +71,7 @@ def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, 
     status = supervisor.status()
     assert [copier.flow for copier in status.copiers] == ["B->C"]
     assert [(flow.desired, flow.stalled) for flow in status.flows] == [(Desired.STOPPED, 0), (Desired.RUNNING, 0)]
-    assert status.flows[0].waiting_for == "somebody to start it again: raymirror resume 'A->B'"
+    assert status.flows[0].waiting_for == "an operator to start it again: raymirror resume 'A->B'"
     assert status.flows[0].at_end is not None
     assert (status.flows[0].at_end.unknown_lanes, status.flows[1].at_end) == (0, None)
     assert (status.phase, status.desired) == ("running", Desired.RUNNING)

@@ -424,7 +424,7 @@ async def test_events_are_handed_on_to_be_written() -> None:
     service = FakeKeeper([Seen(lanes("t", 1))])
     watch = Watch(flow=FLOW, service=service, state=FakeState, events=events, every_s=0.01)
     shell = MetadataActor(SPEC, make=lambda spec: (watch,))
-    told = CopierReplaced(flow=FLOW, copier="copier/A/B/1", why="a restart was asked for")
+    told = CopierReplaced(flow=FLOW, copier="copier/A/B/1", why="a restart was requested")
     await shell.found("A", "B", pack((told, CREATED)))
     assert events.events == [told, CREATED]
     await shell.close()
