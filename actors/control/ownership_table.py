@@ -71,12 +71,12 @@ class OwnershipTable:
         self._touch(copier_id)
 
     def remember(self, group: PartitionSet) -> None:
-        """Know a set from before; whoever is adopted with it knows better."""
+        """Add a stored set, unless a copier was adopted with it: that copier's set is newer."""
         self.see_epoch(group.epoch)
         self.sets.setdefault(group.set_id, group)
 
     def separate(self) -> None:
-        """Leave a lane that several adopted sets have (an owner was away while it got another set) to the newest."""
+        """Leave a lane that is in several adopted sets (its owner was unreachable when it moved) in the newest one."""
         held = [lane for group in self.sets.values() for lane in group.lanes]
         if len(set(held)) == len(held):
             return
