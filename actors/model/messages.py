@@ -30,13 +30,13 @@ class CopierSpec(msgspec.Struct, frozen=True, kw_only=True):
     copier_id: str
     deployment_id: str
     namespace: str
-    fingerprint: str = msgspec.field(name="recipe")  # as releases before say it
+    fingerprint: str = msgspec.field(name="recipe")  # the name in earlier releases
 
 
 class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor needs to start. `instance_id` is made when a mirror begins, and stays while it is changed.
-    `dead_instance`: the instance before it, where its process is known to have died. `started_ms`: the Unix time of the
-    command that wants it to run. A `detached` mirror continues when no process follows it. `unchecked`: flows that had
+    """What the supervisor needs to start. `instance_id` is created with a mirror, and stays when the mirror changes.
+    `dead_instance`: the previous instance, if its process is known to have died. `started_ms`: the Unix time of the
+    command to run the mirror. A `detached` mirror continues when no process follows it. `unchecked`: flows that had
     a cluster that did not answer when the mirror started.
     """
 
@@ -80,11 +80,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a copier. `version`: that of the orders it follows in this `term` (0: none yet). `held`: epochs of
     the sets that it has not let go; `sets` has them in full where the orders had none.
 
-    `beat` counts rounds of its data loop: it stands still when that loop is stuck. `stamp` is its clock, in seconds.
+    `beat` counts rounds of its data loop: it stays when that loop is stuck. `stamp` is its clock, in seconds.
     """
 
     copier_id: str
-    fingerprint: str = msgspec.field(name="recipe")  # a supervisor hears copiers of the release before, too
+    fingerprint: str = msgspec.field(
+        name="recipe"
+    )  # a supervisor also reads reports of copiers of the previous release
     node: str
     term: int
     version: int

@@ -18,7 +18,7 @@ def breach_cells(one: "Breach") -> tuple[str, ...]:
 
 
 def stall_cells(one: "Stall") -> tuple[str, ...]:
-    """Return topic, why, from, until, partitions, and the seconds all together."""
+    """Return topic, reason, from, until, partitions, and the total time."""
     times = clock_text(one.first_ms), clock_text(one.last_ms)
     return one.topic, one.reason, *times, f"{one.partitions:,}", seconds_text(one.seconds)
 
