@@ -1,4 +1,4 @@
-"""Typed events of the supervisor about copiers, sets and flows, beside those of the engine."""
+"""Typed events of the supervisor about copiers, sets and flows; the engine has others."""
 
 import typing
 from functools import reduce

@@ -24,7 +24,7 @@ def stall_cells(one: "Stall") -> tuple[str, ...]:
 
 
 def most(values: Iterable[float | None]) -> float | None:
-    """Return the highest value, None where none is known."""
+    """Return the highest value, None if none is known."""
     return max((value for value in values if value is not None), default=None)
 
 

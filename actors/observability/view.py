@@ -292,7 +292,7 @@ def render(status: MirrorStatus) -> RenderableType:
 
 
 def flows_table(status: MirrorStatus) -> Table:
-    # No lines, and names fold where a terminal of 80 columns is too narrow: a number that is cut off is useless.
+    # No lines, and names fold if a terminal of 80 columns is too narrow: a number that is cut off is useless.
     table = Table(box=None, pad_edge=False, collapse_padding=True)
     table.add_column("flow", overflow="fold", min_width=6)
     table.add_column("wanted", overflow="fold", min_width=6)
