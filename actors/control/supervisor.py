@@ -310,7 +310,7 @@ class Supervisor:
         self._is_edited = edited
 
     def drain(self) -> None:
-        """End the copying in order; this is not undone by a later command."""
+        """End the copying in order; the wanted state stays, and no later command undoes it."""
         self._draining = True
         for flow_state in self._states():
             flow_state.mirror_ends = True
