@@ -195,7 +195,7 @@ class Reloaded(Event, frozen=True, kw_only=True, tag="reloaded"):
 
     def text(self) -> str:
         what = f" ({', '.join(self.keys)})" if self.keys else ""
-        return f"a reload applied {self.path}: the flow is {self.change}{what}"
+        return f"{self.path} was applied by a reload: the flow is {self.change}{what}"
 
 
 class SparkStarted(Event, frozen=True, kw_only=True, tag="spark_started"):

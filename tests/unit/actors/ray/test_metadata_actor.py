@@ -378,7 +378,7 @@ async def test_without_the_right_to_remember_it_copies_and_says_so() -> None:
     shell, _ = make(Seen(lanes("t", 1)))
     found = await look(shell, lambda found: found.kept is not None)
     assert found.kept == RememberedFlow()
-    assert "not remembered" in found.failure
+    assert "cannot be stored" in found.failure
     await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
     found = await look(shell, lambda found: found.kept == RememberedFlow(state=Desired.PAUSED))
 
