@@ -1,4 +1,4 @@
-"""Calls to actors: bounded, and their failures in one line."""
+"""Calls actors with a time limit, and describes their failures in one line."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -11,7 +11,7 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from actors.control.ports import ActorUnreachable
 
 CALL_TIMEOUT_S = 5.0
-# Ray tells the ways in which an actor died by text only.
+# Ray reports how an actor died only as text.
 _IN_INIT = "raised in its creation task"
 _PROCESS_DIED = "worker process has died"
 
@@ -23,13 +23,13 @@ def actor_class(shell: type, **options: Any) -> Any:
 
 
 def start_detached(actor: Any, spec: msgspec.Struct, *, name: str, namespace: str, **options: Any) -> Any:
-    """Start a named actor that goes on without whoever started it. By default it needs no CPU and dies for good."""
+    """Start a named actor that outlives its creator. By default it needs no CPU and is not restarted."""
     usual = {"lifetime": "detached", "num_cpus": 0, "max_restarts": 0, "max_task_retries": 0}
     return actor.options(name=name, namespace=namespace, **usual | options).remote(msgspec.msgpack.encode(spec))
 
 
 def found_actors(namespace: str) -> list[tuple[str, Any]]:
-    """List the named actors of a namespace with their names, in order; those that end meanwhile are left out."""
+    """List the named actors of a namespace, in order of names; actors that end during the call are left out."""
     named = ray.util.list_named_actors(all_namespaces=True)
     names = sorted(actor["name"] for actor in named if actor["namespace"] == namespace)
     found = ((name, find_actor(name, namespace)) for name in names)
@@ -37,7 +37,7 @@ def found_actors(namespace: str) -> list[tuple[str, Any]]:
 
 
 def find_actor(name: str, namespace: str) -> Any | None:
-    """Give the named actor; None where it has ended since it was listed."""
+    """Return the named actor; None if it has ended since it was listed."""
     try:
         return ray.get_actor(name, namespace=namespace)
     except ValueError:
@@ -56,7 +56,7 @@ async def bounded(actor: str, name: str, ref: Awaitable[Any], timeout_s: float =
 
 
 def explain(error: RayError) -> str:
-    """Say in one line what an actor died of."""
+    """Describe in one line why an actor died."""
     if isinstance(error, RayTaskError):
         cause = error.cause
         ours = type(cause).__module__.startswith(("engine", "actors"))
@@ -67,6 +67,6 @@ def explain(error: RayError) -> str:
 
 
 def process_ended(error: RayError) -> bool:
-    """Whether a process is known to have ended; a node that Ray has given up may still run what it ran."""
+    """Whether a process is known to have ended; on a node that Ray has given up, processes may still run."""
     text = str(error)
     return isinstance(error, RayTaskError) or _IN_INIT in text or _PROCESS_DIED in text

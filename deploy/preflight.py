@@ -1,7 +1,7 @@
-"""Say what a machine lacks before anything is installed or started.
+"""Checks what a machine lacks, before anything is installed or started.
 
-Run by path with the bare interpreter, before the virtual environment exists: standard library only, and no syntax that
-Python 3.7 cannot parse, so that an unfit Python gets a sentence rather than a traceback.
+It runs by path with the bare interpreter, before the virtual environment exists: standard library only, and no syntax
+that Python 3.7 cannot parse, so that an unfit Python gets a sentence instead of a traceback.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GIB = 1024 * MIB
 PACKAGES_DOWNLOAD_MIB = 570
 PACKAGES_DISK_GIB = 2.0
 JARS_DOWNLOAD_MIB = 60
-# Two brokers, a demo's data twice over, Ray's session folder.
+# Two brokers, a demo's data twice, Ray's session folder.
 RUN_DISK_GIB = 4
 # Two broker heaps of 1 GiB at most, Ray's daemons, two copiers.
 RUN_MEMORY_GIB = 3
@@ -102,7 +102,7 @@ def memory_problems() -> list[str]:
 
 
 def available_memory_bytes() -> int:
-    """Free memory of the machine, or of the container where that has less."""
+    """Free memory of the machine, or of the container if that has less."""
     with open("/proc/meminfo") as meminfo:
         fields = dict(line.split(":", 1) for line in meminfo)
     machine_bytes = int(fields["MemAvailable"].split()[0]) * 1024

@@ -1,4 +1,4 @@
-"""The control plane, without Ray: decides who copies what, how many copiers run, and what happens when one dies.
+"""The control plane, without Ray: decides which copier has which set, how many run, and what replaces a dead one.
 
-In: statuses of copiers and discoveries, through ports. Out: orders to copiers, and the status of the mirror.
+In: reports of copiers and discoveries, through ports. Out: orders to copiers, and the status of the mirror.
 """

@@ -1,7 +1,7 @@
 """Measures work that takes longer than a step: a set moves, a set is taken over, a fleet grows or shrinks. No await.
 
-Each span is reported once, when it is over. A move lasts from the moment it was wanted until the new owner copies. A
-takeover lasts from the moment the owner's end was seen. A new request meanwhile starts the measurement again.
+Each span is reported once, when it is over. A move lasts from its request until the new owner copies. A takeover lasts
+from the moment the owner's end was seen until the new owner copies. A new request restarts the measurement.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""One copier, seen from the supervisor: how far it is, what it was told, what it has reported."""
+"""One copier as the supervisor sees it: its state, its last orders, its last report."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ class CopierHandle:
         self.port = port
         self.started_at_s = at_s
         self.answered_at_s: float | None = None
-        """When it was first seen to have started; its first report comes a moment later."""
+        """When its process first answered; its first report comes a moment later."""
         self.drain_asked_at_s: float | None = None
         self.reported_at_s = at_s
         self.beat_at_s = at_s
@@ -26,15 +26,15 @@ class CopierHandle:
         self.report: Report | None = None
         self.is_adopted = adopted
         self.introduced = not adopted
-        """Whether we know what it holds: at once for one we started."""
+        """Whether the supervisor knows which sets it holds: at once if this supervisor started it."""
         self.silent_because = ""
         """Why it may be lost; empty while it reports."""
         self.held_since: dict[str, tuple[int, float]] = {}
-        """Set -> the epoch it holds it at, and since when."""
+        """Set -> the epoch at which it is held, and since when (seconds)."""
         self.is_outdated = False
-        """Whether another is to take its place."""
+        """Whether another copier must replace it."""
         self.empties = False
-        """Whether its sets are to move to others."""
+        """Whether its sets must move to other copiers."""
 
     @property
     def copier_id(self) -> str:
@@ -42,7 +42,7 @@ class CopierHandle:
 
     @property
     def state(self) -> CopierState:
-        """How far it is; an answer to a drain that was asked for earlier changes nothing."""
+        """The state of the copier; once a drain was requested, it stays DRAINING."""
         if self.drain_asked_at_s is not None:
             return CopierState.DRAINING
         return CopierState.STARTING if self.answered_at_s is None else CopierState.READY
@@ -59,7 +59,7 @@ class CopierHandle:
 
     @property
     def has_spoken(self) -> bool:
-        """Whether it may have a lease: it has reported, to this supervisor or, for all we know, to an earlier one."""
+        """Whether it may have a lease: it has reported to this supervisor, or may have reported to an earlier one."""
         return self.report is not None or self.is_adopted
 
     @property
@@ -70,12 +70,12 @@ class CopierHandle:
 
     @property
     def reaches_clusters(self) -> bool:
-        """Whether it has connected to both clusters; a set that moved to it before would stand still meanwhile."""
+        """Whether it has connected to both clusters; a set that moved to it earlier would wait until then."""
         return self.progress is not None and self.progress.is_open
 
     @property
     def follows(self) -> bool:
-        """Whether it does what it was told last."""
+        """Whether it follows its last orders."""
         return (
             self.orders is not None
             and self.report is not None
@@ -84,11 +84,11 @@ class CopierHandle:
 
     @property
     def is_new(self) -> bool:
-        """Whether it was started by us and has not answered yet."""
+        """Whether this supervisor started it, and it has not answered yet."""
         return self.state is CopierState.STARTING and not self.is_adopted
 
     def heeds(self, paused: bool, paused_topics: frozenset[str], wake: int) -> bool:
-        """Whether it was told this, and does it."""
+        """Whether its last orders have these values, and it follows them."""
         told = self.orders
         if told is None or not self.follows:
             return False
@@ -100,7 +100,7 @@ class CopierHandle:
             self.answered_at_s = at_s
 
     def ask_drain(self, at_s: float) -> None:
-        """Have it finish what is in flight and end; its next orders say so."""
+        """Note that it must finish its batches in flight and end; its next orders say so."""
         self.drain_asked_at_s = at_s
 
     def note_report(self, report: Report, at_s: float) -> None:
@@ -111,7 +111,7 @@ class CopierHandle:
             self._note_held(report.held, at_s)
 
     def _note_held(self, held: Mapping[str, int], at_s: float) -> None:
-        """Note since when it has what: what it was ordered to take counts, since it may end of it before it reports."""
+        """Note since when it holds each set. Sets in its orders count too: they may end it before it reports them."""
         ordered = {group.set_id: group.epoch for group in self.orders.sets or ()} if self.orders is not None else {}
         known = self.held_since
         self.held_since = {
@@ -120,7 +120,7 @@ class CopierHandle:
         }
 
     def direct(self, wanted: Orders, sets: tuple[PartitionSet, ...], at_s: float) -> None:
-        """Tell it what is wanted: a new version where something changed. `wanted` has all but sets and version."""
+        """Send orders, with a new version if something changed. `wanted` has everything but sets and version."""
         known = self.orders
         if known is not None and known.sets is sets:
             same = msgspec.structs.replace(wanted, sets=sets, version=known.version)

@@ -1,7 +1,7 @@
-"""Starts copiers, sees which have ended, replaces outdated ones, and dismisses those that are too many.
+"""Starts copiers, detects which have ended, replaces outdated ones, and dismisses surplus ones.
 
-Nobody gets a set of a copier that may still write: first its process or its lease must have ended. Even so, the broker
-refuses a late write, because the new owner's epoch is higher.
+A set gets a new owner only when the process or the lease of its previous copier has ended, so that copier can write no
+more. Even so, the broker refuses a late write, because the new owner's epoch is higher.
 """
 
 from actors.control.copier_handle import CopierHandle
@@ -14,11 +14,11 @@ from policies.placement.flapping import after_end, after_survival, divided, to_d
 from policies.placement.health import CopierHealth, HealthLimits, Sighting, judge, reason
 
 LEASE_S = 6.0
-"""How long a copier may go on without hearing from its supervisor."""
+"""Seconds that a copier may continue without orders from its supervisor."""
 QUICK_DEATH_S = 60.0  # a copier that ends sooner than this after its start slows the next start down
 BACKOFF_MAX_S = 30.0
 YIELD_S = 15.0
-"""Seconds after which an outdated copier makes room for its replacement, where that has found no free CPU."""
+"""Seconds after which an outdated copier makes room for its replacement, if that has found no free CPU."""
 
 
 class CopierLifecycle:
@@ -31,7 +31,7 @@ class CopierLifecycle:
     # --- who lives -------------------------------------------------------------------------------------------
 
     def ended(self, flow_state: FlowState) -> list[CopierHandle]:
-        """List the copiers whose sets others may get now: their process or their lease has ended."""
+        """Return the copiers whose sets may now go to others: their process or their lease has ended."""
         if flow_state.records:
             flow_state.records = after_survival(flow_state.records, flow_state.held_since(), self._clock.now_s())
         return [handle for handle in flow_state.handles.values() if self._has_ended(flow_state, handle)]
@@ -81,10 +81,10 @@ class CopierLifecycle:
         then = f"the next one starts in {wait_s:.0f} s" if wait_s else "its partitions move to others"
         self._events.note(CopierEnded(flow=flow_state.flow, copier=handle.copier_id, cause=cause, then=then))
         if not blameless:
-            self._accuse(flow_state, handle, cause)  # also where it held nothing: that speaks for the suspects
+            self._accuse(flow_state, handle, cause)  # also if it held nothing: that exonerates the suspects
 
     def _back_off(self, flow_state: FlowState, handle: CopierHandle) -> float:
-        """Delay each next start where copiers end quickly, whatever they copy; the first one starts at once."""
+        """Delay each next start while copiers end quickly, whatever they copy; one quick end causes no delay."""
         now_s = self._clock.now_s()
         flow_state.quick_deaths = flow_state.quick_deaths + 1 if now_s - handle.started_at_s < QUICK_DEATH_S else 0
         wait_s = min(BACKOFF_MAX_S, 2.0 ** (flow_state.quick_deaths - 1)) if flow_state.quick_deaths > 1 else 0.0
@@ -117,7 +117,7 @@ class CopierLifecycle:
     # --- how many --------------------------------------------------------------------------------------------
 
     def staff(self, flow_state: FlowState) -> None:
-        """Start copiers that are missing; empty those that are too many or outdated, and end those that are empty."""
+        """Start missing copiers; empty surplus and outdated ones; end the empty ones."""
         current = [handle for handle in flow_state.handles.values() if not handle.empties]
         fresh = [handle for handle in current if not self._is_outdated(flow_state, handle)]
         missing = flow_state.copiers_wanted + len(wards(flow_state.records, self._clock.now_s())) - len(fresh)
@@ -128,7 +128,7 @@ class CopierLifecycle:
         for handle in current:
             if self._is_outdated(flow_state, handle) and self._can_spare(fresh):
                 handle.empties = True
-                why = "a restart was asked for" if handle.is_outdated else "its code or its settings have changed"
+                why = "a restart was requested" if handle.is_outdated else "its code or settings have changed"
                 self._events.note(CopierReplaced(flow=flow_state.flow, copier=handle.copier_id, why=why))
                 break  # one at a time
         for handle in sorted(fresh, key=lambda handle: len(flow_state.ownership.owned(handle.copier_id)))[

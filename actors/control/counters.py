@@ -1,8 +1,8 @@
 """Counts the work of a flow since the supervisor began, while copiers come and go and hand partitions over.
 
 A copier's counters never fall, even when a partition leaves it. So a flow's counters are the sum over its living and
-its ended copiers, minus what a copier had counted when this supervisor adopted it. Whoever scrapes them sees either the
-old sum continue, or a sum that begins at zero, and never counts a record twice.
+its ended copiers, minus what a copier had counted when this supervisor adopted it. A scraper sees either the old sum
+continue, or a sum that begins at zero, and never counts a record twice.
 
 A copier sums up its own lanes, so a flow's sums cost a few numbers per copier. Sums by topic cost a pass over all
 lanes.
@@ -106,7 +106,7 @@ class FlowCounters:
             self._before[copier_id] = _Before(progress)
 
     def bury(self, copier_id: str, progress: FlowProgress) -> None:
-        """Keep what an ended copier counted."""
+        """Keep the counts of an ended copier."""
         last = {copier_id: progress}
         self._counts, self._latencies = self.counts(last), self.latencies(last)
         self._topics = TopicCounters(self.topics(last))

@@ -1,4 +1,4 @@
-"""Makes events of what keeps a flow from discovering its topics: when it begins, changes, and is over."""
+"""Makes events when the discovery of a flow's topics begins to fail, fails in another way, and works again."""
 
 from collections.abc import Iterator
 

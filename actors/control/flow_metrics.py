@@ -1,4 +1,4 @@
-"""Counting one flow: what it has copied, how fast, and what `status` says of it. Counters never fall back."""
+"""Counts what one flow has copied and how fast, and builds its status. Counters never decrease."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -17,18 +17,18 @@ RATE_WINDOW = 6  # marks, one a second: long enough to be calm, short enough to 
 
 
 class FlowMetrics:
-    """The counters of one flow. A lane that changes copiers is counted on by each; who is gone is kept."""
+    """The counters of one flow. Each copier counts its own part of a lane; counts of ended copiers are kept."""
 
     def __init__(self, flow_state: FlowState) -> None:
         self._flow_state = flow_state
         self._counters = FlowCounters()
         self._marks: deque[tuple[float, int, int]] = deque(maxlen=RATE_WINDOW)
         self._ended: dict[TopicPartition, LaneProgress] = {}
-        """Of a flow that ends: the lanes as copiers that ended in order told them last, at `_ended_ms` (Unix time)."""
+        """The lanes of a flow that ends, as last reported by copiers that ended cleanly, at `_ended_ms` (Unix time)."""
         self._ended_ms: int | None = None
 
     def bury(self, handle: CopierHandle) -> None:
-        """Keep what a copier that ended had counted."""
+        """Keep the counts of a copier that ended."""
         self._adopt_counters(handle)
         if handle.progress is not None:
             self._counters.bury(handle.copier_id, handle.progress)
@@ -51,7 +51,7 @@ class FlowMetrics:
             self._counters.adopt(handle.copier_id, handle.progress)
 
     def rates(self) -> tuple[float, float]:
-        """Give records and bytes per second over the last few marks; 0 where nobody copies."""
+        """Return records and bytes per second over the last few marks; 0 without a copier."""
         if not self._flow_state.handles or len(self._marks) < 2 or self._marks[-1][0] <= self._marks[0][0]:
             return 0.0, 0.0
         (first_at, first_records, first_bytes), (last_at, last_records, last_bytes) = self._marks[0], self._marks[-1]
@@ -113,17 +113,17 @@ class FlowMetrics:
 
     @property
     def _is_over(self) -> bool:
-        """Whether no copier is left, and none is to come."""
+        """Whether no copier is left, and none will start."""
         return self._flow_state.is_ending and not self._flow_state.handles
 
     def _last_lanes(self) -> Iterator[LaneProgress]:
-        """Give the lanes of a flow that is over, as they were told last."""
+        """Yield the lanes of a flow that is over, as they were last reported."""
         if self._is_over:
             lanes = (name.source for group in self._flow_state.ownership.sets.values() for name in group.lanes)
             yield from (self._ended[lane] for lane in lanes if lane in self._ended)
 
     def counts(self) -> Counts:
-        """Say what was copied since the supervisor began, by living copiers and those that have ended."""
+        """Return the counts since the supervisor started, of living and ended copiers."""
         return self._counters.counts(self._flow_state.reported())
 
     def topics(self) -> Iterator[TopicStatus]:
@@ -137,7 +137,7 @@ class FlowMetrics:
             )
 
     def lanes(self) -> Iterator[LaneProgress]:
-        """Give every lane of the flow: as its copier reported it, or as one that nobody holds, and why."""
+        """Yield every lane of the flow: as its copier reported it, or as unowned, and why."""
         flow_state, reported, quarantined = self._flow_state, set(), self._flow_state.quarantined()
         for lane in flow_state.lanes():
             reported.add(lane.lane)
@@ -168,12 +168,12 @@ class FlowMetrics:
 
 
 def _or_unknown(time_ms: int | None) -> int:
-    """Give a time as a status says it: -1 where it is not known."""
+    """Return a time as in a status: -1 if it is not known."""
     return -1 if time_ms is None else time_ms
 
 
 def _unnamed(lane: LaneProgress) -> str:
-    """Give the reason of a lane without its own name at the end, so that lanes can have the same one."""
+    """Return the reason of a lane without the lane's name at the end, so that equal reasons can be counted."""
     for name in (str(lane.lane), str(lane.target)):
         if lane.reason.endswith(name):
             return lane.reason.removesuffix(name).rstrip()
@@ -181,7 +181,7 @@ def _unnamed(lane: LaneProgress) -> str:
 
 
 class LaneSums:
-    """What the lanes of a flow come to, in one pass: there may be ten thousand, and somebody asks every second."""
+    """Sums over the lanes of a flow, in one pass: there may be ten thousand lanes, and a status every second."""
 
     def __init__(self, lanes: Iterable[LaneProgress]) -> None:
         self.count = self.lag_records = self.lag_bytes = self.stalled = 0
@@ -209,11 +209,11 @@ class LaneSums:
             if lane.behind_since_ms >= 0:
                 behind_since_ms.append(lane.behind_since_ms)
         self.known, self.silent = len(heard_ages_ms), len(silent_ages_ms)
-        # whoever reads that some are silent is told how long those are
+        # a status with silent lanes gives the age of the silent ones
         self.end_age_ms = max(silent_ages_ms or heard_ages_ms, default=None)
         self.behind_since_ms = min(behind_since_ms, default=None)
 
     def stall(self, unowned: int) -> tuple[str, int]:
-        """Give the reason that most lanes have which do not move, and how many have it; `unowned`: without a copier."""
+        """Return the most frequent reason of stalled lanes, and its count; `unowned`: lanes without a copier."""
         reasons = self._reasons + Counter({NO_COPIER: unowned})
         return max(reasons.items(), key=lambda item: item[1], default=("", 0))

@@ -1,4 +1,4 @@
-"""Bookkeeping of one flow: its copiers, its sets, what is wanted of it. No await, no Ray.
+"""The state of one flow: its copiers, its sets, its wanted state. No await, no Ray.
 
 discovery ──> plan ──> ownership table (sets, owners, moves) ──> orders of each copier
                           ^                                         │
@@ -23,19 +23,19 @@ from policies.placement.assignment import IDLE_LANE, SetPlan, is_closed, too_hea
 from policies.placement.flapping import SetRecord, released, remembered
 from policies.placement.scaling import ScalingLimits
 
-# flow, its lanes, the sets so far, how many copiers are to be busy -> the sets from now on
+# flow, its lanes, its present sets, the number of copiers to plan for -> the new sets
 Plan = Callable[
     [FlowName, tuple[LaneName, ...], Mapping[str, tuple[LaneName, ...]], int], Mapping[str, tuple[LaneName, ...]]
 ]
 
 UNSURE_S = 20.0
-"""Copiers get no further lease when a flow was not known to be ours for so long. Another may take it after 30 s
-(`engine.flow.ports.state_options`), and a lease that was granted a moment before lasts 6 s.
+"""Seconds without proof that this mirror owns the flow, after which its copiers get no further lease. Another mirror
+may take the flow after 30 s (`engine.flow.ports.state_options`), and a lease granted just before lasts 6 s.
 """
 
 
 FIRST_DISCOVERY = "the first discovery of topics"
-"""What a flow waits for that knows no topic, where it does not say more."""
+"""What a flow without topics waits for, if it names nothing else."""
 
 
 class UnknownTopic(MirrorError):
@@ -50,9 +50,9 @@ class UnknownTopic(MirrorError):
 
 
 class TopicsNotKnownYet(MirrorError):
-    """A command named a topic while nobody knows which topics a flow copies, and what that waits for."""
+    """A command named a topic before the topics of the flow were discovered; `waits_for`: what that waits for."""
 
-    exit_code = 1  # said again later, it may be done
+    exit_code = 1  # the same command may succeed later
 
     def __init__(self, topic: str, flow: str, waits_for: str) -> None:
         super().__init__(topic, flow, waits_for)
@@ -60,23 +60,23 @@ class TopicsNotKnownYet(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"which topics flow {self.flow} copies is not known yet, {self.topic!r} may be one of them; nothing was"
-            f" changed, ask again later: it waits for {self.waits_for}"
+            f"the topics of flow {self.flow} are not known yet, {self.topic!r} may be one of them; nothing was changed;"
+            f" try again later: it waits for {self.waits_for}"
         )
 
 
 class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor needs to know of a flow: its name, how many copiers it may get, what they are made of."""
+    """A flow's settings for the supervisor: its name, how many copiers it may get, and their fingerprint."""
 
     name: FlowName
     scaling: ScalingLimits = ScalingLimits()
     fingerprint: str = ""
     started_ms: int = 0
-    """When it was asked for, Unix time: what was stopped before that runs again."""
+    """When the command to run the flow was given, Unix time (ms): a stop before that does not count."""
 
 
 class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted of one flow. `wake` grows with every resume, so that a resume of a running flow is one too."""
+    """The wanted state of one flow. `wake` grows with every resume, so that a resume of a running flow counts too."""
 
     state: Desired = Desired.RUNNING
     paused_topics: frozenset[str] = frozenset()
@@ -86,56 +86,56 @@ class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
 def plan_sets(
     flow: FlowName, lanes: tuple[LaneName, ...], known: Mapping[str, tuple[LaneName, ...]], copiers: int
 ) -> Mapping[str, tuple[LaneName, ...]]:
-    """Keep every lane in the set it is in; new ones join the smallest."""
+    """Keep every lane in its set; new lanes join the smallest set."""
     return SetPlan(sets=dict(known)).with_lanes(flow, lanes, copiers).sets
 
 
 class FlowState:
-    """One flow's bookkeeping; the supervisor decides, and writes down here what came of it."""
+    """The state of one flow; the supervisor decides, and records its decisions here."""
 
     def __init__(self, flow: FlowPlan, plan: Plan) -> None:
         self.flow = flow.name
         self.fingerprint = flow.fingerprint
         self.copiers_wanted = flow.scaling.minimum
         self.is_removed = False
-        """Whether the configuration does not have it any more: it is drained, and then forgotten."""
+        """Whether the configuration no longer has this flow: it is drained, and then forgotten."""
         self.mirror_ends = False
-        """Whether the whole mirror ends, so that only a new start of it copies again."""
+        """Whether the whole mirror ends, so that only a new start of the mirror copies again."""
         self._most = flow.scaling.maximum
         self.wanted = DesiredFlow()
         self.wanted_at_ms = 0
         self.failed_over = False
-        """Whether a failover stopped it; a resume ends that. A stop of the whole mirror leaves it as it is."""
+        """Whether a failover stopped the flow; a resume clears this, a stop of the whole mirror does not."""
         self.stored = RememberedFlow()
-        """What Metadata was given to remember, or has read."""
+        """The state that Metadata was last given to store, or has read."""
         self.is_state_read = False
-        """Whether what the state topic has was read; nothing is placed before."""
+        """Whether the state topic was read; no set is placed before."""
         self.handles: dict[str, CopierHandle] = {}
         self.ownership = OwnershipTable()
         self.weights = Weights()
         self.uneven_since_s: float | None = None
         self.records: dict[str, SetRecord] = {}
-        """Sets whose copiers have ended; a set that is not here has a clean record."""
+        """Records of sets whose copiers have ended; a set without an entry has a clean record."""
         self.found = DiscoveryAnswer(serial=0)
-        """What Metadata answered last."""
+        """The last answer of Metadata."""
         self.taken = ""
-        """Who else has the flow; once it is known, it stays."""
+        """Which other mirror has the flow; once set, it is never cleared."""
         self.start_not_before_s = 0.0
         self.quick_deaths = 0
         self.serial = 0
         self._plan = plan
         self._found_lanes: tuple[LaneName, ...] | None = None
-        """What the sets were planned from."""
+        """The lanes from which the sets were last planned."""
         self._started_ms = flow.started_ms
 
     def replan(self, flow: FlowPlan) -> None:
-        """Take other settings of the same flow: copiers of another fingerprint are replaced, the sets stay."""
+        """Apply other settings of the same flow: copiers of another fingerprint are replaced, the sets stay."""
         self.fingerprint, self._most = flow.fingerprint, flow.scaling.maximum
         self.copiers_wanted = min(max(self.copiers_wanted, flow.scaling.minimum), flow.scaling.maximum)
 
     def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:
-        """Change what is wanted, of topics that `known_of` gave. Raises IllegalCommand."""
-        # a flow that was stopped by itself may go on, for its mirror has not ended
+        """Change the wanted state of the flow, or of topics that `known_of` returned. Raises IllegalCommand."""
+        # a flow that was stopped alone may be resumed, because its mirror has not ended
         is_back = command is Command.RESUME and not topics
         state = Desired.RUNNING if is_back else desired_after(self.wanted.state, command)
         wake = self.wanted.wake + (command is Command.RESUME)
@@ -143,7 +143,7 @@ class FlowState:
             self.release()
         if not topics:
             self.failed_over = self.failed_over and state is Desired.STOPPED
-            # a stop ends the copying and decides nothing about topics: what was paused is so at the next start
+            # a stop ends the copying and changes no topic: topics that are paused stay paused at the next start
             kept = self.wanted.paused_topics if command is Command.STOP else frozenset()
             self.wanted = DesiredFlow(state=state, paused_topics=kept, wake=wake)
             return
@@ -152,12 +152,12 @@ class FlowState:
         self.wanted = DesiredFlow(state=self.wanted.state, paused_topics=frozenset(paused), wake=wake)
 
     def known_of(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        """Give those of the topics that the flow copies, or that are paused in it."""
+        """Return the given topics that the flow copies, or that are paused in it."""
         known = self.topics() | self.wanted.paused_topics if topics else frozenset()
         return tuple(topic for topic in topics if topic in known)
 
     def remembered(self, at_ms: int) -> RememberedFlow:
-        """Say what is to be remembered at an instant of Unix time."""
+        """Return the state to store, as of `at_ms` (Unix time)."""
         sets = {
             set_id: SetState(lanes=group.lanes, epoch=group.epoch)
             for set_id, group in self.ownership.sets.items()
@@ -180,11 +180,11 @@ class FlowState:
         )
 
     def apply_discovery(self, found: DiscoveryAnswer, now_s: float) -> Counter[str]:
-        """Apply what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
-        gone, with the partitions they had. Sets are planned once what is remembered of them was read.
+        """Apply what Metadata found: new lanes join sets, lanes that are gone leave theirs. Return the topics that are
+        gone, with their numbers of partitions. Sets are planned only after the stored state was read.
         """
         self.found = found
-        self.taken = self.taken or found.taken  # a metadata actor that is new does not know it yet
+        self.taken = self.taken or found.taken  # a new metadata actor does not know it yet
         if found.kept is not None and not self.is_state_read:
             self.is_state_read = True
             self._recall(found.kept, now_s)
@@ -195,7 +195,7 @@ class FlowState:
         if found.lanes == self._found_lanes:
             return Counter()
         if self._found_lanes is None:
-            self.ownership.separate()  # of what was adopted
+            self.ownership.separate()  # adopted sets may overlap
         self._found_lanes = found.lanes
         before = self._partitions()
         plan = self._plan(self.flow, found.lanes, self.ownership.lanes(), self._most)
@@ -209,7 +209,7 @@ class FlowState:
         return Counter(lane.source.topic for group in self.ownership.sets.values() for lane in group.lanes)
 
     def _recall(self, kept: RememberedFlow, now_s: float) -> None:
-        """Go on with what was known before; with what was wanted, unless that is older than the wish to start."""
+        """Restore the stored state; a stored stop does not count if it is older than the command to run the flow."""
         self.stored = kept
         for set_id, state in kept.sets.items():
             self.ownership.remember(
@@ -218,15 +218,15 @@ class FlowState:
         for set_id, left in kept.quarantine.items():
             self.records[set_id] = remembered(left.reason, left.failures, set_id, now_s)
         if self.wanted != DesiredFlow():
-            return  # somebody has spoken meanwhile
-        # who starts a mirror that was stopped wants it to run
+            return  # a command came before the stored state was read: it wins
+        # starting a stopped mirror means that it is to run
         is_started = kept.state is Desired.STOPPED and kept.at_ms < self._started_ms
         wanted = Desired.RUNNING if is_started else kept.state
         self.wanted = DesiredFlow(state=wanted, paused_topics=frozenset(kept.paused_topics))
         self.wanted_at_ms = kept.at_ms
 
     def split_hot(self) -> None:
-        """Give a lane that is too much for its set one of its own, where there are hands for it."""
+        """Give a lane that is too hot for its set a set of its own, if there are enough copiers."""
         copiers = len(self.open_handles())
         crowded = too_heavy(self.weights.measured, copiers)
         if not crowded or self.ownership.leaving:
@@ -242,7 +242,7 @@ class FlowState:
             self.ownership.reshape(split.sets, self._pattern)
 
     def divide(self, set_id: str) -> tuple[str, ...]:
-        """Make two sets of one whose copiers end, and name them; none where it has a single lane."""
+        """Split a set whose copiers end into two, and return their ids; none if it has a single lane."""
         plan = SetPlan(sets=self.ownership.lanes())
         after = plan.divide(self.flow, set_id)
         if after is plan:
@@ -251,23 +251,23 @@ class FlowState:
         return tuple(sorted(known for known, held in after.sets.items() if held and plan.sets.get(known) != held))
 
     def release(self) -> None:
-        """Try what is in quarantine now, because the operator says so."""
+        """Try the quarantined sets again now, because the operator asked for it."""
         for set_id in self.quarantined():
             self.records = released(self.records, set_id)
 
     @property
     def is_unsure(self) -> bool:
-        """Whether the flow was not known to be ours for so long that another may have it."""
+        """Whether ownership of the flow was unproven for so long that another mirror may have it."""
         return self.found.unrenewed_s > UNSURE_S
 
     @property
     def is_over(self) -> bool:
-        """Whether the flow is not to be copied here: it was stopped, or removed, or it is not ours."""
+        """Whether this mirror must not copy the flow: it was stopped, or removed, or another mirror owns it."""
         return self.is_removed or bool(self.taken) or self.wanted.state is Desired.STOPPED
 
     @property
     def is_ending(self) -> bool:
-        """Whether its copiers end, or have ended, and no others are to come."""
+        """Whether its copiers end, or have ended, and no others will start."""
         return self.is_over or self.mirror_ends
 
     @property
@@ -276,23 +276,23 @@ class FlowState:
 
     @property
     def is_known(self) -> bool:
-        """Whether every copier that was found running has said what it holds."""
+        """Whether every copier that was found running has reported what it holds."""
         return all(handle.introduced for handle in self.handles.values())
 
     @property
     def is_heeded(self) -> bool:
-        """Whether every copier does what is wanted now; one that starts holds nothing yet."""
+        """Whether every copier follows the present wanted state; a starting copier holds nothing and counts as such."""
         paused = self.wanted.state is Desired.PAUSED
         wanted = (paused, self.wanted.paused_topics, self.wanted.wake)
         return all(handle.is_new or handle.heeds(*wanted) for handle in self.handles.values())
 
     def held_since(self, handle: CopierHandle | None = None) -> dict[str, float]:
-        """Say since when each set is held by its copier, or which sets one copier holds."""
+        """Return since when each set is held by its copier: of all copiers, or of one."""
         handles = [handle] if handle is not None else list(self.handles.values())
         return {set_id: since for one in handles for set_id, (_, since) in one.held_since.items()}
 
     def quarantined(self) -> dict[str, str]:
-        """Name the sets that are left alone, and why."""
+        """Return the quarantined sets, and why."""
         return {set_id: record.reason for set_id, record in self.records.items() if record.reason}
 
     def quarantined_lanes(self) -> dict[str, str]:
@@ -307,7 +307,7 @@ class FlowState:
         return {copier_id: handle.progress for copier_id, handle in self.handles.items() if handle.progress is not None}
 
     def lanes(self) -> Iterator[LaneProgress]:
-        """Give every lane that some copier has reported."""
+        """Yield every lane that some copier has reported."""
         for progress in self.reported().values():
             yield from progress.lanes
 
@@ -315,15 +315,15 @@ class FlowState:
         return frozenset(self._partitions())
 
     def waiting_for(self) -> str:
-        """Say what keeps the flow from copying, if something does."""
+        """Return what keeps the flow from copying; empty if nothing does."""
         if self.is_removed:
-            return "its drain: the configuration does not have this flow any more"
+            return "its drain: the configuration no longer has this flow"
         if self.taken:
             return self.taken
         if self.mirror_ends:
             return ""
         if self.wanted.state is Desired.STOPPED:
-            return f"somebody to start it again: raymirror resume '{self.flow}'"
+            return f"an operator to start it again: raymirror resume '{self.flow}'"
         if self.found.failure or self.found.awaited:
             return self.found.failure or self.found.awaited
         if self.serial == 0:
@@ -340,7 +340,7 @@ class FlowState:
 
 
 def why_unknown(topic: str, flow_states: Sequence[FlowState]) -> UnknownTopic | TopicsNotKnownYet:
-    """Return what to say of a topic that none of these flows is known to copy."""
+    """Return the error for a topic that none of these flows is known to copy."""
     for flow_state in flow_states:
         if flow_state.serial == 0:
             return TopicsNotKnownYet(topic, str(flow_state.flow), flow_state.waiting_for() or FIRST_DISCOVERY)

@@ -1,11 +1,11 @@
-"""The sets of one flow: which there are, who owns each, which are on their way to another owner. No await.
+"""The ownership table: the sets of one flow, the owner of each, and the sets that move to another owner. No await.
 
     free --give--> owned --move--> leaving --let_go--> owned by another, at a higher epoch
       ^              |               |
       +---- vacate --+---------------+
 
-A set has one owner at most, and a new one only when the former has let it go or can do nothing more. An epoch is used
-once: the highest one found on the target or with a copier, and counting on.
+A set has at most one owner. It gets a new owner only when the previous one has released it or can write no more. An
+epoch is used once: new epochs start above the highest one found on the target or at a copier.
 """
 
 from collections.abc import Collection, Container, Iterable, Mapping
@@ -29,19 +29,19 @@ class OwnershipTable:
         """Copier -> its sets in order, until an owner changes."""
 
     def lanes(self) -> dict[str, tuple[LaneName, ...]]:
-        """Give the lanes of each set."""
+        """Return the lanes of each set."""
         return {set_id: group.lanes for set_id, group in self.sets.items()}
 
     def see_epoch(self, epoch: int) -> None:
-        """Take note of an epoch that was used: none up to it will be used again."""
+        """Note an epoch that was used: no epoch up to it will be used again."""
         self._next_epoch = max(self._next_epoch, epoch + 1)
 
     def reshape(self, plan: Mapping[str, tuple[LaneName, ...]], make: PartitionSet) -> None:
         """Give the sets the lanes of a plan; owners and epochs stay. `make` is a pattern for new sets.
 
-        A new set with lanes of an owned one begins with that owner: a copier may divide what it holds, and only then
-        can a part of it move. Its epoch is a new one, so that its lanes are its own in whatever order the copier hears
-        of both sets.
+        A new set with lanes of an owned set starts with the same owner: the copier first divides what it holds, and
+        only then can a part of it move. The new set has a new epoch, so its lanes belong to it in whatever order the
+        copier receives both sets.
         """
         homes: dict[LaneName, str] = {}
         if not plan.keys() <= self.sets.keys():
@@ -59,7 +59,7 @@ class OwnershipTable:
             self._touch(self.owner.get(set_id))
 
     def adopt(self, copier_id: str, held: Iterable[PartitionSet]) -> None:
-        """Believe a copier that it holds these sets, except those that another holds at a higher epoch."""
+        """Make a copier the owner of the sets that it reports, except sets that another holds at a higher epoch."""
         for group in held:
             self.see_epoch(group.epoch)
             owner, known = self.owner.get(group.set_id), self.sets.get(group.set_id)
@@ -71,12 +71,12 @@ class OwnershipTable:
         self._touch(copier_id)
 
     def remember(self, group: PartitionSet) -> None:
-        """Know a set from before; whoever is adopted with it knows better."""
+        """Add a stored set, unless a copier was adopted with it: that copier's set is newer."""
         self.see_epoch(group.epoch)
         self.sets.setdefault(group.set_id, group)
 
     def separate(self) -> None:
-        """Leave a lane that several adopted sets have (an owner was away while it got another set) to the newest."""
+        """Leave a lane that is in several adopted sets (its owner was unreachable when it moved) in the newest one."""
         held = [lane for group in self.sets.values() for lane in group.lanes]
         if len(set(held)) == len(held):
             return
@@ -90,7 +90,7 @@ class OwnershipTable:
                 self._touch(self.owner.get(set_id))
 
     def free(self) -> list[str]:
-        """List the sets that nobody owns, in order."""
+        """Return the sets without an owner, in order."""
         return sorted(self.sets.keys() - self.owner.keys())
 
     def give(self, set_id: str, copier_id: str) -> None:
@@ -101,13 +101,15 @@ class OwnershipTable:
         self._touch(copier_id)
 
     def move(self, set_id: str, to: str) -> None:
-        """Ask for a move: the present owner no longer finds the set in its orders."""
+        """Request a move: the set is no longer in the orders of its present owner."""
         self.leaving[set_id] = to
         self._touch(self.owner[set_id])
 
     def let_go(self, copier_id: str, held: Collection[str], lanes: Container[TopicPartition] = ()) -> list[str]:
-        """A copier that follows its newest orders holds these sets, and has these lanes, of whatever set: those that
-        were leaving and are not among them have their new owner. Name them.
+        """Give sets that were leaving a copier to their new owners; return their ids.
+
+        `held` and `lanes` are what the copier still holds, by a report that follows its newest orders. A set leaves it
+        only when neither the set nor any of its lanes is among them.
         """
         gone = [
             set_id
@@ -121,7 +123,7 @@ class OwnershipTable:
         return gone
 
     def vacate(self, copier_id: str) -> list[str]:
-        """A copier ended: its sets are free, what was to come to it stays where it is. Name the free ones."""
+        """Free the sets of a copier that ended, return their ids; sets that were moving to it stay at their owners."""
         freed = self.owned(copier_id)
         self._held = None
         for set_id in freed:
@@ -135,7 +137,7 @@ class OwnershipTable:
         return freed
 
     def owned(self, copier_id: str) -> list[str]:
-        """List what a copier owns, also what is leaving it."""
+        """Return the sets that a copier owns, including sets that are leaving it."""
         if self._held is None:
             self._held = {}
             for set_id in sorted(self.owner):
@@ -143,7 +145,7 @@ class OwnershipTable:
         return list(self._held.get(copier_id, ()))
 
     def orders_for(self, copier_id: str) -> tuple[PartitionSet, ...]:
-        """Give the sets that a copier is to hold; the same object until something changes."""
+        """Return the sets that a copier is to hold; the same object until something changes."""
         known = self._orders.get(copier_id)
         if known is None:
             known = tuple(self.sets[set_id] for set_id in self.owned(copier_id) if set_id not in self.leaving)

@@ -89,7 +89,7 @@ class Fleet(Protocol):
 
 class RememberedFlow(msgspec.Struct, frozen=True, kw_only=True):
     """The stored state of a flow, as in the state topic on its target. `at_ms`: when the state was requested, Unix
-    time. `sets`: by id, those that no plan would make again (of hot lanes, of suspects). `quarantine`: by set id too.
+    time. `sets`: by id, sets that no plan would create again (of hot lanes, of suspects). `quarantine`: by set id too.
     """
 
     state: Desired = Desired.RUNNING
@@ -102,7 +102,7 @@ class RememberedFlow(msgspec.Struct, frozen=True, kw_only=True):
 class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of Metadata about one flow. `serial` grows with every discovery; it is 0 before the first.
 
-    `kept` is None until the state topic was read. `taken` says who else mirrors this flow, where somebody does.
+    `kept` is None until the state topic was read. `taken`: which other mirror has this flow, empty if none.
     `awaited`: what the flow waits for before this mirror has it, which is no failure.
     `unrenewed_s`: for how many seconds it has not been known whether this mirror still has the flow.
     `groups`: the last round of its consumer groups, None before the first. `configs`: that of its configs and ACLs.
@@ -147,7 +147,7 @@ class MetadataPort(Protocol):
         """Return the latest discovery of a flow; each event is handed over once."""
 
     def store_state(self, flow: FlowName, state: RememberedFlow) -> None:
-        """Store what is wanted of a flow."""
+        """Store the state of a flow."""
 
     def store_event(self, event: Event) -> None:
         """Store an event."""
@@ -169,7 +169,7 @@ class ControlSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observer(Protocol):
-    """Hears what happens in a mirror, for its metrics and traces."""
+    """Receives events and spans of a mirror, for its metrics and traces."""
 
     def count(self, line: EventLine) -> None:
         """Count an event."""

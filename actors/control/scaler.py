@@ -51,7 +51,7 @@ class Scaler:
         self._ends: dict[str, deque[tuple[float, dict[TopicPartition, int]]]] = {}
 
     def limit(self, limits: ScalingLimits) -> None:
-        """Scale between other limits from now on, and forget what was learned under the former ones."""
+        """Scale between other limits from now on, and forget what was learned under the previous ones."""
         if limits != self._limits:
             self._limits, self._memory = limits, ScalingMemory(wanted=self._flow_state.copiers_wanted)
 

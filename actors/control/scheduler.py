@@ -1,4 +1,4 @@
-"""Decides which copier has which set: gives out free sets, evens the load, keeps suspects apart. No await.
+"""Decides which copier has which set: assigns free sets, evens the load, isolates suspects. No await.
 
 The rules are in `policies`. Nothing is placed before every copier that was found running has reported what it holds,
 and before the wanted state is known. Only a few sets move at a time, so that a flow never waits for all of its sets at
@@ -17,7 +17,7 @@ SETTLE_S = 15.0
 UNEVEN_S = 60.0
 """Seconds that uneven load must last to be worth a move: after every fault, loads differ while lanes catch up."""
 GATHER_S = 5.0
-"""Seconds that sets wait at a start for all copiers to come, instead of moving a moment later."""
+"""Seconds that sets wait at a start for all copiers to appear, so that they need not move a moment later."""
 MOST_MOVES = 4
 """Most sets of one flow that move between copiers at the same time."""
 
@@ -47,7 +47,7 @@ def place(flow_state: FlowState, now_s: float) -> None:
 def _candidates(flow_state: FlowState) -> list[CopierHandle]:
     """List the copiers that may get sets: those that reach both clusters, or have some sets already.
 
-    All open copiers at first, when all of them are connecting, and where no copier qualifies.
+    All open copiers at first, while all of them are connecting, and whenever no copier qualifies.
     """
     handles = flow_state.open_handles()
     if not flow_state.ownership.owner:
@@ -94,7 +94,7 @@ def _spread(
 
 
 def _may_even_out(flow_state: FlowState, copiers: list[str], now_s: float) -> bool:
-    """Whether uneven load is worth a pause: a copier has nothing to do, or the load has been uneven for long enough."""
+    """Whether uneven load is worth a pause: a copier has no set, or the load has been uneven for long enough."""
     if any(not flow_state.ownership.owned(copier_id) for copier_id in copiers):
         return True
     return flow_state.uneven_since_s is not None and now_s - flow_state.uneven_since_s >= UNEVEN_S

@@ -1,9 +1,9 @@
-"""The supervisor: compares what is with what is wanted, once a second, and says what to do. No Ray, no await.
+"""The supervisor: compares the actual state with the wanted state, once a second, and gives orders. No Ray, no await.
 
-One step: hear reports, judge who lives, look at what Metadata found, staff each flow, place free sets, give orders.
-Orders say all that a copier is to do, so each may be said twice and any may be lost. The state lives in memory: a
-restarted supervisor finds the living copiers, hears what they hold, and goes on from there; what is wanted it reads
-from the state topic. A set gets a new owner when the former one has let it go, has ended, or has no lease any more.
+One step: take reports, judge which copiers live, apply discoveries, staff each flow, place free sets, send orders.
+Orders contain all that a copier is to do, so each may be repeated and any may be lost. The state is in memory: a
+restarted supervisor finds the living copiers, continues from what they report to hold, and reads the wanted state from
+the state topic. A set gets a new owner when its previous owner has released it, has ended, or has no lease any more.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ from policies.model import FlowName
 
 
 class SupervisedFlow:
-    """One flow of the mirror: its state, and what measures, scales and watches it."""
+    """One flow of the mirror: its state, metrics, scaler, spans and discovery health."""
 
     def __init__(self, flow: FlowPlan, plan: Plan, events: EventJournal, observer: Observer) -> None:
         self.state = FlowState(flow, plan)
@@ -50,7 +50,7 @@ class SupervisedFlow:
 
 
 class Supervisor:
-    """Keeps a mirror as it is wanted."""
+    """Keeps a mirror in its wanted state."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Supervisor:
         self.desired = Desired.RUNNING
         self.term = ports.clock.wall_ms()
         self.refused = ""
-        """Why this mirror has ended: of its flows none is left, because others mirror them."""
+        """Why this mirror has ended: it has no flow left, because other mirrors own them."""
         self._leads = False
         self._draining = False
         self._is_edited = False
@@ -94,9 +94,9 @@ class Supervisor:
     # --- another configuration -------------------------------------------------------------------------------
 
     def reconfigure(self, spec: MirrorSpec, flows: Sequence[FlowPlan], taken: Sequence[Event] = ()) -> None:
-        """Take another configuration over: what a flow has stays, but for what differs. `taken` tells of it.
+        """Apply another configuration; each flow keeps everything that does not differ. `taken`: events about it.
 
-        A flow that is not in it any more is drained, then given back and forgotten.
+        A flow that the new configuration does not have is drained, then given back and forgotten.
         """
         self._spec, self._is_edited = spec, False
         for flow in flows:
@@ -123,7 +123,7 @@ class Supervisor:
         self._spark = spark
 
     def _forget_removed(self) -> None:
-        """Give back the flows that were removed and are drained."""
+        """Give back and forget the flows that were removed and are drained."""
         for flow_state in list(self._states()):
             if flow_state.is_removed and not flow_state.handles:
                 del self._flows[flow_state.flow]
@@ -172,7 +172,7 @@ class Supervisor:
                     handle.introduced = True
                     flow_state.ownership.adopt(handle.copier_id, report.sets)
             if handle.follows and handle.report is not None:
-                # a lane that was divided off unheard is drained as a part of its old set: it counts until it is gone
+                # a copier may drain a lane of a divided set under the old set's id: it counts until the lane is gone
                 lanes = {lane.lane for lane in handle.report.progress.lanes} if flow_state.ownership.leaving else ()
                 for set_id in flow_state.ownership.let_go(handle.copier_id, handle.report.held, lanes):
                     taker = flow_state.ownership.owner[set_id]
@@ -180,7 +180,7 @@ class Supervisor:
                     self._events.note(moved)
 
     def _settle_term(self, report: Report) -> None:
-        """Lead above every term that was heard of, but only while nobody has begun to follow this one."""
+        """Raise the term above every reported one, but only while no copier follows this term. Raises Replaced."""
         if report.term > self.term:
             if self._leads:
                 raise Replaced(self.term, report.term)
@@ -214,7 +214,7 @@ class Supervisor:
         now_s, drain_s = self._clock.now_s(), self._spec.drain_s
         for handle in list(flow.state.handles.values()):
             if handle.is_new or (flow.state.taken and flow.state.is_unsure):
-                # it holds nothing, and may never answer; or the flow was another's before we knew
+                # it holds nothing, and may never answer; or another mirror owned the flow before this one knew
                 self._bury(flow, handle)
             elif handle.drain_asked_at_s is None:
                 handle.ask_drain(now_s)
@@ -241,7 +241,7 @@ class Supervisor:
             handle.direct(orders, flow_state.ownership.orders_for(handle.copier_id), self._clock.now_s())
 
     def _store(self, flow_state: FlowState) -> None:
-        """Have Metadata store what is to be remembered of a flow, where that has changed."""
+        """Have Metadata store the state of a flow if it has changed."""
         state = flow_state.remembered(self._clock.wall_ms())
         if state != flow_state.stored:
             flow_state.stored = state
@@ -255,14 +255,14 @@ class Supervisor:
         Raises UnknownFlow, UnknownTopic, TopicsNotKnownYet, IllegalCommand.
         """
         after = desired_after(self.desired, command)
-        # what is said to all is not meant for a flow that was stopped by itself
+        # a command to all flows does not apply to a flow that was stopped alone
         everyone = [
             flow_state
             for flow_state in self._states()
             if not flow_state.is_removed and flow_state.wanted.state is not Desired.STOPPED
         ]
         flow_states = [self._flow_state(flow)] if flow is not None else everyone
-        copied = {one.flow: one.known_of(topics) for one in flow_states}  # all is checked before anything is changed
+        copied = {one.flow: one.known_of(topics) for one in flow_states}  # check all topics before any change
         for topic in topics:
             if not any(topic in known for known in copied.values()):
                 raise why_unknown(topic, flow_states)
@@ -289,28 +289,28 @@ class Supervisor:
         self._events.note(FailedOver(flow=flow_state.flow, outcome=outcome, mirror_goes_on=goes_on))
 
     def restart(self, flow: str) -> None:
-        """Have the copiers of a flow replaced, one by one, and what is in quarantine tried. Raises UnknownFlow."""
+        """Replace the copiers of a flow, one by one, and try its quarantined sets again. Raises UnknownFlow."""
         flow_state = self._flow_state(flow)
         flow_state.release()
         for handle in flow_state.handles.values():
             handle.is_outdated = True
 
     def clear_node(self, node: str) -> int:
-        """Have the copiers on a node replaced by others elsewhere; say how many are left there."""
+        """Replace the copiers on a node by others elsewhere; return how many are still there."""
         there = [handle for handle in self._handles() if handle.report is not None and handle.report.node == node]
         for handle in there:
             handle.is_outdated = True
         return len(there)
 
     def see_edited(self, *, edited: bool) -> None:
-        """Say once that the configuration file is not what it was, each time it becomes another."""
+        """Note an event when the configuration file begins to differ from the one in use."""
         if edited and not self._is_edited:
             for flow in self._flows:
                 self._events.note(ConfigEdited(flow=flow, path=self._spec.config.path))
         self._is_edited = edited
 
     def drain(self) -> None:
-        """End the copying in order, whatever is wanted afterwards."""
+        """End the copying in order; the wanted state stays, and no later command undoes it."""
         self._draining = True
         for flow_state in self._states():
             flow_state.mirror_ends = True
@@ -329,7 +329,7 @@ class Supervisor:
     # --- status ----------------------------------------------------------------------------------------------
 
     def status(self, *, lanes: bool = False) -> MirrorStatus:
-        """Say how everything is; `lanes` adds every lane, which can be many."""
+        """Return the status of the mirror; `lanes` adds every lane, which can be many."""
         metrics = [flow.metrics for flow in self._flows.values()]
         return MirrorStatus(
             namespace=self._spec.namespace,
@@ -361,6 +361,6 @@ class Supervisor:
         has_begun = any(one.serial or next(one.lanes(), None) is not None for one in self._states())
         if has_begun and any(handle.state is CopierState.READY for handle in self._handles()):
             return "running"
-        # a cluster that does not answer, or whatever else keeps all flows from their first discovery
+        # a cluster that does not answer, or anything else that keeps all flows from their first discovery
         waits = not has_begun and any(flow_state.found.failure for flow_state in self._states())
         return "waiting" if waits else "starting"

@@ -20,7 +20,7 @@ SMOOTH = 0.25
 
 
 class Weights:
-    """The weights of one flow. What no copier reports for a while, because its copier ended, keeps its weight."""
+    """The weights of one flow. A lane or set that no copier reports for a while keeps its weight."""
 
     def __init__(self) -> None:
         self.sets: dict[str, float] = {}
@@ -78,7 +78,7 @@ class Weights:
             self.lanes[lane.lane] = set_weight(rate, lane.lag_bytes, 1)
 
     def _rate(self, name: TopicPartition, copier_id: str, now_bytes: int, span_s: float) -> float:
-        """Return bytes per second, smoothed: a lane that stood still for a moment catches up in the next."""
+        """Return bytes per second, smoothed: a lane that waits for a moment catches up in the next."""
         before, known = self._seen.get(name), self._rates.get(name)
         self._seen[name] = copier_id, now_bytes
         if before is None or span_s <= 0 or before[0] != copier_id or now_bytes < before[1]:
@@ -96,7 +96,7 @@ class Weights:
         self.sets.update(steady_weights(self.sets, measured))
 
     def _forget(self, reported: Mapping[str, FlowProgress], sets: Mapping[str, PartitionSet]) -> None:
-        """Drop copiers, sets and lanes that are not there any more."""
+        """Drop copiers, sets and lanes that no longer exist."""
         self._at_s = {copier_id: at_s for copier_id, at_s in self._at_s.items() if copier_id in reported}
         for by_set in (self.sets, self.measured):
             for set_id in by_set.keys() - sets.keys():

@@ -1,4 +1,4 @@
-"""The Python stack of a worker that crashes, where Ray rotates what its workers print."""
+"""Keeps the Python stack of a Ray worker that crashes while Ray rotates the worker's output."""
 
 import faulthandler
 import os
@@ -11,10 +11,10 @@ _files: list[Any] = []
 
 
 def keep_crash_stack() -> None:
-    """Have a Ray worker write the stack of a crash into its own `.err` file, in Ray's folder.
+    """Make a Ray worker write the stack of a crash into its own `.err` file, in Ray's folder.
 
-    With rotation on, Ray 2.60 replaces stderr by a pipe that a thread of the same process reads, and what is said last
-    before a crash is lost with that thread. Elsewhere than in such a worker, this does nothing.
+    With rotation on, Ray 2.60 replaces stderr by a pipe that a thread of the same process reads, so the last output
+    before a crash is lost with that thread. In any other process, this does nothing.
     """
     ray = sys.modules.get("ray")
     if ray is None or not os.environ.get(ROTATION) or not ray.is_initialized():

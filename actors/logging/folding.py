@@ -1,9 +1,9 @@
-"""Folding of log lines: what is said again and again is said once, and then how often. Pure: the caller has the clock.
+"""Folds repeated log lines: a repeated text is written once, and then its count. Pure: the caller has the clock.
 
 - A text that comes again within its window is not written; when the window ends, one line says how often it came. A
-  window is a minute, and doubles up to ten as long as the text keeps coming.
-- Texts of one kind that differ (a partition's name in each) have a bucket of lines that refills slowly; what does not
-  fit is counted, and one line a minute says how many were left out.
+  window is one minute, and doubles up to ten minutes as long as the text keeps coming.
+- Different texts of one kind (with a partition's name in each) share a token bucket that refills slowly. Lines beyond
+  it are counted, and one line a minute says how many were left out.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ import msgspec
 FIRST_WINDOW_S = 60.0
 LAST_WINDOW_S = 600.0
 BURST = 200
-"""Differing lines of one kind at once."""
+"""Most different lines of one kind at once."""
 REFILL_PER_S = 0.1
 MOST_TEXTS = 2000
 MOST_KINDS = 200
@@ -44,7 +44,7 @@ class _Kind(msgspec.Struct):
 
 
 class Folding:
-    """Remembers what was written lately; bounded, whatever comes."""
+    """Remembers the latest lines; its memory is bounded."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str], _Text] = {}
@@ -52,11 +52,11 @@ class Folding:
 
     @property
     def holds_back(self) -> bool:
-        """Whether something was counted and not said yet."""
+        """Whether lines were counted and their count is not written yet."""
         return any(one.count for one in self._texts.values()) or any(one.left_out for one in self._kinds.values())
 
     def admit(self, now_s: float, kind: str, text: str) -> bool:
-        """Whether a line is to be written; if not, it is counted."""
+        """Return whether a line is to be written; if not, count it."""
         if kind not in self._kinds and len(self._kinds) >= MOST_KINDS:
             kind = _OTHER
         known = self._texts.get((kind, text))
@@ -76,7 +76,7 @@ class Folding:
         return True
 
     def due(self, now_s: float) -> Iterator[Folded]:
-        """Give the lines that are due about what was counted, and forget what has not come again."""
+        """Yield the lines about counts that are due, and forget texts that have not come again."""
         for (kind, text), one in list(self._texts.items()):
             if now_s < one.until_s:
                 continue
@@ -92,10 +92,10 @@ class Folding:
                 yield Folded(kind, bucket.last, left_out=bucket.left_out)
                 bucket.left_out = 0
             elif not bucket.left_out and bucket.lines + (now_s - bucket.filled_at_s) * REFILL_PER_S >= BURST:
-                del self._kinds[kind]  # full again: as if it had never been
+                del self._kinds[kind]  # full again: same as a new one
 
     def rest(self) -> Iterator[Folded]:
-        """Give all that was counted, at the end."""
+        """Yield the lines about all counts, at the end."""
         for (kind, text), one in self._texts.items():
             if one.count:
                 yield Folded(kind, text, repeated=one.count)

@@ -1,4 +1,4 @@
-"""Reading a mirror's logs from any shell on its machine: the files of all its processes, merged by time, followed."""
+"""Reads and follows a mirror's logs from any shell on its machine: the files of all processes, merged by time."""
 
 import contextlib
 import os
@@ -32,7 +32,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which lines somebody wants; `since` as the lines have their time."""
+    """Selects lines; `since` in the time format of the lines."""
 
     flow: str | None = None
     level: str = "info"
@@ -48,9 +48,9 @@ class LineFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogReader:
-    """The files of one folder; each `read` gives what has come since the last one, in order of time.
+    """Reads the files of one folder; each `read` returns the lines since the last one, in order of time.
 
-    A file is known by its inode, so that one which was rotated away is read to its end and none is read twice.
+    A file is identified by its inode, so a rotated file is read to its end and no line is read twice.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -73,7 +73,7 @@ class LogReader:
         key = stat.st_dev, stat.st_ino
         at = before.get(key, 0)
         if stat.st_size < at:
-            at = 0  # the inode is another file's by now
+            at = 0  # the inode now belongs to another file
         data = os.pread(descriptor, stat.st_size - at, at)
         whole = data[: data.rfind(b"\n") + 1]  # the last line may still be being written
         self._read[key] = at + len(whole)
@@ -84,11 +84,11 @@ def _decoded(text: bytes) -> LogLine | None:
     try:
         return msgspec.json.decode(text, type=LogLine)
     except msgspec.DecodeError:
-        return None  # another version's, or not ours
+        return None  # written by another version, or not by raymirror
 
 
 class FoundLogs(msgspec.Struct, frozen=True, kw_only=True):
-    """The folder of a mirror's logs; `note` names the mirror where nobody asked for it by name and none runs."""
+    """The folder of a mirror's logs; `note` names the mirror if no name was given and no mirror runs."""
 
     folder: Path
     note: str = ""
@@ -97,7 +97,7 @@ class FoundLogs(msgspec.Struct, frozen=True, kw_only=True):
 def find_logs(name: str | None, env: Mapping[str, str]) -> FoundLogs:
     """Find the logs of a mirror: the named one, the one that runs, or the one that logged last. It need not run.
 
-    Raises NoMirror; SeveralMirrors where several run.
+    Raises NoMirror; SeveralMirrors if several run.
     """
     top = log_folder("", env)
     known = {path.name for path in top.glob("*") if path.is_dir()}

@@ -1,4 +1,4 @@
-"""Logs: JSON lines in files of the mirror on each machine, size-rotated, repeats folded, without secrets.
+"""Writes the logs: JSON lines in files of the mirror on each machine, size-rotated, repeats folded, without secrets.
 
 Every process of a mirror writes a file of its own under `$XDG_STATE_HOME/raymirror/logs/<namespace>/`; `raymirror logs`
 merges them. In each actor, once, and at its end:
@@ -9,8 +9,8 @@ merges them. In each actor, once, and at its end:
     log_sentence("warning", "...")    # for anything else
     logs.close()
 
-Other lines go through `logging.getLogger("raymirror")`, with `extra={"flow": ..., "set": ..., "epoch": ...}` where
-they are of one. What libraries say is taken from WARNING on.
+Other lines go through `logging.getLogger("raymirror")`, with `extra={"flow": ..., "set": ..., "epoch": ...}` if they
+are about one. Log lines of libraries are included from WARNING on.
 """
 
 import contextlib
@@ -37,11 +37,11 @@ from engine.core.reports.progress import FlowProgress
 
 FILE_BYTES = 2 * 1024 * 1024
 OLD_FILES = 2
-"""Beside the present one, of each process."""
+"""Rotated files of each process, besides the present one."""
 KEPT_BYTES = 64 * 1024 * 1024
 KEPT_S = 14 * 86_400.0
 LOOK_S = 5.0
-"""How often counted repeats are looked at, while there are any."""
+"""Seconds between two checks whether counts of repeats are due, while there are any."""
 SUFFIX: Final = ".jsonl"
 _MOST_TEXT = 4000
 _SECRET = re.compile(
@@ -59,7 +59,7 @@ def log_folder(namespace: str, env: Mapping[str, str]) -> Path:
 
 
 def log_event(event: Event, *, set_id: str = "", epoch: int = -1) -> None:
-    """Log a typed event; `set_id` and `epoch` where the event itself does not tell them."""
+    """Log a typed event; `set_id` and `epoch`: for events that do not have them."""
     kind = type(event).__struct_config__.tag
     extra = {
         "flow": str(event.flow),
@@ -71,7 +71,7 @@ def log_event(event: Event, *, set_id: str = "", epoch: int = -1) -> None:
 
 
 def log_progress_events(progress: FlowProgress) -> None:
-    """Log the events of a copier's snapshot; those of a lane with the set and the epoch it is held at."""
+    """Log the events of a copier's snapshot; events of a lane get its set and epoch."""
     if not progress.events:
         return
     held = {lane.lane: (lane.set_id, lane.epoch) for lane in progress.lanes}
@@ -81,17 +81,17 @@ def log_progress_events(progress: FlowProgress) -> None:
 
 
 def log_sentence(severity: str, text: str, flow: str = "") -> None:
-    """Log what is no typed event: a failure that is tried again, something about the process itself."""
+    """Log a text that is no typed event: a failure that is retried, something about the process itself."""
     _log.log(_LEVELS[severity], "%s", text, extra={"flow": flow})
 
 
 def scrubbed(text: str) -> str:
-    """Blot out what looks like a secret: nothing of ours says one, but libraries are quoted here too."""
+    """Hide what looks like a secret: raymirror's own texts have none, but texts of libraries may."""
     return _USERINFO.sub(r"\1[hidden]@", _SECRET.sub(r"\1[hidden]", text))
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON: time, level, role, flow, set, epoch, event, text, and what else there is."""
+    """Formats a record as one line of JSON: time, level, role, flow, set, epoch, event, text, and optional fields."""
 
     def __init__(self, role: str, flow: str = "") -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class JsonLines(logging.Formatter):
 
 
 class _Model(msgspec.Struct, frozen=True):
-    """What lines of one kind have in common."""
+    """The fields that lines of one kind share."""
 
     name: str
     level: int
@@ -128,9 +128,9 @@ class _Model(msgspec.Struct, frozen=True):
 
 
 class FoldingHandler(logging.Handler):
-    """Hands records on to another handler, folded.
+    """Folds records and passes them to another handler.
 
-    While repeats are counted, a thread looks now and then whether it is time to say how many; else there is none.
+    While repeats are counted, a thread checks every `look_s` seconds whether counts are due; otherwise no thread runs.
     """
 
     def __init__(self, inner: logging.Handler, look_s: float = LOOK_S, clock: Callable[[], float] = now_s) -> None:
@@ -180,7 +180,7 @@ class FoldingHandler(logging.Handler):
             self._inner.handle(record)
 
     def close(self) -> None:
-        """Say what was counted, and close the file."""
+        """Write the counts, and close the file."""
         self._ended.set()
         self.acquire()
         try:
@@ -196,13 +196,13 @@ def _model_of(record: logging.LogRecord) -> _Model:
 
 
 def _kind_of(record: logging.LogRecord) -> str:
-    """Name what repeats of a line have in common: the event and its flow, or the library and its pattern."""
+    """Return the kind of a line, by which repeats are folded: event and flow, or logger and message pattern."""
     event = getattr(record, "event", "")
     return f"{event} {getattr(record, 'flow', '')}" if event else f"{record.name} {record.msg}"[:200]
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A rotated file that only its owner may read."""
+    """A rotating file that only its owner may read."""
 
     def _open(self) -> Any:
         def private(path: str, flags: int) -> int:
@@ -217,18 +217,18 @@ class Logs:
     def __init__(self, handler: logging.Handler, path: Path | None) -> None:
         self._handler = handler
         self.path = path
-        """None where no file could be made: then stderr has it, which Ray keeps."""
+        """None if no file could be opened: then the log goes to stderr, which Ray keeps."""
 
     def close(self) -> None:
-        """Write down what was counted, take the handler off."""
+        """Write the counts, and remove the handler."""
         logging.getLogger().removeHandler(self._handler)
         self._handler.close()
 
 
 def setup_logging(namespace: str, role: str, *, flow: str = "", env: Mapping[str, str] = os.environ) -> Logs:
-    """Log to a file of this process from now on; a folder that cannot be written to never stops a mirror.
+    """Log to a file of this process from now on; an unwritable folder does not stop a mirror (`Logs.path` is None).
 
-    `flow`: the one that all lines of this process are of, in a copier.
+    `flow`: the flow of all lines of this process, in a copier.
     """
     keep_crash_stack()
     wanted = log_folder(namespace, env) / f"{_UNSAFE.sub('_', role)}.{os.getpid()}{SUFFIX}"
@@ -252,7 +252,7 @@ def _open(path: Path) -> tuple[logging.Handler, Path | None]:
 
 
 def prune(folder: Path, kept_bytes: int = KEPT_BYTES, kept_s: float = KEPT_S) -> None:
-    """Remove files of processes that ended long ago, the oldest first, until what is left is small enough."""
+    """Remove log files that are older than `kept_s` seconds, and the oldest beyond `kept_bytes` in total."""
     files = []
     for path in folder.glob(f"*{SUFFIX}*"):
         with contextlib.suppress(FileNotFoundError):  # another process prunes too

@@ -1,4 +1,4 @@
-"""Typed events of the supervisor about copiers, sets and flows, beside those of the engine."""
+"""Typed events of the supervisor about copiers, sets and flows; the engine has others."""
 
 import typing
 from functools import reduce
@@ -73,7 +73,7 @@ class SetEvent(Event, frozen=True, kw_only=True):
 
 
 class SetMoved(SetEvent, frozen=True, kw_only=True, tag="set_moved"):
-    """A set has left one copier for another."""
+    """A set has moved from one copier to another."""
 
     giver: str
     taker: str
@@ -83,7 +83,7 @@ class SetMoved(SetEvent, frozen=True, kw_only=True, tag="set_moved"):
 
 
 class SetQuarantined(SetEvent, frozen=True, kw_only=True, tag="set_quarantined"):
-    """A set whose copiers ended again and again is put in quarantine; the other sets of its flow are still copied."""
+    """A set whose copiers ended several times is put in quarantine; the other sets of its flow are still copied."""
 
     severity: ClassVar[str] = "error"
     why: str
@@ -91,11 +91,11 @@ class SetQuarantined(SetEvent, frozen=True, kw_only=True, tag="set_quarantined")
 
     def text(self) -> str:
         what = f"{', '.join(self.partitions)} ({self.set_id})" if self.partitions else self.set_id
-        return f"{what} is in quarantine: {self.why}; try it now with: raymirror restart {self.flow}"
+        return f"{what} is in quarantine: {self.why}; to try it again now: raymirror restart {self.flow}"
 
 
 class TopicGone(Event, frozen=True, kw_only=True, tag="topic_gone"):
-    """A topic that was copied is not on the source any more, or not in the flow's patterns."""
+    """A topic that was copied is no longer on the source, or no longer matches the flow's patterns."""
 
     severity: ClassVar[str] = "error"
     topic: str
@@ -108,7 +108,7 @@ class TopicGone(Event, frozen=True, kw_only=True, tag="topic_gone"):
     def text(self) -> str:
         return (
             f"{self.topic}: gone from the source, or from the flow's patterns: {counted(self.partitions, 'partition')}"
-            " not copied any more; what was copied stays on the target"
+            " not copied any more; the copy stays on the target"
         )
 
 
@@ -123,9 +123,9 @@ class Scaled(Event, frozen=True, kw_only=True, tag="scaled"):
 
 
 class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a failover left. `records`: source offsets not copied, -1: unknown. `groups`: all, `unequal`: those that are
-    not equal. `partitions`: all, `undrained`: those that are not drained. `heartbeats`: partitions of heartbeats that
-    are not drained; no other number counts them.
+    """The counts of a failover. `records`: source offsets not copied, -1: unknown. `groups`: all groups; `unequal`:
+    groups whose offsets differ from the source. `partitions`: all; `undrained`: partitions that are not drained.
+    `heartbeats`: partitions of heartbeats that are not drained; no other number counts them.
     """
 
     records: int
@@ -153,7 +153,7 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
     severity: ClassVar[str] = "warning"
     outcome: FailoverOutcome
     mirror_goes_on: bool | None = None
-    """Whether its mirror continues with other flows; None: that was not recorded."""
+    """Whether the mirror continues with other flows; None: not recorded."""
 
     def text(self) -> str:
         records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
@@ -169,7 +169,7 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
     def _advice(self) -> str:
         run, resume = "raymirror run CONFIG", f"raymirror resume '{self.flow}'"
         if self.mirror_goes_on is None:
-            return f"{resume} where the mirror still runs, else {run}"
+            return f"{resume} if the mirror still runs, else {run}"
         return f"{resume}, or {run} once the mirror has ended" if self.mirror_goes_on else run
 
 
@@ -181,8 +181,8 @@ class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):
 
     def text(self) -> str:
         return (
-            f"{self.path} was edited: the mirror goes on with the settings that it was started with (only passwords are"
-            f" read from the file as it is); to apply the new ones: raymirror reload {self.path}"
+            f"{self.path} was edited: the mirror continues with the settings that it was started with (it reads only"
+            f" passwords from the edited file); to apply the new settings: raymirror reload {self.path}"
         )
 
 
@@ -195,7 +195,7 @@ class Reloaded(Event, frozen=True, kw_only=True, tag="reloaded"):
 
     def text(self) -> str:
         what = f" ({', '.join(self.keys)})" if self.keys else ""
-        return f"{self.path} was taken over by a reload: the flow is {self.change}{what}"
+        return f"{self.path} was applied by a reload: the flow is {self.change}{what}"
 
 
 class SparkStarted(Event, frozen=True, kw_only=True, tag="spark_started"):
@@ -212,7 +212,7 @@ class SparkFailed(Event, frozen=True, kw_only=True, tag="spark_failed"):
     reason: str
 
     def text(self) -> str:
-        return f"Spark is away: {self.reason}; copying goes on without it"
+        return f"Spark is down: {self.reason}; copying continues without it"
 
 
 class SparkRecovered(Event, frozen=True, kw_only=True, tag="spark_recovered"):
@@ -233,7 +233,7 @@ class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
 
 
 class FlowWaits(Event, frozen=True, kw_only=True, tag="flow_waits"):
-    """A flow must wait before it begins: its last owner did not end in order and may still give a sign of life."""
+    """A flow waits before it starts: its previous owner did not end in order and may still be alive."""
 
     what: str
 
@@ -242,7 +242,7 @@ class FlowWaits(Event, frozen=True, kw_only=True, tag="flow_waits"):
 
 
 class FlowRecovered(Event, frozen=True, kw_only=True, tag="flow_recovered"):
-    """What `FlowTroubled` reported is over, after so many seconds."""
+    """The trouble that `FlowTroubled` reported is over, after so many seconds."""
 
     what: str
     seconds: float

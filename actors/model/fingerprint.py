@@ -34,9 +34,9 @@ NOT_OURS = (
 
 
 def fingerprint_of(version: str, config: MirrorConfig, flow: FlowConfig) -> str:
-    """Return the digest of everything a copier of a flow is made of: the code's version, its settings, both clusters'.
+    """Return the digest of all that defines a flow's copiers: code version, flow settings, settings of both clusters.
 
-    Placeholders of secrets go in as they stand in the file, so a changed password behind one changes nothing.
+    Placeholders of secrets are digested unresolved, so a changed password behind one changes nothing.
     """
     settings = {name: getattr(flow, name) for name in flow.__struct_fields__ if name not in NOT_OURS}
     clusters = [config.clusters[alias] for alias in flow.name]

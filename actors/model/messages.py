@@ -23,20 +23,20 @@ class ConfigRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopierSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What one copier needs to start. `fingerprint` is a digest of the code and settings it is made of."""
+    """What one copier needs to start. `fingerprint`: digest of its code and settings."""
 
     config: ConfigRef
     flow: FlowName
     copier_id: str
     deployment_id: str
     namespace: str
-    fingerprint: str = msgspec.field(name="recipe")  # as releases before say it
+    fingerprint: str = msgspec.field(name="recipe")  # the name in earlier releases
 
 
 class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor needs to start. `instance_id` is made when a mirror begins, and stays while it is changed.
-    `dead_instance`: the instance before it, where its process is known to have died. `started_ms`: the Unix time of the
-    command that wants it to run. A `detached` mirror continues when no process follows it. `unchecked`: flows that had
+    """What the supervisor needs to start. `instance_id` is created with a mirror, and stays when the mirror changes.
+    `dead_instance`: the previous instance, if its process is known to have died. `started_ms`: the Unix time of the
+    command to run the mirror. A `detached` mirror continues when no process follows it. `unchecked`: flows that had
     a cluster that did not answer when the mirror started.
     """
 
@@ -58,7 +58,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """All that a copier should do, sent again and again until a report says that the copier follows it.
 
     `term` grows with every supervisor; a copier follows the highest. `version` grows with every change of the orders.
-    `sets` is None where the message carries only the lease (version 0: "report who you are"). `stamp` is the copier's
+    `sets` is None if the message carries only the lease (version 0: "report who you are"). `stamp` is the copier's
     own clock from the last report that the supervisor has seen. The lease counts from there, so no delay on the way can
     make it longer than the supervisor believes. With `unsure` the lease is not extended at all, because the flow may
     belong to another mirror by now. `wake` grows with every resume, so that a resume of a running flow also counts.
@@ -78,13 +78,13 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a copier. `version`: that of the orders it follows in this `term` (0: none yet). `held`: epochs of
-    the sets that it has not let go; `sets` has them in full where the orders had none.
+    the sets that it has not released; `sets` has them in full if the orders had none.
 
-    `beat` counts rounds of its data loop: it stands still when that loop is stuck. `stamp` is its clock, in seconds.
+    `beat` counts rounds of its data loop: it stays when that loop is stuck. `stamp` is its clock, in seconds.
     """
 
     copier_id: str
-    fingerprint: str = msgspec.field(name="recipe")  # a supervisor hears copiers of the release before, too
+    fingerprint: str = msgspec.field(name="recipe")  # also in reports of the previous release
     node: str
     term: int
     version: int

@@ -1,8 +1,8 @@
-"""Resources that a copier requests from a Ray node: one CPU, and memory where its buffers exceed the usual size.
+"""Resources that a copier requests from a Ray node: one CPU, and memory if its buffers exceed the usual size.
 
 Ray's memory resource is a number that nodes declare and actors take from; Ray does not enforce it. A copier with the
-usual buffers fits wherever it has a CPU, and requests no memory. If it did, an autoscaled cluster would never find that
-a node type fits whose memory nobody has declared.
+usual buffers fits wherever it has a CPU, and requests no memory. If it did, an autoscaled cluster would never start a
+node whose type does not declare its memory.
 """
 
 from engine.config.settings import FlowConfig

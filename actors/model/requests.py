@@ -37,7 +37,7 @@ class AskStatus(Request, frozen=True, tag="status"):
 
 
 class GiveCommand(Request, frozen=True, tag="command"):
-    """Says what is wanted of the mirror, of a flow, or of some topics."""
+    """Changes the wanted state of the mirror, of a flow, or of some topics."""
 
     command: Command
     flow: str | None = None
@@ -82,13 +82,13 @@ class AnsweringMirror(ABC):
         """Send a request and return the answer. Raises MirrorLost, and the error of a refused request."""
 
     def status(self, *, lanes: bool = False, timeout_s: float = CALL_TIMEOUT_S) -> MirrorStatus:
-        """Ask for the status. Raises MirrorLost, and what the supervisor raised where its run has failed."""
+        """Ask for the status. Raises MirrorLost, and the supervisor's error if its rounds have failed."""
         return decode_status(self.send(AskStatus(lanes), timeout_s) or b"")
 
     def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> MirrorStatus:
-        """Say what is wanted. Raises UnknownFlow, UnknownTopic, TopicsNotKnownYet, IllegalCommand, MirrorLost."""
+        """Send a command. Raises UnknownFlow, UnknownTopic, TopicsNotKnownYet, IllegalCommand, MirrorLost."""
         return decode_status(self.send(GiveCommand(command, flow, topics)) or b"")
 
     def restart(self, flow: str) -> None:
-        """Have the copiers of a flow replaced one by one. Raises UnknownFlow, MirrorLost."""
+        """Replace the copiers of a flow one by one. Raises UnknownFlow, MirrorLost."""
         self.send(RestartFlow(flow))

@@ -37,7 +37,7 @@ class SparkNews(msgspec.Struct, frozen=True):
 
 
 class HostSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host needs to start. `one_node`: its executors run on its own node, where its storage is."""
+    """What a host needs to start. `one_node`: its executors run only on its own node, because its storage is there."""
 
     config: ConfigRef
     namespace: str
@@ -46,7 +46,7 @@ class HostSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One host. `broken`: it will not recover, `reason` says why; `refused`: another host would not either, for now."""
+    """One host. `broken`: it will not recover, `reason` says why; `refused`: for now a new host would fail too."""
 
     state: Literal["starting", "ready", "broken"] = "starting"
     reason: str = ""
@@ -56,4 +56,4 @@ class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Ray's id of its node, once its session is open."""
     jobs: tuple[JobLine, ...] = ()
     events: int = 0
-    """How many events its jobs have reported since it began."""
+    """How many events its jobs have reported since it started."""

@@ -1,4 +1,4 @@
-"""The wanted state of a mirror and what commands make of it, and the state of a copier."""
+"""The wanted state of a mirror, the effect of commands on it, and the state of a copier."""
 
 import enum
 
@@ -6,7 +6,7 @@ from engine.base.errors import MirrorError
 
 
 class Desired(enum.StrEnum):
-    """What the operator wants of a mirror or of one of its flows."""
+    """The state that the operator wants for a mirror or one of its flows."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -33,7 +33,7 @@ class CopierState(enum.StrEnum):
 
 
 class Replaced(MirrorError):
-    """Copiers follow a supervisor that began after this one."""
+    """Copiers follow a supervisor that started after this one."""
 
     exit_code = 1
 

@@ -11,13 +11,13 @@ from engine.core.reports.progress import LaneProgress
 from engine.jobs.proof.state import FlowProof
 
 EVENTS_KEPT = 500
-"""Of all flows, by a running mirror; its targets keep the others."""
+"""How many events a running mirror keeps, of all flows together; the targets keep older ones."""
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened. `at_ms` is Unix time; `kind` is the event's name, empty for a sentence of the moment.
+    """One event. `at_ms` is Unix time; `kind` is the event's name, empty for a sentence about the present moment.
 
-    `set_id` and `epoch` say of which partition set, and which ownership of it, where the event is of one.
+    `set_id` and `epoch`: the partition set that the event is about, and its assignment epoch; empty and -1 if none.
     """
 
     at_ms: int
@@ -31,7 +31,7 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopierStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One copier: how far it is, what it owns."""
+    """One copier: its state and its sets."""
 
     copier_id: str
     flow: str
@@ -43,9 +43,9 @@ class CopierStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowAtEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a flow was when its last copier ended, at `at_ms` (Unix time; -1 where none ended in order).
+    """The lag of a flow when its last copier ended, at `at_ms` (Unix time; -1 if none ended in order).
 
-    `unknown_lanes`: partitions whose lag no copier could tell at its end; `lag_records`: of all the others.
+    `unknown_lanes`: partitions whose lag no copier knew at its end; `lag_records`: the lag of all others.
     """
 
     at_ms: int
@@ -56,9 +56,9 @@ class FlowAtEnd(msgspec.Struct, frozen=True, kw_only=True):
 class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One flow, summed over its lanes. Rates are per second over the last few snapshots.
 
-    `unknown_lanes` counts lanes whose lag nobody knows: no copier has them, or the source has not said for a while
-    where they end (`engine/core/reports/source_end.py`). While it is not 0, the flow's lag is unknown: None. What is
-    known of it is in `least_lag_records`, `least_lag_bytes` and `behind_since_ms`: it is at least that much.
+    `unknown_lanes` counts lanes whose lag is unknown: no copier has them, or the source has not reported their end for
+    a while (`engine/core/reports/source_end.py`). While it is not 0, the flow's lag is unknown: None. Lower bounds of
+    it are in `least_lag_records`, `least_lag_bytes` and `behind_since_ms`.
     """
 
     flow: str
@@ -76,28 +76,28 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     waiting_for: str
     least_lag_records: int = 0
-    """Sum over the partitions, each as of when its source's end was heard last."""
+    """Sum over the partitions, each as of the last report of its source end."""
     lag_bytes: int | None = 0
     least_lag_bytes: int = 0
-    """Sum over the partitions whose size was measured, each as of when its source's end was heard last."""
+    """Sum over the partitions whose size was measured, each as of the last report of its source end."""
     source_end_age_ms: int = -1
-    """How long ago the source said where it ends, of the partition where that is longest, among `silent_lanes` where
-    there are any; -1: it never did."""
+    """Time since the source last reported an end, of the partition with the longest time (among the `silent_lanes` if
+    there are any); -1: it never did."""
     silent_lanes: int = 0
-    """Of the `unknown_lanes`, those whose source said for too long nothing of where they end."""
+    """The `unknown_lanes` whose source has not reported their end for too long."""
     behind_since_ms: int = -1
-    """Since when (Unix time) the source holds what is not copied, for the partition furthest behind; -1: nothing that
-    is known."""
+    """Since when (Unix ms) the source holds records that are not copied, of the partition furthest behind; -1: no such
+    record is known."""
     stalled: int = 0
-    """Partitions that do not move, though they are behind or nobody can tell; each gives a reason."""
+    """Partitions that make no progress although they are behind, or may be; each gives a reason."""
     stall_reason: str = ""
-    """The reason that most of those give."""
+    """The most frequent of these reasons."""
     stalled_for_it: int = 0
-    """How many of them give it."""
+    """How many stalled partitions give that reason."""
     quarantined: dict[str, str] = {}
-    """Source partitions that are left alone because they end their copiers, and why."""
+    """Source partitions that are not copied because they end their copiers, and why."""
     heeded: bool = True
-    """Whether every copier does what was asked for last; a second or so passes between."""
+    """Whether every copier follows the last orders; it takes a second or so."""
     append_failures: int = 0
     append_latency: Histogram = Histogram()
     replication_latency: Histogram = Histogram()
@@ -107,34 +107,34 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     configs: ConfigReport | None = None
     """The last round of configs and ACLs, None before the first."""
     at_end: FlowAtEnd | None = None
-    """Of a flow that is over, or whose mirror ends, and that has no copier left; None otherwise."""
+    """Set when the flow has no copier left because it is stopped or its mirror ends; None otherwise."""
     discovered: bool = True
-    """Whether the source's topics were discovered at least once since the supervisor began."""
+    """Whether the source's topics were discovered at least once since the supervisor started."""
     failed_over: bool = False
-    """Whether a failover stopped it, and nobody has resumed it since."""
+    """Whether a failover stopped the flow, and it was not resumed since."""
 
     def least_lag_ms(self, now_ms: int) -> int:
-        """Age that the oldest uncopied record has at least; 0 where none is known of, and it may have any age."""
+        """Lower bound of the age of the oldest uncopied record; 0 if no such record is known: its age may be any."""
         return max(0, now_ms - self.behind_since_ms) if self.behind_since_ms >= 0 else 0
 
     @property
     def is_lag_known(self) -> bool:
-        """Whether the lag of all partitions is known; never before the topics were discovered for the first time."""
+        """Whether the lag of all partitions is known; False until the topics are discovered for the first time."""
         return self.lag_records is not None
 
     @property
     def is_undiscovered(self) -> bool:
-        """Whether nobody knows which partitions the flow copies: its topics were never discovered, nor taken over."""
+        """Whether the flow's partitions are unknown: its topics were never discovered, nor learned from copiers."""
         return not self.discovered and not self.lanes
 
     @property
     def is_silent(self) -> bool:
-        """Whether the lag of some partition is unknown because the source has not said for too long where it ends."""
+        """Whether the lag of some partition is unknown because the source has not reported its end for too long."""
         return self.silent_lanes > 0
 
 
 class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What was copied of one source topic since the supervisor began; counters never fall.
+    """Counts of what was copied of one source topic since the supervisor started; they never decrease.
 
     `latency_ms`: sum over the records of the time from their timestamp to their acknowledgement.
     """
@@ -149,8 +149,8 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
 class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The whole mirror. `refused`: why it may not run.
 
-    `phase`: `starting`, `waiting` (no flow has begun, because a cluster does not answer: `waiting_for` of its flows
-    says which), `running`, `draining` or `stopped`.
+    `phase`: `starting`, `waiting` (no flow has started, because a cluster does not answer; `waiting_for` of each flow
+    names the cluster), `running`, `draining` or `stopped`.
     """
 
     namespace: str
@@ -167,15 +167,15 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str = ""
     refused: str = ""
     unremembered: tuple[str, ...] = ()
-    """Flows of which what is wanted is not written to their target yet: told after a command, and at the end."""
+    """Flows whose wanted state is not stored on the target yet; reported after a command, and at the mirror's end."""
     lanes: tuple[LaneProgress, ...] = ()
     topics: tuple[TopicStatus, ...] = ()
-    """Given together with the lanes."""
+    """Present only together with the lanes."""
     spark: SparkStatus = SparkStatus()
     socket: str = ""
-    """Where the supervisor answers commands of its own machine; empty where nowhere."""
+    """Path of the socket on which the supervisor answers commands of its own machine; empty if it has none."""
     proofs: dict[str, FlowProof] = {}
-    """Of the flows that are proven all the time, by name; their partitions are given together with the lanes."""
+    """Continuous proofs by flow name; their partitions are present only together with the lanes."""
 
 
 def encode_status(status: MirrorStatus) -> bytes:

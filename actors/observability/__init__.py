@@ -1,1 +1,1 @@
-"""Views of a mirror for people: tables, colours, conditions; the same where only the target can be read."""
+"""Shows a mirror to people: tables, colours, conditions; also a stopped mirror, as read from its targets."""

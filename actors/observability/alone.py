@@ -1,4 +1,4 @@
-"""A mirror that does not run, as its targets know it: what is known, from when, and what nobody can tell."""
+"""Reads the state of a mirror that does not run from its targets: what is known, as of when, and what is unknown."""
 
 import asyncio
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ from engine.state.state import DESIRED, DesiredState, owner_of
 
 NOT_ASKED = "the source was not asked"
 POSITIONS, STATE, GROUPS, EVENTS = "positions", "state", "consumer groups", "events"
-"""What is read of a target, part by part."""
+"""The parts of a target that are read one by one."""
 
 
 class KnownPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """One source partition by its last position. None where nobody knows; times are Unix ms.
+    """One source partition by its last position. None if unknown; times are Unix ms.
 
-    Everything below `source_next` is on the target, and more may be; so `lag_records` is the most that can be missing.
+    Everything below `source_next` is on the target, and more may be; so `lag_records` is an upper bound.
     """
 
     flow: str
@@ -50,9 +50,9 @@ class KnownOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
-    """One flow by what its target holds; times are Unix ms. None where it could not be read, or nobody ever said.
+    """One flow by what its target holds; times are Unix ms. None if it could not be read, or was never written.
 
-    `unknown`: what could not be read, and why. `answered`: whether the target could be asked at all.
+    `unknown`: the parts that could not be read, and why. `answered`: whether the target answered at all.
     """
 
     flow: str
@@ -68,7 +68,7 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_state_known(self) -> bool:
-        """Whether it was read what is wanted, and who had the flow: if nothing is said of it, nobody ever said it."""
+        """Whether the state (wanted state and owner) was read: then a field that is None was never written."""
         return self.answered and STATE not in self.unknown
 
     @property
@@ -77,7 +77,7 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownMirror(msgspec.Struct, frozen=True, kw_only=True):
-    """All flows of a configuration at `at_ms` (Unix time), while no mirror runs, and why none was found."""
+    """All flows of a configuration at `at_ms` (Unix time), while no mirror runs; `why` none was found."""
 
     running: bool
     why: str
@@ -93,9 +93,9 @@ def read_targets(
     since_ms: int = 0,
     asks_source: bool = False,
 ) -> KnownMirror:
-    """Read what targets hold of some flows, one after the other; what cannot be read is `unknown`. Raises nothing.
+    """Read what targets hold of some flows, one by one; parts that cannot be read are `unknown`. Raises nothing.
 
-    `asks_source`: ask the sources where they end too, in bounded time.
+    `asks_source`: also ask the sources for their end offsets, in bounded time.
     """
 
     async def all_flows() -> tuple[KnownFlow, ...]:
@@ -115,7 +115,7 @@ async def _read_target(config: MirrorConfig, flow: FlowConfig, since_ms: int, *,
 
 
 class Reading:
-    """Reads the parts of one flow's target, each by itself: one that cannot be read hides no other."""
+    """Reads the parts of one flow's target separately: a part that cannot be read does not hide the others."""
 
     def __init__(self, flow: str, view: TargetView, since_ms: int, *, asks_source: bool) -> None:
         self._view, self._since_ms, self._asks_source = view, since_ms, asks_source
@@ -123,7 +123,7 @@ class Reading:
         self._unknown: dict[str, str] = {}
 
     async def all(self) -> KnownFlow:
-        """Read them. Raises no MirrorError."""
+        """Read all parts. Raises no MirrorError."""
         parts = {
             POSITIONS: self._positions,
             STATE: self._state,
@@ -152,7 +152,7 @@ class Reading:
         if isinstance(wanted, DesiredState):
             found = {"desired": wanted.state, "paused_topics": wanted.paused_topics}
         elif owner is not None:
-            found = {"desired": Desired.RUNNING.value}  # as a mirror takes it where nothing is written
+            found = {"desired": Desired.RUNNING.value}  # a mirror's default if nothing is written
         if owner is not None:
             names = ("mirror", "where", "since_ms", "at_ms", "released")
             found["owner"] = KnownOwner(**{name: getattr(owner, name) for name in names})
@@ -180,7 +180,7 @@ class Reading:
 
 
 def _partitions(flow: str, known: LastKnown, ends: Ends) -> tuple[KnownPartition, ...]:
-    """Return every partition that has a position, and those that the source lists beside them."""
+    """Return every partition that has a position, and the partitions without one that the source lists."""
     rows = [_partition(flow, one, ends) for one in known.lanes]
     missing = (ends.ends.keys() | ends.unknown.keys()) - {one.lane for one in known.lanes}
     rows += [
@@ -193,7 +193,7 @@ def _partitions(flow: str, known: LastKnown, ends: Ends) -> tuple[KnownPartition
             source_end=ends.ends.get(lane),
             lag_records=None,
             as_of_ms=None,
-            why="it has no position that could be read: it was not copied yet, or nobody can tell",
+            why="it has no position that could be read: it was not copied yet, or its position could not be read",
         )
         for lane in missing
     ]

@@ -1,6 +1,6 @@
-"""Colours of a terminal, each with one meaning: green works, yellow waits for somebody, red does not work.
+"""Colours of a terminal, each with one meaning: green works, yellow waits for something, red does not work.
 
-They say nothing that the words beside them do not. `NO_COLOR` takes them away (rich looks at it), a pipe has none.
+A colour never adds to the words that it colours. Rich drops colours for `NO_COLOR`, and in a pipe.
 """
 
 import sys
@@ -28,24 +28,24 @@ STATE: Final = {
     "refused": "bold red",
     "failed": "bold red",
 }
-"""Words that are not here have no colour: what begins or ends in a moment needs nobody."""
+"""Other words have no colour: a state that lasts only a moment needs no action."""
 _WIDE: Final = 400
 
 
 def state_text(state: str, shown: str = "") -> Text:
-    """Say a state in its colour; `shown`: in other words."""
+    """Return a state in its colour; `shown`: the text to show instead of its name."""
     return Text(shown or state, style=STATE.get(state, ""))
 
 
 def count_text(count: int, style: str) -> Text:
-    """Say a number that should be 0, in a colour where it is not."""
+    """Return a number that should be 0, coloured if it is not."""
     return Text(f"{count:,}", style=style if count else "")
 
 
 def stdout_console() -> Console:
-    """Return where tables are printed: standard output, which cuts nothing off where it is no terminal.
+    """Return the console for tables: standard output; if that is no terminal, long lines are not cut off.
 
-    What is printed stands there as it is: a name or an error may hold brackets or colons that rich would read.
+    Text is printed unchanged: a name or an error may have brackets or colons that rich would interpret.
     """
     width = None if sys.stdout.isatty() else _WIDE
     return Console(width=width, highlight=False, markup=False, emoji=False)

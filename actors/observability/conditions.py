@@ -23,7 +23,7 @@ _COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
 }
 _RISING: Final = (">", ">=")
-"""What holds of a value holds of every higher one."""
+"""Comparisons that hold for every higher value once they hold for one."""
 FIGURES: Final[dict[str, Figure]] = {
     "lag_seconds": lambda flow, at_ms: flow.least_lag_ms(at_ms) / 1000,
     "lag_records": lambda flow, _: flow.least_lag_records,
@@ -36,7 +36,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "records_per_s": lambda flow, _: flow.records_per_s,
     "bytes_per_s": lambda flow, _: flow.bytes_per_s,
 }
-"""Of a lag that is unknown: what it is at least."""
+"""The figures by name; of an unknown lag, its lower bound."""
 _CONDITION = re.compile(r"\s*([a-z_]+)\s*(>=|<=|==|!=|>|<)\s*([0-9]+(?:\.[0-9]+)?)\s*")
 
 
@@ -65,10 +65,10 @@ class Condition(msgspec.Struct, frozen=True):
         return f"{self.figure}{self.comparison}{self.number:g}"
 
     def holds_in(self, status: MirrorStatus) -> list[str]:
-        """Say in which flows it holds, a sentence each.
+        """Return a sentence for each flow in which the condition holds.
 
-        Lag that is unknown is at least what is known of it. Where that does not settle it, the condition counts as
-        holding: a script that watches over data must not take silence for good news.
+        Of an unknown lag, its lower bound is compared. If that does not decide the condition, the condition counts as
+        true: a script that watches over data must not treat silence as good news.
         """
         said = (self._said(flow, status.at_ms) for flow in status.flows)
         return [sentence for sentence in said if sentence]
@@ -76,7 +76,7 @@ class Condition(msgspec.Struct, frozen=True):
     def _said(self, flow: FlowStatus, at_ms: int) -> str:
         if self.figure == "unknown" and flow.is_undiscovered and flow.desired is not Desired.STOPPED:
             waits = f", it waits for {flow.waiting_for}" if flow.waiting_for else ""
-            return f"{flow.flow}: how many partitions it has is not known, no topic was discovered yet{waits} ({self})"
+            return f"{flow.flow}: its number of partitions is not known, no topic was discovered yet{waits} ({self})"
         value = FIGURES[self.figure](flow, at_ms)
         holds = _COMPARISONS[self.comparison](value, self.number)
         if flow.is_lag_known or not self.figure.startswith("lag_"):
@@ -85,7 +85,7 @@ class Condition(msgspec.Struct, frozen=True):
             return f"{flow.flow}: {self.figure} is at least {value:g} ({self})"
         if not flow.unknown_lanes:
             return f"{flow.flow}: {self.figure} is not known, no partition was discovered yet ({self})"
-        heard = f", the source has not said for {flow.source_end_age_ms / 1000:.0f} s where it ends"
+        heard = f", the source has not reported its end for {flow.source_end_age_ms / 1000:.0f} s"
         return (
             f"{flow.flow}: {self.figure} of {counted(flow.unknown_lanes, 'partition')} is not known"
             f"{heard if flow.is_silent else ''} ({self})"

@@ -18,13 +18,13 @@ def breach_cells(one: "Breach") -> tuple[str, ...]:
 
 
 def stall_cells(one: "Stall") -> tuple[str, ...]:
-    """Return topic, why, from, until, partitions, and the seconds all together."""
+    """Return topic, reason, from, until, partitions, and the total time."""
     times = clock_text(one.first_ms), clock_text(one.last_ms)
     return one.topic, one.reason, *times, f"{one.partitions:,}", seconds_text(one.seconds)
 
 
 def most(values: Iterable[float | None]) -> float | None:
-    """Return the highest value, None where none is known."""
+    """Return the highest value, None if none is known."""
     return max((value for value in values if value is not None), default=None)
 
 

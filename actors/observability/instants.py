@@ -1,4 +1,4 @@
-"""Points in time as people give them on a command line: `10m` ago, or an instant."""
+"""Reads points in time of a command line: `10m` (ago), or an instant."""
 
 import re
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class BadInstant(MirrorError):
-    """Neither a time ago nor an instant."""
+    """A text that is neither a time ago nor an instant."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -21,7 +21,7 @@ class BadInstant(MirrorError):
 
 
 def instant_ms(text: str, now_ms: int) -> int:
-    """Give the Unix time meant by a text; an instant without a zone is UTC. Raises BadInstant."""
+    """Return the Unix time (ms) of a text; an instant without a zone is UTC. Raises BadInstant."""
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
         return now_ms - int(ago[1]) * _UNIT_S[ago[2]] * 1000
@@ -35,5 +35,5 @@ def instant_ms(text: str, now_ms: int) -> int:
 
 
 def clock_text(at_ms: int) -> str:
-    """Say a Unix time in UTC, to the second."""
+    """Return a Unix time as text in UTC, to the second."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,19 +8,19 @@ from actors.model.status import MirrorStatus
 from engine.core.reports.progress import LaneProgress
 
 UNKNOWN = "unknown"
-"""The word for a lag that nobody knows."""
+"""The word for an unknown lag."""
 SILENT = "silent"
 """State of a partition that would be copied if a broker of its source answered for it."""
 NO_ANSWER = "no broker of the source answers for it"
 """Why a partition is silent."""
 NO_DISCOVERY = "a discovery of topics"
-"""What a flow without known partitions waits for, where it does not say more itself."""
+"""What a flow without known partitions waits for, if it names nothing else."""
 
 
 class LagRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition. None where a value is not known; bytes are an estimate, as on the wire; times are Unix ms.
+    """One partition. None if a value is not known; bytes are an estimate, as on the wire; times are Unix ms.
 
-    The lag is unknown where no copier has the partition, and where the source has not reported its end for a while.
+    The lag is unknown if no copier has the partition, or if the source has not reported its end for a while.
     Then `heard_lag_records` and `heard_lag_seconds` are the lag when the end was last reported, `heard_seconds_ago`.
     """
 
@@ -36,7 +36,7 @@ class LagRow(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     set_id: str
     epoch: int
-    """Assignment epoch: that of the set's present owner; -1 where nobody holds the lane."""
+    """Assignment epoch of the set's present owner; -1 if no copier holds the lane."""
     source_next: int
     source_end: int
     target_next: int
@@ -46,7 +46,7 @@ class LagRow(msgspec.Struct, frozen=True, kw_only=True):
     heard_lag_seconds: float | None = None
     heard_seconds_ago: float | None = None
     proven_to: int | None = None
-    """Source offset up to which the copy is proven, where proof is continuous."""
+    """Source offset up to which the copy is proven, with continuous proof."""
 
 
 def lag_rows(status: MirrorStatus, flow: str | None = None, topics: Collection[str] = ()) -> list[LagRow]:
@@ -67,7 +67,7 @@ def lag_rows(status: MirrorStatus, flow: str | None = None, topics: Collection[s
 def flows_unknown(status: MirrorStatus, flow: str | None = None) -> dict[str, str]:
     """Return the flows, all or one, whose partitions are not known yet, with what each waits for.
 
-    They have no rows, and a list without rows must not read as "nothing is behind".
+    These flows have no rows, and a list without rows must not read as "nothing is behind".
     """
     flows = (one for one in status.flows if one.is_undiscovered and flow in (None, one.flow))
     return {one.flow: one.waiting_for or NO_DISCOVERY for one in flows}
@@ -101,7 +101,7 @@ def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
 
 
 def records_text(row: LagRow) -> str:
-    """Say the lag of a partition in records; where it is unknown, what it was and when."""
+    """Return the lag of a partition in records; if it is unknown, the last known lag and its age."""
     if row.lag_records is not None:
         return f"{row.lag_records:,}"
     if row.heard_lag_records is None:
@@ -110,7 +110,7 @@ def records_text(row: LagRow) -> str:
 
 
 def bytes_text(size: int | None) -> str:
-    """Say a size to three digits or so, `-` where it is not known."""
+    """Return a size with about three digits, `-` if it is not known."""
     if size is None:
         return "-"
     value = float(size)
@@ -122,7 +122,7 @@ def bytes_text(size: int | None) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Say a duration in its two largest units, `-` where it is not known."""
+    """Return a duration in its two largest units, `-` if it is not known."""
     if seconds is None:
         return "-"
     if seconds < 60:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 _SHORT = 24
-"""A reason of at most so many characters stays in every row."""
+"""Characters up to which a reason stays in every row."""
 
 
 class SharedReasons:

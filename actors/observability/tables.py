@@ -8,9 +8,9 @@ from rich.table import Table
 def plain_table(
     left: Iterable[str], right: Iterable[str] = (), rest: Iterable[str] = (), *, whole: bool = False
 ) -> Table:
-    """Make a table of columns of words, then of numbers, which stand to the right, then of words again.
+    """Return a table with columns of words, then right-aligned columns of numbers, then columns of words again.
 
-    `whole`: where a terminal is narrow, only the last columns are wrapped.
+    `whole`: if a terminal is narrow, only the last columns are wrapped.
     """
     table = Table(box=None, pad_edge=False)
     for name in left:

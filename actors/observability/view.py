@@ -133,7 +133,7 @@ def flow_line(flow: FlowStatus, at_ms: int) -> str:
 
 
 def groups_text(flow: FlowStatus) -> str:
-    """Say how the consumer groups of a flow are, empty where there is nothing to say."""
+    """Return the state of a flow's consumer groups, empty if there is nothing to report."""
     report = flow.groups
     if report is None or not (report.groups or report.not_synced or report.away or report.trouble):
         return ""
@@ -153,7 +153,7 @@ def groups_text(flow: FlowStatus) -> str:
 
 
 def configs_text(flow: FlowStatus) -> str:
-    """Say how configs and ACLs of a flow's copies are, empty where there is nothing to say."""
+    """Return the state of the configs and ACLs of a flow's copies, empty if there is nothing to report."""
     report = flow.configs
     if report is None or not (report.at_ms or report.trouble):
         return ""
@@ -164,7 +164,7 @@ def configs_text(flow: FlowStatus) -> str:
 
 
 def spark_text(status: MirrorStatus) -> str:
-    """Say how Spark is, empty where it is off."""
+    """Return the state of Spark, empty if it is off."""
     spark = status.spark
     if spark.state is SparkState.OFF:
         return ""
@@ -174,12 +174,12 @@ def spark_text(status: MirrorStatus) -> str:
     waiting = [line for line in spark.jobs if line.state is JobState.WAITING]
     parts += [f"running: {', '.join(running)}"] if running else []
     parts += [f"{counted(len(waiting), 'job')} waiting"] if waiting else []
-    parts += [f"{line.job} failed and begins again: {line.error}" for line in waiting if line.error]
+    parts += [f"{line.job} failed and will be retried: {line.error}" for line in waiting if line.error]
     return "Spark: " + ", ".join(parts) + (f" ({spark.reason})" if spark.reason else "")
 
 
 def proof_text(status: MirrorStatus, flow: str) -> str:
-    """Say how the continuous proof of copy goes, empty where there is none."""
+    """Return the state of the continuous proof of copy, empty if it is off."""
     proof = status.proofs.get(flow)
     if proof is None:
         return ""
@@ -187,44 +187,44 @@ def proof_text(status: MirrorStatus, flow: str) -> str:
     if proof.at_ms:
         ago = seconds_text(max(0, status.at_ms - proof.at_ms) / 1000)
         parts = [
-            f"{counted(proof.partitions, 'partition')}, {counted(proof.differences, 'difference')}, looked at {ago} ago"
+            f"{counted(proof.partitions, 'partition')}, {counted(proof.differences, 'difference')}, checked {ago} ago"
         ]
     return "proof of copy: " + ", ".join([*parts, proof.trouble] if proof.trouble else parts)
 
 
 def lag_text(flow: FlowStatus) -> str:
-    """Say the lag; where it is unknown, its least value, if that says anything."""
+    """Return the lag; if it is unknown, its lower bound unless that is 0."""
     if flow.is_undiscovered:
-        return UNKNOWN  # of a stopped flow too: 0 would be the lag of partitions that nobody has counted
+        return UNKNOWN  # of a stopped flow too: 0 would be the lag of partitions that were never counted
     if flow.lag_records is not None:
         return f"{flow.lag_records:,}"
     return f"at least {flow.least_lag_records:,}" if flow.least_lag_records else UNKNOWN
 
 
 def heard_text(flow: FlowStatus) -> str:
-    """Say what the lag was and when, in brackets; empty where it is known, or unknown only because no copier has it."""
+    """Return the last known lag and its age, in brackets; empty unless the source is silent (`is_silent`)."""
     if not flow.is_silent:
         return ""
     return f" (was {flow.least_lag_records:,} {seconds_text(flow.source_end_age_ms / 1000)} ago)"
 
 
 def at_end_text(end: FlowAtEnd, lanes: int) -> str:
-    """Say what the lag was when the last copier of a flow ended; `lanes`: the number of its partitions."""
+    """Return the lag when the last copier of a flow ended; `lanes`: the flow's number of partitions."""
     is_known = end.at_ms >= 0 and end.unknown_lanes < lanes
     known = f"lag {end.lag_records:,} at {clock_text(end.at_ms)}" if is_known else ""
     if not end.unknown_lanes:
         return known
-    unknown = f"lag of {counted(end.unknown_lanes, 'partition')} unknown, as no copier told it at its end"
+    unknown = f"lag of {counted(end.unknown_lanes, 'partition')} unknown: no copier reported it at its end"
     return f"{unknown}; of the others {known}" if known else unknown
 
 
 def ended_text(flow: FlowStatus) -> str:
-    """Say that no copier copies a flow any more, and what the lag was then; empty where one does, or will."""
+    """Say that no copier copies a flow any more, and the lag at its end; empty if a copier does or will."""
     return "" if flow.at_end is None else f"not copied any more; {at_end_text(flow.at_end, flow.lanes)}"
 
 
 def unknown_text(flow: FlowStatus) -> str:
-    """Say for how many partitions the lag is unknown, and what is known about it; empty where all of it is known."""
+    """Say for how many partitions the lag is unknown, and its lower bound; empty if the lag of all is known."""
     if flow.is_lag_known or flow.at_end is not None:
         return ""
     if not flow.unknown_lanes:
@@ -234,11 +234,11 @@ def unknown_text(flow: FlowStatus) -> str:
         least = f", at least {counted(flow.least_lag_records, 'record')}" if flow.least_lag_records else ""
         return f"{of}{least}: raymirror lag says why"
     ago = seconds_text(flow.source_end_age_ms / 1000)
-    return f"{of}: the source last said {ago} ago where it ends; the lag was {flow.least_lag_records:,} then"
+    return f"{of}: the source last reported its end {ago} ago; the lag was {flow.least_lag_records:,} then"
 
 
 def stalled_text(flow: FlowStatus) -> str:
-    """Say how many partitions do not move, and what most of them wait for; empty where all move or have everything."""
+    """Say how many partitions do not move, and the most frequent reason; empty if all move or have caught up."""
     if not flow.stall_reason or flow.at_end is not None:
         return ""
     do = "does" if flow.stalled == 1 else "do"
@@ -248,17 +248,17 @@ def stalled_text(flow: FlowStatus) -> str:
 
 
 def unremembered_text(status: MirrorStatus, flow: str) -> str:
-    """Say that the target has not stored yet what is wanted of a flow; empty where it has."""
+    """Say that the wanted state of a flow is not stored on the target yet; empty if it is."""
     if flow not in status.unremembered:
         return ""
     return (
-        "not remembered yet: what is wanted is not written to the target; while the mirror runs it is tried again, but"
-        " if it ends before, the next start does not know of it"
+        "not remembered yet: the wanted state is not written to the target; raymirror retries while the mirror runs,"
+        " but if the mirror ends before, the next start does not know this state"
     )
 
 
 def behind_text(flow: FlowStatus, at_ms: int) -> str:
-    """Say the age of the oldest record that is not copied; where that is not known, its least age, or `-`."""
+    """Return the age of the oldest record that is not copied; if it is unknown, its lower bound, or `-`."""
     if flow.is_undiscovered:
         return "-"
     least = seconds_text(flow.least_lag_ms(at_ms) / 1000)
@@ -292,7 +292,7 @@ def render(status: MirrorStatus) -> RenderableType:
 
 
 def flows_table(status: MirrorStatus) -> Table:
-    # No lines, and names fold where a terminal of 80 columns is too narrow: a number that is cut off is useless.
+    # No lines, and names fold if a terminal of 80 columns is too narrow: a number that is cut off is useless.
     table = Table(box=None, pad_edge=False, collapse_padding=True)
     table.add_column("flow", overflow="fold", min_width=6)
     table.add_column("wanted", overflow="fold", min_width=6)

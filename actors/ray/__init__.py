@@ -1,1 +1,1 @@
-"""The actors around engine and control, their handles, how Ray is started or joined, how a mirror is launched."""
+"""Runs engine and control as Ray actors: the actors, their handles, the start of Ray and of a mirror."""

@@ -1,9 +1,9 @@
-"""The way into Ray, for the command line's own process. Ray is imported here and nowhere earlier.
+"""Starts a local Ray or connects to a running one, for the command line's process. Ray is not imported before this.
 
 `ray.init` belongs to the main thread, which must live as long as Ray. Ray reads its environment while it is imported,
-so the settings are made first. Local Ray: token authentication on both sides, because Ray listens on all interfaces
-and an open one runs anybody's code; the token is the one in the user's home, so a second shell of the same user
-attaches and nobody else does.
+so the settings are made first. A local Ray uses token authentication on both sides, because Ray listens on all
+interfaces and an open one runs anyone's code. The token is in the user's home, so another shell of the same user can
+connect and no other user can.
 """
 
 import os
@@ -31,8 +31,8 @@ LEAVING = "the command ends as soon as Ray, which it is connecting to, has answe
 SESSION_PREFIX = "ray-"
 OWNER = "raymirror-owner"
 STARTS = 2
-"""How often a local Ray is started: it gives its own parts 30 s, which a busy machine may not. The second time with all
-that it has: should a part be missed that is left out (`lean_ray.py`), it is there then.
+"""How often the start of a local Ray is tried: Ray gives its own parts 30 s, and a busy machine may need longer. The
+second try starts all parts of Ray, in case one that was left out (`lean_ray.py`) is needed after all.
 """
 UNWATCHED = {
     "RAY_event_stats": "0",
@@ -40,14 +40,14 @@ UNWATCHED = {
     "RAY_metrics_report_interval_ms": "600000",
     "RAY_task_events_report_interval_ms": "0",
 }
-"""A local Ray has no dashboard: nobody reads what its processes would count for one."""
+"""A local Ray has no dashboard, so the metrics of its processes would never be read."""
 ROTATED = {ROTATION: str(4 * 1024 * 1024), "RAY_ROTATION_BACKUP_COUNT": "2"}
 """Log files of Ray's own processes: without these, 512 MiB each and five older ones (Ray 2.60, `LOGGING_ROTATE_BYTES`),
 and what workers print is not bounded at all.
 """
 UNMINDED = {"RAY_memory_monitor_refresh_ms": "0"}
-"""Where a machine's memory is nearly full, Ray's monitor ends actors, whoever filled it: it was seen to end supervisor
-and metadata actor, of 70 MiB each, for what others took. What a mirror takes is bounded, so that mends nothing.
+"""When a machine's memory is nearly full, Ray's monitor kills actors, even if another process filled it: it was seen to
+kill supervisor and metadata actor, of 70 MiB each. A mirror's memory is bounded, so killing its actors does not help.
 """
 
 
@@ -92,7 +92,7 @@ class OtherRelease(MirrorError):
 
 
 class NodeStays(MirrorError):
-    """Ray does not take a node out of service."""
+    """Ray refuses to take a node out of service."""
 
     def __init__(self, node: str, cause: str) -> None:
         super().__init__(node, cause)
@@ -110,19 +110,19 @@ class RayConnection:
 
     @property
     def local(self) -> bool:
-        """Whether the Ray cluster lives and dies with this process."""
+        """Whether the Ray cluster ends with this process."""
         return self._temp is not None
 
     @property
     def logs(self) -> Path | None:
-        """Where a local Ray logs."""
+        """The log folder of a local Ray."""
         return self._temp / "session_latest" / "logs" if self._temp else None
 
     def this_node(self) -> str:
         return str(self.ray.get_runtime_context().get_node_id())
 
     def announce_end(self, node: str, within_s: float) -> None:
-        """Tell Ray that a node is going away, so that it starts nothing there any more. Raises NodeStays."""
+        """Announce to Ray that a node will end, so that Ray starts nothing there any more. Raises NodeStays."""
         from ray.core.generated import autoscaler_pb2
 
         reasons: Any = autoscaler_pb2  # generated, without types
@@ -146,9 +146,9 @@ class RayConnection:
 def start_local(
     cpus: int, memory: int = 0, folder: Path | None = None, resources: Mapping[str, float] = {}
 ) -> RayConnection:
-    """Start a Ray of our own with so many logical CPUs, whatever the cores, and so many bytes of logical memory beside
-    what the machine has, for actors that ask for it (0: what Ray finds free); in `folder`, if its path is short.
-    `resources`: what else its one node is said to have.
+    """Start a local Ray in `folder` (if its path is short). `cpus`: logical CPUs, whatever the cores. `memory`: bytes
+    of logical memory on top of the machine's, for actors that request it (0: what Ray finds free). `resources`: further
+    resources that its one node declares.
     """
     for name, value in {**UNWATCHED, **UNMINDED, **ROTATED}.items():
         os.environ.setdefault(name, value)
@@ -159,7 +159,7 @@ def start_local(
 def _start_local(
     cpus: int, memory: int, folder: Path | None, resources: Mapping[str, float], end: DeferredEnd
 ) -> RayConnection:
-    """Start it. Raises RayNotStarted, StartStopped."""
+    """Start a local Ray. Raises RayNotStarted, StartStopped."""
     ray = _import_ray(token=True)
     if end.is_asked_for:
         raise StartStopped()
@@ -175,7 +175,7 @@ def _start_local(
         if end.is_asked_for:
             raise StartStopped()
         connection.address = ray.get_runtime_context().gcs_address
-    except BaseException as error:  # no process and no folder is left behind
+    except BaseException as error:  # leave no process and no folder behind
         connection.close(keep_logs=isinstance(error, RayNotStarted))
         raise
     return connection
@@ -210,13 +210,13 @@ def _physical_bytes() -> int:
 
 
 def mark_session(temp: Path) -> None:
-    """Note whose Ray folder this is, so that a later start may know that nobody needs it any more."""
+    """Note the process that owns this Ray folder, so that a later start can see when it is no longer needed."""
     pid = os.getpid()
     (temp / OWNER).write_text(f"{pid} {process_start(pid) or 0}\n")
 
 
 def remove_old_sessions(home: Path) -> None:
-    """Remove Ray folders of ours whose process is gone, but the newest: somebody may want to read its logs."""
+    """Remove this user's Ray folders whose process is gone, except the newest: its logs may be of interest."""
     dead = [temp for temp in home.glob(f"{SESSION_PREFIX}*") if _is_left_behind(temp / OWNER)]
     for temp in sorted(dead, key=lambda temp: temp.stat().st_mtime)[:-1]:
         shutil.rmtree(temp, ignore_errors=True)
@@ -229,11 +229,11 @@ def _is_left_behind(owner: Path) -> bool:
         pid, start = owner.read_text().split()
         return process_start(int(pid)) != int(start)
     except (OSError, ValueError):
-        return False  # not ours, half written, or just removed by its owner
+        return False  # no folder of raymirror, half written, or just removed by its owner
 
 
 def attach(address: str, *, local: bool) -> RayConnection:
-    """Connect to a running Ray; `local` = one that `start_local` made. Raises RayUnreachable within about 2 s."""
+    """Connect to a running Ray; `local`: `start_local` started it. Raises RayUnreachable within about 2 s."""
     _probe(address)
     ray = _import_ray(token=local)
     try:
@@ -256,7 +256,7 @@ _RELEASES = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
 
 
 def _probe(address: str) -> None:
-    """Ask the port first: Ray itself tries for a long time."""
+    """Try the port first: Ray itself tries for a long time. Raises RayUnreachable."""
     if "://" in address:
         return
     host, _, port = address.rpartition(":")
@@ -272,9 +272,9 @@ def _import_ray(*, token: bool) -> Any:
     if token:
         os.environ["RAY_AUTH_MODE"] = "token"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray starts workers at nice 15, below whatever else is busy on the machine: leases would run out for want of CPU.
+    # Ray starts workers at nice 15: on a busy machine they would get too little CPU, and leases would run out
     os.environ.setdefault("RAY_worker_niceness", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning about devices we have none of
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning about devices
     import ray
 
     return ray

@@ -1,11 +1,12 @@
 """The copier actor: a thin shell around `engine.services.runner.Copier`.
 
-Two event loops in one process: the data loop runs the engine; the `control` loop hears orders and gives reports while
-the data loop is busy. Of the engine the control loop touches one number, the instant at which the lease ends; orders
-go over by `call_soon_threadsafe`, snapshots come back as frozen structs, events through a deque whose ends are atomic.
+Two event loops in one process: the data loop runs the engine; the `control` loop receives orders and returns reports
+while the data loop is busy. The control loop touches one number of the engine, the instant when the lease ends. Orders
+go to the data loop by `call_soon_threadsafe`; snapshots come back as frozen structs, events through a deque whose
+append and popleft are atomic.
 
-A task error in an actor is silent unless somebody looks, so the supervisor keeps one call to `wait_closed` parked: it
-returns after a drain, raises what the engine raised, and fails with ActorDiedError when the process dies.
+A task error in an actor is silent unless the task is awaited. So the supervisor keeps one call to `wait_closed` parked:
+it returns after a drain, raises the engine's error, and fails with ActorDiedError when the process dies.
 """
 
 import asyncio
@@ -27,27 +28,27 @@ from engine.core.reports.progress import FlowProgress
 from policies.model import PartitionSet
 
 SAMPLE_S, CALM_SAMPLE_S = 0.5, 1.0
-"""Between two snapshots while records come, and while none do."""
+"""Seconds between two snapshots while records arrive, and while none do."""
 PATIENCE_S = 0.9
-"""How long a copier without news thinks about its answer: one call a second, and news at once."""
+"""Seconds that a copier without news delays its answer: so there is one call a second, and news is sent at once."""
 ABANDONED_S = 300.0
-"""A copier that heard nothing for so long ends: its positions are durable, and nobody looks after it."""
+"""Seconds without orders after which a copier ends itself: its positions are durable, and it has no supervisor."""
 EVENTS_KEPT = 1000  # of one copier, not fetched yet; the supervisor fetches every second
 
 
 class Abandoned(MirrorError):
-    """No supervisor has spoken to this copier for a long time."""
+    """No supervisor has sent orders to this copier for a long time."""
 
     def __init__(self, copier_id: str, silent_s: float) -> None:
         super().__init__(copier_id, silent_s)
         self.copier_id, self.silent_s = copier_id, silent_s
 
     def __str__(self) -> str:
-        return f"{self.copier_id}: no supervisor has spoken for {self.silent_s:.0f} s; it ended itself"
+        return f"{self.copier_id}: no supervisor has sent orders for {self.silent_s:.0f} s; the copier ended itself"
 
 
 class Engine(Protocol):
-    """What the shell needs of `engine.services.runner.Copier`."""
+    """The part of `engine.services.runner.Copier` that the actor uses."""
 
     lease_until_s: float
 
@@ -130,7 +131,7 @@ class CopierActor:
         await self._engine.drain()
 
     def _follow(self, orders: Orders) -> None:
-        """Do what the orders say; what is being let go is news when it is done."""
+        """Apply orders; a set that is being released becomes news when its release is done."""
         if (orders.term, orders.version) <= (self._followed.term, self._followed.version) or self._task.done():
             return
         before = self._followed
@@ -138,7 +139,7 @@ class CopierActor:
         for set_id in self._held.keys() - wanted.keys():
             self._spawn_release(set_id, self._held[set_id])
         self._follow_pause(before, orders)  # first, so that a paused topic's new lane does not fetch
-        # the newest first: a lane that goes over to one is not let go by the set that it was in
+        # the newest first: a lane that moves to a newer set must not be released with its old set
         for set_id, group in sorted(wanted.items(), key=lambda item: -item[1].epoch):
             if self._held.get(set_id) != group:
                 self._held = {**self._held, set_id: group}  # swapped, because the control loop reads it
@@ -146,7 +147,7 @@ class CopierActor:
         if orders.drain:
             self._drain_asked.set()
         self._take_sample()
-        self._followed = orders  # last, because a report that says so, made by the control loop, tells what came of it
+        self._followed = orders  # last: a report of the control loop with these orders must contain their effects
         self._signal_news()
 
     def _spawn_release(self, set_id: str, leaving: PartitionSet) -> None:
@@ -155,9 +156,9 @@ class CopierActor:
 
     async def _release(self, set_id: str, leaving: PartitionSet) -> None:
         if self._held.get(set_id) is not leaving:
-            return  # an earlier release has ended, or the set was given back, before this one began
+            return  # before this task started, an earlier release ended, or the set was assigned again
         await self._engine.release(set_id)
-        if self._held.get(set_id) is leaving:  # else it was given back meanwhile
+        if self._held.get(set_id) is leaving:  # else it was assigned again during the release
             self._held = {kept: group for kept, group in self._held.items() if kept != set_id}
         self._take_sample()
         self._signal_news()
@@ -183,7 +184,7 @@ class CopierActor:
         """Answer, once the engine is built."""
 
     async def wait_closed(self) -> bytes:
-        """Wait for the end; give the last progress, or raise what the engine raised."""
+        """Wait for the end; return the last progress, or raise the engine's error."""
         await join(self._task)
         return msgspec.msgpack.encode(self._progress())
 
@@ -191,11 +192,11 @@ class CopierActor:
 
     @ray.method(concurrency_group="control")
     async def attend(self, orders: bytes) -> bytes:
-        """Hear orders, give a Report: at once when there is news, else a little later."""
+        """Receive orders, return a Report: at once if there is news, else after PATIENCE_S seconds."""
         heard = msgspec.msgpack.decode(orders, type=Orders)
         if heard.term >= self._heard.term:
             self._accept(heard)
-        self._answer_now.set()  # whoever waits for an earlier answer has been overtaken
+        self._answer_now.set()  # an earlier call that still waits is superseded
         if self._answered_news == self._news:
             await self._wait_for_news()
         self._answered_news = self._news

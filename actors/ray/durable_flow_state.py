@@ -1,4 +1,4 @@
-"""Keeps the durable state of one flow: opens its state topic, holds the flow, reads once, writes what is wanted.
+"""Keeps the durable state of one flow: opens its state topic, holds the flow, reads once, writes the wanted state.
 
     opening --held--> open --lease lost--> taken
        |  ^             |
@@ -7,7 +7,7 @@
 
 The supervisor must act on `taken`: another mirror has the flow, or a later version has written what this one cannot
 read, and this one must end. A refusal (no right to create or write the topic) is tolerated: copying does not need the
-topic. It is tried again, since nobody else sees that the flow is copied until the topic says so.
+topic. The topic is retried, since other mirrors cannot see that this one copies the flow until the topic says so.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from engine.state.state import DESIRED, DesiredState, Key, Quarantine, SetState,
 
 RETRY_S = 2.0
 REFUSED_S = 60.0
-"""Seconds between two tries where the topic is refused: somebody may grant the right."""
+"""Seconds between two tries if the topic is refused: an operator may grant the right."""
 CLOSE_S = 3.0
 
 
@@ -64,13 +64,13 @@ class DurableFlowState:
         self._service: StateServiceLike | None = None
         """The topic that is being opened, or is open."""
         self._held: StateServiceLike | _Refused | None = None
-        """By what the flow is ours: the open topic, or its refusal; None while neither is known."""
+        """Why this mirror owns the flow: the open topic, or its refusal; None while neither is known."""
         self._trouble = ""
         self._sure_at_s = now_s()
         self.kept: RememberedFlow | None = None
         """The wanted state, as far as it is known: None before the topic was read."""
         self.taken = ""
-        """Who else has the flow, or why this mirror must end; empty otherwise."""
+        """Which other mirror has the flow, or why this mirror must end; empty otherwise."""
 
     @property
     def holds(self) -> bool:
@@ -79,14 +79,14 @@ class DurableFlowState:
 
     @property
     def unrenewed_s(self) -> float:
-        """For how many seconds it has not been known whether this mirror has the flow; 0 where the topic is refused."""
+        """For how many seconds it has not been known whether this mirror has the flow; 0 if the topic is refused."""
         if isinstance(self._held, _Refused):
             return 0.0
         return now_s() - self._sure_at_s if self._held is None else self._held.unrenewed_s
 
     @property
     def awaited(self) -> str:
-        """What the flow waits for before this mirror has it; empty where it waits for nothing."""
+        """What the flow waits for before this mirror has it; empty if nothing."""
         return self._service.awaited if self._service is not None else ""
 
     @property
@@ -106,7 +106,7 @@ class DurableFlowState:
                 if not isinstance(self._held, _Refused):
                     self._held = _Refused(wall_ms())
                 self.kept = self.kept or RememberedFlow()
-                self._trouble = f"what is wanted is not remembered: {refusal}"
+                self._trouble = f"the wanted state cannot be stored on the target: {refusal}"
                 await asyncio.sleep(REFUSED_S)
             except (MirrorError, OSError, TimeoutError) as trouble:
                 self._trouble = str(trouble)
@@ -131,7 +131,7 @@ class DurableFlowState:
         await service.run()
 
     async def store(self, kept: RememberedFlow) -> None:
-        """Store what is wanted; returns when it is durable, or cannot be. Raises MirrorError."""
+        """Store the state; returns when it is durable, or if the topic is refused. Raises MirrorError."""
         self.kept = kept
         if self._held is None and not self.taken:
             raise NotOpen(self._trouble or "the state topic is being opened")
@@ -144,7 +144,7 @@ class DurableFlowState:
 
 
 class NotOpen(MirrorError):
-    """What is wanted cannot be written yet."""
+    """The wanted state cannot be written yet."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -155,7 +155,7 @@ class NotOpen(MirrorError):
 
 
 def _stopped_since(entries: Mapping[Key, Value], since_ms: int) -> str:
-    """Say who has stopped the flow since an instant (Unix ms), by the entries of the topic; empty where nobody has."""
+    """Say who has stopped the flow since `since_ms` (Unix time), by the entries of the topic; empty if it was not."""
     wanted = entries.get(DESIRED)
     if not isinstance(wanted, DesiredState) or wanted.state != Desired.STOPPED.value or wanted.at_ms <= since_ms:
         return ""
@@ -175,7 +175,7 @@ def _kept(entries: Mapping[Key, Value]) -> RememberedFlow:
 
 
 def _changes(stored: Mapping[Key, Value], kept: RememberedFlow) -> dict[Key, Value | None]:
-    """Return what to write and what to remove (None), so that the topic has what is kept."""
+    """Return the entries to write, and to remove (None), so that the topic matches `kept`."""
     wanted: dict[Key, Value | None] = {
         DESIRED: DesiredState(state=kept.state.value, paused_topics=kept.paused_topics, at_ms=kept.at_ms)
     }

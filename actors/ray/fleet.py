@@ -1,7 +1,7 @@
 """The fleet on Ray: starts copiers and the supervisor, finds and ends copiers.
 
 Every actor is detached and named, in the mirror's namespace. A copier has max_restarts=0: Ray needs 1.5 s to restart
-one, while a parked call tells its death in 20 ms, and a copier that comes back must come back under a new epoch.
+one, while a parked call reports its death in 20 ms, and its sets need a new epoch anyway.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ HEAD = {"node:__internal_head__": 0.001}
 
 
 def start_supervisor(shell: type, spec: MirrorSpec) -> Any:
-    """Start, or get, the one supervisor of a namespace; the head node runs it."""
+    """Start or get the one supervisor of a namespace; it runs on the head node."""
     return start_detached(
         actor_class(shell),
         spec,
@@ -40,7 +40,7 @@ class RayFleet:
     """The copiers of one mirror. Runs inside the supervisor actor, on its loop.
 
     `changed` is set when a copier has answered for the first time, has news or has ended: then a step is due at once.
-    `memory`: bytes that a copier of a flow asks for; 0: none.
+    `memory`: bytes that a copier of a flow requests; 0: none.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RayFleet:
         self._watched: list[RayCopier] = []
 
     def reload(self, spec: MirrorSpec, memory: Mapping[FlowName, int]) -> None:
-        """Start copiers by another configuration from now on; those that run go on."""
+        """Start new copiers with another configuration from now on; running ones continue."""
         self._spec, self._memory = spec, {**self._memory, **memory}
 
     def find_copiers(self) -> Sequence[CopierPort]:
@@ -64,7 +64,7 @@ class RayFleet:
         return found
 
     def start_copier(self, flow: FlowName, fingerprint: str) -> CopierPort:
-        """Begin starting a copier actor on one CPU, with the memory that it asks for."""
+        """Begin to start a copier actor on one CPU, with the memory that it requests."""
         copier_id = f"{COPIER}/{flow.source}/{flow.target}/{uuid.uuid4().hex[:8]}"
         spec = CopierSpec(
             config=self._spec.config,
@@ -97,6 +97,6 @@ class RayFleet:
             ray.kill(copier.handle)
 
     def leave(self) -> None:
-        """Watch nobody any more; who lives goes on."""
+        """Stop watching all copiers; living ones continue."""
         for copier in self._watched:
             copier.end()

@@ -1,4 +1,4 @@
-"""Following a mirror from the main thread until it has ended or a signal asks for its end."""
+"""Follows a mirror from the main thread until it has ended or a signal requests its end."""
 
 import signal
 import time
@@ -17,15 +17,15 @@ from engine.base.errors import MirrorError
 SHOW_S = 1.0
 DRAIN_MARGIN_S = 10.0  # beyond the copiers' own drain bound
 LOST_S = 60.0
-"""How long a supervisor may be silent: Ray restarts one in a second, a new configuration brings a new one, and while
-Ray's head is away the copiers go on."""
+"""Seconds that a supervisor may be silent: Ray restarts one in a second, a new configuration starts a new one, and
+while Ray's head is unreachable the copiers continue."""
 
 
 class EndRequest:
-    """Whether somebody has asked for the end.
+    """A flag that a signal handler sets to request the end.
 
-    A signal's handler says so, between any two steps of the thread that waits here. An Event takes a lock for that,
-    which the very thread may hold that was interrupted; a SimpleQueue may be put to from within its own `get`.
+    The handler may interrupt the waiting thread at any step. `Event.set` takes a lock that this thread may hold; a
+    SimpleQueue may be put to from within its own `get`.
     """
 
     def __init__(self) -> None:
@@ -33,11 +33,11 @@ class EndRequest:
         self._is_set = False
 
     def set(self) -> None:
-        """Ask, from a signal's handler too."""
+        """Request the end; safe in a signal handler."""
         self._said.put(None)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it is asked for, for so long at most; say whether it is."""
+        """Wait at most `timeout_s` for the request; return whether it came."""
         if not self._is_set:
             try:
                 self._said.get(timeout=timeout_s)
@@ -49,10 +49,10 @@ class EndRequest:
 
 @contextmanager
 def stop_signals() -> Iterator[EndRequest]:
-    """Turn SIGTERM, Ctrl-C and SIGHUP (the terminal was closed) into a flag. After `ray.init`, which takes SIGTERM for
-    itself; main thread only.
+    """Turn SIGTERM, Ctrl-C and SIGHUP (the terminal was closed) into a flag. Use it after `ray.init`, which sets a
+    SIGTERM handler of its own; main thread only.
 
-    A second signal while the first is being obeyed changes nothing: the drain is bounded.
+    A second signal during the drain changes nothing: the drain is bounded.
     """
     asked = EndRequest()
 
@@ -72,10 +72,10 @@ def stop_signals() -> Iterator[EndRequest]:
 
 
 class StatusListener(Protocol):
-    """Hears of every status of a mirror that is followed."""
+    """Receives every status of a mirror that is followed."""
 
     def note_status(self, status: MirrorStatus) -> None:
-        """Take a status."""
+        """Receive a status."""
 
 
 def follow(
@@ -86,10 +86,9 @@ def follow(
     listener: StatusListener | None = None,
     until_started: bool = False,
 ) -> MirrorStatus | None:
-    """Show the mirror once a second until it has stopped, a signal came, or it has started where that is enough.
+    """Show the mirror once a second until it has stopped, a signal came, or (`until_started`) it has started.
 
-    Gives the last status. Raises MirrorLost, or what ends one supervisor after the other, when none has answered for a
-    minute.
+    Returns the last status. Raises MirrorLost or the supervisor's own error when none has answered for LOST_S seconds.
     """
     status, heard_at_s = None, time.monotonic()
     while True:
@@ -111,21 +110,21 @@ def follow(
 def _tolerate(mirror: Mirror, lost: MirrorError, view: View, silent_s: float) -> None:
     if silent_s > LOST_S:
         raise lost
-    view.say(f"{lost}; the copiers go on; asked again for {LOST_S:.0f} s")
+    view.say(f"{lost}; the copiers continue; raymirror asks again for {LOST_S:.0f} s")
     try:
         mirror.find_again()
     except MirrorLost:
-        return  # Ray has not started it again yet
+        return  # Ray has not restarted it yet
 
 
 def leave(mirror: Mirror, drain_s: float, view: View) -> bool:
-    """Follow no more; end the mirror in order if nobody else follows it. False when that took too long.
+    """Stop following; end the mirror in order if it has no other follower. Return False if that took too long.
 
     Raises MirrorLost.
     """
     if mirror.leave():
         return _wait(mirror, drain_s, view)
-    view.say(f"mirror {mirror.namespace} goes on: it is detached, or others follow it")
+    view.say(f"mirror {mirror.namespace} continues: it is detached, or others follow it")
     return True
 
 

@@ -1,8 +1,8 @@
-"""The process that a raylet of our own has in the place of the dashboard's agent: it says that there is none.
+"""A small process that a local raylet starts in place of the dashboard's agent: it reports that it has no ports.
 
-A raylet starts this agent whether there is a dashboard or not, waits for the ports that it writes down, and ends when
-it ends. Ray's own takes 70 MiB to say the same where `ray[default]` is missing: port -1 for each (`dashboard/agent.py`
-of 2.60). Started with `python -I -S`, without packages: it imports nothing that Python has not loaded already.
+A raylet starts this agent with or without a dashboard, waits until the agent writes its ports, and ends when it ends.
+Without `ray[default]`, Ray's own agent takes 70 MiB to write the same: port -1 for each (`dashboard/agent.py` of 2.60).
+This one runs with `python -I -S`, without packages: it imports only modules that Python has already loaded.
 """
 
 import os
@@ -16,7 +16,7 @@ LOOK_S = 1.0
 
 
 def main(words: list[str]) -> None:
-    """Note that there are no ports, then wait for the raylet's end. `words`: the command line of Ray's agent."""
+    """Write that there are no ports, then wait for the raylet's end. `words`: the command line of Ray's agent."""
     raylet = os.getppid()
     said = dict(word.removeprefix("--").split("=", 1) for word in words if word.startswith("--") and "=" in word)
     for name in PORTS:
@@ -26,7 +26,7 @@ def main(words: list[str]) -> None:
 
 
 def _write(path: str) -> None:
-    """Have a file appear whole: the raylet reads it as soon as it is there."""
+    """Write a file and rename it: the raylet reads it as soon as it exists."""
     hidden = f"{path}.{os.getpid()}"
     with open(hidden, "w") as file:
         file.write(NONE)

@@ -1,8 +1,8 @@
-"""The specification that a mirror received last, in Ray's control store: storing it is the commit point of a reload.
+"""Stores a mirror's latest specification in Ray's control store: storing it is the commit point of a reload.
 
 Ray restarts a dead supervisor with the specification that it was first started with. So a reload writes the whole of
-the new specification into Ray's control store, in one put, before anything follows it. A supervisor that begins after
-that has the new one alone; one that begins before that has the old one alone. The key is the actor's id, which a
+the new specification into Ray's control store, in one put, before anything follows it. A supervisor that starts after
+that put uses only the new one, a supervisor that starts before it only the old one. The key is the actor's id, which a
 restart keeps and another supervisor does not have.
 """
 
@@ -13,12 +13,12 @@ PLACE = b"raymirror-reloaded"
 
 
 def kept_spec() -> bytes | None:
-    """Return the specification that this supervisor received last, None where it was never reloaded. Blocks."""
+    """Return the last specification that this supervisor stored, None if it was never reloaded. Blocks."""
     return _internal_kv_get(_key(), namespace=PLACE) if ray.is_initialized() else None
 
 
 def keep_spec(spec: bytes) -> None:
-    """Store a specification: from now on this supervisor begins with it. Blocks; raises Ray's error if it fails."""
+    """Store a specification: from now on this supervisor starts with it. Blocks; raises Ray's error if it fails."""
     _internal_kv_put(_key(), spec, overwrite=True, namespace=PLACE)
 
 

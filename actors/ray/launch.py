@@ -1,4 +1,4 @@
-"""From a configuration file to a running mirror: Ray, supervisor, state file, and the way back. Main thread only."""
+"""Starts a mirror from a configuration file: Ray, supervisor, state file; and ends it. Main thread only."""
 
 import os
 import uuid
@@ -23,24 +23,24 @@ from engine.config.settings import MirrorConfig
 
 DRAIN_S = 20.0
 SPARE_CPUS = 3
-"""Logical ones, of a local Ray: for a copier that replaces another, and two that a suspect set has for itself."""
+"""Spare logical CPUs of a local Ray: one for a copier that replaces another, two for isolation workers."""
 
 
 class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is launched, and where: an empty address means a Ray of our own."""
+    """What is launched, and where: an empty address means a local Ray of this process."""
 
     spec: MirrorSpec
     address: str
     copiers: int
     memory: int
-    """Bytes that all copiers and Spark's executors may ask for together; 0: what Ray finds free will do."""
+    """Bytes that all copiers and Spark's executors may request together; 0: what Ray finds free is enough."""
     spark_cpus: int = 0
-    """Of Spark's executors together; 0: no Spark."""
+    """CPUs of all Spark executors together; 0: no Spark."""
     flows: tuple[str, ...]
 
 
 def code_version() -> str:
-    """Give the installed version; a clone that is not installed has none."""
+    """Return the installed version; `0+clone` for a clone that is not installed."""
     try:
         return version("raymirror")
     except PackageNotFoundError:
@@ -48,7 +48,7 @@ def code_version() -> str:
 
 
 def usual_name(config: MirrorConfig) -> str:
-    """Name the mirror of a configuration where nobody gives it a name: by its flows."""
+    """Return the default name of a configuration's mirror: its flows."""
     return "_".join(f"{flow.name.source}-{flow.name.target}" for flow in config.flows)
 
 
@@ -63,7 +63,7 @@ def plan_launch(
 ) -> LaunchPlan:
     """Decide what to launch: address given, else RAY_ADDRESS (which every Ray job has), else local. Raises OSError.
 
-    `unchecked`: flows that could not be checked, because clusters are away.
+    `unchecked`: flows that could not be checked, because a cluster is unreachable.
     """
     namespace = session.namespace_of(name or usual_name(config))
     executors, heap = (config.spark.executors if config.spark.on else 0), config.spark.memory_bytes
@@ -89,7 +89,7 @@ def plan_launch(
 
 
 def connect(plan: LaunchPlan, folder: Path | None = None) -> RayConnection:
-    """Reach the Ray the plan names, or start one with a CPU and memory for each copier and some to spare.
+    """Connect to the Ray that the plan names, or start one with CPU and memory for each copier and some to spare.
 
     Raises RayUnreachable, OtherRelease, RayNotStarted.
     """
@@ -101,8 +101,8 @@ def connect(plan: LaunchPlan, folder: Path | None = None) -> RayConnection:
 
 @contextmanager
 def launched(connection: RayConnection, plan: LaunchPlan, view: View | None = None) -> Iterator[Mirror]:
-    """Start or join the mirror and leave its state file. A mirror that has stopped is ended here, one that goes on is
-    left alone, on a Ray that goes on too.
+    """Start or join the mirror and write its state file. At the end, kill the supervisor of a mirror that has stopped;
+    leave a mirror that still runs alone if its Ray is not local.
 
     Raises FlowTaken, MirrorLost, and what the supervisor raised while it started.
     """
@@ -121,7 +121,7 @@ def launched(connection: RayConnection, plan: LaunchPlan, view: View | None = No
             config_path=plan.spec.config.path,
             config_digest=plan.spec.config.digest,
             local=connection.local,
-            instance_id=status.instance_id,  # of a mirror that was joined, its own
+            instance_id=status.instance_id,  # a joined mirror keeps its own id
             socket=status.socket,
             pid_space=session.pid_space(),
         ),

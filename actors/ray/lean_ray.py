@@ -1,16 +1,16 @@
-"""Starts a Ray of our own without the processes that a mirror never asks anything.
+"""Starts a local Ray without the processes that a mirror never uses.
 
-Ray (2.60) starts seven processes beside the workers. Three of them a mirror needs: `gcs_server`, `raylet`, and the
-agent of runtime environments, which the raylet asks and without which it ends. Of the others
+Ray (2.60) starts seven processes besides the workers. A mirror needs three of them: `gcs_server`, `raylet`, and the
+agent of runtime environments, which the raylet asks and without which it ends. The others:
 
-    dashboard agent   is one that the raylet ends with: `idle_agent.py` takes its place
-    dashboard         is left out: there is none (`include_dashboard=False`), but its process starts for usage reports
-    monitor           is left out: it asks a cloud for nodes, and a Ray of our own has one node, for ever
-    log_monitor       is left out: it carries workers' output to drivers, and ours say `log_to_driver=False`
+    dashboard agent   the raylet ends without it: `idle_agent.py` takes its place
+    dashboard         left out: it is off (`include_dashboard=False`), but its process would start for usage reports
+    monitor           left out: it requests nodes from a cloud, and a local Ray always has one node
+    log_monitor       left out: it sends workers' output to drivers, and raymirror's use `log_to_driver=False`
 
-`ray.init` has arguments for none of this, so what it calls is replaced while it runs, in this process alone: nothing
-of a Ray that others started is changed. Where a release of Ray lacks one of these functions that part starts as ever,
-and a start that fails is tried again with all that Ray has (`connect.py`): that costs memory, and nothing else.
+`ray.init` has no arguments for this. So functions that it calls are replaced while it runs, in this process only: a Ray
+that another process started is not changed. If a release of Ray lacks one of these functions, that part starts as
+usual. A start that fails is retried with all parts of Ray (`connect.py`): that costs only memory.
 """
 
 import sys
@@ -25,7 +25,7 @@ from actors.ray import idle_agent
 from engine.base.errors import MirrorError
 
 _NO_PROCESS = ("", None)
-"""What `start_api_server` gives: the dashboard's address, and its process."""
+"""The result of `start_api_server`: the dashboard's address, and its process."""
 _AGENT = "dashboard_agent"
 """`ray_constants.PROCESS_TYPE_DASHBOARD_AGENT`."""
 
@@ -41,11 +41,11 @@ class StartStopped(MirrorError):
 
 @contextmanager
 def stoppable_start(end: DeferredEnd) -> Iterator[None]:
-    """Have a `ray.init` inside this block end with StartStopped where its end was asked for before its driver connects.
+    """Make a `ray.init` inside this block raise StartStopped if its end is requested before its driver connects.
 
-    The driver is native code: from there on `ray.init` is not left before it returns. Until then it only starts
-    processes, which `ray.shutdown` ends. Ray sets a handler of SIGTERM that raises SystemExit in the middle of it: it
-    is left out, so that this process's own handler stays.
+    The driver is native code: once it connects, `ray.init` must run until it returns. Until then `ray.init` only starts
+    processes, which `ray.shutdown` ends. Ray would also set a SIGTERM handler that raises SystemExit in the middle of
+    `ray.init`; it is left out, so that this process's own handler stays.
     """
     import ray._private.utils
     import ray._private.worker as worker
@@ -70,7 +70,7 @@ def _keep_handler(_handler: object) -> None:
 
 @contextmanager
 def lean_start() -> Iterator[None]:
-    """Have a `ray.init` inside this block start fewer processes. `ray` must have been imported."""
+    """Make a `ray.init` inside this block start fewer processes. `ray` must have been imported."""
     import ray._private.parameter
     import ray._private.services as services
 
@@ -82,7 +82,7 @@ def lean_start() -> Iterator[None]:
 
 
 def _replace(restored: ExitStack, module: Any, name: str, made_of: Callable[[Any], Any]) -> None:
-    """Put what `made_of` makes of a module's attribute in its place until `restored` closes; leave a missing one."""
+    """Replace a module's attribute by `made_of(attribute)` until `restored` closes; skip a missing attribute."""
     found = getattr(module, name, None)
     if found is not None:
         setattr(module, name, made_of(found))
@@ -98,7 +98,7 @@ def _no_dashboard(*_args: object, **_kwargs: object) -> tuple[str, None]:
 
 
 def _with_idle_agent(build: Any) -> Any:
-    """Give a function that begins the command lines of Ray's Python processes: Ray's own arguments follow."""
+    """Return a function that builds the start of a Ray process's command line; Ray appends its own arguments."""
 
     def begin(component: str, *args: Any, **kwargs: Any) -> Any:
         if component == _AGENT:

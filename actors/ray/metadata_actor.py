@@ -1,7 +1,7 @@
-"""The metadata actor: finds what is to be copied, remembers what is wanted, writes down what happened.
+"""The metadata actor: discovers what to copy, stores the wanted state and the events of each flow.
 
-A thin shell around the engine's keepers, six per flow. It holds nothing itself, so it may be replaced; the flow stays
-ours meanwhile, because the state topic knows this mirror by its instance id.
+A thin shell around the engine's services, six per flow. It has no state of its own, so it may be replaced; this mirror
+owns the flow during that time too, because the state topic knows the mirror by its instance id.
 """
 
 import asyncio
@@ -30,25 +30,25 @@ from policies.model import FlowName
 
 EVENTS_KEPT = 1000
 RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart takes a few seconds
-NOT_READY_S = 15.0  # after checks that found what keeps a flow from beginning
-SOON_S = 1.0  # between two rounds while topics are being made, or there is nothing to copy
+NOT_READY_S = 15.0  # after checks that found why a flow cannot start
+SOON_S = 1.0  # between two rounds while topics are being created, or there is nothing to copy
 _log = logging.getLogger("raymirror")
 REPORTED_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
 
 
 class FlowLoops:
-    """The rounds of one flow, and what they found."""
+    """The services of one flow as running tasks, and their latest results."""
 
     def __init__(self, watch: Watch, made: int = 0) -> None:
         self._watch = watch
         self.made = made
-        """Which reload made it; 0: it is there since the actor began."""
+        """The number of the reload that created it; 0: it was created with the actor."""
         self.memory = DurableFlowState(watch.state)
         self._found = DiscoveryAnswer(serial=0)
         self._failures = 0
         self._anew = asyncio.Event()
         self._reached = asyncio.Event()
-        """Whether the flow may be kept in step: both clusters were reached, and what a start checks was checked."""
+        """Set when services may begin: both clusters were reached, and the checks of a start were done."""
         if not watch.late:
             self._reached.set()
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
@@ -60,12 +60,12 @@ class FlowLoops:
             service.may_write = self._may_write
 
     def _may_write(self) -> bool:
-        """Whether anything may be kept in step: the flow is ours, and nothing remembered says that it stopped."""
+        """Whether services may write: this mirror owns the flow, and the stored state is not "stopped"."""
         kept = self.memory.kept
         return self.memory.holds and (kept is None or kept.state is not Desired.STOPPED)
 
     async def run(self) -> None:
-        """Look, for as long as the actor lives. Raises only on a bug."""
+        """Run the services for as long as the actor lives. Raises only on a bug."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._discover())
             group.create_task(self.memory.run())
@@ -86,8 +86,8 @@ class FlowLoops:
         await beats.run()
 
     def adopts(self, watch: Watch) -> bool:
-        """Go on with other settings of the same flow, where that needs no keeper but that of heartbeats to be made
-        again; say whether it does.
+        """Apply other settings of the same flow if at most the heartbeat service must be created again for them; return
+        whether they were applied.
         """
         mine, other = self._watch.settings, watch.settings
         if only(mine, without=(HEARTBEATS, BESIDE)) != only(other, without=(HEARTBEATS, BESIDE)):
@@ -114,7 +114,7 @@ class FlowLoops:
                 await self._rounds()
             except (MirrorError, OSError, TimeoutError) as failure:
                 self._failures += 1
-                if isinstance(failure, SameCluster):  # every record that is copied now is one more to copy
+                if isinstance(failure, SameCluster):  # a copy into its own source would copy its own records for ever
                     serial = self._found.serial + bool(self._found.lanes)
                     self._found = msgspec.structs.replace(self._found, serial=serial, lanes=(), failure=str(failure))
                 elif self._failures >= REPORTED_AFTER or isinstance(failure, ClusterAway | NotReady):
@@ -124,9 +124,9 @@ class FlowLoops:
                 await self._watch.service.close()
 
     def look_anew(self) -> None:
-        """Tell nothing of what is known before it was looked at again: another supervisor asks.
+        """Forget the last discovery, and answer only with a new one: another supervisor asks.
 
-        The one before gave out epochs that nobody knows of whose copier died with it, but for the positions.
+        The previous supervisor may have given sets at epochs whose copiers died with it: only positions have these.
         """
         self._found = DiscoveryAnswer(serial=0)
         self._anew.set()
@@ -143,11 +143,11 @@ class FlowLoops:
                 run = new_run(self._watch.flow, self._watch.audit.who)
                 self._watch.audit.add(discovered(run, discovery.events))
             if self._anew.is_set():
-                continue  # asked for during the look
+                continue  # requested during the discovery
             self._found = DiscoveryAnswer(
                 serial=self._found.serial + 1, lanes=discovery.lanes, highest_epoch=discovery.highest_epoch
             )
-            # A topic that was just made is known to every broker a moment later: look again soon.
+            # every broker knows a new topic a moment later: discover again soon
             made = any(isinstance(event, TopicCreated | CopyDeleted) for event in discovery.events)
             unsettled = not discovery.lanes or made
             with contextlib.suppress(TimeoutError):
@@ -155,7 +155,7 @@ class FlowLoops:
                     await self._anew.wait()
 
     def answer(self) -> DiscoveryAnswer:
-        """Give the latest, with the events since the last call."""
+        """Return the latest answer, with the events since the last call."""
         groups, configs = self._watch.groups, self._watch.configs
         sources = [*self._services, *([self._watch.audit] if self._watch.audit is not None else [])]
         events = tuple(self._events) + tuple(event for one in sources for event in one.take_events())
@@ -178,7 +178,7 @@ class FlowLoops:
         self._watch.events.append(unpack(events))
 
     async def close(self) -> None:
-        """Write down what is owed and give the flow back, within a few seconds."""
+        """Write what is still unwritten and give the flow back, within a few seconds."""
         await self.memory.close()
         try:
             async with asyncio.timeout(CLOSE_S):
@@ -188,16 +188,16 @@ class FlowLoops:
         except TimeoutError:
             return
         except AuditFailed as failure:
-            _log.error("%s", failure, extra={"flow": str(self._watch.flow)})  # nobody takes events any more
+            _log.error("%s", failure, extra={"flow": str(self._watch.flow)})  # the supervisor takes no more events
 
 
 def _pause_s(failure: Exception, failures: int) -> float:
-    """Return the seconds until the next try; what a check found wrong takes somebody's hand, and asks brokers much."""
+    """Return the seconds until the next try; longer after failed checks: an operator must act, and checks cost much."""
     return NOT_READY_S if isinstance(failure, NotReady) else RETRY_S[min(failures, len(RETRY_S)) - 1]
 
 
 async def _after(former: asyncio.Task[None] | None, flow: FlowLoops) -> None:
-    """Look after a flow once whoever did so before has ended: the flow stays ours meanwhile."""
+    """Run a flow's services after the previous ones have ended; this mirror owns the flow throughout."""
     if former is not None:
         former.cancel()
         await asyncio.wait([former])
@@ -225,21 +225,21 @@ class MetadataActor:
                 for name, flow in self._flows.items():
                     self._tasks[name] = group.create_task(flow.run())
                 self._entered.set()
-                await asyncio.get_running_loop().create_future()  # flows may be given back, and others come
+                await asyncio.get_running_loop().create_future()  # flows may be given back, and others added
         finally:
             self._group = None
             self._entered.set()
 
     async def reload(self, spec: bytes) -> list[tuple[str, str, int]]:
-        """Look after the flows of another configuration: those that are made of the same go on untouched.
+        """Run the flows of another configuration; flows with unchanged settings continue untouched.
 
-        Gives every flow with the number of the reload that made it. A flow that is not in the configuration stays
-        until it is given back. May be said again.
+        Returns every flow with the number of the reload that created it. A flow that is not in the configuration stays
+        until it is given back. May be repeated.
         """
         await self._entered.wait()
         if self._group is None:
             await join(self._task)
-            raise RuntimeError("the rounds of the metadata actor have ended")  # `join` has raised by what
+            raise RuntimeError("the rounds of the metadata actor have ended")  # `join` has raised the cause, if any
         self._reloads += 1
         for watch in self._make(msgspec.msgpack.decode(spec, type=MirrorSpec)):
             known = self._flows.get(watch.flow)
@@ -251,7 +251,7 @@ class MetadataActor:
         return [(*name, flow.made) for name, flow in self._flows.items()]
 
     async def give_back(self, source: str, target: str) -> None:
-        """Write down what is owed of a flow, let others have it, and look after it no more. May be said again."""
+        """Write what is still unwritten for a flow, release the flow, and end its services. May be repeated."""
         flow = self._flows.pop(FlowName(source, target), None)
         task = self._tasks.pop(FlowName(source, target), None)
         if flow is None or task is None:
@@ -262,7 +262,7 @@ class MetadataActor:
             task.cancel()
 
     async def found(self, source: str, target: str, events: bytes) -> bytes:
-        """Take events to write down, give the latest discovery of one flow; raises what ended the rounds."""
+        """Take events to store, return the latest discovery of one flow; raises the error that ended the rounds."""
         if self._task.done():
             await join(self._task)
         flow = self._flows[FlowName(source, target)]
@@ -270,12 +270,12 @@ class MetadataActor:
         return msgspec.msgpack.encode(flow.answer())
 
     async def look_anew(self) -> None:
-        """Look at all flows again before anything is told of them: another supervisor has taken this actor over."""
+        """Answer for each flow only after a new discovery: another supervisor has taken this actor over."""
         for flow in self._flows.values():
             flow.look_anew()
 
     async def store_state(self, source: str, target: str, state: bytes) -> None:
-        """Write down what is wanted of one flow; returns when it is durable. Raises MirrorError."""
+        """Store the state of one flow; returns when it is durable. Raises MirrorError."""
         await self._flows[FlowName(source, target)].memory.store(msgspec.msgpack.decode(state, type=RememberedFlow))
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A mirror seen from the command line's process: started or joined, asked, told, and waited for."""
+"""The mirror as the command line's process uses it: starts or joins it, sends requests, waits for its end."""
 
 import contextlib
 import time
@@ -20,13 +20,13 @@ from engine.base.errors import MirrorError
 from engine.jobs.runtime.runner import JobLine
 
 RELOAD_S = 60.0
-"""Spark may end in order in it."""
+"""Seconds that a reload may take: Spark may have to end in order."""
 START_S = 60.0
-"""A supervisor's process on a busy machine takes its time to begin."""
+"""Seconds that a supervisor may take to start: on a busy machine its process needs long."""
 OTHERS_S = 5.0
-"""How long other mirrors of the Ray cluster are asked whether they copy a flow."""
+"""Seconds to wait for other mirrors of the Ray cluster to say whether they copy a flow."""
 FAILED_S = 15.0
-"""How long a supervisor that does not answer as it should is asked again: Ray starts one that has failed anew."""
+"""Seconds to retry when a supervisor fails to answer: Ray restarts a failed one."""
 POLL_S = 0.2
 NAME_FREE_S = 15.0
 
@@ -49,7 +49,7 @@ class FlowTaken(MirrorError):
 
 
 class Mirror(AnsweringMirror):
-    """A mirror by its supervisor's Ray handle; whoever looks again and again is a follower with an id of its own."""
+    """A mirror by its supervisor's Ray handle; `follow` makes this process a follower, with an id of its own."""
 
     def __init__(self, connection: RayConnection, handle: Any, namespace: str) -> None:
         self.connection, self.namespace = connection, namespace
@@ -57,7 +57,7 @@ class Mirror(AnsweringMirror):
         self._follower = uuid.uuid4().hex
 
     def send(self, request: AnyRequest, timeout_s: float = CALL_TIMEOUT_S) -> bytes | None:
-        """Ask through Ray. Raises MirrorLost, and what the supervisor raised."""
+        """Send a request through Ray. Raises MirrorLost, and the supervisor's own errors."""
         found: bytes | None = self._get(self._begin(request), timeout_s)
         return found
 
@@ -65,7 +65,7 @@ class Mirror(AnsweringMirror):
         return getattr(self._handle, request.method).remote(*request.arguments)
 
     def begin_status(self) -> Any:
-        """Ask for the status without waiting for it; `finish_status` takes what this gives."""
+        """Ask for the status without waiting for it; pass the result to `finish_status`."""
         return self._begin(AskStatus())
 
     def finish_status(self, asked: Any, timeout_s: float) -> MirrorStatus:
@@ -73,44 +73,44 @@ class Mirror(AnsweringMirror):
         return decode_status(self._get(asked, timeout_s))
 
     def follow(self) -> MirrorStatus:
-        """Ask how everything is, and be counted as one who follows the mirror. Raises MirrorLost."""
+        """Ask for the status, and count as a follower of the mirror. Raises MirrorLost."""
         return decode_status(self.send(AskStatus(follower=self._follower)) or b"")
 
     def compare(self, ref: ConfigRef) -> ConfigDifference:
-        """Say what another configuration would change. Raises CannotReload, ConfigMissing, ConfigError, MirrorLost."""
+        """Compare another configuration. Raises CannotReload, ConfigMissing, ConfigError, MirrorLost."""
         data = self._get(self._handle.compare.remote(msgspec.msgpack.encode(ref)))
         return msgspec.msgpack.decode(data, type=ConfigDifference)
 
     def reload(self, ref: ConfigRef, running: str) -> None:
-        """Have another configuration taken over instead of the one with the sha256 `running`.
+        """Replace the configuration with the sha256 `running` by another one.
 
-        Raises CannotReload, ReloadBusy: nothing was changed; ReloadFailed, MirrorLost: that is not known.
+        Raises CannotReload, ReloadBusy: nothing was changed; ReloadFailed, MirrorLost: it is not known which one runs.
         """
         self._get(self._handle.reload.remote(msgspec.msgpack.encode(ref), running), RELOAD_S)
 
     def fail_over(self, flow: str, outcome: FailoverOutcome) -> None:
-        """Stop one flow for good and tell what is left. Raises UnknownFlow, MirrorLost."""
+        """Stop one flow for good and report the outcome of its failover. Raises UnknownFlow, MirrorLost."""
         self._get(self._handle.fail_over.remote(flow, msgspec.msgpack.encode(outcome)))
 
     def clear_node(self, node: str) -> int:
-        """Have the copiers on a node replaced elsewhere; say how many are there still. Raises MirrorLost."""
+        """Replace the copiers on a node by others elsewhere; return how many are still there. Raises MirrorLost."""
         return int(self._get(self._handle.clear_node.remote(node)))
 
     def submit_job(self, job: str, options: bytes) -> str:
-        """Have a Spark job run (terms: msgpack); give its id. Raises SparkOff, UnknownJob, MirrorLost."""
+        """Submit a Spark job (`options`: msgpack); return its id. Raises SparkOff, UnknownJob, MirrorLost."""
         return str(self._get(self._handle.submit_job.remote(job, options)))
 
     def job(self, job_id: str) -> JobLine:
-        """Tell of a Spark job. Raises UnknownJobId, MirrorLost."""
+        """Return the status line of a Spark job. Raises UnknownJobId, MirrorLost."""
         return msgspec.msgpack.decode(self._get(self._handle.job.remote(job_id)), type=JobLine)
 
     def job_report(self, job_id: str) -> bytes | None:
-        """Give what a Spark job reported, None while it has not. Raises UnknownJobId, MirrorLost."""
+        """Return the report of a Spark job, None until it has one. Raises UnknownJobId, MirrorLost."""
         found: bytes | None = self._get(self._handle.job_report.remote(job_id))
         return found
 
     def cancel_job(self, job_id: str) -> None:
-        """Have a Spark job end soon. Raises UnknownJobId, MirrorLost."""
+        """Cancel a Spark job. Raises UnknownJobId, MirrorLost."""
         self._get(self._handle.cancel_job.remote(job_id))
 
     def drain(self) -> None:
@@ -118,7 +118,7 @@ class Mirror(AnsweringMirror):
         self._get(self._handle.drain.remote())
 
     def leave(self) -> bool:
-        """Follow no more: the mirror drains if nobody else does and it is not detached. Say whether it drains."""
+        """Stop following; return whether the mirror drains: if it has no other follower and is not detached."""
         return bool(self._get(self._handle.leave.remote(self._follower)))
 
     def wait_stopped(self, timeout_s: float) -> bool:
@@ -132,7 +132,7 @@ class Mirror(AnsweringMirror):
 
     def retire(self) -> None:
         """End the supervisor and leave its copiers to the next one."""
-        with contextlib.suppress(MirrorError):  # one that cannot hand over is ended all the same: copiers follow terms
+        with contextlib.suppress(MirrorError):  # it is killed all the same: copiers follow the highest term
             self._get(self._handle.hand_over.remote())
         self.kill()
 
@@ -148,7 +148,7 @@ class Mirror(AnsweringMirror):
             self.connection.ray.kill(handle)
 
     def find_again(self) -> None:
-        """Take the supervisor that has the name now: a changed configuration brings a new one."""
+        """Use the supervisor that has the name now: a changed configuration starts a new one. Raises MirrorLost."""
         from actors.ray.fleet import SUPERVISOR
 
         try:
@@ -165,14 +165,14 @@ class Mirror(AnsweringMirror):
             if isinstance(error.cause, MirrorError):
                 raise error.cause from None
             raise MirrorLost(self.namespace, f"{type(error.cause).__name__}: {error.cause}") from error
-        except ActorDiedError as error:  # Ray starts one again that was not ended on purpose
+        except ActorDiedError as error:  # Ray restarts a supervisor unless it was killed on purpose
             raise MirrorLost(self.namespace, ENDED) from error
         except RayError as error:
             raise MirrorLost(self.namespace, type(error).__name__) from error
 
 
 def running(connection: RayConnection) -> dict[str, Mirror]:
-    """Find the mirrors of a Ray cluster, by namespace; one that ends meanwhile is none."""
+    """Find the mirrors of a Ray cluster, by namespace; a mirror that ends during the search is left out."""
     from actors.calls import find_actor
     from actors.ray.fleet import SUPERVISOR
 
@@ -185,7 +185,7 @@ def running(connection: RayConnection) -> dict[str, Mirror]:
 
 
 def patiently(ask: Callable[[], _T], within_s: float) -> _T:
-    """Ask a supervisor until it answers: one that has failed is started anew by Ray. Raises what it said last."""
+    """Ask a supervisor until it answers, because Ray restarts a failed one. Raises the last error after `within_s`."""
     give_up_at = time.monotonic() + within_s
     while True:
         try:
@@ -197,11 +197,11 @@ def patiently(ask: Callable[[], _T], within_s: float) -> _T:
 
 
 def start(connection: RayConnection, spec: MirrorSpec, flows: tuple[str, ...]) -> tuple[Mirror, str]:
-    """Start a mirror's supervisor, or join the one that runs; say what was done.
+    """Start a mirror's supervisor, or join the running one; return it and what was done.
 
-    One of the same version and configuration is joined; another one is replaced, and its copiers are taken over: only
-    those change whose settings or code did. So is one that has failed. Raises FlowTaken, MirrorLost, and what the
-    supervisor raised at its start; it is ended then.
+    A supervisor of the same version and configuration is joined. Any other, and one that has failed, is replaced: the
+    new one takes over its copiers and replaces only copiers whose settings or code have changed. Raises FlowTaken,
+    MirrorLost, and the supervisor's own error at its start, after killing it.
     """
     from actors.ray.fleet import start_supervisor
     from actors.ray.supervisor_actor import SupervisorActor
@@ -234,9 +234,9 @@ def start(connection: RayConnection, spec: MirrorSpec, flows: tuple[str, ...]) -
 
 
 def _end_former(known: Mirror, status: MirrorStatus, spec: MirrorSpec) -> tuple[MirrorSpec, str]:
-    """End the supervisor of the namespace; say as what the next one begins."""
+    """End the supervisor of the namespace; return the next one's specification, and what was done."""
     if status.phase in ENDING_PHASES:
-        with contextlib.suppress(MirrorError):  # what it could not end in order, the next one finds
+        with contextlib.suppress(MirrorError):  # the next one finds what it left
             known.wait_stopped(spec.drain_s)
         known.kill()
         return spec, "started"
@@ -250,14 +250,14 @@ def _wait_name_free(connection: RayConnection, namespace: str) -> None:
     deadline = time.monotonic() + NAME_FREE_S
     while namespace in running(connection):
         if time.monotonic() > deadline:
-            raise MirrorLost(namespace, f"its former supervisor has not ended within {NAME_FREE_S:.0f} s")
+            raise MirrorLost(namespace, f"its previous supervisor has not ended within {NAME_FREE_S:.0f} s")
         time.sleep(POLL_S)
 
 
 def refuse_taken(connection: RayConnection, others: dict[str, Mirror], flows: tuple[str, ...]) -> None:
     """Refuse flows that another mirror of this Ray cluster copies. Raises FlowTaken.
 
-    One that does not answer bars nobody: if it copies all the same, the flow's state topic will tell.
+    A mirror that does not answer is no reason to refuse: if it copies the flow, the flow's state topic shows it.
     """
     asked = {namespace: other.begin_status() for namespace, other in others.items()}
     if asked:

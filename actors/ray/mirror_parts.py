@@ -1,4 +1,4 @@
-"""The parts of a supervisor's process: made when it begins, led through reloads, and ended with it."""
+"""The parts of a supervisor's process: creates them at its start, reloads them, and ends them with it."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -22,11 +22,11 @@ from engine.base import clock
 from engine.config.settings import MirrorConfig
 
 SPARK_END_S = 5.0
-"""How long Spark may take to end in order; it is killed then, and nothing is lost by that."""
+"""Seconds that Spark may take to end in order; then it is killed, and nothing is lost."""
 
 
 class MirrorParts:
-    """The supervisor of a mirror, and all that it leads; `changed` is set when a step is due at once."""
+    """The supervisor of a mirror and its ports; `changed` is set when a step is due at once."""
 
     def __init__(
         self, spec: MirrorSpec, config: MirrorConfig, group: asyncio.TaskGroup, changed: asyncio.Event
@@ -45,7 +45,7 @@ class MirrorParts:
         self._open_telemetry()
 
     def begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside the supervisor's steps until the process ends or it is replaced."""
+        """Run `work` in parallel with the supervisor's steps until the process ends or the work is replaced."""
         self._tasks[name] = self._group.create_task(work)
 
     def serve(self, server: LocalServer) -> None:
@@ -72,7 +72,7 @@ class MirrorParts:
         await asyncio.wait([task])
 
     async def reload(self, spec: MirrorSpec, config: MirrorConfig, found: ConfigDifference) -> None:
-        """Have every part follow another configuration."""
+        """Apply another configuration to every part."""
         before, self.config = self.config, config
         names = tuple(flow.name for flow in config.flows)
         self.fleet.reload(spec, {flow.name: memory_of(flow) for flow in config.flows})
@@ -90,15 +90,15 @@ class MirrorParts:
             self._open_telemetry()
 
     async def settle(self) -> None:
-        """Write down what is owed, and stop Spark: the mirror has ended."""
+        """Write what is still unwritten, and stop Spark: the mirror has ended."""
         await self.metadata.settle()
         await self.spark.close(SPARK_END_S)
 
     def leave(self) -> None:
-        """End what runs in this process; actors that live go on."""
+        """End the tasks of this process; living actors continue."""
         for task in self._tasks.values():
             task.cancel()
         if self.local is not None:
-            self.local.close()  # a task that had not begun closes nothing
+            self.local.close()  # a cancelled task that had not started yet closes nothing
         self.fleet.leave()
         self.telemetry.close()

@@ -1,4 +1,4 @@
-"""A copier actor as the supervisor sees it: orders go out again and again, reports come in, its end is noticed."""
+"""A copier actor as the supervisor sees it: sends orders repeatedly, receives reports, detects its end."""
 
 import asyncio
 from collections import deque
@@ -16,13 +16,13 @@ from engine.base.errors import MirrorError
 from engine.core.reports.progress import FlowProgress
 from policies.model import FlowName
 
-UNKNOWN_PAUSE_S = 0.5  # between two looks at an actor that Ray says is unavailable: unknown, not dead
+UNKNOWN_PAUSE_S = 0.5  # between two calls to an actor that Ray reports as unavailable: unknown, not dead
 REPORTS_KEPT = 64
 NOT_YET = Orders(term=0, version=0, sets=None, lease_s=0.0)
 
 
 class RayCopier:
-    """A CopierPort over an actor handle. `changed` is set when the supervisor should look before its next round."""
+    """A CopierPort over an actor handle. `changed` is set when the supervisor should do a step at once."""
 
     def __init__(
         self, handle: Any, flow: FlowName, copier_id: str, group: asyncio.TaskGroup, changed: asyncio.Event
@@ -42,15 +42,15 @@ class RayCopier:
         self._tasks = [group.create_task(self._park()), group.create_task(self._converse())]
 
     def vital(self) -> CopierVitals:
-        """Say whether it lives, from the parked call."""
+        """Return whether it lives, from the parked call."""
         return self._vital
 
     def send(self, orders: Orders) -> None:
-        """Send the orders again and again: at once where they are new."""
+        """Send these orders from now on, repeatedly; at once if they are new."""
         new = (orders.term, orders.version) != (self._orders.term, self._orders.version)
         self._orders = orders
         if not self._spoken.is_set():
-            self._spoken.set()  # the conversation begins with them
+            self._spoken.set()  # they start `_converse`
         elif new and self._living():
             self._tasks.append(self._group.create_task(self._attend()))
 
@@ -63,7 +63,7 @@ class RayCopier:
         return taken
 
     def end(self) -> None:
-        """Give up all calls; the actor is somebody else's business."""
+        """Cancel all calls; do not touch the actor itself."""
         self._quiet = True
         for task in self._tasks:
             task.cancel()
@@ -111,7 +111,7 @@ class RayCopier:
             self._changed.set()
 
     def _granting(self, orders: Orders) -> Orders:
-        """Add the lease, and leave out sets that were confirmed."""
+        """Add the lease, and leave out sets that the copier has confirmed."""
         last = self._last
         if last is None:
             return orders

@@ -1,4 +1,4 @@
-"""Log files of Ray workers that have ended: Ray (2.60) keeps all of them for as long as its session lives."""
+"""Removes log files of Ray workers that have ended: Ray (2.60) keeps them all for as long as its session lives."""
 
 import contextlib
 import os
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 KEPT_FILES: Final = 200
-"""Of ended workers, the newest: a worker leaves five, so those of the last 40."""
+"""Newest files of ended workers that are kept: a worker leaves five, so those of the last 40."""
 _OF_PROCESS: Final = re.compile(r"[-_](\d+)\.(?:log|out|err)(?:\.\d+)?$")
-"""As Ray names files of a worker: worker-ID-JOB-PID.err, python-core-worker-ID_PID.log, event_CORE_WORKER_PID.log."""
+"""Ray's names of worker files: worker-ID-JOB-PID.err, python-core-worker-ID_PID.log, event_CORE_WORKER_PID.log."""
 
 
 def prune_ended(logs: Path, kept_files: int = KEPT_FILES) -> None:
-    """Remove files of ended processes below `logs`, the oldest first, but the newest so many."""
+    """Remove files of ended processes below `logs`, except the newest `kept_files`."""
     ended: list[tuple[float, Path]] = []
     for path in logs.rglob("*"):
         named = _OF_PROCESS.search(path.name)

@@ -1,4 +1,4 @@
-"""The metadata actor as the supervisor sees it: taken over or started, asked once a second, replaced when silent."""
+"""The metadata actor as the supervisor sees it: finds or starts it, asks it once a second, replaces a silent one."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from policies.model import FlowName
 
 ASK_S = 1.0
 FIRST_ASK_S = 0.2
-"""How often it is asked at first: nothing is placed before it has looked and knows what is wanted."""
+"""Seconds between two questions at first: no set is placed before discovery and before the wanted state is known."""
 RESTART_S = 30.0  # an actor older than this that fails a call is replaced
 AGAIN_S = 2.0  # one that has died is replaced sooner
 EVENTS_KEPT = 1000
@@ -29,35 +29,35 @@ METADATA = "metadata"
 
 
 class _FlowLink:
-    """What goes between the supervisor and the metadata actor about one flow."""
+    """The messages between the supervisor and the metadata actor about one flow."""
 
     def __init__(self) -> None:
         self.found = DiscoveryAnswer(serial=0)
         self.sure_at_s = now_s()
-        """When the flow was known to be ours last."""
+        """When it was last known that this mirror owns the flow."""
         self.events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         """Events that the actor reported and the supervisor has not taken."""
         self.to_store: deque[Event] = deque(maxlen=EVENTS_KEPT)
-        """Events that the actor has not been given."""
+        """Events that were not sent to the actor yet."""
         self.state: RememberedFlow | None = None
-        """What is wanted, as it was given last."""
+        """The last state to store."""
         self.owed: RememberedFlow | None = None
-        """What is wanted and not written yet."""
+        """The state that is not stored yet; None if it is."""
         self.to_write = asyncio.Event()
         self.serial_base = 0
-        """Added to the actor's serials: each actor, and each part of it that a reload made, counts from 0."""
+        """Added to the actor's serials: each actor, and each part of it that a reload created, counts from 0."""
         self.made = 0
-        """Which reload made the actor's part of the flow, as far as it has said so."""
+        """The number of the reload that created the actor's part of the flow, as last reported."""
         self.writer: asyncio.Task[None] | None = None
 
     def owe(self, state: RememberedFlow) -> None:
-        """Have a state written down."""
+        """Note a state that must be stored."""
         self.state = self.owed = state
         self.to_write.set()
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is known that sets are placed by: the topics, and what is wanted."""
+        """Whether everything is known that placement needs: the topics and the wanted state."""
         return bool(self.found.serial) and self.found.kept is not None
 
 
@@ -67,10 +67,10 @@ class MetadataHandle:
     def __init__(self, handle: Any, spec: MirrorSpec, started_at_s: float, *, inherited: bool) -> None:
         self.handle = handle
         self.spec: MirrorSpec | None = spec
-        """What it was given last; None where it is to be given that again."""
+        """The specification that it was given last; None if it must be sent again."""
         self.started_at_s = started_at_s
         self.inherited = inherited
-        """Whether it is another supervisor's: before it is asked, it must look anew."""
+        """Whether another supervisor started it: it must discover again before it is asked."""
         self.has_answered = False
 
 
@@ -83,14 +83,14 @@ class RayMetadata:
         self._began_s = now_s()
         self._flows = {flow: _FlowLink() for flow in flows}
         self._gone: set[FlowName] = set()
-        """Flows that are to be given back."""
+        """Flows that must be given back."""
         self._written = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._actor: MetadataHandle | None = None
         self._has_searched = False
 
     def reload(self, spec: MirrorSpec, flows: tuple[FlowName, ...]) -> None:
-        """Have the flows of another configuration looked after; an actor that dies meanwhile comes back with it."""
+        """Apply another configuration; an actor that dies during that is replaced by one with the new configuration."""
         self._spec, self._mark = spec, _mark_of(spec)
         self._began_s = now_s()
         self._gone -= set(flows)
@@ -100,7 +100,7 @@ class RayMetadata:
                 self._begin_writer(self._flows[flow], flow)
 
     def give_back(self, flow: FlowName) -> None:
-        """Have a flow given back, once what is owed of it is written."""
+        """Give a flow back, once its state is stored."""
         self._gone.add(flow)
 
     def found(self, flow: FlowName) -> DiscoveryAnswer:
@@ -110,17 +110,17 @@ class RayMetadata:
         return msgspec.structs.replace(link.found, events=events, unrenewed_s=now_s() - link.sure_at_s)
 
     def store_state(self, flow: FlowName, state: RememberedFlow) -> None:
-        """Have it written down, as soon as somebody can."""
+        """Store a state, as soon as an actor can."""
         self._flows[flow].owe(state)
         self._written.clear()
 
     @property
     def owed(self) -> tuple[FlowName, ...]:
-        """The flows of which something is to be written down and is not."""
+        """The flows whose state is not stored yet."""
         return tuple(flow for flow, link in self._flows.items() if link.owed is not None)
 
     async def wait_written(self, within_s: float) -> None:
-        """Wait until nothing is owed, or for so long."""
+        """Wait until every state is stored, at most `within_s`."""
         if not self.owed:
             return
         with contextlib.suppress(TimeoutError):
@@ -128,12 +128,12 @@ class RayMetadata:
                 await self._written.wait()
 
     def store_event(self, event: Event) -> None:
-        """Have an event written down; the oldest are dropped while nobody can."""
+        """Store an event, as soon as an actor can; if too many wait, the oldest are dropped."""
         if (link := self._flows.get(event.flow)) is not None:
             link.to_store.append(event)
 
     async def run(self) -> None:
-        """Ask, and write down, for as long as the mirror lives."""
+        """Ask the actor and store states and events, for as long as the mirror lives."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -151,7 +151,7 @@ class RayMetadata:
             link.writer = self._group.create_task(self._write(link, flow))
 
     async def settle(self) -> None:
-        """Write down what is not written yet, as far as that is possible; `run` goes on meanwhile."""
+        """Store what is not stored yet, as far as possible, then close the actor; `run` continues during that."""
         await self.wait_written(SETTLE_S)
         with contextlib.suppress(ActorUnreachable):
             if (actor := self._actor) is not None:
@@ -160,14 +160,14 @@ class RayMetadata:
                 await bounded(METADATA, "close", actor.handle.close.remote())
 
     def end(self) -> None:
-        """Kill the actor; it holds nothing."""
+        """Kill the actor; it has no state of its own."""
         if self._actor is not None:
             ray.kill(self._actor.handle)
             self._actor = None
 
     @property
     def _is_awaited(self) -> bool:
-        """Whether nothing of a flow can be placed yet; a cluster that is away is not asked about so often for ever."""
+        """Whether a flow cannot be placed yet; False after RESTART_S seconds, as a cluster may be down for long."""
         is_early = now_s() - self._began_s < RESTART_S
         return is_early and not all(link.is_whole for link in self._flows.values())
 
@@ -189,7 +189,7 @@ class RayMetadata:
             if age_s > (AGAIN_S if "ActorDiedError" in unreachable.cause else RESTART_S):
                 self.end()
             elif not actor.has_answered:
-                return  # a process takes its time to start
+                return  # its process may still be starting
             for link in self._flows.values():
                 link.found = msgspec.structs.replace(link.found, failure=str(unreachable))
 
@@ -204,22 +204,22 @@ class RayMetadata:
                 self._say_again(link)
 
     def _say_again(self, link: _FlowLink) -> None:
-        """Give a new part of the actor what is wanted: where it may not read the state topic, it knows no more."""
+        """Send the state to a new part of the actor: it cannot know the state if it may not read the state topic."""
         if link.state is not None:
             link.owe(link.state)
             self._written.clear()
 
     async def _give_back(self, actor: MetadataHandle, flow: FlowName) -> None:
         if self._flows[flow].owed is not None:
-            return  # a later round has nothing to write
-        with contextlib.suppress(ActorUnreachable):  # said again in a later round: slow targets replace no actor
+            return  # a later round gives it back, once its state is stored
+        with contextlib.suppress(ActorUnreachable):  # retried in a later round: a slow target is no reason to replace
             await bounded(METADATA, "give_back", actor.handle.give_back.remote(flow.source, flow.target))
             self._forget(actor, flow)
 
     def _forget(self, actor: MetadataHandle, flow: FlowName) -> None:
         if flow not in self._gone:
             self._flows[flow].made = 0
-            actor.spec = None  # it was asked for again in this very moment
+            actor.spec = None  # a reload added the flow again at this moment
             return
         self._gone.remove(flow)
         link = self._flows.pop(flow)
@@ -227,7 +227,7 @@ class RayMetadata:
             link.writer.cancel()
 
     async def _write(self, link: _FlowLink, flow: FlowName) -> None:
-        """Write down what is owed of one flow, beside the others: a target that is away holds up nobody else."""
+        """Store the states of one flow, in parallel with the others: an unreachable target holds up no other flow."""
         while True:
             await link.to_write.wait()
             link.to_write.clear()
@@ -238,7 +238,7 @@ class RayMetadata:
                 self._written.set()
 
     async def _write_once(self, link: _FlowLink, flow: FlowName) -> bool:
-        """Whether what is owed of a flow is written; if not, it is still owed: the topic may be away, or the actor."""
+        """Store the state of a flow; return whether it is stored. The topic or the actor may be unreachable."""
         state, actor = link.owed, self._actor
         if state is None or actor is None:
             return state is None
@@ -259,14 +259,14 @@ class RayMetadata:
         try:
             data = await bounded(METADATA, "found", actor.handle.found.remote(flow.source, flow.target, pack(events)))
         except ActorUnreachable:
-            # in front of what came meanwhile; of too many, the oldest are dropped
+            # put them before newer events; if there are too many, the oldest are dropped
             link.to_store = deque([*events, *link.to_store], maxlen=EVENTS_KEPT)
             raise
         found = msgspec.msgpack.decode(data, type=DiscoveryAnswer)
         link.sure_at_s = asked_at_s - found.unrenewed_s
         link.events.extend(found.events)
         known, was_whole = link.found, link.is_whole
-        if found.serial == 0:  # a new actor has not looked yet: what is known stays
+        if found.serial == 0:  # a new actor has not discovered yet: keep what is known
             found = msgspec.structs.replace(found, lanes=known.lanes, serial=known.serial)
         else:
             found = msgspec.structs.replace(found, serial=link.serial_base + found.serial)
@@ -275,7 +275,7 @@ class RayMetadata:
             self._changed.set()
 
     def _find_or_start(self) -> MetadataHandle:
-        """Take over what an earlier supervisor of the same mirror left, so that it need not start; end the others."""
+        """Take over the actor of an earlier supervisor of this mirror, or start one; kill all others."""
         inherited = None
         for name, handle in found_actors(self._spec.namespace):
             if name.startswith(self._mark) and inherited is None and not self._has_searched:

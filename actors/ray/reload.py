@@ -1,9 +1,9 @@
-"""Taking a changed configuration over in place: what is checked, and what the mirror is from then on.
+"""Applies a changed configuration to a running mirror: the checks, and the new specification of the mirror.
 
-    compare -> refuse, or keep the new specification (one put: from here it is the new one) -> every part follows it
+    compare -> refuse, or store the new specification (one put: the new one counts from here) -> every part follows it
 
-Nothing is stopped for it. Each part compares what it is made of with what it is to be made of, and leaves alone what is
-the same: copiers by their fingerprint, the metadata actor's services by their settings.
+The mirror is not stopped. Each part compares its settings with the new ones, and changes only what differs: copiers
+by their fingerprint, the metadata actor's services by their settings.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from policies.placement.scaling import ScalingLimits
 
 
 class CannotReload(MirrorError):
-    """The new configuration changes what cannot change while the mirror runs; nothing was changed."""
+    """The new configuration changes settings that cannot change while the mirror runs; nothing was changed."""
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
         super().__init__(reasons)
@@ -34,9 +34,9 @@ class CannotReload(MirrorError):
 
 
 class ReloadBusy(MirrorError):
-    """Another reload was faster, or is not over yet."""
+    """Another reload came first, or is not over yet."""
 
-    exit_code = 1  # said again in a moment, it may be taken
+    exit_code = 1  # the same command may succeed in a moment
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -47,7 +47,7 @@ class ReloadBusy(MirrorError):
 
 
 class ReloadFailed(MirrorError):
-    """The supervisor failed after the point of no return, or cannot know on which side of it it is: it begins again."""
+    """The supervisor failed at or after the point of no return of a reload; it restarts."""
 
     exit_code = 1
 
@@ -57,27 +57,27 @@ class ReloadFailed(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"the supervisor failed while it took the file over ({self.cause}) and begins again, with the whole old or"
-            " the whole new configuration; which one: raymirror reload --dry-run"
+            f"the supervisor failed while it applied the file ({self.cause}) and restarts, with the whole old or the"
+            " whole new configuration; to see which one: raymirror reload --dry-run"
         )
 
 
 def read_side(ref: ConfigRef) -> ConfigSide:
-    """Read a configuration for a reload. Raises ConfigMissing, ConfigError, CannotReload where it is another file."""
+    """Read a configuration for a reload. Raises ConfigMissing, ConfigError, CannotReload if the file differs here."""
     if config_ref.is_edited(ref):
-        why = f"{ref.path}: where the supervisor runs, the file is not the one that was checked"
+        why = f"{ref.path}: on the supervisor's machine, this file is not the one that was checked"
         raise CannotReload((f"{why}; put the same file there, then run raymirror reload again",))
     return ConfigSide(config_ref.load(ref), ref.kept, ref.digest)
 
 
 def successor(spec: MirrorSpec, ref: ConfigRef, added: Sequence[str], at_ms: int) -> MirrorSpec:
-    """Give what the mirror is from a reload on: the same mirror with another configuration."""
+    """Return the specification after a reload: the same mirror with another configuration."""
     known = {flow: since_ms for flow, since_ms in spec.added_ms.items() if flow not in added}
     return msgspec.structs.replace(spec, config=ref, added_ms=known | dict.fromkeys(added, at_ms))
 
 
 def flow_plans(spec: MirrorSpec, config: MirrorConfig) -> list[FlowPlan]:
-    """Say what the supervisor needs to know of each flow."""
+    """Return the supervisor's settings of each flow."""
     return [
         FlowPlan(
             name=flow.name,
@@ -95,7 +95,7 @@ def flow_plans(spec: MirrorSpec, config: MirrorConfig) -> list[FlowPlan]:
 
 
 def reloaded(found: ConfigDifference, path: str, names: Iterable[FlowName]) -> list[Reloaded]:
-    """Tell each flow that the reload touches what became of it."""
+    """Return an event for each flow that the reload changes."""
     by_name = {str(name): name for name in names}
     keys = {name: tuple(row.key for row in found.rows if row.flow == name and row.key) for name in by_name}
     return [

@@ -1,7 +1,7 @@
 """The supervisor actor: a thin shell around `actors.control.supervisor.Supervisor`, on one event loop.
 
-A task that fails ends no process, and Ray starts again only processes that have ended. So where the rounds fail, this
-one ends itself a moment later, and the next leads the copiers on.
+A task that fails does not end its process, and Ray restarts only processes that have ended. So when the rounds fail,
+this process ends itself a moment later, and the next supervisor continues to lead the copiers.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ from engine.base.tasks import first_cause, join
 
 STEP_S = 1.0
 CONFIG_LOOK_S = 10.0
-"""Between two looks whether the configuration file was edited."""
+"""Seconds between two checks whether the configuration file was edited."""
 END_S, END_AGAIN_S = 0.5, 5.0
-"""From a failure to the end of the process: whoever asked hears of it. Longer for one that had not lived for long."""
+"""Seconds from a failure to the end of the process, so that callers get the error. END_AGAIN_S: if it failed early."""
 LIVED_S = 30.0
 FAILED = 1
 REMEMBER_S = 8.0
-"""How long a command waits until what is wanted is written down; less than commands wait for their answer."""
+"""Seconds that a command waits until the wanted state is stored; less than commands wait for their answer."""
 FOLLOWS_S = 5.0
-"""Who has asked within this time follows the mirror; it asks once a second."""
+"""A process that asked for the status within these seconds follows the mirror; followers ask once a second."""
 
 
 class SupervisorActor:
@@ -69,7 +69,7 @@ class SupervisorActor:
                 try:
                     await self._rounds(parts)
                     await parts.settle()
-                    if not self._handed_over:  # whoever takes over has a specification of its own
+                    if not self._handed_over:  # the next supervisor has a specification of its own
                         await asyncio.to_thread(forget_spec)
                 finally:
                     parts.leave()
@@ -77,12 +77,12 @@ class SupervisorActor:
             self._begun.set()  # also when it failed: callers then get the error instead of waiting
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Close the logs; where the rounds failed and another process may do better, end this one."""
+        """Close the logs; if the rounds failed and a restart may help, end this process."""
         failure = None if task.cancelled() else task.exception()
         if failure is not None:
             cause = first_cause(failure)
             ends = self._may_do_better(cause)
-            then = "Ray starts it again" if ends else "nobody leads from here any more"
+            then = "Ray restarts it" if ends else "Ray does not restart it; this mirror has no supervisor now"
             log_sentence("error", f"the supervisor failed: {type(cause).__name__}: {cause}; {then}")
             if ends:
                 wait_s = END_S if now_s() - self._began_s > LIVED_S else END_AGAIN_S
@@ -90,7 +90,7 @@ class SupervisorActor:
         self._logs.close()
 
     def _may_do_better(self, cause: BaseException) -> bool:
-        """Whether Ray is to start it again. A mirror that could not even begin is for whoever starts it to mend."""
+        """Whether Ray should restart it. If a first start failed, the operator must fix the cause."""
         if isinstance(cause, Replaced):
             return False
         return self._parts is not None or not isinstance(cause, MirrorError) or _was_restarted()
@@ -99,7 +99,7 @@ class SupervisorActor:
         while True:
             ref = self._spec.config
             edited = await asyncio.to_thread(config_ref.is_edited, ref)
-            if ref is self._spec.config:  # a reload may have come meanwhile
+            if ref is self._spec.config:  # else a reload came during the check
                 parts.supervisor.see_edited(edited=edited)
             await asyncio.sleep(CONFIG_LOOK_S)
 
@@ -116,16 +116,16 @@ class SupervisorActor:
             self._nudge.clear()
 
     async def _ready(self) -> MirrorParts:
-        """Give what leads the mirror; raises what ended its rounds, so that no caller waits for a dead loop."""
+        """Return the parts of the running supervisor; raises the error that ended the rounds, if they have ended."""
         await self._begun.wait()
         if self._task.done():
             await join(self._task)
         if self._parts is None:
-            raise RuntimeError("the supervisor has begun without its parts")  # a bug, not an operator's fault
+            raise RuntimeError("the supervisor has started without its parts")  # a bug, not an operator's fault
         return self._parts
 
     async def status(self, lanes: bool = False, follower: str = "") -> bytes:
-        """Give a MirrorStatus; whoever asks under a name is known to follow the mirror."""
+        """Return a MirrorStatus; a caller that gives its name (`follower`) counts as following the mirror."""
         if follower:
             self._followers[follower] = now_s()
         parts = await self._ready()
@@ -135,8 +135,8 @@ class SupervisorActor:
         return _encoded(status, parts)
 
     async def command(self, command: str, flow: str | None, topics: tuple[str, ...]) -> bytes:
-        """Carry a command out in the next step, which begins now; give the status once it is remembered, or a while
-        later with the flows of which it is not.
+        """Carry out a command in the next step, which begins now. Return the status when the command is stored, or
+        after REMEMBER_S seconds; then `unremembered` names the flows for which it is not stored.
         """
         parts = await self._ready()
         parts.supervisor.command(Command(command), flow, topics)
@@ -144,12 +144,12 @@ class SupervisorActor:
         return _encoded(parts.supervisor.status(), parts)
 
     async def _await_written(self, parts: MirrorParts) -> None:
-        """Have a step at once, and wait a while until what is wanted is written down."""
+        """Do a step at once, and wait up to REMEMBER_S seconds until the wanted state is stored."""
         self._nudge.set()
         await parts.metadata.wait_written(REMEMBER_S)
 
     async def fail_over(self, flow: str, outcome: bytes) -> None:
-        """Stop one flow, and tell what its failover left (an `actors.model.events.FailoverOutcome`)."""
+        """Stop one flow, and report the outcome of its failover (an `actors.model.events.FailoverOutcome`)."""
         parts = await self._ready()
         parts.supervisor.fail_over(flow, msgspec.msgpack.decode(outcome, type=FailoverOutcome))
         await self._await_written(parts)
@@ -160,7 +160,7 @@ class SupervisorActor:
         self._nudge.set()
 
     async def leave(self, follower: str) -> bool:
-        """Drain, unless somebody else follows the mirror or it is detached; say whether it drains."""
+        """Drain, unless another process follows the mirror or it is detached; return whether it drains."""
         self._followers.pop(follower, None)
         if self._spec.detached or any(now_s() - at_s < FOLLOWS_S for at_s in self._followers.values()):
             return False
@@ -168,21 +168,22 @@ class SupervisorActor:
         return True
 
     async def compare(self, config: bytes) -> bytes:
-        """Say what a ConfigRef would change: a Difference. Raises CannotReload, ConfigMissing, ConfigError."""
+        """Return what a ConfigRef would change, a ConfigDifference. Raises CannotReload, ConfigMissing, ConfigError."""
         parts = await self._ready()
         side = await asyncio.to_thread(read_side, msgspec.msgpack.decode(config, type=ConfigRef))
         return msgspec.msgpack.encode(self._difference(parts, side))
 
     async def reload(self, config: bytes, running: str) -> bytes:
-        """Take the configuration of a ConfigRef over, if `running` (a file's sha256) is what is replaced; give the
-        Difference. Raises CannotReload, ReloadBusy, ConfigMissing, ConfigError: nothing was changed then; ReloadFailed.
+        """Apply the configuration of a ConfigRef, if `running` is the sha256 of the present file; return what changed.
+
+        Raises CannotReload, ReloadBusy, ConfigMissing, ConfigError (nothing was changed), ReloadFailed.
         """
         parts = await self._ready()
         async with self._reloading:
             if parts.supervisor.is_reloading:
                 raise ReloadBusy("a flow that an earlier reload removed is still being drained")
             if running != self._spec.config.digest:
-                raise ReloadBusy("another reload has come first, so the difference is another one")
+                raise ReloadBusy("another reload has come first, so the difference has changed")
             if parts.supervisor.is_ending:
                 raise ReloadBusy("the mirror is ending")
             ref = msgspec.msgpack.decode(config, type=ConfigRef)
@@ -195,7 +196,7 @@ class SupervisorActor:
                 await self._take_over(parts, spec, side, found)
             except Exception as failure:
                 cause = f"{type(failure).__name__}: {failure}"
-                log_sentence("error", f"the supervisor failed in a reload: {cause}; Ray starts it again")
+                log_sentence("error", f"the supervisor failed in a reload: {cause}; Ray restarts it")
                 asyncio.get_running_loop().call_later(END_S, self._end, FAILED)
                 raise ReloadFailed(cause) from failure
             return msgspec.msgpack.encode(found)
@@ -204,7 +205,7 @@ class SupervisorActor:
         return difference(ConfigSide(parts.config, self._spec.config.kept, self._spec.config.digest), side)
 
     async def _take_over(self, parts: MirrorParts, spec: MirrorSpec, side: ConfigSide, found: ConfigDifference) -> None:
-        """Keep the new specification, then have every part follow it; whatever fails here ends the process."""
+        """Store the new specification, then apply it to every part; any failure here ends the process."""
         await asyncio.to_thread(keep_spec, msgspec.msgpack.encode(spec))
         self._spec = spec
         await parts.reload(spec, side.config, found)
@@ -223,29 +224,29 @@ class SupervisorActor:
         return left
 
     async def submit_job(self, job: str, options: bytes) -> str:
-        """Have a Spark job run; give its id. Raises SparkOff, UnknownJob."""
+        """Submit a Spark job; return its id. Raises SparkOff, UnknownJob."""
         return (await self._ready()).spark.submit(job, options)
 
     async def job(self, job_id: str) -> bytes:
-        """Tell of a Spark job: a JobLine. Raises UnknownJobId."""
+        """Return the JobLine of a Spark job. Raises UnknownJobId."""
         return msgspec.msgpack.encode((await self._ready()).spark.line(job_id))
 
     async def job_report(self, job_id: str) -> bytes | None:
-        """Give what a Spark job reported, None while it has not. Raises UnknownJobId."""
+        """Return the report of a Spark job, None until it has one. Raises UnknownJobId."""
         return (await self._ready()).spark.report(job_id)
 
     async def cancel_job(self, job_id: str) -> None:
-        """Have a Spark job end soon. Raises UnknownJobId."""
+        """Cancel a Spark job. Raises UnknownJobId."""
         (await self._ready()).spark.cancel(job_id)
 
     async def hand_over(self) -> None:
-        """Give no orders any more: another supervisor takes the copiers over."""
+        """Send no more orders: another supervisor takes the copiers over."""
         self._handed_over = True
         self._nudge.set()
 
 
 def _encoded(status: MirrorStatus, parts: MirrorParts) -> bytes:
-    """Pack a status, with what the supervisor itself does not know."""
+    """Pack a status; add the unstored flows and the socket, which the supervisor does not know."""
     unremembered = tuple(map(str, parts.metadata.owed))
     socket = str(parts.local.path) if parts.local is not None else ""
     return encode_status(msgspec.structs.replace(status, unremembered=unremembered, socket=socket))

@@ -1,4 +1,4 @@
-"""The services of each flow that the metadata actor looks after, and how they are made in the actor's own process."""
+"""The services of each flow that the metadata actor runs; creates them in the actor's process."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -69,11 +69,11 @@ class AuditLike(Protocol):
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
-    """One flow to look after: its services, and the seconds between two rounds of discovery.
+    """The services of one flow; `every_s`: seconds between two rounds of discovery.
 
-    `state` makes a new service for each try, since one can be opened only once. `beats` makes one that reports its
-    events. `groups` is None where no groups are mirrored, `configs` where neither configs nor ACLs are kept in sync.
-    `audit`: the trail of changes on the target.
+    `state` creates a new service for each try, since a service can be opened only once. `beats` creates the heartbeat
+    service. `groups` is None if no groups are mirrored, `configs` if neither configs nor ACLs are synced. `audit`: the
+    trail of changes on the target.
     """
 
     flow: FlowName
@@ -86,13 +86,13 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     beats: Callable[[Callable[[AnyEvent], None]], RunsUntilCancelled] | None = None
     audit: AuditLike | None = None
     late: bool = False
-    """Whether the start could not check the flow: nothing is kept in sync before its clusters are reached."""
+    """Whether the start could not check the flow: nothing is synced before its clusters are reached."""
     settings: dict[str, str] = {}
-    """The settings it is made of, as digests by name: a watch with the same digests need not be made again."""
+    """Digests of the settings that its services use, by name: with the same digests they need not be created again."""
 
 
 def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
-    """Read the configuration in this actor's own process and make the services of each flow."""
+    """Read the configuration in this actor's own process and create the services of each flow."""
     import socket
     from functools import partial
 

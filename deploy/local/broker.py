@@ -1,4 +1,4 @@
-"""One broker process: formatted, started, asked, stopped, killed, started again on the same port and data."""
+"""Runs one broker process: formats, starts, probes, stops, kills and restarts it, with the same port and data."""
 
 import subprocess
 import time
@@ -23,12 +23,12 @@ FIRST_HEAP_MIB = 256
 class Broker:
     """A broker of an embedded cluster.
 
-    `folder/server.properties`, `folder/data/` and `folder/broker.log` are its own; its ports are fixed for its life, so
-    that clients find it again after a restart.
+    It has `folder/server.properties`, `folder/data/` and `folder/broker.log`. Its ports never change, so that clients
+    find it again after a restart.
     """
 
     jvm_flags: ClassVar[tuple[str, ...]] = SERVER_FLAGS
-    """How Java runs it; for brokers of a short life see `QUICK_FLAGS`."""
+    """Flags for Java; for short-lived brokers see `QUICK_FLAGS`."""
 
     def __init__(self, address: BrokerPorts, everyone: list[BrokerPorts], folder: Path, cluster_id: str) -> None:
         self.address = address
@@ -36,7 +36,7 @@ class Broker:
         self.log_file = folder / "broker.log"
         self.log_levels: Mapping[str, str] = {}
         self.classpath = ""
-        """Jars of another release of Kafka; empty: those that deploy/local lists."""
+        """Jars of another release of Kafka; empty: the jars that deploy/local lists."""
         self._everyone = everyone
         self._cluster_id = cluster_id
         self._process: subprocess.Popen[bytes] | None = None
@@ -48,7 +48,7 @@ class Broker:
 
     @property
     def port(self) -> int:
-        """Where clients reach it, on 127.0.0.1."""
+        """The port for clients, on 127.0.0.1."""
         return self.address.port
 
     @property
@@ -128,7 +128,7 @@ class Broker:
             self._process.terminate()
 
     def wait_stopped(self) -> None:
-        """Wait for its end; kill it if it does not end in time (a quorum that is gone makes Kafka wait for ever)."""
+        """Wait for its end; kill it after STOP_DEADLINE_S seconds (without a quorum Kafka waits for ever)."""
         if self._process is None:
             return
         try:
@@ -160,13 +160,13 @@ class Broker:
             raise ClusterError(f"broker {self.node_id}", "was never launched")
         code = self._process.poll()
         if code is not None:
-            cause = last_telling_line(self.log_file) or "it said nothing"
+            cause = last_telling_line(self.log_file) or "its log is empty"
             raise ClusterError(
                 f"broker {self.node_id} ended with exit code {code} while starting", cause, self.log_file
             )
 
     def _pause(self) -> None:
-        # Waiting on the process rather than on the clock: its death ends the pause.
+        # Wait for the process instead of sleeping: its death ends the pause.
         if self._process is not None:
             try:
                 self._process.wait(timeout=POLL_S)

@@ -23,10 +23,10 @@ BROKER_HEAP_MIB = 1024
 class EmbeddedCluster:
     """An embedded cluster: combined KRaft brokers, PLAINTEXT on 127.0.0.1, everything below one folder.
 
-    `overrides` are broker properties that win over the defaults of settings.py, `own` those of single brokers by node
-    id (from 1 on), which win over both; `log_levels` are levels of Kafka's loggers by name; `classpath` has the jars of
-    another release; `ports` are two of each broker, for clients and for controllers, in order of brokers (default: free
-    ones by chance). Not thread-safe; start several clusters side by side with `start_clusters`.
+    `overrides` are broker properties that win over the defaults of settings.py; `own`: properties of single brokers by
+    node id (from 1 on), which win over both; `log_levels`: levels of Kafka's loggers by name; `classpath`: the jars of
+    another release; `ports`: two per broker, for clients and for controllers, in order of brokers (default: random free
+    ports). Not thread-safe; start several clusters in parallel with `start_clusters`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class EmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to: host:port, comma-separated."""
+        """Addresses for clients: host:port, comma-separated."""
         return ",".join(f"{HOST}:{broker.port}" for broker in self.brokers)
 
     @property
@@ -94,8 +94,8 @@ class EmbeddedCluster:
         broker.start(alive=running + 1, heap_mib=self.heap_mib)
 
     def revive(self, dead: Sequence[Broker]) -> None:
-        """Start brokers that another process had started and that have ended, on their ports and data; wait until they
-        see all brokers of the cluster, which must run. Raises ClusterError.
+        """Start ended brokers of another process again, with their ports and data; wait until they see all brokers of
+        the cluster, which must run. Raises ClusterError.
         """
         raise_open_files()
         try:
@@ -147,7 +147,7 @@ class EmbeddedCluster:
 
 
 def start_clusters(*clusters: EmbeddedCluster) -> None:
-    """Start clusters side by side; if one fails, none is left running and its error is raised."""
+    """Start clusters in parallel; if one fails, none is left running and its error is raised."""
     kafka_classpath()
     with ThreadPoolExecutor(max_workers=len(clusters)) as pool:
         starting = [pool.submit(cluster.start) for cluster in clusters]

@@ -1,4 +1,4 @@
-"""Bytes under way in one direction of a connection: in order, each due a fixed time after arrival, bounded in size."""
+"""Delays the bytes of one direction of a connection: in order, each due a fixed time after arrival, bounded in size."""
 
 import asyncio
 from collections import deque
@@ -31,7 +31,7 @@ class Delay:
         self._changed.set()
 
     def end(self) -> None:
-        """Say that nothing more will be put."""
+        """Note that no more pieces will be put."""
         self._has_ended = True
         self._changed.set()
 
@@ -53,6 +53,6 @@ class Delay:
         self._changed.set()
 
     async def _wait_change(self) -> None:
-        # Writer and reader never wait at the same time (one waits when full, the other when empty), so one event does.
+        # Writer and reader never wait at the same time (one waits when full, the other when empty): one event suffices.
         self._changed.clear()
         await self._changed.wait()

@@ -1,4 +1,4 @@
-"""Kafka's outer framing, cut out of a byte stream piece by piece, without waiting for a whole frame.
+"""Splits a byte stream at Kafka's frame borders, piece by piece, without waiting for a whole frame.
 
     | length: int32 | header ...                     | rest ... |
       requests:       api key int16, api version int16, correlation id int32
@@ -12,7 +12,7 @@ _LENGTH_BYTES = 4
 
 
 class FramePart:
-    """Bytes of one frame; `header` is set on the piece that begins it, None on the ones that follow."""
+    """Bytes of one frame; `header` is set on the first piece of a frame, None on the following ones."""
 
     __slots__ = ("api", "data", "header")
 
@@ -20,11 +20,11 @@ class FramePart:
         self.data = data
         self.header = header
         self.api = -1
-        """Key of the API that a request is of, or a response answers; -1 if unknown. Filled by the proxy."""
+        """API key of the request, also for its response; -1 if unknown. Filled by the proxy."""
 
 
 class FrameSplitter:
-    """Splits chunks of one direction of a connection at frame borders; keeps less than one header between calls."""
+    """Splits one direction of a connection; keeps less than one header between calls."""
 
     def __init__(self, header_bytes: int) -> None:
         self._begin_bytes = _LENGTH_BYTES + header_bytes
@@ -32,7 +32,7 @@ class FrameSplitter:
         self._left_bytes = 0
 
     def split(self, chunk: bytes) -> Iterator[FramePart]:
-        """Yield the bytes of `chunk` in order, each piece inside one frame; the last few may wait for more."""
+        """Yield the bytes of `chunk` in order, each piece inside one frame; the last few bytes may wait for more."""
         data = self._begin + chunk
         self._begin = b""
         at = 0

@@ -1,8 +1,8 @@
 """Fetch jars from Maven Central through the Ivy that PySpark brings.
 
-Six processes side by side, each with a part of the list and an Ivy folder of its own (two in one folder wait for each
-other's locks). Every artifact is listed, so POM files are not read: 98 jars in 8 s instead of 90. A settings file of
-the user's (RAYMIRROR_IVY_SETTINGS, else ~/.ivy2/ivysettings.xml) and proxies from the environment are honoured.
+Six processes in parallel, each with a part of the list and an Ivy folder of its own (two in one folder would wait for
+each other's locks). Every artifact is listed, so POM files are not read: 98 jars take 8 s instead of 90 s. A settings
+file of the user (RAYMIRROR_IVY_SETTINGS, else ~/.ivy2/ivysettings.xml) and proxies from the environment are used.
 """
 
 import os
@@ -23,7 +23,7 @@ from deploy.local.telling import last_telling_line
 PROCESSES = 6
 DEADLINE_S = 900.0
 PATTERN = "[organisation]/[artifact]/[revision]/[artifact]-[revision].[ext]"
-# Maven Central is what Ivy's m2compatible resolver means when no root is given.
+# Without a root, Ivy's m2compatible resolver uses Maven Central.
 OWN_SETTINGS = """<ivysettings><settings defaultResolver="central"/><resolvers>
 <ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers></ivysettings>
 """
@@ -39,13 +39,13 @@ def retrieve(jars: Sequence[Jar], folder: Path, say: Callable[[str], None]) -> N
             running.append(_start(part, folder, work / str(number)))
         for done, (process, log_file) in enumerate(running, start=1):
             _wait(process, log_file)
-            say(f"  part {done} of {len(parts)} is here")
+            say(f"  part {done} of {len(parts)} is fetched")
     finally:
         for process, _ in running:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    # Kept when something failed, because the error names a log in it.
+    # After a failure the folder stays, because the error names a log file in it.
     shutil.rmtree(work)
 
 
@@ -66,7 +66,7 @@ def _wait(process: subprocess.Popen[bytes], log_file: Path) -> None:
     except subprocess.TimeoutExpired:
         raise ClusterError("fetching jars", f"not done within {DEADLINE_S:.0f} s", log_file) from None
     if code != 0:
-        cause = last_telling_line(log_file) or f"Ivy ended with exit code {code} and said nothing"
+        cause = last_telling_line(log_file) or f"Ivy ended with exit code {code}; its log is empty"
         raise ClusterError("fetching jars", cause, log_file)
 
 
@@ -83,7 +83,7 @@ def encode_module(part: Sequence[Jar]) -> str:
 
 
 def proxy_flags(environment: Mapping[str, str]) -> list[str]:
-    """JVM flags for the proxies that curl and pip would take from the environment; a JVM does not read them itself."""
+    """JVM flags for the proxies of the environment, which curl and pip use; a JVM does not read them itself."""
     flags = []
     for scheme in ("http", "https"):
         url = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme.upper()}_PROXY")

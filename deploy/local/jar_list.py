@@ -1,8 +1,8 @@
-"""Which jars, and what their bytes must be: `sha256  organisation/name/revision/name-revision.jar`, one a line.
+"""The lists of pinned jars: `sha256  organisation/name/revision/name-revision.jar`, one a line.
 
-`kafka-jars.sha256` is what a 4.3.1 broker, its tools and MirrorMaker 2 need at run time (resolved once from kafka_2.13,
-kafka-tools, connect-runtime and connect-mirror, plus the log4j binding of slf4j, without which a broker logs nothing);
-`spark-jars.sha256` is Spark's Kafka source and sink. Both files suit `sha256sum -c` in the cache folder.
+`kafka-jars.sha256`: all that a 4.3.1 broker, its tools and MirrorMaker 2 need at run time (resolved once from
+kafka_2.13, kafka-tools, connect-runtime and connect-mirror, plus the log4j binding of slf4j, without which a broker
+logs nothing). `spark-jars.sha256`: Spark's Kafka source and sink. `sha256sum -c` reads both files in the cache folder.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ class Jar:
 
     @property
     def path(self) -> Path:
-        """Where it lies below the cache folder."""
+        """Its path below the cache folder."""
         return Path(self.organisation, self.name, self.revision, f"{self.name}-{self.revision}.jar")
 
 
@@ -49,12 +49,12 @@ def listed_jars(list_name: str) -> list[Jar]:
 
 
 def lists_digest() -> str:
-    """Short name of this set of lists: another set gets a cache folder of its own."""
+    """Short digest of the lists: changed lists get their own cache folder."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in LISTS.values())).hexdigest()[:12]
 
 
 def wrong_jars(jars: Iterable[Jar], folder: Path) -> list[Jar]:
-    """Those of the jars that are missing from the folder or have other bytes than listed."""
+    """The jars that are missing from the folder or do not have the listed sha256 sum."""
     return [jar for jar in jars if not _is_right(jar, folder / jar.path)]
 
 

@@ -1,7 +1,7 @@
-"""Keep Kafka's and Spark's jars in the user's cache: fetched once, checked against sums kept here.
+"""Keep Kafka's and Spark's jars in the user's cache: fetched once, checked against the sums of `jar_list`.
 
 <cache>/raymirror/jars-<digest>/          complete: renamed into place when every sum was right
-<cache>/raymirror/jars-<digest>.part/     being fetched; what is right in it is not fetched again
+<cache>/raymirror/jars-<digest>.part/     being fetched; jars in it with the right sum are not fetched again
 <cache>/raymirror/jars.lock               held while fetching
 """
 
@@ -22,27 +22,27 @@ Say = Callable[[str], None]
 
 
 def say_aloud(line: str) -> None:
-    """Write a line of progress where it does not mix with a command's output."""
+    """Write a line of progress to stderr, apart from a command's output."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
 @functools.cache
 def kafka_classpath() -> str:
-    """Class path of a broker, its tools and MirrorMaker 2; fetches the jars where they are missing."""
+    """Class path of a broker, its tools and MirrorMaker 2; fetches missing jars."""
     folder = ensure_jars(say_aloud)
     return os.pathsep.join(str(folder / jar.path) for jar in listed_jars("kafka"))
 
 
 @functools.cache
 def spark_jar_paths() -> tuple[Path, ...]:
-    """Paths of the jars for `spark.jars`; fetches them where they are missing."""
+    """Paths of the jars for `spark.jars`; fetches missing jars."""
     folder = ensure_jars(say_aloud)
     return tuple(folder / jar.path for jar in listed_jars("spark"))
 
 
 def cache_folder() -> Path:
-    """The user's cache folder of raymirror, or the one that RAYMIRROR_CACHE names: an image brings its own."""
+    """The user's cache folder of raymirror, or the one that RAYMIRROR_CACHE names: an image has its own."""
     named = os.environ.get("RAYMIRROR_CACHE")
     if named:
         return Path(named)
@@ -50,13 +50,13 @@ def cache_folder() -> Path:
 
 
 def ensure_jars(say: Say, cache: Path | None = None) -> Path:
-    """Folder with every listed jar, checked; raises ClusterError if one cannot be had."""
+    """Folder with every listed jar, checked; raises ClusterError if one cannot be fetched."""
     jars = listed_jars("kafka") + listed_jars("spark")
     return ensure_in(cache or cache_folder(), f"jars-{lists_digest()}", jars, say)
 
 
 def ensure_in(cache: Path, name: str, jars: Sequence[Jar], say: Say) -> Path:
-    """Folder of that name in the cache with all of these jars, checked; raises ClusterError if one cannot be had."""
+    """Folder `name` of the cache with all of these jars, checked; raises ClusterError if one cannot be fetched."""
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / name
     if not wrong_jars(jars, folder):
@@ -70,7 +70,7 @@ def ensure_in(cache: Path, name: str, jars: Sequence[Jar], say: Say) -> Path:
 def _fetch_into(folder: Path, jars: Sequence[Jar], say: Say) -> None:
     part = folder.with_name(folder.name + ".part")
     if folder.exists():
-        # Some file of it was lost or changed: keep what is right.
+        # A file of it was lost or changed: keep the right ones.
         folder.rename(part)
     part.mkdir(exist_ok=True)
     wrong = wrong_jars(jars, part)

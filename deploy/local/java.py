@@ -12,9 +12,9 @@ from deploy.local.errors import ClusterError
 
 # Kafka 4.0 dropped Java 11 for brokers and tools (KIP-1013).
 OLDEST_MAJOR = 17
-# Spark 3.5 needs 17 like us, and stops working after 21: its Hadoop calls Subject.getSubject, which Java 24 refuses.
+# Spark 3.5 needs 17 too, and stops working after 21: its Hadoop calls Subject.getSubject, which Java 24 refuses.
 NEWEST_FOR_SPARK = 21
-# Debian and its kin keep the administrator's certificates here; a JRE from a wheel knows only its own.
+# Debian-based systems keep the administrator's certificates here; a JRE from a wheel knows only its own.
 DEBIAN_TRUSTSTORE = Path("/etc/ssl/certs/java/cacerts")
 VERSION_PATTERN = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
@@ -42,7 +42,7 @@ def find_spark_java() -> Path:
 
 
 def unfit_reason(java: Path, newest: int | None = None) -> str | None:
-    """Why this Java cannot run Kafka, or is too new for what asks; None if it fits."""
+    """Why this Java cannot run Kafka, or is newer than `newest`; None if it fits."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -64,5 +64,5 @@ def parse_major(version_text: str) -> int | None:
 
 
 def truststore_flags() -> list[str]:
-    """JVM flags that make the system's certificates known, where Debian keeps them for Java."""
+    """JVM flags that add the system's certificates, if Debian's truststore for Java exists."""
     return [f"-Djavax.net.ssl.trustStore={DEBIAN_TRUSTSTORE}"] if DEBIAN_TRUSTSTORE.exists() else []

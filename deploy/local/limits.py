@@ -28,7 +28,7 @@ def raise_open_files() -> int:
 
 
 def require_disk(folder: Path) -> None:
-    """Raise ClusterError if the disk under the folder is almost full: a broker would die while it runs."""
+    """Raise ClusterError if the disk of the folder is almost full: a broker would fail while it runs."""
     free_mib = shutil.disk_usage(folder).free // (1024 * 1024)
     if free_mib < FREE_DISK_MIB:
-        raise ClusterError("the disk is full", f"{free_mib} MiB free in {folder}, a broker needs {FREE_DISK_MIB}")
+        raise ClusterError("the disk is full", f"{free_mib} MiB free in {folder}, a broker needs {FREE_DISK_MIB} MiB")

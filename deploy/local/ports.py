@@ -1,4 +1,4 @@
-"""Free ports for brokers."""
+"""Finds free ports for brokers."""
 
 import random
 import socket
@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from deploy.local.errors import ClusterError
 
 HOST = "127.0.0.1"
-# Above Ray's worker ports (10002-19999) and below Linux's ephemeral range (32768 up): a broker that restarts must find
-# its port not taken by some outgoing connection.
+# Above Ray's worker ports (10002-19999) and below Linux's ephemeral range (32768 up): no outgoing connection may take
+# the port of a broker that restarts.
 LOWEST, HIGHEST = 20000, 32767
 
 
 def pick_ports(count: int) -> list[int]:
-    """Ports that nothing listens on now; chosen at random, so that clusters starting side by side do not meet."""
+    """Random ports on which nothing listens now; random, so that clusters that start in parallel do not collide."""
     picked: list[int] = []
     with ExitStack() as held:
         for port in random.sample(range(LOWEST, HIGHEST + 1), k=1000):
@@ -27,7 +27,7 @@ def pick_ports(count: int) -> list[int]:
 
 
 def first_free(choices: Sequence[Sequence[int]], count: int) -> list[int]:
-    """The first of these lists of ports that is long enough and on which nothing listens; else ports by chance."""
+    """The first of these lists of ports that is long enough and on which nothing listens; else random free ports."""
     for choice in choices:
         if len(choice) >= count and all(port and is_free(port) for port in choice[:count]):
             return list(choice[:count])
@@ -41,7 +41,7 @@ def is_free(port: int) -> bool:
 
 
 def _binds(probe: socket.socket, port: int) -> bool:
-    # As Java's server sockets do: a port in TIME_WAIT after a restart is free.
+    # As Java's server sockets do: with this option a port in TIME_WAIT after a restart is free.
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         probe.bind((HOST, port))

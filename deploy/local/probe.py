@@ -1,6 +1,6 @@
-"""Ask a broker two questions by hand: which requests it knows, and which brokers are alive.
+"""Probe a broker with two requests: which API versions it has, and which brokers are alive.
 
-Written out with struct so that the embedded clusters need no Kafka client.
+The requests are built with struct, so that the embedded clusters need no Kafka client.
 
     request   int32 size | int16 api key | int16 version | int32 correlation id | string client id | body
     response  int32 size | int32 correlation id | body
@@ -23,7 +23,7 @@ def living_brokers(host: str, port: int) -> set[int]:
         (error_code,) = struct.unpack_from(">h", _ask(connection, API_VERSIONS, 0, b""))
         if error_code != 0:
             raise ConnectionError(f"ApiVersions answered error {error_code}")
-        # Metadata v4: no topics asked (an empty array), none created.
+        # Metadata v4: asks for no topics (an empty array), creates none.
         return decode_broker_ids(_ask(connection, METADATA, 4, struct.pack(">ib", 0, 0)))
 
 

@@ -1,12 +1,12 @@
-"""A TCP proxy in front of one broker that delays, holds and cuts on demand: distance and faults for tests and benches.
+"""A TCP proxy in front of one broker that delays, holds and cuts traffic: distance and faults for tests and benches.
 
     client --requests---> [delay] ---> [gate] -> broker
     client <--[gate] <--- [delay] <--responses-- broker
 
-Requests are read along only as far as Kafka's framing goes, to learn which API a correlation id belongs to, so that
-`hold({0})` holds Produce responses and lets everything before them pass. Both ways of a connection are in order, so
-what comes behind a held one waits too. Plaintext connections only. The broker must advertise the proxy's address, or
-clients go round it; for an embedded cluster of one broker:
+The proxy reads only the header of each request, to learn which API a correlation id belongs to, so that `hold({0})`
+holds Produce responses and lets everything before them pass. Both directions of a connection are in order, so bytes
+behind a held message wait too. Plaintext connections only. The broker must advertise the proxy's address, or clients
+bypass the proxy. For an embedded cluster of one broker:
 
     async with Proxy(("127.0.0.1", 0)) as proxy:
         advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
@@ -25,12 +25,12 @@ from deploy.local.frames import FramePart, FrameSplitter
 
 _CHUNK_BYTES = 256 * 1024
 _TURNS_TO_SERVE = 4
-"""Turns of the event loop between a connection that it has accepted and the first step of who serves it."""
+"""Turns of the event loop between accepting a connection and the first step of the task that serves it."""
 
 
 class _Link:
-    """Both ways of one connection, and the APIs whose requests it holds. `stays` once it held any: then it delivers
-    them even if its client is gone by that time, as a network would.
+    """Both directions of one connection, and the APIs whose requests it holds. `stays`: it has held requests; it
+    delivers them even if its client has disconnected by then, as a network would.
     """
 
     def __init__(self, held_apis: frozenset[int]) -> None:
@@ -39,20 +39,20 @@ class _Link:
         self.stays = bool(held_apis)
 
     def holds(self, request: FramePart) -> bool:
-        """Whether this request is to wait."""
+        """Whether this request must wait."""
         return request.header is not None and request.api in self.held_apis
 
     def client_may_go(self) -> suppress | nullcontext[None]:
-        """Overlook that the client is gone, where the connection stays."""
+        """Ignore that the client has disconnected, if the connection stays."""
         return suppress(ConnectionError) if self.stays else nullcontext()
 
 
 class Proxy:
     """Forward every connection to one broker; an async context manager, bounded in memory per connection.
 
-    `target` (host, port) and the delays may be changed at any time; a new target serves connections made from then on,
-    a new delay the bytes that arrive from then on. `refusing` closes new connections at once. Raises OSError from
-    `start` if the port to listen on is taken.
+    `target` (host, port) and the delays may be changed at any time; a new target applies to connections opened after
+    that, a new delay to bytes that arrive after that. `refusing` closes new connections at once. `start` raises OSError
+    if the port to listen on is taken.
     """
 
     def __init__(self, target: tuple[str, int], *, listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
@@ -61,7 +61,7 @@ class Proxy:
         self.response_delay_s = 0.0
         self.refusing = False
         self.hold_on_new: frozenset[int] = frozenset()
-        """API keys whose requests are kept back on connections that are opened from now on."""
+        """API keys whose requests are held on connections that are opened from now on."""
         self._listen = listen
         self._server: asyncio.Server | None = None
         self._links: dict[asyncio.Task[None], _Link] = {}
@@ -82,12 +82,12 @@ class Proxy:
 
     @property
     def held_responses(self) -> int:
-        """Responses that the broker has sent and `hold` keeps back, those queued behind one of them not counted."""
+        """Number of responses that `hold` holds, without the responses queued behind them."""
         return sum(1 for link in self._links.values() for piece in link.responses.waiting if self._holds(piece))
 
     @property
     def held_requests(self) -> int:
-        """Requests that clients have sent and that are kept back, those queued behind one of them not counted."""
+        """Number of requests that are held, without the requests queued behind them."""
         return sum(1 for link in self._links.values() for piece in link.requests.waiting if link.holds(piece))
 
     async def start(self) -> None:
@@ -95,23 +95,23 @@ class Proxy:
         self._server = await asyncio.start_server(self._serve, *self._listen, limit=_CHUNK_BYTES)
 
     def hold(self, apis: frozenset[int] | None = None) -> None:
-        """Keep back responses to these API keys (0 = Produce, 1 = Fetch; None = all) until `release` or `cut`."""
+        """Hold responses to these API keys (0 = Produce, 1 = Fetch; None = all) until `release` or `cut`."""
         self._held_apis = apis
         self._wake()
 
     def release(self) -> None:
-        """Let held responses go on, in order."""
+        """Deliver held responses, in order."""
         self.hold(frozenset())
 
     async def wait_held(self, count: int) -> None:
-        """Return when at least `count` responses are kept back at the same time."""
+        """Return when at least `count` responses are held at the same time."""
         while self.held_responses < count:
             await self._changed.wait()
 
     def hold_requests(self, apis: frozenset[int]) -> None:
-        """Keep back requests of these APIs on the connections that are open now, until `release_requests` or `cut`.
+        """Hold requests of these APIs on the connections that are open now, until `release_requests` or `cut`.
 
-        Connections opened later are served as `hold_on_new` says. What is kept back outlives the client's side.
+        `hold_on_new` applies to connections opened later. Held requests are delivered even if their client disconnects.
         """
         for link in self._links.values():
             link.held_apis = apis
@@ -119,17 +119,17 @@ class Proxy:
         self._wake()
 
     def release_requests(self) -> None:
-        """Let held requests go on, in order, and hold none on new connections."""
+        """Deliver held requests, in order, and hold none on new connections."""
         self.hold_on_new = frozenset()
         self.hold_requests(frozenset())
 
     async def wait_held_requests(self, count: int) -> None:
-        """Return when at least `count` requests are kept back at the same time."""
+        """Return when at least `count` requests are held at the same time."""
         while self.held_requests < count:
             await self._changed.wait()
 
     def cut(self) -> None:
-        """Abort every connection, both sides, and drop what was held or under way; new connections are served."""
+        """Abort every connection, both sides, and drop all held and delayed bytes; new connections are served."""
         for serving in self._links:
             serving.cancel()
 
@@ -137,7 +137,7 @@ class Proxy:
         """Stop listening, cut every connection and return when all of them are gone."""
         if self._server is None:
             return
-        # Not at once `Server.close`: before Python 3.12 it leaves open what was accepted a moment ago.
+        # Not `Server.close` first: before Python 3.12 it leaves connections open that were accepted a moment ago.
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening)
         for _ in range(_TURNS_TO_SERVE):
@@ -173,7 +173,7 @@ class Proxy:
         try:
             await self._connect(link, reader, writer)
         except* (OSError, asyncio.CancelledError):
-            pass  # a side went away, or `cut`: the client sees a dead connection, which is all a proxy can say
+            pass  # a side disconnected, or `cut`: the client sees a dead connection, as intended
         finally:
             del self._links[serving]
             writer.transport.abort()
@@ -213,7 +213,7 @@ class Proxy:
         link.responses.end()
 
     async def _write(self, link: _Link, way: Delay, writer: asyncio.StreamWriter) -> None:
-        """Hand on one way of a connection, in order; the broker is never missed, the client may be."""
+        """Write one direction of a connection, in order; a lost client may be ignored, a lost broker never."""
         is_requests = way is link.requests
         while piece := await way.next_due():
             while link.holds(piece) if is_requests else self._holds(piece):

@@ -23,7 +23,7 @@ _LEVELS = {"state.change.logger": "WARN"}
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerPorts:
-    """Where one broker of a cluster listens."""
+    """The ports of one broker."""
 
     node_id: int
     port: int
@@ -54,10 +54,10 @@ def encode_properties(
         "share.coordinator.state.topic.min.isr": str(in_sync),
         "default.replication.factor": str(replicas),
         "min.insync.replicas": str(in_sync),
-        # 50 partitions each by default: on two cores they cost seconds at the first commit or transaction.
+        # The default of 50 partitions each costs seconds on two cores at the first commit or transaction.
         "offsets.topic.num.partitions": "5",
         "transaction.state.log.num.partitions": "5",
-        # A killed broker that comes back is refused until its old session ends: 9 s by default.
+        # A killed broker that restarts is refused until its old session ends: 9 s by default.
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "500",
         # A lone consumer should not wait 3 s for others.
@@ -68,7 +68,7 @@ def encode_properties(
 
 
 def encode_logging(levels: Mapping[str, str], root: str = "INFO") -> str:
-    """The log configuration of one of Kafka's programs: one level for all, but for loggers that are given by name."""
+    """The log configuration of one of Kafka's programs: level `root`, and other `levels` by logger name."""
     named = enumerate((_LEVELS | dict(levels)).items())
     lines = [f"logger.own{at}.name = {name}\nlogger.own{at}.level = {level}\n" for at, (name, level) in named]
     return _LOGGING.format(root=root) + "".join(lines)

@@ -1,6 +1,6 @@
-"""State files of `raymirror cluster`: what it started, so that any shell can show and stop it.
+"""State files of `raymirror cluster`: the clusters that it started, so that any shell can show and stop them.
 
-<state>/raymirror/clusters.json     what runs; removed after the last broker ended
+<state>/raymirror/clusters.json     running clusters; removed after the last broker ended
 <state>/raymirror/clusters/<name>/  configuration, data and logs
 <state>/raymirror/clusters.lock     held by `up` and `down`
 <state>/raymirror/cluster-ports.json  the ports on which clusters listened last; kept by `down`
@@ -22,7 +22,7 @@ from deploy.local.errors import ClusterError
 
 
 class BrokerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One started broker; `started_at` tells it from a later process with the same id (epoch seconds, from /proc)."""
+    """One started broker; `started_at` (Unix seconds, from /proc) tells it from later processes with the same pid."""
 
     node_id: int
     port: int
@@ -60,7 +60,7 @@ def locked_state() -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ClusterError("the clusters are busy", "another `raymirror cluster` command is at work") from None
+            raise ClusterError("the clusters are busy", "another `raymirror cluster` command is running") from None
         yield
 
 
@@ -96,13 +96,13 @@ def ports_of(record: BrokerRecord) -> tuple[int, int]:
 
 
 def cluster_of(record: ClusterRecord) -> EmbeddedCluster:
-    """Return the cluster of a record, to start its dead brokers again."""
+    """Return the cluster of a record, to restart its dead brokers."""
     ports = [port for broker in record.brokers for port in ports_of(broker)]
     return EmbeddedCluster(record.name, Path(record.folder), brokers=len(record.brokers), ports=ports)
 
 
 def revive_recorded(records: Sequence[ClusterRecord]) -> None:
-    """Start the recorded brokers that have ended, with their data; record what runs then. Raises ClusterError."""
+    """Restart the recorded brokers that have ended, with their data; record what runs. Raises ClusterError."""
     now = list(records)
     for at, record in enumerate(records):
         now[at] = _revived(record)
@@ -133,7 +133,7 @@ def record_of(cluster: EmbeddedCluster) -> ClusterRecord:
 
 
 def living_process(record: BrokerRecord) -> psutil.Process | None:
-    """Return the broker's process, or None if it ended, even if another process has its id now."""
+    """Return the broker's process; None if it ended, even if another process has its pid now."""
     try:
         process = psutil.Process(record.pid)
         if abs(process.create_time() - record.started_at) > 0.05 or process.status() == psutil.STATUS_ZOMBIE:
@@ -144,7 +144,7 @@ def living_process(record: BrokerRecord) -> psutil.Process | None:
 
 
 def stop_recorded(records: tuple[ClusterRecord, ...]) -> None:
-    """Stop the recorded brokers that live: SIGTERM to each, SIGKILL to those that do not end in 30 s."""
+    """Stop the living recorded brokers: SIGTERM to each, SIGKILL to those that do not end in 30 s."""
     living = [process for record in records for broker in record.brokers if (process := living_process(broker))]
     for process in living:
         with contextlib.suppress(psutil.NoSuchProcess):

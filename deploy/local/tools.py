@@ -23,7 +23,7 @@ def java_command(
     log_configuration: Path | None = None,
     classpath: str = "",
 ) -> list[str]:
-    """The command line of one of Kafka's programs, of another release where a class path names its jars.
+    """The command line of one of Kafka's programs; `classpath`: the jars of another release.
 
     Raises ClusterError without Java or jars.
     """
@@ -57,13 +57,13 @@ def start_tool(
     log_configuration: Path | None = None,
     classpath: str = "",
 ) -> subprocess.Popen[bytes]:
-    """Start one of Kafka's programs, its output going to the log file; ending it is the caller's."""
+    """Start one of Kafka's programs, with its output in the log file; the caller must end it."""
     command = java_command(
         main_class, *args, heap_mib=heap_mib, flags=flags, log_configuration=log_configuration, classpath=classpath
     )
     with log_file.open("ab") as log:
         return subprocess.Popen(
-            # A session of its own: Ctrl-C reaches us, and we stop it in order.
+            # A session of its own: Ctrl-C reaches only this process, which then stops the program in order.
             command,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -75,5 +75,5 @@ def start_tool(
 def require_success(process: subprocess.Popen[bytes], what: str, log_file: Path) -> None:
     """Raise ClusterError with the log's telling line if the ended process failed."""
     if process.returncode != 0:
-        cause = last_telling_line(log_file) or "it said nothing"
+        cause = last_telling_line(log_file) or "its log is empty"
         raise ClusterError(f"{what} ended with exit code {process.returncode}", cause, log_file)

@@ -101,12 +101,12 @@ def test_what_is_killed_in_the_middle_of_a_job_is_replaced(
 ) -> None:
     probe = start_probe(shared_ray.env, tmp_path, tasks=4, task_s=3)
     live.until(probe_runs(live), "it runs", READY_S)
-    away, killed = len(live.told("Spark is away")), victims(shared_ray)
+    away, killed = len(live.told("Spark is down")), victims(shared_ray)
     assert len(killed) == 1
     kill_and_wait(killed)
     copy_some(cluster_pair, live, "survived")
     if victims is not executors_of:  # RayDP may start another by itself
-        live.until(lambda: len(live.told("Spark is away")) > away, "its end is told", AGAIN_S)
+        live.until(lambda: len(live.told("Spark is down")) > away, "its end is told", AGAIN_S)
         assert live.status["spark"]["reason"]
         copy_some(cluster_pair, live, "survived")
     live.until(lambda: probe.poll() is not None, "the job ends", AGAIN_S)

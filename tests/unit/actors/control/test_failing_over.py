@@ -71,7 +71,7 @@ def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, 
     status = supervisor.status()
     assert [copier.flow for copier in status.copiers] == ["B->C"]
     assert [(flow.desired, flow.stalled) for flow in status.flows] == [(Desired.STOPPED, 0), (Desired.RUNNING, 0)]
-    assert status.flows[0].waiting_for == "somebody to start it again: raymirror resume 'A->B'"
+    assert status.flows[0].waiting_for == "an operator to start it again: raymirror resume 'A->B'"
     assert status.flows[0].at_end is not None
     assert (status.flows[0].at_end.unknown_lanes, status.flows[1].at_end) == (0, None)
     assert (status.phase, status.desired) == ("running", Desired.RUNNING)
@@ -104,6 +104,6 @@ def test_a_mirror_ends_with_the_last_flow_that_failed_over(fleet: FakeFleet, clo
     assert any("an unknown number of records in 2 of 4 partitions" in event.text() for event in fleet.told)
     assert fleet.told[-1].text().endswith("to copy again: raymirror run CONFIG")
     blank = FailedOver(flow=FLOW, outcome=OUTCOME)  # of an earlier version
-    assert blank.text().endswith("raymirror resume 'A->B' where the mirror still runs, else raymirror run CONFIG")
+    assert blank.text().endswith("raymirror resume 'A->B' if the mirror still runs, else raymirror run CONFIG")
     with pytest.raises(UnknownFlow):
         supervisor.fail_over("X->Y", OUTCOME)

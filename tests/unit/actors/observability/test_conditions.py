@@ -61,7 +61,7 @@ def test_a_source_that_is_silent_fails_every_condition_on_lag_with_a_plain_reaso
     )
     (sentence,) = parse_condition(condition).holds_in(mirror_status(flows=[flow]))
     assert sentence == (
-        f"A->B: {condition[:11]} of 3 partitions is not known, the source has not said for 15 s where it ends"
+        f"A->B: {condition[:11]} of 3 partitions is not known, the source has not reported its end for 15 s"
         f" ({condition})"
     )
     assert parse_condition("failed>0").holds_in(mirror_status(flows=[flow])) == []
@@ -79,7 +79,7 @@ def test_before_the_first_discovery_nobody_knows_how_many_partitions_are_unknown
     away = flow_status(lanes=0, unknown_lanes=0, discovered=False, waiting_for="cluster 'A'")
     (said,) = parse_condition(condition).holds_in(mirror_status(flows=[away]))
     assert said == (
-        "A->B: how many partitions it has is not known, no topic was discovered yet, it waits for cluster 'A'"
+        "A->B: its number of partitions is not known, no topic was discovered yet, it waits for cluster 'A'"
         f" ({condition})"
     )
 

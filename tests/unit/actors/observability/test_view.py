@@ -127,13 +127,13 @@ def test_a_flow_that_has_ended_says_what_was_known_at_its_end() -> None:
     assert "A->B: not copied any more; lag 0 at 2023-11-14T22:13:20Z\n" in table
     assert "unknown" not in table
     line, table = ended(FlowAtEnd(at_ms=1_700_000_000_000, lag_records=7, unknown_lanes=2), errors=1)
-    said = "lag of 2 partitions unknown, as no copier told it at its end; of the others lag 7 at 2023-11-14T22:13:20Z"
+    said = "lag of 2 partitions unknown: no copier reported it at its end; of the others lag 7 at 2023-11-14T22:13:20Z"
     assert said in table
     assert line.endswith(f"{said}, 5,000,000 records, 1 partition had stopped before, for a failure")
     line, _ = ended(FlowAtEnd(at_ms=1_700_000_000_000, lag_records=0, unknown_lanes=10))
-    assert "lag of 10 partitions unknown, as no copier told it at its end, 5,000" in line, "there are no others"
+    assert "lag of 10 partitions unknown: no copier reported it at its end, 5,000" in line, "there are no others"
     line, _ = ended(FlowAtEnd(at_ms=-1, lag_records=0, unknown_lanes=10))
-    assert "lag of 10 partitions unknown, as no copier told it at its end, 5,000" in line
+    assert "lag of 10 partitions unknown: no copier reported it at its end, 5,000" in line
     assert "raymirror lag" not in line
 
 
@@ -162,7 +162,7 @@ def test_the_lag_of_a_source_that_is_silent_is_unknown_and_what_it_was() -> None
     PlainView(out).show(status(of=silent))
     assert "lag unknown (was 0 12.0 s ago), - behind," in out.getvalue()
     Console(file=table, width=140).print(render(status(of=silent)))
-    said = "lag of 10 of 10 partitions is unknown: the source last said 12.0 s ago where it ends; the lag was 0 then"
+    said = "lag of 10 of 10 partitions is unknown: the source last reported its end 12.0 s ago; the lag was 0 then"
     assert f"A->B: {said}" in table.getvalue()
     assert " unknown " in table.getvalue().splitlines()[2]
     late = replace(flow(unknown=3), source_end_age_ms=12_000, silent_lanes=3, behind_since_ms=1)
@@ -212,7 +212,7 @@ def test_a_wish_that_the_target_does_not_know_yet_is_told() -> None:
     console.print(render(replace(status(), unremembered=("A->B",))))
     drawn = console.file.getvalue()  # type: ignore[attr-defined]
     assert drawn.count("not remembered yet") == 1
-    assert "A->B: not remembered yet: what is wanted is not written to the target" in drawn
+    assert "A->B: not remembered yet: the wanted state is not written to the target" in drawn
 
 
 def test_a_narrow_terminal_cuts_no_number_off() -> None:
@@ -309,7 +309,7 @@ def test_spark_is_told_where_it_is_on() -> None:
     assert spark_text(replace(off, spark=ready)) == ("Spark: ready, 2 executors, running: job-running, 1 job waiting")
     again = JobLine(job_id="lag", job="lag", state=JobState.WAITING, error="no such bucket")
     assert spark_text(replace(off, spark=replace(ready, jobs=(again,)))).endswith(
-        "1 job waiting, lag failed and begins again: no such bucket"
+        "1 job waiting, lag failed and will be retried: no such bucket"
     )
     refused = SparkStatus(state=SparkState.REFUSED, reason="no Java")
     assert spark_text(replace(off, spark=refused)) == "Spark: refused (no Java)"
@@ -327,7 +327,7 @@ def test_proof_of_copy_all_the_time_is_told_where_it_is_on() -> None:
     assert proof_text(begun, "A->B") == "proof of copy: no round yet"
     at_ms = begun.at_ms - 90_000
     told = FlowProof(at_ms=at_ms, partitions=9, differences=1, trouble="host:1: cannot connect")
-    text = "proof of copy: 9 partitions, 1 difference, looked at 1 min 30 s ago, host:1: cannot connect"
+    text = "proof of copy: 9 partitions, 1 difference, checked 1 min 30 s ago, host:1: cannot connect"
     assert proof_text(replace(begun, proofs={"A->B": told}), "A->B") == text
     out = io.StringIO()
     Console(file=out, width=200).print(render(replace(begun, proofs={"A->B": told})))

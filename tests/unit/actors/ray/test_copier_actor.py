@@ -272,5 +272,5 @@ async def test_pauses_reach_the_engine_before_the_sets() -> None:
 async def test_a_copier_that_nobody_speaks_to_ends_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.ray.copier_actor.ABANDONED_S", -1.0)
     shell, _ = make()
-    with pytest.raises(Abandoned, match="no supervisor has spoken"):
+    with pytest.raises(Abandoned, match="no supervisor has sent orders"):
         await shell.wait_closed()

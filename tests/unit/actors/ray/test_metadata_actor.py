@@ -378,7 +378,7 @@ async def test_without_the_right_to_remember_it_copies_and_says_so() -> None:
     shell, _ = make(Seen(lanes("t", 1)))
     found = await look(shell, lambda found: found.kept is not None)
     assert found.kept == RememberedFlow()
-    assert "not remembered" in found.failure
+    assert "cannot be stored" in found.failure
     await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
     found = await look(shell, lambda found: found.kept == RememberedFlow(state=Desired.PAUSED))
 
@@ -424,7 +424,7 @@ async def test_events_are_handed_on_to_be_written() -> None:
     service = FakeKeeper([Seen(lanes("t", 1))])
     watch = Watch(flow=FLOW, service=service, state=FakeState, events=events, every_s=0.01)
     shell = MetadataActor(SPEC, make=lambda spec: (watch,))
-    told = CopierReplaced(flow=FLOW, copier="copier/A/B/1", why="a restart was asked for")
+    told = CopierReplaced(flow=FLOW, copier="copier/A/B/1", why="a restart was requested")
     await shell.found("A", "B", pack((told, CREATED)))
     assert events.events == [told, CREATED]
     await shell.close()

@@ -53,7 +53,7 @@ def test_state_and_reason_are_in_the_status_and_changes_are_events() -> None:
     assert supervisor.status().spark == spark.tells
     told = [event for event in supervisor.status().events if event.kind == "spark_failed"]
     assert [(event.severity, event.text) for event in told] == [
-        ("warning", "Spark is away: no Java; copying goes on without it")
+        ("warning", "Spark is down: no Java; copying continues without it")
     ]
 
 
@@ -79,7 +79,7 @@ def test_a_mirror_without_a_keeper_has_spark_off() -> None:
     [
         (SparkNews("started"), "Spark is ready"),
         (SparkNews("recovered"), "Spark is ready again"),
-        (SparkNews("failed", "killed"), "Spark is away: killed; copying goes on without it"),
+        (SparkNews("failed", "killed"), "Spark is down: killed; copying continues without it"),
     ],
 )
 def test_news_become_events_that_cross_processes(news: SparkNews, text: str) -> None:
