@@ -285,7 +285,7 @@ def test_the_spark_of_the_mirror_is_used_while_it_is_there(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "no mirror runs with this file here"),
+        ((), "no mirror on this machine runs with this file"),
         (("--cores", "2"), "--cores asks for one"),
         (("--storage", "file:/tmp/x"), "a mirror's Spark keeps its proofs in the storage of its file only"),
     ],
