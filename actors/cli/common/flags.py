@@ -64,7 +64,7 @@ def add_config_place(parser: argparse.ArgumentParser, what: str = "mm2.propertie
 
 
 def fill_places(parser: argparse.ArgumentParser, args: argparse.Namespace, extra: Sequence[str]) -> None:
-    """Assign words after options to CONFIG and FLOW: argparse fills optional positionals only before an option.""""""
+    """Assign words after options to CONFIG and FLOW: argparse fills optional positionals only before an option."""
     empty = [name for name in ("config", "flow") if getattr(args, "needs_config", False) and not getattr(args, name, 0)]
     if len(extra) > len(empty) or any(word.startswith("-") for word in extra):
         parser.error(f"unrecognized arguments: {' '.join(extra)}")
