@@ -43,7 +43,7 @@ def test_a_takeover_that_is_not_says_why(capsys: pytest.CaptureFixture[str]) -> 
     doubtful = [lane(one, again=(3, 4)) for one in range(19)]
     found = survey(*doubtful, lane(19, gap=(1, 2)), lane(20, trouble="broken"), active=True, obstacles=("no right",))
     said = shown(found, capsys)
-    assert "source offsets 3 to 4 are copied again and may be there twice" in said
+    assert "source offsets 3 to 4 are copied again and may be on the target twice" in said
     assert "source offsets 1 to 2 are gone" in said
     assert "and 1 more" in said
     assert "has members: stop MM2" in said

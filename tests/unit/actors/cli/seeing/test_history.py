@@ -89,8 +89,8 @@ def test_a_mirror_that_runs_here_says_where_its_history_is(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no mirror runs here"),
-        (["--storage", "file:/nowhere/at/all"], "has none"),
+        ([], "no mirror runs on this machine"),
+        (["--storage", "file:/nowhere/at/all"], "has no history"),
         (["--storage", "nonsense"], "does not say what kind of storage"),
     ],
 )
