@@ -275,7 +275,7 @@ def test_a_mirror_of_other_flows_is_not_the_one_that_is_asked_about(
     monkeypatch.setattr(connect_args, "running_mirror", another_runs)
     for command in ("status", "lag", "events"):
         assert main.main([command, "--config", config]) == exits.NO_MIRROR
-        assert "the mirror that runs here copies X->Y" in capsys.readouterr().err
+        assert "the mirror on this machine copies X->Y" in capsys.readouterr().err
         assert main.main([command]) == exits.OK
         assert main.main([command, "--config", config, "--mirror", "m"]) == exits.OK
     told[0] = msgspec.structs.replace(told[0], flows=(flow_status("A->B"),))
