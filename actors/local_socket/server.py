@@ -143,7 +143,7 @@ def open_if_possible(namespace: str, instance_id: str, supervisor: Any) -> Local
 
 
 async def _readable(listener: socket.socket) -> None:
-    """Wait for a connection without accepting it: `sock_accept` loses one that arrives just as its task is cancelled."""
+    """Wait for a connection without accepting it: `sock_accept` loses one that arrives as its task is cancelled."""
     loop = asyncio.get_running_loop()
     came: asyncio.Future[None] = loop.create_future()
 
