@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             show_done(flow, looked, outcomes)
     good = all(not looked.unread and not any(one.failure for one in outcomes) for looked, outcomes in done)
     for failure in unkept:
-        print(f"raymirror apply: done, but not in the audit trail: {failure}", file=sys.stderr)
+        print(f"raymirror apply: done, but: {failure}", file=sys.stderr)
     return exits.OK if good and not unkept else exits.FAILED
 
 

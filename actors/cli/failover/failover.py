@@ -93,8 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="how long draining, the pause and holding the groups may take together (default: 60; the last 20 s, or"
-        " half of it, are reserved for pause and groups); copiers then have 25 s to end",
+        help="how long draining, the pause and holding the groups may take together (default: 60; of that, the last"
+        " 20 s, at most half, are reserved for pause and groups); copiers then have 25 s to end",
     )
     parser.add_argument(
         "--back", action="store_true", help="translate the groups' progress on the target back to source offsets"

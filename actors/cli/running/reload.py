@@ -113,7 +113,7 @@ def offer(
 
 
 class Reload:
-    """One running mirror and one checked file. `unchecked`: flows with an unreachable cluster, which are not checked."""
+    """One running mirror and one checked file. `unchecked`: flows with an unreachable cluster, so not checked."""
 
     def __init__(
         self,

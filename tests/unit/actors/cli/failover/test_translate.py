@@ -161,7 +161,7 @@ def looked_back(*rows: TranslationRow, **changes: Any) -> Translated:
             exits.FAILED,
             "another offset is committed on the target: 1 of 1 partition",
         ),
-        (looked_back(), (), exits.NOT_EQUAL, "last checkpoints; what"),
+        (looked_back(), (), exits.NOT_EQUAL, "last checkpoints; later commits"),
     ],
 )
 def test_without_the_source_the_last_checkpoints_answer(
@@ -212,7 +212,7 @@ def test_waiting_for_commits_that_nobody_makes_is_refused(tmp_path: Path) -> Non
     path = tmp_path / "mm2.properties"
     path.write_text(BASE)
     args = argparse.Namespace(config=path, flow=None, hold_until_equal=True, apply=False, backwards=False)
-    with pytest.raises(BadQuestion, match=r"for ever; add --apply, or set sync\.group\.offsets\.enabled"):
+    with pytest.raises(BadQuestion, match=r"forever; add --apply, or set sync\.group\.offsets\.enabled"):
         translate.run(args)
 
 

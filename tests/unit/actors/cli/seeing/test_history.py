@@ -134,7 +134,7 @@ def test_a_report_of_nothing_is_written_and_told(
     capsys.readouterr()
     assert main.main(["report", "A->C", *words[1:]]) == 1
     assert "holds nothing" in out.read_text()
-    assert "nothing of A->C since 2020-01-01" in capsys.readouterr().err
+    assert "no data of A->C since 2020-01-01" in capsys.readouterr().err
 
 
 def test_a_page_that_cannot_be_written_is_an_error_in_one_line(
