@@ -29,10 +29,7 @@ COMMANDS: Final = {
         "actors.cli.clusters.cluster",
         "start, stop and show two Kafka clusters on this machine, to try raymirror out",
     ),
-    "check": (
-        "actors.cli.clusters.check",
-        "check a configuration and report what is wrong or missing; changes nothing",
-    ),
+    "check": ("actors.cli.clusters.check", "report what is wrong or missing in a configuration; changes nothing"),
     "takeover": (
         "actors.cli.clusters.takeover",
         "show what would happen if raymirror took over MM2's flows now; changes nothing",
@@ -50,12 +47,9 @@ COMMANDS: Final = {
     "resume": ("actors.cli.running.resume", "copy again what was paused or has stopped on an error"),
     "restart": ("actors.cli.running.restart", "replace the copiers of a flow, one by one"),
     "reload": ("actors.cli.running.reload", "apply a changed configuration to a running mirror"),
-    "drain": ("actors.cli.running.drain", "move the copiers of a node to other nodes, before the node is shut down"),
+    "drain": ("actors.cli.running.drain", "move the copiers of a node to other nodes, before its shutdown"),
     "plan": ("actors.cli.clusters.plan", "show what differs in topics, configs and ACLs; changes nothing"),
-    "apply": (
-        "actors.cli.clusters.apply",
-        "bring topics, configs and ACLs of the copies in step with the source, once",
-    ),
+    "apply": ("actors.cli.clusters.apply", "bring topics, configs and ACLs of the copies in step, once"),
     "audit": ("actors.cli.clusters.audit", "show what was changed on the copies, by whom, when and why"),
     "verify": ("actors.cli.proof.verify", "prove record by record that the copies are complete"),
     "compare-ends": (

@@ -21,9 +21,7 @@ from policies.words import counted
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_place(parser, "mm2.properties")
-    parser.add_argument(
-        "topic", nargs="?", metavar="TOPIC", help="its name on the source or on the target; default: everything"
-    )
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="name on source or target; default: everything")
     parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: the whole trail")
     add_flow_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")

@@ -41,12 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the three actions."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     up = actions.add_parser("up", help="start both clusters, or only their dead brokers; they run until `down`")
-    up.add_argument(
-        "--brokers", type=int, choices=range(1, MOST_BROKERS + 1), default=1, help="brokers of each cluster (1)"
-    )
-    up.add_argument(
-        "--sample", action="store_true", help="create topics with records and a consumer group on the source"
-    )
+    up.add_argument("--brokers", type=int, choices=range(1, MOST_BROKERS + 1), default=1, help="per cluster (1)")
+    up.add_argument("--sample", action="store_true", help="create topics, records and a consumer group on the source")
     up.add_argument(
         "--config",
         type=Path,

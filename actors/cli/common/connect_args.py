@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--address", help="the mirror's Ray cluster, HOST:PORT (default: RAY_ADDRESS, else its state file)"
+        "--address", help="Ray cluster of the mirror, HOST:PORT (default: RAY_ADDRESS, else state file)"
     )
     parser.add_argument(
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
@@ -110,10 +110,7 @@ def running_mirror(args: argparse.Namespace) -> Iterator[tuple[AnsweringMirror, 
 
 @contextmanager
 def mirror_on_ray(args: argparse.Namespace) -> Iterator[tuple["Mirror", session.MirrorPlace]]:
-    """Connect to the running mirror through its Ray, for commands that need more than its socket.
-
-    Raises what `running_mirror` raises.
-    """
+    """Connect to the Ray of the running mirror, if its socket is not enough. Raises what `running_mirror` raises."""
     place = _find(args)
     with _through_ray(place) as mirror:
         yield mirror, place

@@ -96,13 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long draining, the pause and holding the groups may take together (default: 60; of that, the last"
         " 20 s, at most half, are reserved for pause and groups); copiers then have 25 s to end",
     )
-    parser.add_argument(
-        "--back", action="store_true", help="translate the groups' progress on the target back to source offsets"
-    )
+    parser.add_argument("--back", action="store_true", help="translate progress on the target to source offsets")
     parser.add_argument("--apply", action="store_true", help="with --back: commit these offsets on the source")
-    parser.add_argument(
-        "--backwards", action="store_true", help="with --apply: also if the offset on the source is higher"
-    )
+    parser.add_argument("--backwards", action="store_true", help="with --apply: also if the source offset is higher")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_place_arguments(parser)
     parser.epilog = (

@@ -43,10 +43,7 @@ def show_outcome(
     """
     left = [row for row in partitions if row.why and not row.heartbeats]
     if gone:
-        print(
-            f"the source does not answer ({gone}): stopped at the point reached; what the source holds beyond that is"
-            " not known"
-        )
+        print(f"the source does not answer ({gone}): stopped at the point reached; what it holds beyond is not known")
     elif left:
         print(f"stopped at the point reached: {len(left)} of {counted(len(partitions), 'partition')} not drained")
     console = stdout_console()
@@ -67,9 +64,7 @@ def show_outcome(
     for group, why in standing.failed.items():
         print(f"group {group}: {why}")
     for who, why in standing.missing.items():
-        print(
-            f"{who}: {why}; consumer groups that it coordinates are judged by their last checkpoint, if they have one"
-        )
+        print(f"{who}: {why}; consumer groups that it coordinates are judged by their last checkpoint, if any")
     for group, why in standing.not_synced.items():
         print(f"group {group}: not mirrored: {why}")
     short = len({stand.group for stand in unequal} | standing.failed.keys())

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--log-file",
         type=Path,
         metavar="FILE",
-        help="print to this file; at 2 MiB it is renamed to FILE.1, then FILE.2",
+        help="print to this file; at 2 MiB it is renamed FILE.1, then FILE.2",
     )
 
 

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=40.0,
         metavar="SECONDS",
-        help="how long to wait for the end of the mirror (default: 40)",
+        help="how long to wait (default: 40)",
     )
 
 
