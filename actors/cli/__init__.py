@@ -1,4 +1,4 @@
 """The command line. `--help`, `check` and `cluster` import neither Ray nor Spark.
 
-`main` finds the command; each command is a module of one of the packages here, with its flags and its exit codes.
+`main` selects the command. Each command is a module in one of these packages, with its flags and exit codes.
 """

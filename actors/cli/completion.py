@@ -1,6 +1,6 @@
-"""`raymirror completion SHELL`: a script that completes commands, options and file names in a shell.
+"""`raymirror completion SHELL`: prints a script that completes commands, options and file names in a shell.
 
-The script is static: completing a word starts no Python.
+The script is static: a completion starts no Python.
 """
 
 import argparse
@@ -14,10 +14,10 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
+    parser.add_argument("shell", choices=SHELLS, help="shell to print the script for")
     parser.epilog = (
         "bash: raymirror completion bash > ~/.local/share/bash-completion/completions/raymirror;"
-        " zsh: raymirror completion zsh > a folder of $fpath, as _raymirror;"
+        " zsh: raymirror completion zsh > DIR/_raymirror, where DIR is a folder of $fpath;"
         " fish: raymirror completion fish > ~/.config/fish/completions/raymirror.fish"
     )
 
@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def script(shell: str) -> str:
-    """Write the script of a shell, from what every command declares."""
-    from actors.cli.main import COMMANDS, build_parser  # which imports this module by name
+    """Return the script for a shell, built from the arguments of every command."""
+    from actors.cli.main import COMMANDS, build_parser  # here, because `main` imports this module
 
     parser = build_parser(*COMMANDS)
     _complete_files(parser)
@@ -37,7 +37,7 @@ def script(shell: str) -> str:
 
 
 def _complete_files(parser: argparse.ArgumentParser) -> None:
-    """Have arguments that are paths completed as such, in commands of commands too."""
+    """Complete path arguments as file names, in nested commands too."""
     for action in parser._actions:
         if action.type is Path:
             action.complete = shtab.FILE  # type: ignore[attr-defined] # where shtab looks for it

@@ -1,7 +1,7 @@
-"""Entry point of the `raymirror` command: which sub-commands there are, and what their outcomes mean as exit codes.
+"""Entry point of the `raymirror` command: lists the sub-commands, runs one, and maps errors to exit codes.
 
-Each sub-command is a module with `add_arguments(parser)` and `run(args) -> int`. Only the module that was asked
-for is imported, so `raymirror cluster` starts in a blink and never imports Ray or Spark.
+Each sub-command is a module with `add_arguments(parser)` and `run(args) -> int`. Only the module of the given command
+is imported, so `raymirror cluster` starts fast and never imports Ray or Spark.
 """
 
 import argparse
@@ -22,53 +22,53 @@ from engine.config.file.file_kind import worded
 # As a shell reports a program ended by SIGINT.
 INTERRUPTED: Final = 130
 
-# name: (module, help). The help stands here and not in the module, which may be dear to import.
+# name: (module, help). The help is here and not in the module, because the import of a module may take long.
 COMMANDS: Final = {
-    "demo": ("actors.cli.clusters.demo", "two real clusters, a live mirror, a proof of the copy"),
+    "demo": ("actors.cli.clusters.demo", "start two real clusters and a live mirror, and prove the copy"),
     "cluster": (
         "actors.cli.clusters.cluster",
-        "start, stop and show two Kafka clusters on this machine, for trying out",
+        "start, stop and show two Kafka clusters on this machine, to try raymirror out",
     ),
-    "check": ("actors.cli.clusters.check", "read a configuration and say what is wrong or missing; changes nothing"),
+    "check": ("actors.cli.clusters.check", "report what is wrong or missing in a configuration; changes nothing"),
     "takeover": (
         "actors.cli.clusters.takeover",
-        "say what would happen if MM2's flows were taken over now; changes nothing",
+        "show what would happen if raymirror took over MM2's flows now; changes nothing",
     ),
     "run": ("actors.cli.running.run", "start or join the mirror of a configuration and follow it"),
     "status": ("actors.cli.seeing.status", "show the state of a running mirror"),
-    "lag": ("actors.cli.seeing.lag", "show how far behind every partition is, and why it is not moving"),
+    "lag": ("actors.cli.seeing.lag", "show how far behind every partition is, and why it makes no progress"),
     "report": (
         "actors.cli.seeing.report",
-        "write lag, latency, throughput and breaches of the last hours as an HTML page",
+        "write lag, latency, throughput and RPO breaches of the last hours to an HTML page",
     ),
     "events": ("actors.cli.seeing.events", "show what has happened in a running mirror"),
     "logs": ("actors.cli.seeing.logs", "show what the mirror's processes on this machine have logged"),
-    "pause": ("actors.cli.running.pause", "stop copying a flow or some of its topics, until resumed"),
-    "resume": ("actors.cli.running.resume", "copy again what was paused or has failed"),
+    "pause": ("actors.cli.running.pause", "stop copying a flow or some of its topics until `resume`"),
+    "resume": ("actors.cli.running.resume", "copy again what was paused or has stopped on an error"),
     "restart": ("actors.cli.running.restart", "replace the copiers of a flow, one by one"),
-    "reload": ("actors.cli.running.reload", "have a running mirror take a changed configuration over"),
-    "drain": ("actors.cli.running.drain", "move the copiers of a node elsewhere, before the node goes away"),
+    "reload": ("actors.cli.running.reload", "apply a changed configuration to a running mirror"),
+    "drain": ("actors.cli.running.drain", "move the copiers of a node to other nodes, before its shutdown"),
     "plan": ("actors.cli.clusters.plan", "show what differs in topics, configs and ACLs; changes nothing"),
     "apply": ("actors.cli.clusters.apply", "bring topics, configs and ACLs of the copies in step, once"),
     "audit": ("actors.cli.clusters.audit", "show what was changed on the copies, by whom, when and why"),
-    "verify": ("actors.cli.proof.verify", "prove that the copies are whole, record by record"),
+    "verify": ("actors.cli.proof.verify", "prove record by record that the copies are complete"),
     "compare-ends": (
         "actors.cli.proof.compare_ends",
         "compare where the partitions of a flow end on both clusters, and explain the difference",
     ),
     "translate": (
         "actors.cli.failover.translate",
-        "show what a consumer group's offsets are on the target, exactly; or commit them there",
+        "show the exact target offsets of a consumer group, or commit them on the target",
     ),
     "failover": ("actors.cli.failover.failover", "stop a flow and move its consumer groups to the target"),
-    "stop": ("actors.cli.running.stop", "drain a running mirror and end it"),
-    "completion": ("actors.cli.completion", "print a script that completes raymirror's words in a shell"),
+    "stop": ("actors.cli.running.stop", "drain a running mirror, then stop it"),
+    "completion": ("actors.cli.completion", "print a shell script that completes raymirror's commands and options"),
     "help": ("actors.cli.help", "show how a command is used"),
 }
 
 EXIT_CODES = (
     "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running, 4 failover: some partition is"
-    " not drained or some group not equal, 5 plan: something to apply"
+    " not drained or some group is not equal, 5 plan: there are changes to apply"
 )
 
 
@@ -94,9 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def exit_code(error: MirrorError | ClusterError) -> int:
-    """What a script is told: commands raise before they change anything, so most errors mean bad input.
+    """Map an error to an exit code: commands raise before they change anything, so most errors mean bad input.
 
-    An error of which that is not true has a class attribute `exit_code`.
+    The class of any other error has an attribute `exit_code`.
     """
     if isinstance(error, ClusterError):
         return exits.FAILED
@@ -105,7 +105,7 @@ def exit_code(error: MirrorError | ClusterError) -> int:
 
 
 class _Version(argparse.Action):
-    """Prints the version and ends; it is read only then."""
+    """Prints the version and exits; reads the version only then, because that takes time."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_words: object) -> None:
         print(version_text())
@@ -113,23 +113,23 @@ class _Version(argparse.Action):
 
 
 def version_text() -> str:
-    """Say which raymirror this is, with what a report of a fault should name too."""
+    """Return the versions of raymirror, Python and Ray, as a bug report needs them."""
     return f"raymirror {_installed('raymirror')} (Python {platform.python_version()}, Ray {_installed('ray')})"
 
 
 def _installed(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version  # dear, and needed here only
+    from importlib.metadata import PackageNotFoundError, version  # slow to import, and needed here only
 
     try:
         return version(package)
     except PackageNotFoundError:
-        return "that is not installed"
+        return "(not installed)"
 
 
 def build_parser(*commands: str | None) -> argparse.ArgumentParser:
-    """The parser, with the named commands' own arguments; the other commands show their help line only."""
+    """Build the parser: the named commands get their arguments, the other commands only their help line."""
     parser = argparse.ArgumentParser(prog="raymirror", description="Keep Kafka clusters in step.", epilog=EXIT_CODES)
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, (module_name, help_text) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")

@@ -1,1 +1,1 @@
-"""The configuration as a mirror runs it: loaded from its reference, compared with another, checked."""
+"""The configuration of a mirror: loads it from its reference, compares it with another, checks it."""

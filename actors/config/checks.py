@@ -1,4 +1,4 @@
-"""Everything that is checked before Ray starts: the file, the clusters, what would be copied. Changes nothing."""
+"""Checks that run before Ray starts: the file, the clusters, the topics to copy. They change nothing."""
 
 import asyncio
 import os
@@ -19,17 +19,16 @@ from engine.config.settings import ConfigWarning, MirrorConfig
 
 
 def prepare(path: Path, on_absent: Callable[[str], None] | None = None) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
-    """Read a configuration and ask its clusters; see `engine.checks.preflight.preview`, which says what it raises.
+    """Read a configuration and ask its clusters. Raises what `engine.checks.preflight.preview` raises, and more:
 
-    `on_absent` is given a sentence about each cluster that is away, which is no error then.
-    Raises ConfigError, NotReady with all that is wrong, Mm2Runs where MM2 still copies a flow, OtherConnector where its
-    positions lie elsewhere.
+    ConfigError, NotReady with every problem, Mm2Runs if MM2 still copies a flow, OtherConnector if MM2 stores its
+    positions elsewhere. `on_absent` gets a sentence about each unreachable cluster, which is no error then.
     """
     return ask_clusters(load_config(path), on_absent)
 
 
 def with_clusters(path: Path, wrong: ConfigError) -> tuple[MirrorError, tuple[ConfigWarning, ...]]:
-    """Add what the clusters say to what is wrong with a file, as far as its mistakes let them be asked; and doubts."""
+    """Add the problems of the clusters to the mistakes of a file, as far as the file allows; return warnings too."""
     config, mistakes = load_partly(path), parts(wrong)
     if config is None:
         return wrong, ()
@@ -40,21 +39,21 @@ def with_clusters(path: Path, wrong: ConfigError) -> tuple[MirrorError, tuple[Co
 def ask_clusters(
     config: MirrorConfig, on_absent: Callable[[str], None] | None = None
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
-    """Ask the clusters of a configuration. Raises what `prepare` does, but for ConfigError."""
+    """Ask the clusters of a configuration. Raises what `prepare` raises, except ConfigError."""
     return asyncio.run(_prepare(config, on_absent))
 
 
 def unchecked_flows(config: MirrorConfig, checked: Sequence[FlowPreview]) -> tuple[str, ...]:
-    """Name the flows that could not be checked, because a cluster of theirs is away."""
+    """Name the flows that could not be checked, because one of their clusters is unreachable."""
     known = {one.flow for one in checked}
     return tuple(str(flow.name) for flow in config.flows if flow.name not in known)
 
 
 def awaited(config: MirrorConfig, alias: str, absent: BrokerUnreachable) -> str:
-    """Say that a cluster is away, where its addresses are set, and what waits for it."""
+    """Say that a cluster is unreachable, where its addresses are set, and which flows wait for it."""
     flows = [str(flow.name) for flow in config.flows if alias in flow.name]
     wait, ask, begin = ("wait", "ask", "begin") if len(flows) > 1 else ("waits", "asks", "begins")
-    return f"{absent}; {' and '.join(flows)} {wait} for it, {ask} again every few seconds, and {begin} when it is there"
+    return f"{absent}; {' and '.join(flows)} {wait} for it, {ask} again every few seconds, and {begin} when it answers"
 
 
 async def _prepare(
@@ -62,10 +61,10 @@ async def _prepare(
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     try:
         flows, more = await _ask(config, on_absent)
-    except (BrokerUnreachable, ConnectionLost) as lost:  # a cluster went away under the questions
+    except (BrokerUnreachable, ConnectionLost) as lost:  # a cluster became unreachable during the checks
         if on_absent is None or (isinstance(lost, BrokerUnreachable) and not lost.may_pass):
             raise
-        on_absent(f"{lost}; the mirror starts, and asks again before a flow begins")
+        on_absent(f"{lost}; the mirror starts, and checks again before a flow begins")
         return config, ()
     idle = [warning for flow in flows for warning in flow.idle]
     denied = [ConfigWarning(0, str(flow.flow), text) for flow in flows for text in flow.texts]
@@ -84,7 +83,7 @@ async def _ask(
 
 
 async def _mm2_too(config: MirrorConfig) -> tuple[str, ...]:
-    """Say also what MM2 is in the way of, where something else keeps the mirror from running already."""
+    """Return MM2's conflicts with the flows, to report them together with the other problems."""
     found: list[str] = []
     for flow in config.flows:
         try:
@@ -92,17 +91,17 @@ async def _mm2_too(config: MirrorConfig) -> tuple[str, ...]:
         except (Mm2Runs, OtherConnector) as refused:
             found.append(str(refused))
         except (BrokerUnreachable, ConnectionLost, KafkaRefusal):
-            continue  # of a cluster that is away the problems tell, and what one refuses to show comes when it is ready
+            continue  # an unreachable cluster is among the problems; a refusal is reported when the rest is in order
     return tuple(found)
 
 
 def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:
-    """Warn of passwords in a file that a Ray job has put into Ray's store with its working directory."""
+    """Warn about passwords in a file that a Ray job has put into Ray's object store with its working directory."""
     if not is_shipped(path, os.environ):
         return ()
     found = sorted({place for cluster in config.clusters.values() for place in literal_secrets(cluster)})
     return tuple(
-        f"{path}, line {line}: {key} holds a password in clear, and this file was submitted with the working directory:"
-        " whoever reaches Ray can read it; write ${file:PATH:KEY} or ${env:NAME} instead"
+        f"{path}, line {line}: {key} holds a plain-text password, and this file was submitted with the working"
+        " directory: everyone who reaches Ray can read it; write ${file:PATH:KEY} or ${env:NAME} instead"
         for key, line in found
     )

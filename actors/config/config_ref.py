@@ -1,7 +1,7 @@
-"""The configuration by reference: a path and a digest, read again by each actor.
+"""The reference to a configuration: a path, a digest and the plain settings; each actor loads the configuration by it.
 
-A file that is edited while the mirror runs changes nothing until `raymirror run` is given it: whoever is started anew,
-also by Ray, works with the settings of the start. Only passwords are read from the file as it is.
+An edit of the file while the mirror runs changes nothing until `raymirror reload` or `run`: restarted actors, also
+those that Ray restarts, use the settings of the start. Only passwords are read from the current file.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ IN_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 
 
 class ConfigChanged(MirrorError):
-    """The file is not the one the mirror was started with, and what stood in that one was not kept."""
+    """The file differs from the one the mirror was started with, and the reference has no settings of that one."""
 
     def __init__(self, path: str, expected: str, found: str) -> None:
         super().__init__(path, expected, found)
@@ -32,7 +32,7 @@ class ConfigChanged(MirrorError):
         return (
             f"{self.path}: changed since the mirror was started"
             f" (sha256 {self.expected[:12]} then, {self.found[:12]} now);"
-            " restart the mirror to use the new one: raymirror stop, raymirror run"
+            " restart the mirror to use the new file: raymirror stop, raymirror run"
         )
 
 
@@ -51,10 +51,10 @@ class ConfigMissing(MirrorError):
 
 
 def refer(path: Path) -> ConfigRef:
-    """Make a reference to a configuration file. Raises OSError, ConfigError.
+    """Create a reference to a configuration file. Raises OSError, ConfigError.
 
-    In a Ray job, a file below the working directory is named from there: every node has a copy of that directory, and
-    each may have it elsewhere.
+    In a Ray job, the path of a file in the working directory is relative to it: every node has a copy of that
+    directory, under a path of its own.
     """
     absolute = path.resolve()
     data = absolute.read_bytes()
@@ -67,12 +67,12 @@ def refer(path: Path) -> ConfigRef:
 
 
 def digest_of(data: bytes) -> str:
-    """Say by what a mirror knows the file that it was started with."""
+    """Return the sha256 of a file, by which a mirror recognises its configuration."""
     return hashlib.sha256(data).hexdigest()
 
 
 def is_shipped(path: Path, env: Mapping[str, str]) -> bool:
-    """Whether a file came to this Ray job with its working directory."""
+    """Whether a file was submitted to this Ray job with its working directory."""
     return IN_JOB in env and path.resolve().is_relative_to(Path.cwd())
 
 
@@ -87,12 +87,12 @@ def load(ref: ConfigRef) -> MirrorConfig:
     try:
         present = parse_file(data, ref.path)
     except ConfigError:
-        present = Properties(ref.path, {}, ())  # half written, say: a password that is missing is missed below
+        present = Properties(ref.path, {}, ())  # half written, for example: `read_kept` reports missing passwords
     return read_kept(ref.kept, present)
 
 
 def is_edited(ref: ConfigRef) -> bool:
-    """Whether the file is another one now than the one the mirror was started with."""
+    """Whether the file now differs from the one the mirror was started with."""
     try:
         return digest_of(_read(ref)) != ref.digest
     except (OSError, ConfigMissing):

@@ -1,7 +1,7 @@
-"""The difference between the configuration that runs and another one: flow by flow, key by key, no password in it.
+"""Compares the running configuration with another one, by flow and by key; the result has no passwords.
 
-Pure: it is given both configurations and both files' plain settings. What cannot change while a flow is mirrored is
-refused with its key; what is read at a start only is named so. The rest takes effect at once.
+Pure: it gets both configurations and the plain settings of both files. A key that cannot change while a flow is
+mirrored is refused by name; a key that is only read at a start is marked. All others take effect at once.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ NOTHING = "nothing uses it"
 MOVES = "now; its copiers are replaced one by one"
 STAYS = "now; its copiers stay"
 NEVER = "not while the flow is mirrored"
-STARTS = "now; it goes on from its positions, if it has any"
+STARTS = "now; it continues from its positions, if it has any"
 DRAINS = "now; it is drained, its positions stay on the target"
-SPARK_BEGINS_AGAIN = "now; Spark begins again with it"
+SPARK_BEGINS_AGAIN = "now; Spark restarts with it"
 
 FIXED: Mapping[str, tuple[str, ...]] = {
     "naming": (
@@ -36,12 +36,12 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "connector": ("raymirror.connector.name",),
     SYNCS: ("offset-syncs.topic.location",),
 }
-"""Fields of a flow that say where its copies and positions are, and the keys that they are made of."""
+"""Fields of a flow that say where its copies and positions are, and the keys that set them."""
 _WHY_FIXED = {
-    "naming": "its copies have the names that the running policy gives them",
+    "naming": "the names of its copies come from the running replication policy",
     "positions_topic": "its positions are in the running topic",
-    "connector": "its positions are kept under the running name",
-    SYNCS: "offsets of consumers are translated by the syncs in the running topic",
+    "connector": "its positions are stored under the running connector name",
+    SYNCS: "consumer offsets are translated by the offset syncs in the running topic",
 }
 _WIDE = {
     "deployment_id": ("raymirror.deployment.id",),
@@ -55,7 +55,7 @@ _WHEN = {"deployment_id": NEXT_START, "spark": SPARK_BEGINS_AGAIN, "proof": SPAR
 
 
 class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One line: a flow as a whole (no key), or a key of the file. Values stand as in the file, or are hidden."""
+    """One line: a whole flow (no key), or a key of the file. Values are as in the file, or hidden."""
 
     flow: str
     change: str
@@ -69,14 +69,14 @@ class ConfigDifference(msgspec.Struct, frozen=True, kw_only=True):
     """What another configuration changes; `refused` says what cannot change while the mirror runs."""
 
     running: str
-    """sha256 of the file that runs."""
+    """sha256 of the running file."""
     new: str
     rows: tuple[ChangeRow, ...] = ()
     refused: tuple[str, ...] = ()
 
     @property
     def is_none(self) -> bool:
-        """Whether nothing that is done changes; the file's bytes may."""
+        """Whether no setting in use changes; the bytes of the file may differ."""
         return all(row.change == UNTOUCHED or row.takes_effect == NOTHING for row in self.rows)
 
     def named(self, change: str) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class ConfigDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigSide(msgspec.Struct, frozen=True):
-    """One of the two: the configuration, the settings of its file that may be shown, the sha256 of the file."""
+    """One side of a comparison: the configuration, the settings of its file that may be shown, the file's sha256."""
 
     config: MirrorConfig
     plain: Mapping[str, str]
@@ -93,7 +93,7 @@ class ConfigSide(msgspec.Struct, frozen=True):
 
 
 def difference(running: ConfigSide, new: ConfigSide) -> ConfigDifference:
-    """Compare what runs with what is to run."""
+    """Compare the running configuration with the new one."""
     found = _Comparison(running, new)
     rows: list[ChangeRow] = []
     refused: list[str] = []
@@ -117,10 +117,10 @@ class _Comparison:
             for name, flow in before.items()
             if name in self._after
         }
-        """Of the flows that both have, the fields that differ."""
+        """The fields that differ, by flow, for flows that both configurations have."""
         self._wide = changed(settings_of_mirror(running.config), settings_of_mirror(new.config))
         self._keys = self._changed_keys()
-        """The keys that differ, with both values; what may hold a password is compared, and not shown."""
+        """The keys that differ, with both values; keys that may hold a password are compared, but not shown."""
         self._homes = {key: self._home(key) for key in self._keys}
 
     def _changed_keys(self) -> dict[str, tuple[str, str]]:
@@ -134,7 +134,7 @@ class _Comparison:
         return found
 
     def _home(self, key: str) -> tuple[FlowName, ...]:
-        """Name the flows that a changed key may have changed: added and removed ones by their own keys alone."""
+        """Return the flows that a changed key may affect; added and removed flows only by their own keys."""
         if self._wide_part(key):
             return ()
         own = tuple(name for name in self.names if key.startswith(f"{name}."))
@@ -147,14 +147,14 @@ class _Comparison:
         return tuple(name for name in self.names if self._fields.get(name) and (alias is None or alias in name))
 
     def _wide_part(self, key: str) -> str:
-        """Name the changed part of the configuration beside its flows that a key belongs to; empty where it is none."""
+        """Return the changed part of the configuration outside the flows that a key belongs to; empty if none."""
         return next((part for part, keys in _WIDE.items() if part in self._wide and key.startswith(keys)), "")
 
     def _own(self, name: FlowName) -> list[str]:
         return [key for key, home in self._homes.items() if name in home]
 
     def rows_of(self, name: FlowName) -> list[ChangeRow]:
-        """Give the rows of a flow: one of the whole flow, then one for each of its keys."""
+        """Return the rows of a flow: one for the whole flow, then one for each of its keys."""
         flow, own, fields = str(name), self._own(name), self._fields.get(name)
         if fields is None:
             change, then = (ADDED, STARTS) if name in self._after else (REMOVED, DRAINS)
@@ -166,7 +166,7 @@ class _Comparison:
             )
             change, then = CHANGED, NEVER if fields & FIXED.keys() else STAYS if before == after else MOVES
         head = ChangeRow(flow=flow, change=change, takes_effect=then)
-        if fields and not own:  # no key of its own did it
+        if fields and not own:  # no single key caused the change
             when = NEVER if then is NEVER else NOW
             return [head, ChangeRow(flow=flow, change=change, key=", ".join(sorted(fields)), takes_effect=when)]
         fixed = [ending for field in (fields or frozenset()) & FIXED.keys() for ending in FIXED[field]]
@@ -180,12 +180,12 @@ class _Comparison:
             said = "; ".join(f"{key}: {self._keys[key][0]} -> {self._keys[key][1]}" for key in made_of) or field
             found.append(
                 f"{name}: {said}: cannot change while the flow is mirrored, because {_WHY_FIXED[field]};"
-                " end the mirror (raymirror stop), then start it with the new file (raymirror run)"
+                " stop the mirror (raymirror stop), then start it with the new file (raymirror run)"
             )
         return sorted(found)
 
     def rows_of_mirror(self) -> list[ChangeRow]:
-        """Give the rows of keys that belong to no flow."""
+        """Return the rows of keys that belong to no flow."""
         rows = []
         for key in self._keys:
             if part := self._wide_part(key):

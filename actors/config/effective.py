@@ -1,7 +1,7 @@
-"""Digests of the settings of one flow, and of the mirror's settings that belong to no flow; they can be compared.
+"""Computes comparable digests of the settings of one flow, and of the mirror's settings that belong to no flow.
 
-Two files may mean the same in different text: another line, another order, a default that is written out. So a digest
-covers what the engine receives. A digest of a password stays in the memory of the process that made it.
+Two files with different text may have the same meaning: another line, another order, a default that is written out. So
+a digest covers what the engine receives. A digest of a password stays in the memory of the process that computed it.
 """
 
 import hashlib
@@ -14,10 +14,10 @@ import msgspec
 from engine.config.settings import ClusterConfig, FlowConfig, MirrorConfig
 
 WHERE = ("places",)
-"""Fields that say where something stands in the file: an inserted line changes nothing that the mirror does."""
+"""Fields that say where a setting is in the file: an inserted line does not change the mirror."""
 HEARTBEATS, BESIDE = "heartbeats", "heartbeats beside"
-"""Heartbeats of the flow's own pair of clusters, and of pairs that are no flow and that it looks after. The latter may
-go to another flow whenever flows come and go, and nothing of the flow's copying depends on them.
+"""Heartbeats of the flow's own pair of clusters, and of pairs without a flow that this flow serves. The latter may move
+to another flow when flows are added or removed, and the copying does not depend on them.
 """
 SOURCE, TARGET, AUDIT, SYNCS = "source cluster", "target cluster", "audit trail", "place of offset syncs"
 MIRROR_WIDE = ("telemetry", "storage", "audit_days", "spark", "proof", "deployment_id")
@@ -44,7 +44,7 @@ def settings_of_mirror(config: MirrorConfig) -> dict[str, str]:
 
 
 def spark_part(config: MirrorConfig) -> str:
-    """Return the digest of what Spark's jobs are made of: the whole file except metrics; empty where Spark is off."""
+    """Return the digest of the settings of Spark's jobs: the whole file except metrics; empty if Spark is off."""
     if not config.spark.on:
         return ""
     flows = {str(flow.name): settings_of(config, flow) for flow in config.flows}

@@ -1,1 +1,1 @@
-"""Mirrors of this machine: state files, locks of living processes, notes of how one ended."""
+"""Mirrors of this machine: state files, locks of starting processes, end notes, and signals that end a command."""

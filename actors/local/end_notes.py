@@ -1,8 +1,8 @@
-"""Notes on this machine that a mirror of its own Ray ends, and how it ended: so that commands say it at once.
+"""Writes notes on this machine that a mirror is ending and how it ended, so that commands can report it at once.
 
-Who asks a Ray that is being taken down waits for half a minute and learns nothing. `run` knows better: it notes that
-its mirror ends as soon as it sees that, and how it stood when it had ended. Of a Ray cluster that goes on nothing is
-noted before the mirror has stopped: until then others may follow it.
+A command that asks a Ray during its shutdown waits for 30 s and gets no answer. So `run` notes that its mirror ends as
+soon as it sees that, and at the end the last state of the mirror. For a mirror on a Ray cluster that continues, it
+notes nothing before the mirror has stopped: until then other processes may follow it.
 """
 
 import os
@@ -19,7 +19,7 @@ from engine.base.clock import wall_ms
 
 
 class EndNotes:
-    """What `run` notes of its mirror's end; `local`: its Ray ends with this process."""
+    """Writes the notes of `run` about the end of its mirror. `local`: the mirror's Ray ends with this process."""
 
     def __init__(self, namespace: str, config_path: str, *, local: bool) -> None:
         self._namespace, self._config_path, self._local = namespace, config_path, local
@@ -29,7 +29,7 @@ class EndNotes:
         self._failed_over: tuple[str, ...] = ()
 
     def note_status(self, status: MirrorStatus) -> None:
-        """Take a status; note the end once it has begun."""
+        """Take a status; note the end when it begins."""
         self._said = "; ".join(flow_line(flow, status.at_ms) for flow in status.flows)
         self._stopped = status.phase == "stopped"
         self._note_config(status.config_path, status.config_digest)
@@ -38,7 +38,7 @@ class EndNotes:
             self.ends()
 
     def _note_config(self, path: str, digest: str) -> None:
-        """Note that a reload has changed the configuration: commands look for the mirror of a file by it."""
+        """Note that a reload has changed the configuration: commands find the mirror of a file by its digest."""
         known, self._digest = self._digest, digest
         if known not in ("", digest):
             self._config_path = path
@@ -46,23 +46,23 @@ class EndNotes:
                 self._note(config_path=path, config_digest=digest)
 
     def _is_failed_over(self, flow: FlowStatus) -> bool:
-        """Whether a failover stopped a flow; a supervisor that is new remembers only that it is stopped."""
+        """Whether a failover stopped a flow; a new supervisor only knows that the flow is stopped."""
         return flow.failed_over or (flow.desired is Desired.STOPPED and flow.flow in self._failed_over)
 
     def _note_failed_over(self, flows: tuple[str, ...]) -> None:
-        """Note which flows are failed over: who asks after this process was killed must not be told to copy again."""
+        """Note which flows are failed over: if this process is killed, no command may advise to copy them again."""
         known, self._failed_over = self._failed_over, flows
         if self._local and flows != known:
             self._note(failed_over=flows)
 
     def ends(self) -> None:
-        """The mirror ends: from now on it takes no commands."""
+        """Note that the mirror ends: from now on it takes no commands."""
         if self._local and not self._ending:
             self._ending = True
             self._note(ending_ms=wall_ms(), said=self._said)
 
     def ended(self, *, in_order: bool) -> None:
-        """This process follows the mirror no more: note how it ended, if it has, or ends with this process."""
+        """Note how the mirror ended, if it has stopped or ends with this process, which stops following it now."""
         if not (self._local or self._stopped):
             return
         ended = EndedMirror(
@@ -83,7 +83,7 @@ class EndNotes:
 
     @contextmanager
     def _warning(self) -> Iterator[None]:
-        """Warn where something cannot be noted: the mirror ends as well."""
+        """Print a warning if a note cannot be written; the mirror ends all the same."""
         try:
             yield
         except OSError as error:

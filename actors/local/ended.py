@@ -1,4 +1,4 @@
-"""The note of how a mirror ended, on its machine: what commands say about it, and how it is started again."""
+"""The end note of a mirror on its machine, and the text of commands: how it ended, and how to start it again."""
 
 import msgspec
 
@@ -21,16 +21,16 @@ class EndedMirror(msgspec.Struct, frozen=True, kw_only=True):
         """Say how the mirror of a name ended, as of an instant (Unix ms), and what starts it again."""
         if self.killed_pid:
             return (
-                f"process {self.killed_pid} has ended without ending mirror {mirror} in order (it was killed, or the"
-                f" machine went down); {self._advice('it goes on where it was')}"
+                f"process {self.killed_pid} has ended without stopping mirror {mirror} in order (it was killed, or the"
+                f" machine went down); {self._advice('continue from its positions')}"
             )
         how = "" if self.in_order else " not in order"
-        stood = f"; how it stood then: {self.said}" if self.said else ""
+        stood = f"; its last state: {self.said}" if self.said else ""
         ago_s = max(0, now_ms - self.at_ms) / 1000
         return f"mirror {mirror} ended{how} {ago_s:.0f} s ago{stood}; {self._advice('start it again')}"
 
     def _advice(self, usual: str) -> str:
-        """Say what a start does: after a failover the consumers are on the target, so `run` is not advised."""
+        """Say how to start the mirror again. After a failover consumers are on the target: do not advise `run`."""
         run = f"raymirror run {self.config_path}"
         if not self.failed_over:
             return f"{usual} with: {run}"

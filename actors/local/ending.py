@@ -1,4 +1,4 @@
-"""Ends of a command that come from outside: a closed terminal (SIGHUP), SIGTERM, output that nobody can read any more.
+"""Handles ends of a command from outside: a closed terminal (SIGHUP), SIGTERM, output whose reader is gone.
 
 A signal that this process was started to ignore (`nohup`) stays ignored.
 """
@@ -15,13 +15,13 @@ from typing import Final
 STDOUT: Final = 1
 STDERR: Final = 2
 LOST: Final = (errno.EIO, errno.EPIPE)
-"""What a write says to a terminal that was closed, and to a pipe whose reader has ended."""
+"""Errors of a write to a closed terminal, and to a pipe whose reader has ended."""
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-"""What a write says to a disk that is full."""
+"""Errors of a write to a full disk."""
 
 
 class EndSignalled(KeyboardInterrupt):
-    """A signal asked for the end of a command that may be broken off at any point."""
+    """A signal ends a command that may be interrupted at any point."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -29,7 +29,7 @@ class EndSignalled(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """The exit code by which shells know a program that a signal ended."""
+        """The exit code that shells use for a program ended by a signal."""
         return 128 + self.number
 
 
@@ -40,7 +40,7 @@ def is_ignored(number: int) -> bool:
 
 @contextmanager
 def handled_by(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
-    """Have signals handled so inside the block; those that this process was started to ignore stay ignored."""
+    """Set a signal handler inside the block; signals that this process was started to ignore stay ignored."""
     before = {number: signal.signal(number, handler) for number in numbers if not is_ignored(number)}
     try:
         yield
@@ -51,10 +51,10 @@ def handled_by(handler: Callable[[int, FrameType | None], None], *numbers: signa
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise Ended at the first SIGHUP or SIGTERM, so that folders and processes of the command are cleared away.
+    """Raise EndSignalled at the first SIGHUP or SIGTERM, so that the command removes its folders and processes.
 
-    Later ones change nothing: the clearing is bounded. Off the main thread, which alone hears signals, this does
-    nothing.
+    Later signals have no effect, because the cleanup is bounded in time. Off the main thread, which alone gets signals,
+    this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -72,25 +72,25 @@ def ended_by_signals() -> Iterator[None]:
 
 
 class DeferredEnd:
-    """The signals that came while they were held back."""
+    """The signals that arrived while they were held back."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether one came."""
+        """Whether a signal arrived."""
         return bool(self.numbers)
 
 
 @contextmanager
 def ends_deferred(note: str, *, leave_at_second: bool = False) -> Iterator[DeferredEnd]:
-    """Hold SIGINT and SIGTERM back until the block is over, then deliver the first one; the block can ask if one came.
+    """Hold SIGINT and SIGTERM back until the end of the block, then deliver the first one; the block can check for one.
 
-    For native code that must not be left half way: an exception that a signal's handler raises inside `ray.init` leaves
-    Ray's driver half built, and the process crashes (SIGSEGV) or hangs when it ends. `note` is printed when the signal
-    comes, so that nobody thinks it was lost. `leave_at_second`: the second signal ends the process at once, where there
-    is nothing to clear away. Off the main thread, which alone hears signals, this does nothing.
+    For native code that must not be interrupted: an exception that a signal handler raises inside `ray.init` leaves
+    Ray's driver half built, and the process crashes (SIGSEGV) or hangs at its end. `note` is printed when the signal
+    arrives, so that the user sees that it was received. `leave_at_second`: the second signal ends the process at once,
+    if there is nothing to clean up. Off the main thread, which alone gets signals, this does nothing.
     """
     came = DeferredEnd()
     if threading.current_thread() is not threading.main_thread():
@@ -115,12 +115,12 @@ def ends_deferred(note: str, *, leave_at_second: bool = False) -> Iterator[Defer
 
 @contextmanager
 def hangup_held() -> Iterator[None]:
-    """Have processes that are started meanwhile ignore SIGHUP; one that comes here is delivered afterwards.
+    """Make processes started inside the block ignore SIGHUP; a SIGHUP to this process is delivered after the block.
 
-    The kernel sends it to every process of a closed terminal, so Ray's own would end before the mirror has drained.
-    Blocking alone would do for them, but not for a JVM, which unblocks it unless it is ignored. Linux keeps a blocked
-    signal pending although it is ignored at that moment, but another thread that does not block it may take it away:
-    so this also looks whether the terminal is still there.
+    The kernel sends SIGHUP to every process of a closed terminal, so Ray's processes would end before the mirror has
+    drained. Blocking it is enough for them, but not for a JVM, which unblocks SIGHUP unless it is ignored. Linux keeps
+    a blocked signal pending even while it is ignored, but a thread that does not block it may consume it: so this also
+    checks whether the terminal still exists.
     """
     had_terminal = has_terminal()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
@@ -143,7 +143,7 @@ def has_terminal() -> bool:
 
 
 def drop_lost_output() -> None:
-    """Send what is still printed nowhere, where its terminal was closed: writing there fails from then on."""
+    """Discard further output to a terminal that was closed: every write to it would fail."""
     for descriptor in (STDOUT, STDERR):
         try:
             os.write(descriptor, b"")
@@ -153,14 +153,14 @@ def drop_lost_output() -> None:
 
 
 def drop_unread_pipe() -> None:
-    """Send standard output nowhere, whose pipe nobody reads any more, and standard error too where it is the same."""
+    """Discard standard output, whose pipe has no reader any more, and standard error too if it is the same pipe."""
     if os.path.sameopenfile(STDOUT, STDERR):
         mute(STDERR)
     mute(STDOUT)
 
 
 def mute(descriptor: int) -> None:
-    """Send what is written to a descriptor nowhere."""
+    """Discard what is written to a descriptor."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

@@ -1,9 +1,9 @@
-"""Reserves the name of a mirror for the process that starts it, so that a second start is refused from the beginning.
+"""Reserves the name of a mirror for the process that starts it, so that a second start is refused at once.
 
-A state file (`session.py`) says that a mirror runs. It is written once the supervisor answers, which takes seconds, and
-on a busy machine half a minute. Until then `<namespace>.lock` beside it is locked (`flock`) by the process that starts.
-The kernel drops such a lock when its process ends, however it ends, so a file without a lock bars nobody. The lock is
-held until the state file is gone again.
+A state file (`session.py`) says that a mirror runs. It is written when the supervisor answers, which takes seconds, and
+on a busy machine 30 s. Until then the starting process locks `<namespace>.lock` next to it (`flock`). The kernel drops
+the lock when the process ends, however it ends, so a file without a lock blocks no start. The process holds the lock
+until the state file is removed.
 """
 
 import errno
@@ -20,7 +20,7 @@ from actors.local import session
 from engine.base.errors import MirrorError
 
 _NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What a file system without locks says: a start goes on there without a reservation."""
+"""Errors of a file system without locks: there a start continues without a reservation."""
 
 
 class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlreadyStarting(MirrorError):
-    """Another process of this user starts a mirror of this name, or of this file, just now. A pid of 0: not known."""
+    """Another process of this user is starting a mirror of this name, or of this file. A pid of 0: not known."""
 
     def __init__(self, namespace: str, pid: int) -> None:
         super().__init__(namespace, pid)
@@ -42,13 +42,13 @@ class AlreadyStarting(MirrorError):
         name = session.short_name(self.namespace)
         process = f"process {self.pid}" if self.pid else "another process"
         return (
-            f"mirror {name} is already being started by {process}; once it runs, see it with: raymirror status"
-            f" --mirror {name}; or give this one another --name"
+            f"mirror {name} is already being started by {process}; when it runs, show it with: raymirror status"
+            f" --mirror {name}; or give the new mirror another --name"
         )
 
 
 class MirrorStarts(session.NoMirror):
-    """A process of this user starts the mirror just now, and it takes no commands yet; `seconds`: since when."""
+    """A process of this user has been starting the mirror for `seconds`; it takes no commands yet."""
 
     def __init__(self, namespace: str, pid: int, seconds: float) -> None:
         super().__init__(namespace)
@@ -58,8 +58,8 @@ class MirrorStarts(session.NoMirror):
     def __str__(self) -> str:
         name = session.short_name(self.namespace)
         return (
-            f"process {self.pid} has been starting mirror {name} for {self.seconds:.0f} s, and it takes no commands"
-            " yet: ask again in a moment"
+            f"process {self.pid} has been starting mirror {name} for {self.seconds:.0f} s; the mirror takes no commands"
+            " yet: try again in a moment"
         )
 
 
@@ -72,21 +72,21 @@ class Reservation:
 
     def release(self) -> None:
         if self._descriptor is not None:
-            with suppress(OSError):  # a file without a lock bars nobody
-                self._path.unlink()  # before the lock goes: afterwards the file may be another's
+            with suppress(OSError):  # a file without a lock blocks no start
+                self._path.unlink()  # before the lock is dropped: after that the file may be another process's
             os.close(self._descriptor)
             self._descriptor = None
 
 
 @contextmanager
 def reserved(namespace: str, config: str, env: Mapping[str, str]) -> Iterator[Reservation]:
-    """Have the name of a mirror for this process alone until the reservation is released.
+    """Reserve the name of a mirror for this process until the reservation is released.
 
-    Raises AlreadyStarting, and AlreadyRunning where the other start has become a mirror meanwhile.
+    Raises AlreadyStarting, and AlreadyRunning if the other process has just finished its start.
     """
     reservation = _reserve(namespace, config, env)
     try:
-        # a mirror whose process has just written its state file, or whose file system knows no locks
+        # finds a mirror whose process has just written its state file, or whose file system has no locks
         session.refuse_second(namespace, env, config=config)
         yield reservation
     finally:
@@ -94,8 +94,8 @@ def reserved(namespace: str, config: str, env: Mapping[str, str]) -> Iterator[Re
 
 
 def refuse_starting(namespace: str, config: str, env: Mapping[str, str], *, unnamed: bool = False) -> None:
-    """Raise AlreadyStarting if a living process starts a mirror of this name, or else, where nobody names the mirror,
-    one of this very file. This takes no lock: a second look must not get into the way of a first start.
+    """Raise AlreadyStarting if a living process is starting a mirror of this name or, if the mirror is `unnamed`, of
+    this file. This takes no lock: a check must not block the start of another process.
     """
     pattern = "*.lock" if unnamed else f"{namespace}.lock"
     for path, holder in _held(pattern, env):
@@ -106,10 +106,10 @@ def refuse_starting(namespace: str, config: str, env: Mapping[str, str], *, unna
 def mirror_starts(
     name: str | None, now_ms: int, env: Mapping[str, str], *, config: str | None = None
 ) -> MirrorStarts | None:
-    """Find a start of the mirror of a name (None: of any) that has begun, and of which no state file tells yet.
+    """Find a start of the mirror with this name (None: any mirror) that has begun but has no state file yet.
 
-    `config`: the path of the file that is meant, where no name is given; a start with another one is of another mirror.
-    A mirror that has just ended holds its lock for a moment longer: its note of how it ended is the newer one.
+    `config`: the path of the configuration file, if no name is given; a start with another file is another mirror.
+    A mirror that has just ended holds its lock for a moment longer; its end note is newer than the lock then.
     """
     pattern = "*.lock" if name is None else f"{session.namespace_of(name)}.lock"
     for path, holder in _held(pattern, env):
@@ -137,7 +137,7 @@ def _reserve(namespace: str, config: str, env: Mapping[str, str]) -> Reservation
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # its former owner removed the file between our open and our lock
+        os.close(descriptor)  # the previous owner removed the file between the open and the lock here
 
 
 def _lock(path: Path, descriptor: int) -> None:
@@ -161,13 +161,13 @@ def _is_still(path: Path, descriptor: int) -> bool:
 def _write(descriptor: int, config: str) -> None:
     pid = os.getpid()
     holder = LockHolder(pid=pid, pid_start=session.process_start(pid) or 0, config_path=config)
-    with suppress(OSError):  # a full disk: the lock holds, only who has it is not told
+    with suppress(OSError):  # a full disk: the lock still works, only its holder is not in the file
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, msgspec.json.encode(holder), 0)
 
 
 def _held(pattern: str, env: Mapping[str, str]) -> Iterator[tuple[Path, LockHolder]]:
-    """Give the locks whose process lives, with that process."""
+    """Yield the locks whose process lives, with that process."""
     for path in sorted(session.folder(env).glob(pattern)):
         holder = _holder(path)
         if holder is not None and session.process_start(holder.pid) == holder.pid_start:

@@ -1,10 +1,9 @@
 """State files of this user's running mirrors: one small file per mirror says where it is.
 
-`raymirror run` writes `$XDG_STATE_HOME/raymirror/mirrors/<namespace>.json` and removes it when it ends. A killed
-process leaves its file behind. It is recognised by the pid together with the start time of that process, because pids
-are reused. Reading the files needs neither Ray nor the network, so "no mirror" is known at once. So is "it is ending",
-which stands in that file, and "it has ended", which `<namespace>.ended` beside it says until the mirror is started
-again.
+`raymirror run` writes `$XDG_STATE_HOME/raymirror/mirrors/<namespace>.json` and removes it at its end. A killed process
+leaves its file behind. Readers detect that by the pid together with the start time of the process, because pids are
+reused. Reading the files needs neither Ray nor the network, so "no mirror" is known at once. So is "it is ending",
+which is in that file, and "it has ended", which is in `<namespace>.ended` next to it until the mirror is started again.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ ENDING_PHASES = ("draining", "stopped")
 
 class StateFile(msgspec.Struct, frozen=True, kw_only=True):
     """What `run` writes for other shells. `pid_start` is field 22 of /proc/PID/stat, clock ticks since boot. A pid of 0
-    means that the mirror lives in a Ray cluster, whichever process follows it.
+    means that the mirror runs in a Ray cluster, whichever process follows it.
     """
 
     address: str
@@ -42,19 +41,19 @@ class StateFile(msgspec.Struct, frozen=True, kw_only=True):
     local: bool
     instance_id: str = ""
     ending_ms: int = 0
-    """Since when its process is ending it (Unix ms); 0: it is not ending."""
+    """When its process began to end it (Unix ms); 0: it is not ending."""
     said: str = ""
     """Its state when it began to end: one line per flow."""
     pid_space: str = ""
     """The pid namespace in which its pid is valid: containers and hosts may share a folder of state files."""
     socket: str = ""
-    """Path of the socket where its supervisor answers commands on its own machine; empty where there is none."""
+    """Path of the socket where its supervisor answers commands on its own machine; empty if there is none."""
     failed_over: tuple[str, ...] = ()
     """Its flows that a failover stopped."""
 
 
 class MirrorPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to ask for a mirror. An empty namespace means: whichever mirror that Ray cluster has."""
+    """Where to reach a mirror. An empty namespace means: whichever mirror runs in that Ray cluster."""
 
     address: str
     namespace: str = ""
@@ -69,7 +68,7 @@ class MirrorPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoMirror(MirrorError):
-    """No running mirror was found; `ended`: what is known about the one that ended last, empty where nothing is."""
+    """No running mirror was found. `ended`: how the last mirror ended, empty if that is not known."""
 
     def __init__(self, looked: str, ended: str = "") -> None:
         super().__init__(looked, ended)
@@ -82,7 +81,7 @@ class NoMirror(MirrorError):
 
 
 class MirrorEnds(NoMirror):
-    """The mirror of a place is ending, and takes no commands any more; `seconds`: for how long it has been ending."""
+    """The mirror of a place has been ending for `seconds` and takes no commands any more."""
 
     def __init__(self, place: MirrorPlace, seconds: float) -> None:
         super().__init__(place.namespace)
@@ -91,12 +90,12 @@ class MirrorEnds(NoMirror):
 
     def __str__(self) -> str:
         name = short_name(self.place.namespace)
-        stood = f"; how it stood then: {self.place.said}" if self.place.said else ""
-        return f"mirror {name} has been ending for {self.seconds:.0f} s, and takes no commands any more{stood}"
+        stood = f"; its last state: {self.place.said}" if self.place.said else ""
+        return f"mirror {name} has been ending for {self.seconds:.0f} s and takes no commands any more{stood}"
 
 
 class SeveralMirrors(MirrorError):
-    """More than one mirror runs, and the command did not say which."""
+    """More than one mirror runs, and the command did not name one."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__(names)
@@ -116,9 +115,9 @@ class AlreadyRunning(MirrorError):
     def __str__(self) -> str:
         name = short_name(self.namespace)
         return (
-            f"mirror {name} already runs in process {self.pid}; to have it take the file over:"
-            f" raymirror reload {self.config} --mirror {name}; or end it with raymirror stop, or give this one another"
-            " --name"
+            f"mirror {name} already runs in process {self.pid}; to apply the file to it:"
+            f" raymirror reload {self.config} --mirror {name}; or stop it with raymirror stop, or give the new mirror"
+            " another --name"
         )
 
 
@@ -134,12 +133,12 @@ def process_start(pid: int) -> int | None:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = stat.rpartition(")")[2].split()  # the command in field 2 may hold blanks and brackets
+    fields = stat.rpartition(")")[2].split()  # the command in field 2 may contain blanks and brackets
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
 
 def pid_space() -> str:
-    """Name the boot of the kernel and the pid namespace of this process; empty where /proc does not show them."""
+    """Return the boot id of the kernel and the pid namespace of this process; empty if /proc does not show them."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -150,7 +149,7 @@ def pid_space() -> str:
 def write(state: StateFile, env: Mapping[str, str]) -> Path:
     """Write a state file atomically, readable by its owner only.
 
-    Raises AlreadyRunning where the file belongs to another process that lives.
+    Raises AlreadyRunning if the file belongs to another living process.
     """
     path = folder(env) / f"{state.namespace}.json"
     other = _read(path)
@@ -170,31 +169,31 @@ def _put(path: Path, note: StateFile | EndedMirror) -> None:
 
 
 def remove(namespace: str, pid: int, env: Mapping[str, str]) -> None:
-    """Remove a state file, if it is this process's own."""
+    """Remove a state file, if it belongs to this process."""
     if _own(namespace, pid, env) is not None:
         (folder(env) / f"{namespace}.json").unlink(missing_ok=True)
 
 
 def _own(namespace: str, pid: int, env: Mapping[str, str]) -> StateFile | None:
-    """Read a state file if it belongs to this pid and that process lives, None otherwise. A mirror in a Ray cluster: 0.
+    """Read a state file if it belongs to this pid (0: in a Ray cluster) and that process lives, None otherwise.
 
-    A pid alone says too little where the folder is shared: in every container the first process is number 1.
+    A pid alone is not enough if containers share the folder: in every container the first process has pid 1.
     """
     state = _read(folder(env) / f"{namespace}.json")
     return state if state is not None and state.pid == pid and _may_live(state) else None
 
 
 def note(namespace: str, pid: int, env: Mapping[str, str], **facts: object) -> None:
-    """Note something in a state file of this process (of a mirror in a Ray cluster: pid 0): fields of StateFile."""
+    """Set fields of StateFile in the state file of this process (pid 0: of a mirror in a Ray cluster)."""
     state = _own(namespace, pid, env)
     if state is not None:
         write(msgspec.structs.replace(state, **facts), env)
 
 
 def note_ended(ended: EndedMirror, env: Mapping[str, str]) -> None:
-    """Note how this process's mirror ended, for commands that look for it before it is started again.
+    """Write the end note of this process's mirror, for commands that search for it before it is started again.
 
-    Nothing is noted where the state file belongs to another process that lives: that mirror has not ended.
+    Write nothing if the state file belongs to another living process: that mirror has not ended.
     """
     state = _read(folder(env) / f"{ended.namespace}.json")
     if state is not None and state.pid not in (0, os.getpid()) and _may_live(state):
@@ -203,9 +202,9 @@ def note_ended(ended: EndedMirror, env: Mapping[str, str]) -> None:
 
 
 def note_failover(flow: str, path: str, digest: str, env: Mapping[str, str]) -> None:
-    """Note that a failover has stopped a flow of those mirrors that had ended here and had this configuration file.
+    """Add the failover of a flow to the end notes of mirrors that ended here and had this configuration file.
 
-    The note goes beside the state file of a dead process, not into it: a new start may just be writing that file.
+    The note is a file of its own, not the state file of a dead process: a new start may just be writing that file.
     """
     alive = {state.namespace for state in living(env)}
     for note in _notes("*", env):
@@ -215,7 +214,7 @@ def note_failover(flow: str, path: str, digest: str, env: Mapping[str, str]) -> 
 
 
 def refuse_ended(place: MirrorPlace, now_ms: int, env: Mapping[str, str]) -> None:
-    """Raise MirrorEnds or NoMirror where the mirror of a place is known to be ending, or to have ended meanwhile."""
+    """Raise MirrorEnds or NoMirror if the mirror of a place is known to be ending, or to have ended."""
     if not place.pid:
         return
     state = _read(folder(env) / f"{place.namespace}.json")
@@ -226,7 +225,7 @@ def refuse_ended(place: MirrorPlace, now_ms: int, env: Mapping[str, str]) -> Non
 
 
 def last_ended(name: str | None, now_ms: int, env: Mapping[str, str]) -> str:
-    """Say how the mirror of a name, or whichever ended last, ended; empty where nothing is known."""
+    """Say how the mirror with this name (None: the last one that ended) ended; empty if that is not known."""
     notes = _notes("*" if name is None else namespace_of(name), env)
     last = max(notes, key=lambda note: note.at_ms, default=None)
     if last is None:
@@ -235,7 +234,7 @@ def last_ended(name: str | None, now_ms: int, env: Mapping[str, str]) -> str:
 
 
 def _notes(namespaces: str, env: Mapping[str, str]) -> list[EndedMirror]:
-    """List how mirrors ended: their own notes, and a death for each that left only the state file of a dead process."""
+    """List end notes: those that `run` wrote, and one for each state file of a dead process without a note."""
     found = (_decoded(path, EndedMirror) for path in folder(env).glob(f"{namespaces}.ended"))
     notes = {note.namespace: note for note in found if note is not None}
     for path in folder(env).glob(f"{namespaces}.json"):
@@ -246,7 +245,7 @@ def _notes(namespaces: str, env: Mapping[str, str]) -> list[EndedMirror]:
 
 
 def _killed(state: StateFile, path: Path) -> EndedMirror:
-    """Make the note of a death that nobody noted. Its time is not known, so the time of the state file orders it."""
+    """Create the end note of a killed process. The time of death is not known, so this uses that of the state file."""
     try:
         written_ms = int(path.stat().st_mtime * 1000)
     except FileNotFoundError:
@@ -263,7 +262,7 @@ def _killed(state: StateFile, path: Path) -> EndedMirror:
 
 
 def ended_ms(namespace: str, env: Mapping[str, str]) -> int | None:
-    """Return when the mirror of a namespace noted that it had ended (Unix ms), None where no such note is left."""
+    """Return the time of the end note of a mirror (Unix ms), None without a note."""
     note = _decoded(_ended_path(namespace, env), EndedMirror)
     return note.at_ms if note is not None else None
 
@@ -273,7 +272,7 @@ def _ended_path(namespace: str, env: Mapping[str, str]) -> Path:
 
 
 def living(env: Mapping[str, str], name: str | None = None) -> tuple[StateFile, ...]:
-    """List the mirrors, or those of a name, that may run, in order: on Ray clusters, or with a living `run` process."""
+    """List the mirrors (with a name: only that one) that may run: on a Ray cluster, or with a living `run` process."""
     states = [_read(path) for path in sorted(folder(env).glob("*.json"))]
     named = (state for state in states if state and (name is None or state.namespace in (name, namespace_of(name))))
     return tuple(state for state in named if _may_live(state))
@@ -284,9 +283,9 @@ def _may_live(state: StateFile) -> bool:
 
 
 def dead_instance(namespace: str, env: Mapping[str, str]) -> str:
-    """Name the instance of this mirror whose `run` process is known to have died here; empty when there is none.
+    """Return the instance id of this mirror if its `run` process is known to have died on this machine; else empty.
 
-    A pid says nothing about a process of another container, of another host, or from before a reboot.
+    A pid says nothing about a process in another container, on another host, or from before a reboot.
     """
     state = _read(folder(env) / f"{namespace}.json")
     if state is None or not state.pid or _may_live(state):
@@ -297,8 +296,8 @@ def dead_instance(namespace: str, env: Mapping[str, str]) -> str:
 def refuse_second(namespace: str, env: Mapping[str, str], *, config: str = "CONFIG", unnamed: bool = False) -> None:
     """Raise AlreadyRunning if a living process follows a mirror of this namespace.
 
-    Where the mirror is `unnamed`, raise also if one follows a mirror of the same configuration file: other flows in the
-    file would give the mirror another name.
+    If the mirror is `unnamed`, raise also if a process follows a mirror of the same configuration file: changed flows
+    in the file would give the mirror another name.
     """
     own = [state for state in living(env) if state.pid]
     same = [state for state in own if state.namespace == namespace]
@@ -336,7 +335,7 @@ def config_of(name: str, env: Mapping[str, str]) -> Path:
 
 
 def deployment_id(env: Mapping[str, str]) -> str:
-    """Return this installation's own id, made once: positions tell two deployments of one configuration apart by it."""
+    """Return the id of this installation, created once: it distinguishes two deployments of one configuration."""
     path = folder(env).parent / "deployment-id"
     try:
         return path.read_text().strip()
@@ -355,7 +354,7 @@ def namespace_of(name: str) -> str:
 
 
 def short_name(namespace: str) -> str:
-    """Return the name of a mirror's Ray namespace, as people give it."""
+    """Return the name of a mirror as users give it, from its Ray namespace."""
     return namespace.removeprefix(PREFIX)
 
 

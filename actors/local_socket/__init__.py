@@ -1,5 +1,5 @@
-"""A Unix socket of the supervisor, for commands on its own machine: they need not start a Ray driver to ask.
+"""The supervisor's Unix socket for commands on its own machine: they need no Ray driver.
 
-`folder` says where sockets are and who may use them, `frames` what goes over one, `server` is the supervisor's end,
-`client` a command's. Importing this package imports no Ray. Whoever cannot reach a mirror this way asks through Ray.
+`folder` says where sockets are and who may use them, `frames` defines the messages, `server` is the supervisor's side,
+`client` the command's side. This package does not import Ray. A command that cannot reach a socket asks through Ray.
 """

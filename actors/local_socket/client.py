@@ -1,4 +1,4 @@
-"""A command's end of the supervisor's socket: no Ray is imported, no driver started."""
+"""The command's side of the supervisor's socket: imports no Ray and starts no driver."""
 
 import contextlib
 import socket
@@ -25,7 +25,7 @@ from actors.model.status import MirrorStatus
 from engine.base.errors import MirrorError
 
 HELLO_S = 2.0
-"""How long a supervisor may take to say who it is before it is asked through Ray; what a frozen one cannot."""
+"""Seconds to wait for the Hello of the supervisor, which a frozen one cannot send; after that, ask through Ray."""
 
 
 class RequestRefused(MirrorError):
@@ -42,7 +42,7 @@ class RequestRefused(MirrorError):
 
 
 class LocalMirror(AnsweringMirror):
-    """A mirror on this machine, by an open connection to its supervisor."""
+    """A mirror on this machine, over an open connection to its supervisor."""
 
     def __init__(self, connection: socket.socket, namespace: str) -> None:
         self.namespace = namespace
@@ -77,10 +77,10 @@ class LocalMirror(AnsweringMirror):
 
 
 def reach(place: MirrorPlace) -> LocalMirror | None:
-    """Reach the mirror of a place by its socket; None where it is to be asked through Ray.
+    """Connect to the mirror of a place by its socket; None if the command must ask through Ray.
 
-    That is where it has no socket on this machine, or nobody listens there any more (it was killed, the machine was
-    started again), or what answers is not this very mirror: another one of its name, of another Ray, or another user's.
+    That is so if it has no socket on this machine, if no process listens there (it was killed, or the machine was
+    rebooted), or if another mirror answers: one of the same name, of another Ray, or of another user.
     """
     if not place.socket:
         return None
@@ -104,7 +104,10 @@ def reach(place: MirrorPlace) -> LocalMirror | None:
 
 
 def status_of(place: MirrorPlace, *, lanes: bool = False) -> MirrorStatus | None:
-    """Ask the mirror of a place by its socket; None where it is to be asked through Ray. Raises MirrorLost."""
+    """Ask the mirror of a place for its status by its socket; None if the command must ask through Ray.
+
+    Raises MirrorLost.
+    """
     mirror = reach(place)
     if mirror is None:
         return None
@@ -113,7 +116,7 @@ def status_of(place: MirrorPlace, *, lanes: bool = False) -> MirrorStatus | None
 
 
 def _receive(connection: socket.socket, most: int, give_up_at_s: float) -> bytes:
-    """Give the next message. Raises BadFrame, OSError; TimeoutError at an instant of the monotonic clock."""
+    """Receive the next message. Raises BadFrame, OSError; TimeoutError at `give_up_at_s` of the monotonic clock."""
     head = _receive_exactly(connection, HEAD.size, give_up_at_s)
     return _receive_exactly(connection, length_of(head, most), give_up_at_s)
 

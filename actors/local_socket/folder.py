@@ -1,8 +1,8 @@
 """The folder of the sockets of this user's mirrors, and a check of which user is at the other end of a connection.
 
 It is in the folder for temporary files and not in `$XDG_RUNTIME_DIR`: logind removes that when its user logs out, while
-a mirror continues. Anybody may create a folder of that name there first. So it counts only where it belongs to this
-user and nobody else may enter it.
+a mirror continues. Another user may create a folder of that name first. So raymirror uses the folder only if it belongs
+to this user and no other user may enter it.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from typing import Final
 from engine.base.errors import MirrorError
 
 LONGEST_PATH: Final = 107
-"""Most bytes of a Unix socket's path: `sun_path` has 108 (unix(7)), one of them is the final zero."""
+"""Most bytes of a Unix socket's path: `sun_path` has 108 bytes (unix(7)), and the last one is zero."""
 SUFFIX: Final = ".sock"
 _NAME_BYTES: Final = 80
-"""Most bytes behind the folder for temporary files: the folder of the sockets, the id of an instance, of a process."""
+"""Most bytes of a path after the folder for temporary files: socket folder, instance id, process id."""
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 
@@ -32,7 +32,7 @@ class UnsafeFolder(MirrorError):
         self.folder, self.why = folder, why
 
     def __str__(self) -> str:
-        return f"{self.folder} {self.why}: no socket is used there; it must be a folder of this user's, mode 0700"
+        return f"{self.folder} {self.why}: no socket is used there; it must be a folder of this user with mode 0700"
 
 
 def socket_folder(base: str | None = None) -> Path:
@@ -50,7 +50,7 @@ def make_folder(folder: Path) -> None:
 
 
 def refuse_unsafe(folder: Path) -> None:
-    """Raise UnsafeFolder where somebody else may put sockets into the folder; OSError where there is none."""
+    """Raise UnsafeFolder if another user may put sockets into the folder; OSError if it does not exist."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise UnsafeFolder(str(folder), "is no folder")

@@ -1,4 +1,4 @@
-"""Frames on the socket: msgpack messages, each behind its length in four bytes; never pickle.
+"""Frames on the socket: msgpack messages, each after its length in 4 bytes; never pickle.
 
 The supervisor sends first (Hello), then answers one request after the other. A message that is too long or cannot be
 read ends the connection.
@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag="refusal"):
-    """Why there is no answer. `meant`: the supervisor refuses the request, else it failed. `exit_code` of the error."""
+    """Why there is no answer. `meant`: the supervisor refuses the request, else it failed. `exit_code`: the error's."""
 
     text: str
     meant: bool
@@ -62,7 +62,7 @@ def pack(message: AnyRequest | Hello | Reply) -> bytes:
 
 
 def length_of(head: bytes, most: int) -> int:
-    """Read the length of the message behind a head. Raises BadFrame where it has more bytes than `most`."""
+    """Read the length of the message after a head. Raises BadFrame if it has more bytes than `most`."""
     (length,) = HEAD.unpack(head)
     if length > most:
         raise BadFrame(f"a message of {length:,} bytes, {most:,} are allowed")

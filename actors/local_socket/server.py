@@ -1,7 +1,7 @@
-"""The supervisor's end of its socket: answers the requests of `actors.model.requests` to processes of its own user.
+"""The supervisor's side of its socket: answers the requests of `actors.model.requests` to processes of its own user.
 
-It holds nobody up: connections, their messages and their time are bounded, and what goes wrong in one ends that one.
-Where there can be no socket, commands ask through Ray, as they do from other machines.
+It cannot block the supervisor: the number of connections, their messages and their time are bounded, and an error in
+one connection ends only that one. Without a socket, commands ask through Ray, as they do from other machines.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from engine.base.errors import MirrorError
 
 MOST_CONNECTIONS = 16
 IDLE_S = 30.0
-"""How long a client may be silent between two requests; `pause` asks four times a second."""
+"""Seconds that a client may be silent between two requests; `pause` asks four times a second."""
 MESSAGE_S = 10.0
-"""How long one message may be on its way, in either direction."""
+"""Seconds that the transfer of one message may take, in either direction."""
 
 
 class LocalServer:
@@ -42,21 +42,21 @@ class LocalServer:
         self._listener, self._hello, self._supervisor = listener, hello, supervisor
         self._inode = path.lstat().st_ino
         self._open: set[socket.socket] = set()
-        """Connections that were accepted; whoever serves one may be cancelled before it has begun."""
+        """Accepted connections, for `close`: the task of one may be cancelled before it has started."""
 
     async def run(self) -> None:
-        """Answer until cancelled; the socket is gone then."""
+        """Answer until cancelled, then remove the socket."""
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
                     group.create_task(self._serve(await self._accept()))
-        except* OSError as failed:  # no file descriptor is left, say: commands go through Ray then
+        except* OSError as failed:  # for example no file descriptor is left: commands ask through Ray then
             log_sentence("warning", f"the local socket {self.path} is closed: {failed.exceptions[0]}")
         finally:
             self.close()
 
     def close(self) -> None:
-        """Listen no more, and remove the socket, unless another supervisor's has its place."""
+        """Stop listening and remove the socket, unless the path has another supervisor's socket now."""
         self._listener.close()
         for connection in self._open:
             connection.close()
@@ -67,10 +67,10 @@ class LocalServer:
             return
 
     async def _accept(self) -> socket.socket:
-        """Give the next connection that there is room for."""
+        """Return the next connection; close connections beyond MOST_CONNECTIONS."""
         while True:
             await _readable(self._listener)
-            with contextlib.suppress(BlockingIOError):  # whoever came has gone
+            with contextlib.suppress(BlockingIOError):  # the client has already closed the connection
                 connection, _ = self._listener.accept()
                 if len(self._open) < MOST_CONNECTIONS:
                     connection.setblocking(False)
@@ -84,7 +84,7 @@ class LocalServer:
                 await self._converse(connection)
         except BadFrame as bad:
             log_sentence("warning", f"a process at the local socket sent {bad}: its connection was closed")
-        except OSError as lost:  # a timeout too: it has ended, or does not read
+        except OSError as lost:  # also a timeout: the client has ended, or does not read
             log_sentence("info", f"a connection at the local socket was closed: {str(lost) or type(lost).__name__}")
         finally:
             self._open.discard(connection)
@@ -103,7 +103,7 @@ class LocalServer:
             return Answer(await getattr(self._supervisor, request.method)(*request.arguments))
         except MirrorError as error:
             return Refusal(text=str(error), meant=True, exit_code=getattr(error, "exit_code", None))
-        except Exception as error:  # noqa: BLE001 - a bug: who asked is told, and the supervisor goes on
+        except Exception as error:  # noqa: BLE001 - a bug: the client gets the error, and the supervisor continues
             log_sentence("error", f"{request.method} failed: {type(error).__name__}: {error}")
             return Refusal(text=f"{type(error).__name__}: {error}", meant=False)
 
@@ -111,8 +111,8 @@ class LocalServer:
 def open_server(folder: Path, namespace: str, instance_id: str, supervisor: Any) -> LocalServer:
     """Listen for commands in a folder. Raises UnsafeFolder, OSError.
 
-    The socket listens before it gets its name, so one that refuses is dead, and the name goes over from a dead one at
-    once.
+    The socket listens before it gets its name. So a socket that refuses connections is dead, and the name passes from
+    a dead one to this one at once.
     """
     folders.make_folder(folder)
     folders.remove_dead(folder)
@@ -132,18 +132,18 @@ def open_server(folder: Path, namespace: str, instance_id: str, supervisor: Any)
 
 
 def open_if_possible(namespace: str, instance_id: str, supervisor: Any) -> LocalServer | None:
-    """Listen for commands of this machine; where that cannot be, they ask through Ray, and the log says why."""
+    """Listen for commands of this machine; if that fails, they ask through Ray, and the log says why."""
     if not instance_id:
         return None
     try:
         return open_server(folders.socket_folder(), namespace, instance_id, supervisor)
     except (OSError, folders.UnsafeFolder) as error:
-        log_sentence("warning", f"commands of this machine ask through Ray, which takes them seconds: {error}")
+        log_sentence("warning", f"no local socket, so local commands ask through Ray, which takes seconds: {error}")
         return None
 
 
 async def _readable(listener: socket.socket) -> None:
-    """Wait for a connection, and take none: `sock_accept` loses one that comes just when its task is cancelled."""
+    """Wait for a connection without accepting it: `sock_accept` loses one that arrives as its task is cancelled."""
     loop = asyncio.get_running_loop()
     came: asyncio.Future[None] = loop.create_future()
 
@@ -164,7 +164,7 @@ async def _send(connection: socket.socket, message: bytes) -> None:
 
 
 async def _receive(connection: socket.socket) -> bytes:
-    """Give the next request; empty where the client has closed. Raises BadFrame, OSError."""
+    """Receive the next request; empty if the client has closed the connection. Raises BadFrame, OSError."""
     async with asyncio.timeout(IDLE_S):
         first = await asyncio.get_running_loop().sock_recv(connection, 1)
     if not first:
@@ -182,6 +182,6 @@ async def _receive_exactly(connection: socket.socket, size: int) -> bytes:
     while len(parts) < size:
         part = await asyncio.get_running_loop().sock_recv(connection, size - len(parts))
         if not part:
-            raise BadFrame("a part of a message")
+            raise BadFrame("an incomplete message")
         parts += part
     return bytes(parts)

@@ -85,7 +85,7 @@ async def test_it_shows_and_applies_what_offsets_are_on_the_target(mirror: Mirro
     first, *_ = await stock.read_from(mirror.target, group, copied, 30)
     assert (first.partition, first.value.strip()) == (0, b"v20")
     code, _, errors = await command.ask(group, "--apply")  # the group read on, on the target
-    assert (code, "elsewhere on the target: 1 of 3 partitions" in errors) == (1, True), errors
+    assert (code, "another offset is committed on the target: 1 of 3 partitions" in errors) == (1, True), errors
     code, _, errors = await command.ask(group, "--apply", "--backwards")
     assert code == 0, errors
 
@@ -100,7 +100,7 @@ async def test_it_holds_until_the_copy_has_come_so_far(mirror: Mirror, tmp_path:
     await stock.commit(mirror.source, group, topic, {0: 15})
     command = Command(tmp_path, mirror)
     code, _, errors = await command.ask(group, "--apply", "--hold-until-equal", "--timeout", "0.5")
-    assert (code, "no answer yet for 1 of 1 partition" in errors) == (1, True), errors
+    assert (code, "no translation yet for 1 of 1 partition" in errors) == (1, True), errors
     holding = command.start(group, "--apply", "--hold-until-equal", "--timeout", "300", "--json")
     async with mirror.run() as run:
         await run.until_copied()

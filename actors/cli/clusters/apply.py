@@ -1,4 +1,4 @@
-"""`raymirror apply CONFIG`: topics, configs and ACLs of the copies brought in step once, in this process."""
+"""`raymirror apply CONFIG`: brings topics, configs and ACLs of the copies in step with the source, once."""
 
 import argparse
 import asyncio
@@ -30,13 +30,13 @@ SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_scope_arguments(parser)
     parser.epilog = (
-        "exit codes: 0 everything is in step, conflicts aside; 1 some change failed, or a part could not be read; 2 bad"
-        " input or a cluster that does not answer"
+        "exit codes: 0 everything is in step, except conflicts; 1 some change failed, or a part could not be read;"
+        " 2 bad input or a cluster that does not answer"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, apply and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
+    """Compare, apply and print. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
     config = load_config(args.config)
     flows = chosen_flows(config, args.flow)
     done, unkept = asyncio.run(apply(config, flows))
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 async def apply(
     config: MirrorConfig, flows: Iterable[FlowConfig]
 ) -> tuple[list[tuple[SyncPlan, list[ChangeOutcome]]], list[AuditFailed]]:
-    """Bring each flow in step, one after the other, and write down what was done; return what could not be, too."""
+    """Bring each flow in step, one after the other, and write the audit trail; return the failures of that too."""
     done, unkept = [], []
     store, who = audit_store(config), _me()
     for flow in flows:
@@ -78,13 +78,13 @@ async def apply(
 def _me() -> str:
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no name
+    except (KeyError, OSError):  # in a container a user may have no name
         user = str(os.getuid())
     return f"{user} on {socket.gethostname()}, raymirror apply"
 
 
 def show_done(flow: FlowConfig, looked: SyncPlan, outcomes: list[ChangeOutcome]) -> None:
-    """Print what was done, what failed, and what is left."""
+    """Print the changes that were done and that failed, and what was left as it is."""
     failed = [one for one in outcomes if one.failure]
     show(flow, msgspec.structs.replace(looked, changes=()), stdout_console())
     print(f"{flow.name}: {counted(len(outcomes) - len(failed), 'change')} done, {len(failed):,} failed")
@@ -93,4 +93,4 @@ def show_done(flow: FlowConfig, looked: SyncPlan, outcomes: list[ChangeOutcome])
     for one in failed[:SHOWN]:
         print(f"failed: {one.failure}")
     if len(failed) > SHOWN:
-        print(f"failed: and {len(failed) - SHOWN:,} more, all of them with --json")
+        print(f"failed: and {len(failed) - SHOWN:,} more; --json prints all")

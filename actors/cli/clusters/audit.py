@@ -1,4 +1,4 @@
-"""`raymirror audit CONFIG [TOPIC]`: what was changed on the copies, by whom, when and why, from the audit trail."""
+"""`raymirror audit CONFIG [TOPIC]`: shows what was changed on the copies, by whom, when and why."""
 
 import argparse
 import sys
@@ -21,11 +21,11 @@ from policies.words import counted
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_place(parser, "mm2.properties")
-    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="by its name on either side; default: everything")
-    parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: from the start")
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="name on source or target; default: everything")
+    parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: the whole trail")
     add_flow_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    parser.epilog = "exit codes: 0 fine, also where nothing was changed; 2 bad input, or a storage that cannot be read"
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.epilog = "exit codes: 0 fine, also if nothing was changed; 2 bad input, or a storage that cannot be read"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,7 +60,7 @@ def table(rows: list[AuditRow]) -> Table:
 def what_of(row: AuditRow) -> str:
     match row.change:
         case "create_topic":
-            return f"topic made: {_made(row.name, row.after)}"
+            return f"topic created: {_made(row.name, row.after)}"
         case "grow_topic":
             return f"{row.name} {row.before} -> {row.after}"
         case "set_config":
@@ -76,7 +76,7 @@ def what_of(row: AuditRow) -> str:
 
 
 def _made(what: str, value: str) -> str:
-    """What discovery made has its number of partitions, what `apply` made a whole sentence."""
+    """Discovery records the number of partitions of a new topic, `apply` a whole sentence."""
     if what == "partitions" and value.isdecimal():
         return counted(int(value), "partition")
     return f"{value} {what}".rstrip()

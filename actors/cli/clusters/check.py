@@ -1,4 +1,4 @@
-"""`raymirror check CONFIG`: what is wrong or missing, and what would be copied; changes nothing."""
+"""`raymirror check CONFIG`: reports what is wrong or missing, and what a mirror would copy; changes nothing."""
 
 import argparse
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check and tell. Raises ConfigError, BrokerUnreachable, KafkaRefusal, NotReady: exit code 2."""
+    """Check and print. Raises ConfigError, BrokerUnreachable, KafkaRefusal, NotReady: exit code 2."""
     try:
         config, flows = _prepare(args.config)
     except MirrorError as error:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _prepare(path: Path) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
-    """Read the file and ask the clusters, these also where the file has mistakes. Raises what `run` does."""
+    """Read the file and ask the clusters, even if the file has mistakes. Raises what `run` raises."""
     try:
         return prepare(path)
     except ConfigError as wrong:
@@ -60,7 +60,7 @@ def _warn(warnings: Sequence[ConfigWarning], path: Path) -> None:
 
 
 def problems_of(error: MirrorError, config: Path) -> list[str]:
-    """Give what an error says as a list, one text for each thing that is wrong."""
+    """Return the problems of an error, one text for each."""
     found = getattr(error, "problems", ()) or (str(error),)
     return [worded(one, config) for one in found]
 
@@ -71,13 +71,16 @@ def show(flow: FlowPreview) -> None:
     print(f"{flow.flow}: {topics}, {counted(partitions, 'partition')}; left out: {left_out}")
     if not flow.topics:
         print(
-            f"note: {flow.flow}: no topic of {flow.flow.source!r} is wanted by `topics` yet; one that comes is copied"
+            f"note: {flow.flow}: no topic of {flow.flow.source!r} matches `topics` yet; a topic that appears later and"
+            " matches is copied"
         )
     if flow.polled:
-        print(f"note: {flow.flow}: consumer groups will be polled, not looked at when they commit: {flow.polled}")
+        print(f"note: {flow.flow}: consumer groups will be polled, not read as soon as they commit: {flow.polled}")
     table = Table("source topic", "target topic", "partitions", "target")
     for topic in flow.topics[:TOPICS_SHOWN]:
-        table.add_row(topic.source, topic.target, str(topic.partitions), "there" if topic.exists else "will be created")
+        table.add_row(
+            topic.source, topic.target, str(topic.partitions), "exists" if topic.exists else "will be created"
+        )
     if flow.topics:
         stdout_console().print(table)
     if len(flow.topics) > TOPICS_SHOWN:

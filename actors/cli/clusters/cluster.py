@@ -1,4 +1,4 @@
-"""`raymirror cluster up | down | status`: the embedded clusters `source` and `target`, for trying out."""
+"""`raymirror cluster up | down | status`: runs the embedded clusters `source` and `target`, to try raymirror out."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ from policies.words import counted
 NAMES = ("source", "target")
 CONFIG = Path("mm2.properties")
 PORTS = {"source": range(23111, 23117), "target": range(23121, 23127)}
-"""By default, a pair for each broker; below Linux's ephemeral range, above Ray's."""
+"""Default ports, two for each broker: below Linux's ephemeral range and above Ray's ports."""
 CONFIG_TEXT = """\
 clusters = source, target
 source.bootstrap.servers = {source}
@@ -40,15 +40,15 @@ offset.storage.replication.factor = {replicas}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the three actions."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    up = actions.add_parser("up", help="start both clusters, or their brokers that have died; they run on until `down`")
+    up = actions.add_parser("up", help="start both clusters, or only their dead brokers; they run until `down`")
     up.add_argument("--brokers", type=int, choices=range(1, MOST_BROKERS + 1), default=1, help="per cluster (1)")
-    up.add_argument("--sample", action="store_true", help="make topics with records and a consumer group on the source")
+    up.add_argument("--sample", action="store_true", help="create topics, records and a consumer group on the source")
     up.add_argument(
         "--config",
         type=Path,
         default=CONFIG,
         metavar="FILE",
-        help=f"write a configuration of a mirror between them, unless the file exists ({CONFIG})",
+        help=f"write a configuration for a mirror between them, unless the file exists ({CONFIG})",
     )
     up.set_defaults(action=start)
     down = actions.add_parser("down", help="stop both clusters and remove their data")
@@ -60,12 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action that was asked for; 0 fine, 1 failed, 3 nothing runs. Raises ClusterError."""
+    """Run the given action; return 0 fine, 1 failed, 3 nothing runs. Raises ClusterError."""
     return int(args.action(args))
 
 
 def start(args: argparse.Namespace) -> int:
-    """Start both clusters, or those of their brokers that have died, with their data."""
+    """Start both clusters, or only their dead brokers with their data."""
     with state.locked_state():
         if records := state.read_records():
             done = revive(records)
@@ -86,7 +86,7 @@ def start(args: argparse.Namespace) -> int:
 
 
 def start_new(brokers: int) -> None:
-    """Start clusters that store nothing yet, where possible on the ports of the last ones."""
+    """Start empty clusters, if possible on the ports of the last ones."""
     shutil.rmtree(state.clusters_folder(), ignore_errors=True)
     last, clusters = state.read_ports(), []
     for name in NAMES:
@@ -96,14 +96,14 @@ def start_new(brokers: int) -> None:
     try:
         state.write_records([state.record_of(cluster) for cluster in clusters])
     except BaseException:
-        # Nothing may run that `down` does not know of.
+        # `down` must know every broker that runs.
         for cluster in clusters:
             cluster.stop()
         raise
 
 
 def revive(records: tuple[state.ClusterRecord, ...]) -> str:
-    """Start the brokers that have died; say what was done."""
+    """Start the dead brokers; return a text about it."""
     dead = [broker for record in records for broker in record.brokers if state.living_process(broker) is None]
     if not dead:
         return "already up (`raymirror cluster down` first for fresh ones)"
@@ -112,8 +112,8 @@ def revive(records: tuple[state.ClusterRecord, ...]) -> str:
 
 
 def sample(records: tuple[state.ClusterRecord, ...]) -> str:
-    """Give the source something to mirror, unless it has; say what. Raises SampleFailed."""
-    from actors.demo.sample import make_sample  # brings a Kafka client, which nothing else here needs
+    """Create sample data on the source, unless it exists; return a text about it. Raises SampleFailed."""
+    from actors.demo.sample import make_sample  # imports a Kafka client, which nothing else here needs
 
     (source,) = (record for record in records if record.name == NAMES[0])
     with kafka_client_quiet():
@@ -122,7 +122,7 @@ def sample(records: tuple[state.ClusterRecord, ...]) -> str:
 
 @contextmanager
 def kafka_client_quiet() -> Iterator[None]:
-    """Keep back the client's complaints about topics that are being made: it tries again on its own."""
+    """Silence the client's log lines about topics that are being created: the client retries on its own."""
     logger = logging.getLogger("aiokafka")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -133,7 +133,7 @@ def kafka_client_quiet() -> Iterator[None]:
 
 
 def write_config(path: Path, records: tuple[state.ClusterRecord, ...]) -> str:
-    """Write a configuration, unless there is one; say what it is good for."""
+    """Write a configuration, unless the file exists; return a text about it."""
     servers = {record.name: record.bootstrap_servers for record in records}
     replicas = min(3, *(len(record.brokers) for record in records))
     text = CONFIG_TEXT.format(**servers, replicas=replicas)
@@ -142,14 +142,14 @@ def write_config(path: Path, records: tuple[state.ClusterRecord, ...]) -> str:
             file.write(text)
     except FileExistsError:
         if path.read_text() != text:
-            return f"{path} was there and is left as it is; another name: --config FILE"
+            return f"{path} exists already and is left as it is; to write another file: --config FILE"
     except OSError as error:
         raise ClusterError(f"the clusters run, but {path} cannot be written", str(error)) from error
     return f"{path}: a mirror between them; next: raymirror check {path}"
 
 
 def stop(args: argparse.Namespace) -> int:
-    """Stop both clusters and remove what they stored."""
+    """Stop both clusters and remove their data."""
     with state.locked_state():
         records = state.read_records()
         state.stop_recorded(records)
@@ -159,18 +159,18 @@ def stop(args: argparse.Namespace) -> int:
     if args.json:
         print(msgspec.json.encode({"stopped": [record.name for record in records]}).decode())
     else:
-        print("stopped" if records else "no clusters were up")
+        print("stopped" if records else "no clusters were running")
     return exits.OK
 
 
 def show(args: argparse.Namespace) -> int:
-    """Show the clusters; 1 if a broker is gone, 3 if there are none."""
+    """Show the clusters; return 1 if a broker is dead, 3 if no clusters run."""
     records = state.read_records()
     if args.json:
         print(msgspec.json.encode({"clusters": [describe(record) for record in records]}).decode())
         return exit_code(records)
     if not records:
-        print("no clusters are up (`raymirror cluster up` starts them)", file=sys.stderr)
+        print("no clusters are running (`raymirror cluster up` starts them)", file=sys.stderr)
         return exits.NO_MIRROR
     return show_records(records)
 
@@ -190,7 +190,7 @@ def show_records(records: tuple[state.ClusterRecord, ...]) -> int:
 
 
 def exit_code(records: tuple[state.ClusterRecord, ...]) -> int:
-    """0 all brokers run, 1 some are gone, 3 no clusters."""
+    """Return 0 if all brokers run, 1 if some are dead, 3 without clusters."""
     if not records:
         return exits.NO_MIRROR
     all_run = all(state.living_process(broker) for record in records for broker in record.brokers)
@@ -198,7 +198,7 @@ def exit_code(records: tuple[state.ClusterRecord, ...]) -> int:
 
 
 def describe(record: state.ClusterRecord) -> dict[str, Any]:
-    """A cluster as `--json` shows it."""
+    """Return a cluster as `--json` prints it."""
     brokers = [
         {**msgspec.to_builtins(broker), "running": state.living_process(broker) is not None}
         for broker in record.brokers

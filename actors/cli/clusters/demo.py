@@ -1,4 +1,4 @@
-"""`raymirror demo`: two real clusters, real load, a live mirror, and a proof of its copy."""
+"""`raymirror demo`: starts two real clusters, real load and a live mirror, and proves its copy."""
 
 import argparse
 import sys
@@ -11,11 +11,11 @@ from actors.observability.colours import stdout_console
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="keep the clusters' data and logs")
-    add_json_argument(parser, "print one JSON object, with every partition; what happens goes to standard error")
+    add_json_argument(parser, "print one JSON object with every partition; the progress goes to standard error")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the demo. Exit code 0 only if every partition is identical, 130 after Ctrl-C."""
+    """Run the demo. Exit code 0 only if every partition is identical, 130 after Ctrl-C."""
     from actors.demo.play import play
     from actors.demo.stage import open_stage
     from actors.demo.table import total_line, verdict_table

@@ -1,4 +1,4 @@
-"""`raymirror plan CONFIG`: what differs in topics, configs and ACLs, and what would be done; changes nothing."""
+"""`raymirror plan CONFIG`: shows what differs in topics, configs and ACLs, and the changes for it; changes nothing."""
 
 import argparse
 import asyncio
@@ -28,20 +28,20 @@ SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_scope_arguments(parser)
     parser.epilog = (
-        "exit codes: 0 nothing to do; 5 there is something to apply; 1 a part could not be read; 2 bad input or a"
+        "exit codes: 0 nothing to do; 5 there are changes to apply; 1 a part could not be read; 2 bad input or a"
         " cluster that does not answer"
     )
 
 
 def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `plan` and `apply` have in common."""
+    """Declare the arguments that `plan` and `apply` share."""
     add_config_place(parser)
     add_flow_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
+    """Compare and print. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
     config = load_config(args.config)
     flows = chosen_flows(config, args.flow)
     found = asyncio.run(plan_all(config, flows))
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def scope_of(flow: FlowConfig) -> Scope:
-    """Return what the file asks to keep in step."""
+    """Return which of configs and ACLs the configuration keeps in step."""
     return Scope(configs=flow.config_sync.configs, acls=flow.config_sync.acls)
 
 
@@ -70,7 +70,7 @@ async def plan_all(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[Sy
 
 
 def show(flow: FlowConfig, found: SyncPlan, out: Console) -> None:
-    """Print the plan of one flow, and what is no part of it."""
+    """Print the plan of one flow, and the differences that it leaves as they are."""
     what = counted(len(found.changes), "change") if found.changes else "nothing to do"
     print(f"{flow.name}: {counted(found.topics, 'topic')} compared, {what}")
     if not scope_of(flow).configs:
@@ -79,7 +79,7 @@ def show(flow: FlowConfig, found: SyncPlan, out: Console) -> None:
         print("ACLs are not kept in step: sync.topic.acls.enabled = false")
     if found.changes:
         out.print(changes_table(found.changes))
-    # What the configuration itself asks for comes last: a few lines are shown.
+    # Only SHOWN lines are printed, so conflicts that the configuration itself asks for come last.
     conflicts = sorted(found.conflicts, key=lambda one: one.kind is ConflictKind.THINNER)
     _list("conflict, left as it is", [f"{one.target}: {one.what}" for one in conflicts])
     left = [f"{one.target}: {one.name}={one.value}" for one in found.left]
@@ -94,7 +94,7 @@ def _list(title: str, lines: list[str]) -> None:
     for line in lines[:SHOWN]:
         print(f"{title}: {line}")
     if len(lines) > SHOWN:
-        print(f"{title}: and {len(lines) - SHOWN:,} more, all of them with --json")
+        print(f"{title}: and {len(lines) - SHOWN:,} more; --json prints all")
 
 
 def changes_table(changes: Iterable[Change]) -> Table:
@@ -105,12 +105,12 @@ def changes_table(changes: Iterable[Change]) -> Table:
 
 
 def row_of(change: Change) -> tuple[str, str, str, str, str]:
-    """Return sign, place, what, the value now and then."""
+    """Return sign, name on the target, what changes, the value now and the value then."""
     match change:
         case CreateTopic():
             configs = "".join(f", {name}={value}" for name, value in sorted(change.configs.items()))
             factor = change.replication_factor
-            replicas = "the broker's default of replicas" if factor < 0 else counted(factor, "replica")
+            replicas = "the broker's default number of replicas" if factor < 0 else counted(factor, "replica")
             made = f"{counted(change.partitions, 'partition')}, {replicas}{configs}"
             return "+", change.target, "topic", "-", made
         case GrowTopic():

@@ -1,4 +1,4 @@
-"""`raymirror takeover CONFIG --check`: what would become of MM2's flows if raymirror began now; changes nothing."""
+"""`raymirror takeover CONFIG --check`: shows what happens to MM2's flows if raymirror starts now; changes nothing."""
 
 import argparse
 import asyncio
@@ -24,17 +24,17 @@ LANES_SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_place(parser, "the mm2.properties that MM2 runs with")
     parser.add_argument(
-        "--check", action="store_true", required=True, help="only look; the taking over itself is: raymirror run CONFIG"
+        "--check", action="store_true", required=True, help="only check; to take over, start: raymirror run CONFIG"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, with every partition")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with every partition")
     parser.epilog = (
-        "exit codes: 0 a start would find every record once and nothing in its way; 1 MM2 still runs, a permission"
-        " lacks, records are gone, or some would be copied twice; 2 bad input"
+        "exit codes: 0 ready: after a start every record would be on the target exactly once; 1 MM2 still runs, a"
+        " permission is missing, records are gone, or some would be copied twice; 2 bad input"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look and tell. Raises ConfigError, BrokerUnreachable, ConnectionLost: exit code 2."""
+    """Survey and print. Raises ConfigError, BrokerUnreachable, ConnectionLost: exit code 2."""
     config = load_config(args.config)
     flows = asyncio.run(survey(config))
     if args.json:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def survey(config: MirrorConfig) -> list[FlowSurvey]:
-    """Survey every flow, one after the other, with a bar on standard error."""
+    """Survey every flow, one after the other, with a progress bar on standard error."""
     found = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("partitions")
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -64,7 +64,7 @@ async def survey(config: MirrorConfig) -> list[FlowSurvey]:
 
 
 def as_json(flow: FlowSurvey) -> dict[str, object]:
-    """Return a flow with what follows from its lanes."""
+    """Return a flow with the sums over its lanes."""
     return {
         **msgspec.to_builtins(flow),
         "ready": flow.ready,
@@ -77,22 +77,22 @@ def as_json(flow: FlowSurvey) -> dict[str, object]:
 
 
 def show(flow: FlowSurvey, console: Console) -> None:
-    """Print a flow: one row per writer of positions, the partitions that are not exact, and what is in the way."""
+    """Print a flow: one row per writer of positions, the partitions that are not exact, and the obstacles."""
     print(f"{flow.flow}: {counted(len(flow.lanes), 'partition')}")
     console.print(summary(flow))
     doubtful = [lane for lane in flow.lanes if not lane.exact]
     if doubtful:
         console.print(doubts(doubtful[:LANES_SHOWN]))
     if len(doubtful) > LANES_SHOWN:
-        print(f"and {len(doubtful) - LANES_SHOWN} more; all of them with --json")
-    members = "has members: stop MM2 before raymirror begins" if flow.mm2_active else "has no members"
+        print(f"and {len(doubtful) - LANES_SHOWN} more; --json prints all")
+    members = "has members: stop MM2 before raymirror starts" if flow.mm2_active else "has no members"
     print(f"MM2's group {flow.mm2_group!r}: {members}")
     for obstacle in flow.obstacles:
         print(f"in the way: {obstacle}")
     repeats = counted(sum(lane.repeats for lane in flow.lanes), "record")
-    print(f"the way back: MM2, started now, would go on from these positions and append {repeats} again")
+    print(f"the way back: MM2, started now, would continue from these positions and append {repeats} again")
     if flow.ready and flow.exact:
-        print("ready: raymirror run would go on with every record once")
+        print("ready: raymirror run would continue with every record exactly once")
 
 
 def summary(flow: FlowSurvey) -> Table:
@@ -112,7 +112,7 @@ def summary(flow: FlowSurvey) -> Table:
 
 
 def doubts(lanes: list[LaneSurvey]) -> Table:
-    """Draw the partitions of which something is to be known."""
+    """Draw the partitions that are not exact."""
     table = plain_table(["partition", "positions by", "what would happen"])
     for lane in lanes:
         table.add_row(f"{lane.topic}-{lane.partition}", lane.writer, "; ".join(_said(lane)))
@@ -122,7 +122,9 @@ def doubts(lanes: list[LaneSurvey]) -> Table:
 def _said(lane: LaneSurvey) -> list[str]:
     said = [lane.trouble] if lane.trouble else []
     if lane.again is not None:
-        said.append(f"source offsets {lane.again[0]} to {lane.again[1]} are copied again and may be there twice")
+        said.append(
+            f"source offsets {lane.again[0]} to {lane.again[1]} are copied again and may be on the target twice"
+        )
     if lane.gap is not None:
         said.append(f"source offsets {lane.gap[0]} to {lane.gap[1]} are gone: the partition stops with a gap event")
     return said

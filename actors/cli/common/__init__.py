@@ -1,1 +1,1 @@
-"""Helpers that several commands share: flags, exit codes, the way to a running mirror, its Spark from outside."""
+"""Modules that several commands share: flags, exit codes, connections to a running mirror and to its Spark."""

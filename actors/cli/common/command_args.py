@@ -12,7 +12,7 @@ def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
     add_flow_argument(parser)
     add_json_argument(parser)
     parser.add_argument(
-        "--topics", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all of the flow"
+        "--topics", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all topics of the flow"
     )
 
 
@@ -22,7 +22,7 @@ def scope_of(args: argparse.Namespace) -> str:
 
 
 def say_done(args: argparse.Namespace, command: str, status: MirrorStatus) -> int:
-    """Print what was done; return FAILED where the target has not stored it yet, else OK."""
+    """Print what was done; return FAILED if the target has not stored it yet, else OK."""
     facts = {"flow": args.flow, "topics": args.topics, "done": True, "unremembered": status.unremembered}
     say(args, f"{command}: {scope_of(args)}", command=command, **facts)
     return warn_unremembered(status)
@@ -31,13 +31,13 @@ def say_done(args: argparse.Namespace, command: str, status: MirrorStatus) -> in
 def warn_unremembered(status: MirrorStatus, *, what: str = "it is done, but") -> int:
     """Name the flows whose wanted state the target has not stored yet; return the exit code.
 
-    A mirror that is started again would find their old state. `what` begins the printed sentence.
+    A restarted mirror would find their old state. `what` is the start of the printed sentence.
     """
     if not status.unremembered:
         return exits.OK
     print(
         f"{what} not remembered yet for {', '.join(status.unremembered)}: the target could not be written to;"
-        " while the mirror runs it is tried again, but if it ends before, the next start does not know of it",
+        " raymirror retries while the mirror runs, but if the mirror ends before, the next start does not know of it",
         file=sys.stderr,
     )
     return exits.FAILED

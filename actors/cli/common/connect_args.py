@@ -1,4 +1,4 @@
-"""Finds the running mirror and connects to it, for `status`, `pause`, `resume` and `stop`."""
+"""Finds the running mirror and connects to it, for `status`, `pause`, `resume`, `stop` and other commands."""
 
 import argparse
 import os
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 
 
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--address", help="its Ray cluster, HOST:PORT (default: RAY_ADDRESS, else the state file)")
     parser.add_argument(
-        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where several are running"
+        "--address", help="Ray cluster of the mirror, HOST:PORT (default: RAY_ADDRESS, else state file)"
+    )
+    parser.add_argument(
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
     )
 
 
 def add_config_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare `--config`: the configuration whose targets are read where no mirror runs."""
+    """Declare `--config`: the configuration whose targets are read if no mirror runs."""
     parser.add_argument(
         "--config",
         type=Path,
         metavar="FILE",
-        help="where no mirror runs, say what the targets of this configuration hold, and from when; exit code 3",
+        help="if no mirror runs, show what the targets of this configuration hold, and as of when; exit code 3",
     )
 
 
@@ -45,13 +47,13 @@ class NoConfigGiven(session.NoMirror):
         self.none = none
 
     def __str__(self) -> str:
-        return f"{self.none}; or let this command work from what the target holds: --config FILE"
+        return f"{self.none}; or have this command read what the target holds: --config FILE"
 
 
 def why_none(args: argparse.Namespace, none: session.NoMirror) -> str:
-    """Say why no mirror answers, where `--config` names targets to read instead.
+    """Say why no mirror answers, if `--config` names targets to read instead.
 
-    Raises without `--config`: `none` itself where the mirror is starting or ending, else NoConfigGiven.
+    Raises without `--config`: `none` itself if the mirror is starting or ending, else NoConfigGiven.
     """
     is_there = isinstance(none, (session.MirrorEnds, MirrorStarts))
     if args.config is None:
@@ -62,24 +64,24 @@ def why_none(args: argparse.Namespace, none: session.NoMirror) -> str:
 
 
 def _is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
-    """Say why the mirror that was found does not run the given configuration; empty where it does.
+    """Say why the mirror that was found does not run the given configuration; empty if it does.
 
-    Empty too where no configuration was given, or where the command names an address or a mirror.
+    Also empty if no configuration was given, or if the command names an address or a mirror.
     """
     if args.config is None or args.address or args.mirror:
         return ""
-    from engine.config.config import load_config  # heavy, and needed here only
+    from engine.config.config import load_config  # slow to import, and needed here only
 
     there = {flow.flow for flow in status.flows}
     if any(str(flow.name) in there for flow in load_config(args.config).flows):
         return ""
-    return f"the mirror that runs here copies {' and '.join(sorted(there))}"
+    return f"the mirror on this machine copies {' and '.join(sorted(there))}"
 
 
 def status_or_why(args: argparse.Namespace, *, lanes: bool = False) -> MirrorStatus | str:
-    """Ask the running mirror how it is; say why, where none runs that has the given configuration.
+    """Return the status of the running mirror, or why no mirror with the given configuration runs.
 
-    Raises as `running_mirror` and `why_none`, ConfigError.
+    Raises what `running_mirror` and `why_none` raise, and ConfigError.
     """
     try:
         with running_mirror(args) as (mirror, _):
@@ -91,10 +93,10 @@ def status_or_why(args: argparse.Namespace, *, lanes: bool = False) -> MirrorSta
 
 @contextmanager
 def running_mirror(args: argparse.Namespace) -> Iterator[tuple[AnsweringMirror, session.MirrorPlace]]:
-    """Reach the running mirror: by its socket where it is on this machine and no address is given, else through Ray.
+    """Connect to the running mirror: by its socket if it is on this machine and no address is given, else through Ray.
 
-    Raises NoMirror (MirrorStarts: it is starting, MirrorEnds: it is ending), SeveralMirrors, MirrorLost. The error
-    for a mirror that is ending, or has ended meanwhile, says that, and not that it does not answer.
+    Raises NoMirror (MirrorStarts: it is starting, MirrorEnds: it is ending), SeveralMirrors, MirrorLost. If the mirror
+    is ending, or has ended during the command, the error says so, not that it does not answer.
     """
     place = _find(args)
     local = None if args.address else reach(place)
@@ -108,7 +110,7 @@ def running_mirror(args: argparse.Namespace) -> Iterator[tuple[AnsweringMirror, 
 
 @contextmanager
 def mirror_on_ray(args: argparse.Namespace) -> Iterator[tuple["Mirror", session.MirrorPlace]]:
-    """Connect to the Ray of the running mirror, where its supervisor is not enough. Raises as `running_mirror`."""
+    """Connect to the Ray of the running mirror, if its socket is not enough. Raises what `running_mirror` raises."""
     place = _find(args)
     with _through_ray(place) as mirror:
         yield mirror, place
@@ -146,7 +148,7 @@ def _through_ray(place: session.MirrorPlace) -> Iterator["Mirror"]:
 
 @contextmanager
 def _told_if_ended(place: session.MirrorPlace) -> Iterator[None]:
-    """Raise "it is ending" or "it has ended" instead of "it does not answer", where that is known."""
+    """Raise "it is ending" or "it has ended" instead of "it does not answer", if that is known."""
     try:
         yield
     except (MirrorLost, session.NoMirror):

@@ -1,4 +1,4 @@
-"""Arguments that many commands have, declared alike: which flow, whether JSON, and what a command says at its end."""
+"""Arguments that many commands share (flow, configuration, JSON), and the printing of a command's outcome."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ FLOW_FORM: Final = "SOURCE->TARGET (quote it)"
 
 
 class _Flow(argparse.Action):
-    """One flow, said by its place or by `--flow`; twice is fine if it is the same."""
+    """One flow, given as FLOW or as `--flow`; both are fine if they name the same flow."""
 
     def __call__(
         self,
@@ -24,43 +24,43 @@ class _Flow(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        if values is None:  # the place was left empty; the option may have been given
+        if values is None:  # no FLOW; `--flow` may have been given
             return
         named = getattr(namespace, self.dest, None)
         if named not in (None, values):
-            parser.error(f"two flows are named, {named!r} and {values!r}: name one")
+            parser.error(f"two flows are named, {named!r} and {values!r}: name only one")
         setattr(namespace, self.dest, values)
 
 
 def add_flow_argument(parser: argparse.ArgumentParser, otherwise: str = "default: every flow") -> None:
-    """Declare `[FLOW]` and `--flow FLOW`, which mean the same; `otherwise`: what is meant where none is given."""
+    """Declare `[FLOW]` and `--flow FLOW`, which mean the same; `otherwise`: help text for the case of no flow."""
     parser.add_argument("flow", nargs="?", action=_Flow, metavar="FLOW", help=f"{FLOW_FORM}; {otherwise}")
-    parser.add_argument("--flow", action=_Flow, dest="flow", metavar="FLOW", help="the same")
+    parser.add_argument("--flow", action=_Flow, dest="flow", metavar="FLOW", help="same as FLOW")
 
 
 def add_needed_flow_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare `FLOW` and `--flow FLOW` of a command that needs one."""
-    add_flow_argument(parser, "needed")
+    """Declare `FLOW` and `--flow FLOW` of a command that needs a flow."""
+    add_flow_argument(parser, "required")
     parser.set_defaults(needs_flow=True)
 
 
 def refuse_no_flow(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """End with a usage error where a command needs a flow and none was named."""
+    """End with a usage error if a command needs a flow and none was named."""
     if getattr(args, "needs_flow", False) and args.flow is None:
         parser.error(f"which flow? give FLOW: {FLOW_FORM}")
 
 
 def add_config_place(parser: argparse.ArgumentParser, what: str = "mm2.properties or mirror.yaml") -> None:
-    """Declare `[CONFIG]` and `--mirror NAME`, of which one says whose configuration is meant; see `settle_config`."""
+    """Declare `[CONFIG]` and `--mirror NAME`; one of them names the configuration, see `settle_config`."""
     parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help=what)
     parser.add_argument(
-        "--mirror", "--name", dest="mirror", metavar="NAME", help="instead of CONFIG: that of the mirror running here"
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="instead of CONFIG: that of this running mirror"
     )
     parser.set_defaults(needs_config=True)
 
 
 def fill_places(parser: argparse.ArgumentParser, args: argparse.Namespace, extra: Sequence[str]) -> None:
-    """Give words that stand behind options to the places left empty; argparse fills those before the first one only."""
+    """Assign words after options to CONFIG and FLOW: argparse fills optional positionals only before an option."""
     empty = [name for name in ("config", "flow") if getattr(args, "needs_config", False) and not getattr(args, name, 0)]
     if len(extra) > len(empty) or any(word.startswith("-") for word in extra):
         parser.error(f"unrecognized arguments: {' '.join(extra)}")
@@ -69,19 +69,19 @@ def fill_places(parser: argparse.ArgumentParser, args: argparse.Namespace, extra
 
 
 def settle_config(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Find the file of a command with `add_config_place`: given, or that of a running mirror.
+    """Find the configuration file of a command with `add_config_place`: the given one, or that of a running mirror.
 
-    With `--mirror` there is no CONFIG, so what stands in its place is the flow. Raises NoMirror.
+    With `--mirror` there is no CONFIG, so the first positional argument is the flow. Raises NoMirror.
     """
     if not getattr(args, "needs_config", False):
         return
     if args.mirror is None:
         if args.config is None:
-            parser.error("which configuration? give CONFIG, or the mirror that runs with it: --mirror NAME")
+            parser.error("which configuration? give CONFIG, or name the mirror that runs with it: --mirror NAME")
         return
     if args.config is not None:
         if "flow" not in args or args.flow is not None or "->" not in str(args.config):
-            parser.error("CONFIG and --mirror both say which configuration is meant: give one")
+            parser.error("CONFIG and --mirror both name a configuration: give only one of them")
         args.flow = str(args.config)
     args.config = session.config_of(args.mirror, os.environ)
 
@@ -101,6 +101,6 @@ def say(args: argparse.Namespace, text: str, **facts: object) -> None:
 
 
 def say_facts(args: argparse.Namespace, **facts: object) -> None:
-    """Print the outcome of a command as one object, where `--json` asks for it and people are told on stderr."""
+    """Print the outcome as one JSON object with `--json`; the text for people is on stderr already."""
     if args.json:
         print(msgspec.json.encode(facts).decode())

@@ -1,4 +1,4 @@
-"""A file for what a command prints, bounded in size: the log of a mirror in the background."""
+"""A file for the output of a command, bounded in size: the log of a mirror in the background."""
 
 import os
 from pathlib import Path
@@ -10,24 +10,24 @@ from engine.base.errors import MirrorError
 
 FILE_BYTES: Final = 2 * 1024 * 1024
 OLD_FILES: Final = 2
-"""Beside the present one: `NAME.1` is the newer, `NAME.2` the older."""
+"""Number of old files: `NAME.1` is the newer one, `NAME.2` the older one."""
 
 
 class NoOutputFile(MirrorError):
-    """The file for what a command prints cannot be written."""
+    """The output file of a command cannot be written."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(path, why)
         self.path, self.why = path, why
 
     def __str__(self) -> str:
-        return f"{self.path} cannot be written ({self.why}); give a file in a folder that is there: --log-file FILE"
+        return f"{self.path} cannot be written ({self.why}); give a file in a folder that exists: --log-file FILE"
 
 
 class OutputFile:
-    """Standard output and standard error of this process, appended to a file that only its owner may read.
+    """Appends standard output and standard error of this process to a file that only its owner may read.
 
-    A full file is renamed, not cut: nothing that is printed meanwhile is lost. Raises NoOutputFile at the beginning.
+    A full file is renamed, not cut, so no output is lost during the change. The constructor raises NoOutputFile.
     """
 
     def __init__(self, path: Path, most_bytes: int = FILE_BYTES, old_files: int = OLD_FILES) -> None:
@@ -45,13 +45,13 @@ class OutputFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Print to where it went before."""
+        """Restore the former standard output and standard error."""
         for number, kept in self._before:
             os.dup2(kept, number)
             os.close(kept)
 
     def rotate_if_full(self) -> None:
-        """Begin another file if this one is full; call it now and then."""
+        """Rename the file and begin a new one if it is full; call this about once a second."""
         if os.fstat(STDOUT).st_size < self._most_bytes:
             return
         for age in range(self._old_files, 0, -1):

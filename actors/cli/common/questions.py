@@ -1,11 +1,11 @@
-"""Questions that cannot be answered as they were put."""
+"""Arguments that do not fit the configuration, and the choice of flows by name."""
 
 from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 
 
 class BadQuestion(MirrorError):
-    """Arguments that do not fit the configuration: what is wrong, what would be right."""
+    """An argument does not fit the configuration: `wrong` says why, `right` what to give instead."""
 
     def __init__(self, wrong: str, right: str) -> None:
         super().__init__(wrong, right)
@@ -16,7 +16,7 @@ class BadQuestion(MirrorError):
 
 
 def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
-    """Return the flow of a name, or all flows. Raises BadQuestion."""
+    """Return the flow with this name, or all flows for None. Raises BadQuestion."""
     found = tuple(flow for flow in config.flows if name in (None, str(flow.name)))
     if not found:
         names = ", ".join(repr(str(flow.name)) for flow in config.flows)

@@ -1,4 +1,4 @@
-"""Waits until what was paused stands still: nothing of it is fetched, on its way, kept for later, or not committed."""
+"""Waits until paused lanes are at rest: nothing is being fetched, in flight, queued, or copied but not committed."""
 
 import time
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from actors.model.status import MirrorStatus
 from engine.core.reports.progress import LaneProgress
 
 FIRST_POLL_S, POLL_S = 0.02, 0.25
-"""Between two looks, at first and at most: half as long again each time."""
+"""Seconds between two checks, at first and at most; the interval grows by half each time."""
 
 
 def until(timeout_s: float, holds: Callable[[], bool]) -> bool:
-    """Wait until a condition holds; False when it took too long."""
+    """Wait until a condition holds; return False after `timeout_s`."""
     give_up_at_s = time.monotonic() + timeout_s
     rest_s = min(FIRST_POLL_S, POLL_S)
     while not holds():
@@ -24,27 +24,27 @@ def until(timeout_s: float, holds: Callable[[], bool]) -> bool:
 
 
 def comes_to_rest(mirror: AnsweringMirror, flow: str | None, topics: tuple[str, ...], timeout_s: float) -> bool:
-    """Wait until a paused flow (None: every flow), or some topics, copy nothing more. Raises MirrorLost."""
+    """Wait until a paused flow (None: every flow), or some of its topics, is at rest. Raises MirrorLost."""
     return until(timeout_s, lambda: rests(mirror.status(lanes=True), flow, topics))
 
 
 def rests(status: MirrorStatus, flow: str | None, topics: tuple[str, ...]) -> bool:
-    """Whether the copiers have heard of it, and are done with what they had fetched."""
+    """Whether the copiers have received the pause and have finished what they had fetched."""
     flows = [one for one in status.flows if flow in (None, one.flow)]
     return all(one.heeded for one in flows) and not at_work(status, flow, topics)
 
 
 def at_work(status: MirrorStatus, flow: str | None, topics: tuple[str, ...]) -> list[LaneProgress]:
-    """Return the lanes of a flow (None: of every flow), or of some topics of it, that are not still."""
+    """Return the lanes of a flow (None: of every flow), or of some of its topics, that are not at rest."""
     ours = tuple(f"{one.flow}/" for one in status.flows if flow in (None, one.flow))
     lanes = [one for one in status.lanes if one.set_id.startswith(ours) and (not topics or one.lane.topic in topics)]
     return [lane for lane in lanes if not is_still(lane)]
 
 
 def is_still(lane: LaneProgress) -> bool:
-    """Whether a lane copies no more, has nothing on its way, and all it has copied is committed.
+    """Whether a lane copies nothing, has nothing in flight, and everything it copied is committed.
 
-    For one that has failed nobody will commit, so it is not waited for.
+    No copier commits for a lane that failed, so such a lane counts as at rest.
     """
     if lane.state == "copying" or lane.in_flight or lane.queued_bytes:
         return False

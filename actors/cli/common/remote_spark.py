@@ -1,4 +1,4 @@
-"""The Spark of a running mirror, lent to a command: found, given a job, waited for, cancelled with the command."""
+"""Runs a proof on the Spark of a running mirror: finds the mirror, submits the job, waits; cancels it on an error."""
 
 import argparse
 import contextlib
@@ -22,14 +22,14 @@ from engine.jobs.runtime.runner import JobLine, JobState
 
 POLL_S = 0.3
 BEGIN_S = 300.0
-"""How long a job may wait for its begin: a session opens within 20 s where there is room for it."""
+"""Seconds that a job may wait for its start: a Spark session opens within 20 s if there is room for it."""
 TRIES = 3
 JOB = "proof"
 _AWAY = (SparkState.OFF, SparkState.REFUSED)
 
 
 class NoSpark(MirrorError):
-    """No running mirror lends its Spark: why."""
+    """No Spark of a running mirror can be used; `why` says why."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -41,9 +41,9 @@ class NoSpark(MirrorError):
 
 @contextmanager
 def lent_spark(args: argparse.Namespace) -> Iterator["RemoteSpark"]:
-    """Find the mirror that runs with this very file, or the one that was asked for.
+    """Find the mirror that runs with exactly this file, or the mirror that the command names.
 
-    Raises NoSpark where none lends a Spark; NoMirror and SeveralMirrors only where one was asked for.
+    Raises NoSpark if no mirror's Spark can be used; NoMirror and SeveralMirrors only if the command names a mirror.
     """
     digest = digest_of(Path(args.config).read_bytes())
     asked = bool(args.address or args.mirror)
@@ -72,45 +72,45 @@ def _place(args: argparse.Namespace, digest: str, env: Mapping[str, str]) -> Mir
         return session.find(args.address, args.mirror, env)
     same = [state.namespace for state in session.living(env) if state.config_digest == digest]
     if not same:
-        raise NoSpark("no mirror runs with this file here")
+        raise NoSpark("no mirror on this machine runs with this file")
     return session.find(None, same[0], env)
 
 
 def _asked_for(mirror: Mirror, digest: str) -> "RemoteSpark":
     status, name = mirror.status(), session.short_name(mirror.namespace)
     if status.config_digest != digest:
-        raise NoSpark(f"mirror {name} does not run with this very file")
+        raise NoSpark(f"mirror {name} runs with another file, or with another version of this file")
     if status.spark.state in _AWAY:
         raise NoSpark(f"mirror {name} has no Spark ({status.spark.reason or 'raymirror.spark is off'})")
     return RemoteSpark(mirror, name)
 
 
 class RemoteSpark:
-    """A mirror's Spark. `name` is the mirror's."""
+    """The Spark of the mirror with this `name`."""
 
     def __init__(self, mirror: Mirror, name: str) -> None:
         self.name = name
         self._mirror = mirror
 
     def prove(self, options: ProofOptions, tell: Callable[[Progress], None]) -> ProofReport:
-        """Prove a flow there. Raises NoSpark (nothing was done), NothingToProve, ProofFailed, MirrorLost."""
+        """Prove a flow on it. Raises NoSpark (nothing was done), NothingToProve, ProofFailed, MirrorLost."""
         for tries_left in reversed(range(TRIES)):
             job_id = self._mirror.submit_job(JOB, msgspec.msgpack.encode(options))
             try:
                 for progress in self._progress(job_id):
                     tell(progress)
                 return _report_of(self._answer(job_id), options)
-            except UnknownJobId:  # the mirror has another supervisor meanwhile
+            except UnknownJobId:  # a new supervisor has replaced the one that took the job
                 if not tries_left:
                     raise
             except BaseException:
-                with contextlib.suppress(MirrorError):  # what it ends by is told
+                with contextlib.suppress(MirrorError):  # the first error is the one to report
                     self._mirror.cancel_job(job_id)
                 raise
         raise AssertionError("the last try returns or raises")
 
     def _progress(self, job_id: str) -> Iterator[Progress]:
-        """Give how far a proof is, whenever that is new, until it is done. Raises NoSpark, ProofFailed, MirrorLost."""
+        """Yield the progress of a proof whenever it changes, until the end. Raises NoSpark, ProofFailed, MirrorLost."""
         waits_since_s, told = time.monotonic(), 0
         while True:
             line = patiently(lambda: self._mirror.job(job_id), FAILED_S)
@@ -148,4 +148,4 @@ def _raise_failure(line: JobLine) -> None:
     if line.state is JobState.FAILED:
         raise ProofFailed(line.error, "see: raymirror logs")
     if line.state is JobState.CANCELLED:
-        raise ProofFailed("somebody cancelled the proof", "ask again")
+        raise ProofFailed("another command cancelled the proof", "run it again")

@@ -1,7 +1,7 @@
-"""Mirrors on Ray clusters that do not answer: the note that was left of one hides no other mirror.
+"""Handles mirrors on Ray clusters that do not answer: the state file of such a mirror must not hide other mirrors.
 
-Whether the process of a mirror on this machine lives can be seen. Of one on a Ray cluster only a note is here, which is
-kept after the cluster has gone: its mirror may run on, out of reach.
+For a mirror with a process on this machine, a command can check whether that process lives. For a mirror on a Ray
+cluster there is only a state file, which stays after the cluster is gone: the mirror may still run, unreachable.
 """
 
 import socket
@@ -16,7 +16,7 @@ PROBE_S: Final = 1.0
 
 
 class SilentMirror(session.NoMirror):
-    """The Ray cluster of a mirror does not answer; `ended`: what is known of other mirrors of this machine."""
+    """The Ray cluster of a mirror does not answer. `ended`: what is known about other mirrors of this machine."""
 
     def __init__(self, name: str, cause: str, note: str, ended: str = "") -> None:
         super().__init__(cause, ended)
@@ -26,14 +26,14 @@ class SilentMirror(session.NoMirror):
 
     def __str__(self) -> str:
         text = (
-            f"no running mirror found: {self.looked}; if that cluster is gone for good, remove {self.note}, and it is"
-            " not looked for any more"
+            f"no running mirror found: {self.looked}; if that cluster is gone for good, remove {self.note}, so that"
+            " commands ignore that mirror"
         )
-        return f"{text}; of the others here: {self.ended}" if self.ended else text
+        return f"{text}; other mirrors of this machine: {self.ended}" if self.ended else text
 
 
 def silent_mirror(place: session.MirrorPlace, cause: str, env: Mapping[str, str]) -> session.NoMirror:
-    """Say that the Ray cluster of a place does not answer, of which mirror that is, and what is known of others."""
+    """Return the error for a Ray cluster that does not answer, with its mirror and what is known about others."""
     if place.pid or not place.namespace or not _noted(place, env):
         return session.NoMirror(cause)
     name = session.short_name(place.namespace)
@@ -42,9 +42,9 @@ def silent_mirror(place: session.MirrorPlace, cause: str, env: Mapping[str, str]
 
 
 def only_answering(several: session.SeveralMirrors, env: Mapping[str, str]) -> session.MirrorPlace:
-    """Choose the one of several mirrors that is not on a Ray cluster which does not answer; say what is left out.
+    """Return the only mirror whose Ray cluster answers or that runs on this machine; print which ones are left out.
 
-    Raises SeveralMirrors where it is not the only one.
+    Raises SeveralMirrors if there is not exactly one.
     """
     places = [session.find(None, name, env) for name in several.names]
     silent = [place for place in places if not place.pid and not _answers(place.address)]
@@ -60,8 +60,8 @@ def _left_out(place: session.MirrorPlace, env: Mapping[str, str]) -> str:
     name = session.short_name(place.namespace)
     note = session.folder(env) / f"{place.namespace}.json"
     return (
-        f"mirror {name} is left out: its Ray cluster at {place.address} does not answer; if that is gone for good,"
-        f" remove {note}"
+        f"mirror {name} is left out: its Ray cluster at {place.address} does not answer; if that cluster is gone for"
+        f" good, remove {note}"
     )
 
 
@@ -70,7 +70,7 @@ def _noted(place: session.MirrorPlace, env: Mapping[str, str]) -> bool:
 
 
 def _answers(address: str) -> bool:
-    """Whether something listens at HOST:PORT; of an address in another form that is not known, so it counts."""
+    """Whether something listens at HOST:PORT. An address in another form is not checked and counts as answering."""
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdigit():
         return True

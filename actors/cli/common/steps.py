@@ -1,4 +1,4 @@
-"""The steps of a start, each said as it begins: what is waited for is on the last line, and since when."""
+"""Prints the steps of a start as each one begins: the last line says what the command waits for, and since when."""
 
 import sys
 from typing import Final, TextIO
@@ -7,11 +7,11 @@ from actors.local.ending import FULL, LOST
 from engine.base.clock import now_s
 
 _UNSEEN: Final = (*FULL, *LOST)
-"""Why a line may be lost and the start goes on; that nobody reads any more the view finds out, once there is one."""
+"""Errors of a print that only lose the line, and the start continues; the view handles lost output later."""
 
 
 class StartSteps:
-    """Prints a line a step, with the seconds since the command began; nothing where JSON lines are wanted."""
+    """Prints one line per step, with the seconds since the command began; nothing if `quiet`, as for JSON output."""
 
     def __init__(self, *, quiet: bool, out: TextIO | None = None) -> None:
         self._quiet, self._out = quiet, out

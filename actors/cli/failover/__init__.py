@@ -1,1 +1,1 @@
-"""Commands of a disaster: failover and translate, with the mirror or from the target alone."""
+"""Commands for the loss of a cluster: failover and translate, with a running mirror or from the target alone."""

@@ -12,14 +12,14 @@ from engine.core.reports.progress import LaneProgress
 from policies.model import TopicPartition
 
 LEADERS_S = 12.0
-"""A partition with another replica has a new leader within this time: a dead broker is noticed after 9 s by default."""
+"""Seconds within which a partition with another replica has a new leader: Kafka fences a dead broker after 9 s."""
 AGAIN_S = 2.0
-"""Interval at which ends that are not known yet are requested again."""
+"""Seconds between two requests for ends that are not known yet."""
 _MOST_RESERVED_S = 20.0
 
 
 class DrainSource(Protocol):
-    """Knows where the source ends (`engine.services.failover.Failover`)."""
+    """Reads the end offsets of the source (`engine.services.failover.Failover`)."""
 
     async def ends(self, lanes: Collection[TopicPartition]) -> Ends:
         """Ask for the ends of all partitions that the flow copies, and of these lanes."""
@@ -29,7 +29,7 @@ class DrainSource(Protocol):
 
 
 class DrainBudget:
-    """The time of a failover, in seconds: the drain may take most of it, the steps after the drain have the rest."""
+    """The time of a failover in seconds: the drain may take most of it, the steps after the drain have the rest."""
 
     def __init__(self, seconds: float) -> None:
         self._ends_at_s = now_s() + seconds
@@ -47,11 +47,11 @@ def lanes_of(mirror: Mirror, flow: FlowConfig) -> list[LaneProgress]:
 
 
 async def drain(mirror: Mirror, flow: FlowConfig, asked: DrainSource, give_up_at_s: float) -> Ends:
-    """Wait until all that can be copied is copied, or time is up; return the ends that were waited for.
+    """Wait until everything that can be copied is copied, or time is up; return the ends that it waited for.
 
-    Heartbeats are not waited for: the mirror itself writes them all the time. An end that is not known at first is
-    requested again while others are copied, and for as long as a new leader may take. It is not waited for beyond
-    that. Raises MirrorLost.
+    Heartbeats do not count: the mirror itself writes them all the time. An end that is not known at first is requested
+    again while other partitions are copied, and for as long as the election of a leader may take, not longer. Raises
+    MirrorLost.
     """
     ends = (await asked.ends(names(lanes_of(mirror, flow)))).without(flow.naming.is_heartbeats_topic)
     leaders_until_s = min(give_up_at_s, now_s() + LEADERS_S)

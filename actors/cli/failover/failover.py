@@ -1,9 +1,9 @@
-"""`raymirror failover FLOW`: end the copying of a flow so that its consumers can move to the target; the way back.
+"""`raymirror failover FLOW`: stops a flow so that its consumers can move to the target; `--back` moves them back.
 
 drain what can be drained (or stop at the point reached) -> pause -> hold the groups until equal -> stop, with an event
--> say what is left, partition by partition
+-> print what is left, partition by partition
 
-Where no mirror runs, `failover_alone` does it from what the target holds.
+If no mirror runs, `failover_alone` does it from what the target holds.
 """
 
 import argparse
@@ -48,22 +48,22 @@ from engine.services.failover import Failover
 from policies.model import TopicPartition
 
 SETTLE_S = 25.0
-"""For copiers to end, behind the time that was given."""
+"""Seconds for copiers to end, after `--timeout`."""
 NEVER_FOUND = "the mirror has never found it on the source"
-"""Why a partition is not copied that has a position, where discovery of topics never succeeded."""
+"""Why no copier copies a partition with a position, if topic discovery never succeeded."""
 NOTED_S = 10.0
-"""For `run` to see that its mirror ends: it looks once a second."""
+"""Seconds for `run` to notice that its mirror ends: it checks once a second."""
 
 
 class NoConfig(MirrorError):
     """Neither a running mirror nor the arguments name a configuration."""
 
     def __str__(self) -> str:
-        return "no running mirror that names its configuration; give it: --config FILE"
+        return "no running mirror names its configuration; give it: --config FILE"
 
 
 class Unfinished(MirrorError):
-    """A failover that ended with its flow paused: which, and why."""
+    """A failover ended early and left its flow paused."""
 
     exit_code = exits.FAILED
 
@@ -73,7 +73,7 @@ class Unfinished(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"{self.why}; flow {self.flow} is paused: ask for the failover again, or go on copying with:"
+            f"{self.why}; flow {self.flow} is paused: run the failover again, or continue to copy with:"
             f" raymirror resume '{self.flow}'"
         )
 
@@ -84,35 +84,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="CONFIG",
-        help="default: the running mirror's; without a mirror it says which target to ask",
+        help="default: that of the running mirror; without a mirror it names the target to read",
     )
     parser.add_argument("--now", action="store_true", help="stop at the point reached, without copying what is left")
-    parser.add_argument("--no-commit", action="store_true", help="commit nothing for groups, only say how they stand")
+    parser.add_argument("--no-commit", action="store_true", help="commit nothing for groups, only show their offsets")
     parser.add_argument(
         "--timeout",
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="how long copying what is left, the pause, and holding the groups may take together (default: 60; the last"
-        " 20 s, or half, are kept for pause and groups); copiers then have 25 s to end",
+        help="how long draining, the pause and holding the groups may take together (default: 60; of that, the last"
+        " 20 s, at most half, are reserved for pause and groups); copiers then have 25 s to end",
     )
-    parser.add_argument("--back", action="store_true", help="translate progress made on the target to the source")
-    parser.add_argument("--apply", action="store_true", help="with --back: commit it on the source")
-    parser.add_argument("--backwards", action="store_true", help="with --apply: also where the source is further on")
+    parser.add_argument("--back", action="store_true", help="translate progress on the target to source offsets")
+    parser.add_argument("--apply", action="store_true", help="with --back: commit these offsets on the source")
+    parser.add_argument("--backwards", action="store_true", help="with --apply: also if the source offset is higher")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_place_arguments(parser)
     parser.epilog = (
-        "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back:"
-        " translated, and committed where asked), 4 it is stopped and some partition is not drained, or some group not"
-        " equal: which and why is printed; topics of heartbeats do not count, 1 the flow did not stop in time, or is"
-        " paused, or the failover did not finish, 2 bad input, or a mirror elsewhere has the flow, 3 no mirror"
-        " running, and no --config; with --config and no mirror the flow is failed over from what its target holds,"
-        " whether the source answers or not"
+        "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back: every"
+        " group is translated, and committed with --apply), 4 the flow is stopped, but some partition is not drained or"
+        " some group is not equal: the output says which and why; heartbeat topics do not count, 1 the flow did not"
+        " stop in time, or is paused, or the failover did not finish, 2 bad input, or a mirror elsewhere owns the flow,"
+        " 3 no mirror runs, and no --config; with --config and no mirror the flow is failed over from what its target"
+        " holds, whether the source answers or not"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it and tell. Raises NoMirror, UnknownFlow, ConfigError, NoConfig, BrokerUnreachable, MirrorLost."""
+    """Fail over and print. Raises NoMirror, UnknownFlow, ConfigError, NoConfig, BrokerUnreachable, MirrorLost."""
     if args.back:
         return back(args)
     result = with_mirror(args)
@@ -129,18 +129,18 @@ def run(args: argparse.Namespace) -> int:
         if result.stopped:
             print(stopped_text(result.flow, mirror_goes_on=result.mirror_goes_on))
     if not result.stopped:
-        print(f"raymirror failover: {args.flow} still stops; see: raymirror status", file=sys.stderr)
+        print(f"raymirror failover: {args.flow} is still stopping; see: raymirror status", file=sys.stderr)
     if result.unremembered:
         print(
-            f"raymirror failover: that {args.flow} is stopped is not remembered yet: the target could not be written"
-            " to; a mirror that starts anew before it is may copy again",
+            f"raymirror failover: the stop of {args.flow} is not remembered yet: the target could not be written to; a"
+            " mirror that restarts before that may copy again",
             file=sys.stderr,
         )
     return result.exit_code
 
 
 def with_mirror(args: argparse.Namespace) -> Result:
-    """Fail over the flow of the mirror that runs; with `--config` and none that has it, from what the target holds."""
+    """Fail over a flow of the running mirror; with `--config` and no mirror of the flow, from what the target holds."""
     with ExitStack() as stack:
         mirror, why = None, ""
         try:
@@ -154,21 +154,21 @@ def with_mirror(args: argparse.Namespace) -> Result:
         if args.flow not in names:
             if args.config is None:
                 raise UnknownFlow(args.flow, names)
-            return alone(args, f"the mirror that runs here copies {' and '.join(names)}")
+            return alone(args, f"the mirror on this machine copies {' and '.join(names)}")
         config = load_config(args.config or Path(status.config_path))
         result = asyncio.run(fail_over(mirror, place, config, chosen(config, args.flow), args))
         goes_on = mirror_goes_on(mirror, place)
         if result.stopped and place.pid and not goes_on and not is_noted(place):
-            until(NOTED_S, lambda: is_noted(place))  # whoever asks next is told at once that it ends
+            until(NOTED_S, lambda: is_noted(place))  # so that the next command can say at once that it ends
         return msgspec.structs.replace(result, mirror_goes_on=goes_on)
 
 
 def alone(args: argparse.Namespace, why: str) -> Result:
-    """Fail over without a mirror; `why` none takes part. Raises what `fail_over_alone` raises, UnknownFlow."""
+    """Fail over without a mirror; `why`: the reason. Raises what `fail_over_alone` raises, UnknownFlow."""
     config = load_config(args.config)
     flow = chosen(config, args.flow)
     commit = not args.no_commit
-    print(f"raymirror failover: no mirror of {flow.name} runs ({why}); its target is asked", file=sys.stderr)
+    print(f"raymirror failover: no mirror of {flow.name} runs ({why}); reading its target", file=sys.stderr)
     result = asyncio.run(
         fail_over_alone(config, flow, why=why, mirror=args.mirror, timeout_s=args.timeout, commit=commit)
     )
@@ -177,7 +177,7 @@ def alone(args: argparse.Namespace, why: str) -> Result:
 
 
 def chosen(config: MirrorConfig, name: str) -> FlowConfig:
-    """Return the flow of a name. Raises UnknownFlow."""
+    """Return the flow with this name. Raises UnknownFlow."""
     for flow in config.flows:
         if str(flow.name) == name:
             return flow
@@ -187,7 +187,7 @@ def chosen(config: MirrorConfig, name: str) -> FlowConfig:
 async def fail_over(
     mirror: Mirror, place: session.MirrorPlace, config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
 ) -> Result:
-    """Drain or not, pause, hold the groups, stop. Raises MirrorLost, BrokerUnreachable (the target), Unfinished."""
+    """Drain (not with `--now`), pause, hold the groups, stop. Raises MirrorLost, BrokerUnreachable, Unfinished."""
     name, budget = str(flow.name), DrainBudget(args.timeout)
     async with Failover(config, flow) as asked:
         waited_for = Ends() if args.now else await drain(mirror, flow, asked, budget.drain_until_s)
@@ -223,9 +223,9 @@ async def fail_over(
 async def judged_at_rest(
     mirror: Mirror, flow: FlowConfig, asked: Failover, before: Mapping[TopicPartition, LaneProgress], waited_for: Ends
 ) -> Judged:
-    """Judge the partitions of a paused flow; by the target's positions where its mirror has never found any.
+    """Judge the partitions of a paused flow; by the target's positions if its mirror has never discovered any.
 
-    No copier has told of them then, and none is not the same as none left. Raises what `Failover.stored` raises.
+    No copier reports partitions then, which does not mean that nothing is left. Raises what `Failover.stored` raises.
     """
     if any(one.flow == str(flow.name) and one.is_undiscovered for one in mirror.status().flows):
         return await judged_by_positions(asked, flow, await asked.stored(), NEVER_FOUND)
@@ -236,17 +236,17 @@ async def judged_at_rest(
 
 
 class Ending:
-    """The end of a flow that was failed over, as its mirror tells it."""
+    """The end of a flow that was failed over, as its mirror reports it."""
 
     def __init__(self, mirror: Mirror, place: session.MirrorPlace, flow: str) -> None:
         self._mirror, self._place, self._flow = mirror, place, flow
         self.unremembered = False
-        """Whether, when that was told last, the target did not say yet that the flow is stopped."""
+        """Whether by the last status the target had not stored yet that the flow is stopped."""
 
     def is_over(self) -> bool:
-        """Whether no copier of the flow is left; a mirror that has ended with its last flow has none.
+        """Whether no copier of the flow is left. A mirror that has ended with its last flow has no copiers.
 
-        One that only does not answer may have all of them.
+        A mirror that only does not answer may still have all of them.
         """
         try:
             status = self._mirror.status()
@@ -257,7 +257,7 @@ class Ending:
 
 
 def mirror_goes_on(mirror: Mirror, place: session.MirrorPlace) -> bool | None:
-    """Whether the mirror goes on: it ends with its last flow. None where it does not answer and may do either."""
+    """Whether the mirror continues: it ends with its last flow. None if it does not answer, so that it is not known."""
     try:
         status = mirror.status()
     except MirrorLost as lost:
@@ -267,7 +267,7 @@ def mirror_goes_on(mirror: Mirror, place: session.MirrorPlace) -> bool | None:
 
 
 def is_noted(place: session.MirrorPlace) -> bool:
-    """Whether the process that has the mirror has noted its end on this machine."""
+    """Whether the `run` process of the mirror has noted its end on this machine."""
     try:
         session.refuse_ended(place, wall_ms(), os.environ)
     except session.NoMirror:
@@ -279,7 +279,7 @@ def is_noted(place: session.MirrorPlace) -> bool:
 
 
 def back(args: argparse.Namespace) -> int:
-    """Translate, commit where asked, tell. Raises ConfigError, NoConfig, UnknownFlow, BrokerUnreachable."""
+    """Translate, commit with `--apply`, print. Raises ConfigError, NoConfig, UnknownFlow, BrokerUnreachable."""
     config = load_config(args.config or named_config(args))
     rows, failed, others = asyncio.run(go_back(config, chosen(config, args.flow), args))
     if args.json:
@@ -313,7 +313,7 @@ def named_config(args: argparse.Namespace) -> Path:
 async def go_back(
     config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
 ) -> tuple[list[FailbackRow], dict[str, str], OtherWriters]:
-    """Look for other writers and translate the groups; with `--apply` commit, and look again."""
+    """Search for other writers and translate the groups; with `--apply` commit and translate again."""
     async with Failover(config, flow) as asked:
         way = await asked.way_back(backwards=args.backwards)
         others = await asked.other_writers()

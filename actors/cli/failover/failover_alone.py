@@ -1,4 +1,4 @@
-"""A failover of a flow that no mirror copies: from what its target holds, as the flow's owner for that while.
+"""Fails over a flow that no mirror copies, from what its target holds; the command owns the flow for that time.
 
 read positions -> take the flow -> read them again -> judge -> hold the groups -> "stopped", with an event -> give back
 """
@@ -35,11 +35,11 @@ from engine.services.state_service import StateService
 from engine.state.state import DESIRED, Deployment, DesiredState, Key, StateHolder, Value, owner_of
 
 EVENT_S = 10.0
-"""For the event of the failover to be written; it is worth no longer wait."""
+"""Seconds to write the event of the failover; it is not worth a longer wait."""
 
 
 class NotFinished(MirrorError):
-    """A failover without a mirror that failed on its way: which flow, and why."""
+    """A failover without a mirror failed after it had taken the flow."""
 
     exit_code = exits.FAILED
 
@@ -50,7 +50,7 @@ class NotFinished(MirrorError):
     def __str__(self) -> str:
         return (
             f"{self.why}; the failover of {self.flow} is not finished: some groups may be committed on the target"
-            " already, and the flow is not marked as stopped; ask for the failover again"
+            " already, and the flow is not marked as stopped; run the failover again"
         )
 
 
@@ -63,9 +63,9 @@ async def fail_over_alone(
     timeout_s: float,
     commit: bool,
 ) -> Result:
-    """Judge, hold the groups and stop the flow; `why` no mirror takes part, and the name that one would have.
+    """Judge, hold the groups and stop the flow. `why` no mirror takes part; `mirror`: the name that one would have.
 
-    Raises NothingKnown, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is written; NotFinished.
+    Raises NothingKnown, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is written; NotFinished after that.
     """
     name = session.namespace_of(mirror or usual_name(config))
     async with Failover(config, flow) as asked:
@@ -75,8 +75,8 @@ async def fail_over_alone(
         if before is not None and not before.released:
             most_s = StateOptions(flow=flow.name, topic="").dead_after_s
             print(
-                f"raymirror failover: {before} has not given the flow back; a sign of life of it is waited for,"
-                f" {most_s:.0f} s at most",
+                f"raymirror failover: {before} has not given the flow back; waiting up to {most_s:.0f} s for a sign of"
+                " life of that owner",
                 file=sys.stderr,
             )
         async with _held(config, flow, name) as service:
@@ -105,21 +105,21 @@ async def fail_over_alone(
 
 
 def note_here(path: Path, flow: str) -> None:
-    """Note of mirrors of this file that have ended on this machine that the flow was failed over since.
+    """Add the failover of a flow to the end notes of this machine's ended mirrors that had this configuration file.
 
-    Commands that find no mirror tell how it ended, and must not advise to start it again then.
+    Commands that find no mirror print its end note; after a failover they must not advise to start it again.
     """
     try:
         session.note_failover(flow, str(path.resolve()), digest_of(path.read_bytes()), os.environ)
     except OSError as error:
         folder = session.folder(os.environ)
-        print(f"raymirror failover: that {flow} was failed over cannot be noted in {folder}: {error}", file=sys.stderr)
+        print(f"raymirror failover: cannot note in {folder} that {flow} was failed over: {error}", file=sys.stderr)
 
 
 def _holder(config: MirrorConfig, mirror: str) -> StateHolder:
-    """Return who takes the flow, at a start of its own.
+    """Return the identity with which this command takes the flow.
 
-    It is no kin of the mirror's: a mirror that is cut off copies for as long as its own lease may run, whoever asks.
+    It differs from the mirror's identity: a mirror that is cut off may copy until its lease ends.
     """
     deployment = config.deployment_id or session.deployment_id(os.environ)
     return StateHolder(
@@ -132,13 +132,13 @@ def _holder(config: MirrorConfig, mirror: str) -> StateHolder:
 
 
 def _known_dead(mirror: str) -> Callable[[Deployment], bool]:
-    """Return what knows an owner whose `run` process has died on this machine: no sign of life is waited for then."""
+    """Return a check for an owner whose `run` process has died on this machine, so no wait for it is needed."""
     dead = session.dead_instance(mirror, os.environ)
     return lambda owner: bool(dead) and owner.instance_id == dead
 
 
 def _stopped(entries: Mapping[Key, Value]) -> DesiredState:
-    """Return what a failover leaves as wanted; a later `run` copies again."""
+    """Return the wanted state after a failover: stopped. A later `run` copies again."""
     before = entries.get(DESIRED)
     paused = before.paused_topics if isinstance(before, DesiredState) else ()
     return DesiredState(
@@ -147,7 +147,7 @@ def _stopped(entries: Mapping[Key, Value]) -> DesiredState:
 
 
 async def _write_down(config: MirrorConfig, flow: FlowConfig, event: Event) -> str:
-    """Append an event to the flow's topic; return why it is not written, empty where it is."""
+    """Append an event to the flow's topic; return why it is not written, empty if it is."""
     service = EventService(config, flow, KINDS)
     service.append([event])
     try:
@@ -167,9 +167,9 @@ async def _write_down(config: MirrorConfig, flow: FlowConfig, event: Event) -> s
 
 @asynccontextmanager
 async def _held(config: MirrorConfig, flow: FlowConfig, mirror: str) -> AsyncIterator[StateService]:
-    """Have the flow while the block runs; what ends the block on its way becomes a sentence that says what it leaves.
+    """Own the flow while the block runs; an error or an interrupt in the block is reported as NotFinished.
 
-    Raises what `held` raises before the flow is ours, then NotFinished.
+    Raises what `held` raises before this command owns the flow, then NotFinished.
     """
     is_ours = False
     try:

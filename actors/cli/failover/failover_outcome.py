@@ -1,4 +1,4 @@
-"""The result of a failover: what it found and left, and its exit code; the same with a mirror and without one."""
+"""The result of a failover and its exit code; the same with a mirror and without one."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ from engine.flow.groups.status import GroupStatus
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a failover found and left; `source`: why the source does not answer at all, empty where it answers."""
+    """What a failover found and left. `source`: why the source does not answer at all, empty if it answers."""
 
     flow: str
     source: str
@@ -21,15 +21,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     unremembered: bool = False
     """With a mirror: whether "the flow is stopped" could not be written to the target yet."""
     without_mirror: str = ""
-    """Why no mirror took part; empty where one did."""
+    """Why no mirror took part; empty if one did."""
     mirror_seen_ms: int = -1
-    """Without a mirror: when the last mirror that had the flow gave a sign of life (Unix ms); -1: none ever did."""
+    """Without a mirror: last sign of life of the last mirror that owned the flow (Unix ms); -1: no mirror ever did."""
     unread: dict[str, str] = {}
-    """Partitions of the positions topic that could not be read, and why; `partitions` lacks what they hold."""
+    """Partitions of the positions topic that could not be read, and why; their content is missing in `partitions`."""
     undiscovered: bool = False
     """With a mirror: whether it had never discovered what the flow copies, so the positions on the target were used."""
     event_unsaid: str = ""
-    """Without a mirror: why no event reports the failover; empty where one does."""
+    """Without a mirror: why no event reports the failover; empty if one does."""
     mirror_goes_on: bool | None = None
     """Whether its mirror continues with other flows, so that a resume copies again; None: it is not known."""
 

@@ -1,4 +1,4 @@
-"""Judges the partitions of a flow by the positions on its target, for a failover where no copier reports them."""
+"""Judges the partitions of a flow by the positions on its target, for a failover without reports of copiers."""
 
 import msgspec
 
@@ -25,7 +25,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every partition of the flow is here: only a source that answers lists them all."""
+        """Whether `lanes` has every partition of the flow: only a source that answers lists them all."""
         return not self.ends.gone
 
 

@@ -20,7 +20,7 @@ from policies.words import counted
 
 ROWS = 50
 WILL_STOP = (
-    "these partitions stop when raymirror run takes them up again (event foreign_writer), unless MM2 copied the records"
+    "these partitions stop when raymirror run copies them again (event foreign_writer), unless MM2 copied the records"
     " from the source; to append behind them, set raymirror.foreign.writer = continue before"
 )
 WILL_GO_ON = (
@@ -39,7 +39,7 @@ def show_outcome(
 ) -> None:
     """Print what a failover left: topics, partitions that are not drained, and groups that are not equal.
 
-    `are_listed`: every partition has been printed already, with why it is not drained.
+    `are_listed`: every partition has been printed already, with the reason why it is not drained.
     """
     left = [row for row in partitions if row.why and not row.heartbeats]
     if gone:
@@ -51,20 +51,20 @@ def show_outcome(
     if left and not are_listed:
         console.print(drain_table(left[:ROWS]))
         if len(left) > ROWS:
-            print(f"and {counted(len(left) - ROWS, 'more partition')} not drained; all of them with --json")
+            print(f"and {counted(len(left) - ROWS, 'more partition')} not drained; --json prints all")
     if text := heartbeats_text(partitions):
         print(text)
     unequal, groups = standing.unequal, standing.groups
     if unequal:
         console.print(stand_table(standing))
     if len(unequal) > ROWS:
-        print(f"and {counted(len(unequal) - ROWS, 'more partition')}; all of them with --json")
+        print(f"and {counted(len(unequal) - ROWS, 'more partition')}; --json prints all")
     if text := unlisted_text(standing):
         print(text)
     for group, why in standing.failed.items():
         print(f"group {group}: {why}")
     for who, why in standing.missing.items():
-        print(f"{who}: {why}; consumer groups that it coordinates stand where their last checkpoint says, if at all")
+        print(f"{who}: {why}; consumer groups that it coordinates are judged by their last checkpoint, if any")
     for group, why in standing.not_synced.items():
         print(f"group {group}: not mirrored: {why}")
     short = len({stand.group for stand in unequal} | standing.failed.keys())
@@ -72,19 +72,19 @@ def show_outcome(
 
 
 def stopped_text(flow: str, *, mirror_goes_on: bool | None) -> str:
-    """Say that a flow is stopped now, and how to copy again; None: it is not known whether its mirror continues."""
+    """Say that a flow is stopped, and how to copy again. `mirror_goes_on` None: not known."""
     run, resume = "when its mirror is started with raymirror run CONFIG", f"after raymirror resume '{flow}'"
     if mirror_goes_on is None:
-        again = f"{resume} where its mirror still runs, else {run}"
+        again = f"{resume} if its mirror still runs, else {run}"
     elif mirror_goes_on:
-        again = f"{resume}, for the mirror goes on with other flows, or {run}"
+        again = f"{resume}, because the mirror continues with other flows, or {run}"
     else:
         again = run
     return f"flow {flow} is stopped; it copies again {again}"
 
 
 def heartbeats_text(partitions: Sequence[PartitionDrain]) -> str:
-    """Name the partitions of heartbeats that are not drained; empty where all are."""
+    """Name the heartbeat partitions that are not drained; empty if all are."""
     left = uncounted(partitions)
     if not left:
         return ""
@@ -93,17 +93,17 @@ def heartbeats_text(partitions: Sequence[PartitionDrain]) -> str:
 
 
 def unlisted_text(standing: GroupStatus) -> str:
-    """Say what is not known about groups that were judged by checkpoints alone; empty where the source reported all."""
+    """Say what is not known about groups that were judged by checkpoints alone; empty if the source reported all."""
     if not standing.missing and all(one.as_of_ms < 0 for one in standing.stands):
         return ""
     return (
-        "partitions in which a group has no checkpoint are not listed, for the source does not tell of them: where the"
-        " target has no offset of the group, its consumers start there by their auto.offset.reset"
+        "partitions without a checkpoint of a group are not listed, because the source does not report them: if the"
+        " target has no offset of the group there, its consumers start by their auto.offset.reset"
     )
 
 
 def groups_line(groups: int, short: int) -> str:
-    """Sum up: of so many consumer groups, `short` are not equal."""
+    """Sum up consumer groups, of which `short` are not equal."""
     if not groups:
         return "no consumer groups"
     what = counted(groups, "consumer group")
@@ -111,25 +111,25 @@ def groups_line(groups: int, short: int) -> str:
 
 
 def show_alone(result: Result) -> None:
-    """Print what a failover without a mirror knows, and as of when: nothing was drained, the last positions count."""
-    seen = f"the last one was seen at {clock_text(result.mirror_seen_ms)}" if result.mirror_seen_ms >= 0 else "never"
+    """Print the result of a failover without a mirror, and as of when: only the last positions count."""
+    seen = f"at {clock_text(result.mirror_seen_ms)}" if result.mirror_seen_ms >= 0 else "never"
     print(
-        f"no mirror runs: judged by what the target holds; when a mirror had the flow: {seen}; everything below"
-        ' "copied up to" is on the target, and more may be'
+        f"no mirror runs: judged by what the target holds; last sign of life of a mirror of this flow: {seen};"
+        ' everything below "copied up to" is on the target, and more may be'
     )
     if result.event_unsaid:
-        print(f"no event tells of this failover: {result.event_unsaid}")
+        print(f"no event reports this failover: {result.event_unsaid}")
     _show_positions(result)
 
 
 def show_undiscovered(result: Result) -> None:
-    """Print what a failover knows where the mirror has never discovered a topic of the flow."""
+    """Print the result of a failover if the mirror has never discovered a topic of the flow."""
     print(
-        "the mirror has never found which partitions the flow copies: judged by what the target holds; everything below"
+        "the mirror has never discovered the partitions of the flow: judged by what the target holds; everything below"
         ' "copied up to" is on the target, and more may be'
     )
     if result.source and not result.partitions:
-        print("the target has no position of the flow: nobody knows how many records are not copied")
+        print("the target has no position of the flow: the number of records that are not copied is not known")
     _show_positions(result)
 
 
@@ -140,7 +140,7 @@ def _show_positions(result: Result) -> None:
     if result.partitions:
         stdout_console().print(drain_table(result.partitions[:ROWS]))
     if len(result.partitions) > ROWS:
-        print(f"and {counted(len(result.partitions) - ROWS, 'more partition')}; all of them with --json")
+        print(f"and {counted(len(result.partitions) - ROWS, 'more partition')}; --json prints all")
 
 
 def drain_table(left: Sequence[PartitionDrain]) -> RenderableType:
@@ -156,7 +156,7 @@ def drain_table(left: Sequence[PartitionDrain]) -> RenderableType:
 
 
 def rpo_table(rpo: Sequence[TopicRpo]) -> Table:
-    """Draw what is not on the target, topic by topic."""
+    """Draw how far the target is behind, topic by topic."""
     table = plain_table(["topic"], ["partitions", "records behind", "seconds behind"])
     for topic in rpo:
         records, seconds = str(topic.records), f"{topic.seconds:.1f}"
@@ -184,7 +184,7 @@ def stand_table(standing: GroupStatus) -> RenderableType:
 
 
 def show_back(rows: Sequence[FailbackRow], failed: Mapping[str, str], *, applied: bool = False) -> None:
-    """Print where groups of the target are on the source; `applied`: and what was just committed there."""
+    """Print the source offsets of the target's groups; `applied`: also what was just committed there."""
     offsets = ["target offset", "is on the source", "committed there"]
     table = plain_table(["group", "partition"], offsets, ["the source offset is", "commit"])
     for row in rows:
@@ -200,7 +200,7 @@ def show_back(rows: Sequence[FailbackRow], failed: Mapping[str, str], *, applied
 
 
 def show_other_writers(others: OtherWriters) -> None:
-    """Print where another writer wrote behind the last copied record, and what a new start of the flow does there."""
+    """Print where another writer wrote behind the last copied record, and what the next start does there."""
     for where, why in others.unknown.items():
         print(f"{where}: whether another writer has written to it is not known: {why}")
     found = others.found
@@ -209,7 +209,7 @@ def show_other_writers(others: OtherWriters) -> None:
     least = "" if all(one.whole for one in found) else "at least "
     records = counted(sum(one.records for one in found), "record")
     print(
-        f"{least}{records} of another writer on the target, behind the last copied one, in"
+        f"{least}{records} of another writer on the target, behind the last copied record, in"
         f" {counted(len(found), 'partition')}:"
     )
     for one in found[:ROWS]:
@@ -217,9 +217,9 @@ def show_other_writers(others: OtherWriters) -> None:
         what = counted(one.records, "record")
         print(f"  {one.target_topic}-{one.partition}: {what}, offsets {one.first} to {one.last}{more}")
     if len(found) > ROWS:
-        print(f"  and {counted(len(found) - ROWS, 'more partition')}; all of them with --json")
+        print(f"  and {counted(len(found) - ROWS, 'more partition')}; --json prints all")
     print(WILL_STOP if others.stops else WILL_GO_ON)
-    print("data is not copied back: bring what the source needs of them there yourself")
+    print("raymirror does not copy data back: write the records that the source needs there yourself")
 
 
 def _commit_text(row: FailbackRow) -> str:
@@ -227,12 +227,12 @@ def _commit_text(row: FailbackRow) -> str:
     if row.committed < 0:
         return f"{'yes' if row.commits else 'no'}: {found_text(row.why)}"
     before = "none" if row.before < 0 else str(row.before)
-    now = f", and is {_offset(row.stored)} by now" if row.stored not in (row.before, row.committed) else ""
+    now = f", and now it is {_offset(row.stored)}" if row.stored not in (row.before, row.committed) else ""
     return f"committed: {before} -> {row.committed}{now}"
 
 
 def as_of(at_ms: int) -> str:
-    """Say when the shown value was written; `-` where that is not known, or the value is current."""
+    """Say when the shown value was written; `-` if that is not known, or the value is current."""
     return "-" if at_ms < 0 else clock_text(at_ms)
 
 

@@ -1,4 +1,4 @@
-"""`raymirror translate GROUP CONFIG`: where a consumer group stands on both sides, and moving it to the target."""
+"""`raymirror translate GROUP CONFIG`: shows a consumer group's offsets on both sides, or commits them on the target."""
 
 import argparse
 import asyncio
@@ -27,41 +27,41 @@ _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group", metavar="GROUP", help="the consumer group's id")
     add_config_place(parser)
-    add_flow_argument(parser, "needed where there are several")
+    add_flow_argument(parser, "required if there are several flows")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--apply",
         action="store_true",
-        help="commit the offsets for the group on the target, where it has no members there",
+        help="commit the offsets of the group on the target, if it has no members there",
     )
     parser.add_argument(
-        "--backwards", action="store_true", help="with --apply: also where the target stands further on"
+        "--backwards", action="store_true", help="with --apply: also if the offset on the target is higher"
     )
     parser.add_argument(
         "--hold-until-equal",
         action="store_true",
-        help="wait until the group stands on the target exactly where it stands on the source",
+        help="wait until the group's offsets on the target are exactly equal to those on the source",
     )
     parser.add_argument(
-        "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long to wait for that (default: 60)"
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long --hold-until-equal waits (default: 60)"
     )
     parser.epilog = (
-        "exit codes: 0 every offset has an answer (and is committed, where asked), 1 not, 2 bad input, 4 as 0, but the"
-        " source does not answer: the offsets are those of the group's last checkpoints; no mirror need run"
+        "exit codes: 0 every offset is translated (and committed, with --apply), 1 some are not, 2 bad input, 4 as 0,"
+        " but the source does not answer: the offsets are those of the group's last checkpoints; no mirror needs to run"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Translate and tell. Raises ConfigError, BadQuestion, UnknownGroup, GroupFailed, BrokerUnreachable."""
+    """Translate and print. Raises ConfigError, BadQuestion, UnknownGroup, GroupFailed, BrokerUnreachable."""
     config = load_config(args.config)
     flow = chosen_flow(config, args.flow)
     if args.hold_until_equal and not (args.apply or flow.groups.commits):
         raise BadQuestion(
-            f"nothing commits for groups of {flow.name}, so it would wait for ever",
-            "add --apply, or set sync.group.offsets.enabled = true and have the mirror running",
+            f"no process commits offsets for groups of {flow.name}, so --hold-until-equal would wait forever",
+            "add --apply, or set sync.group.offsets.enabled = true and run the mirror",
         )
     if args.backwards and not args.apply:
-        raise BadQuestion("--backwards says how to commit, and nothing is committed", "add --apply")
+        raise BadQuestion("--backwards needs --apply: without it nothing is committed", "add --apply")
     found = asyncio.run(translate(config, flow, args))
     show(found, json=args.json)
     if found.source:
@@ -76,23 +76,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def chosen_flow(config: MirrorConfig, name: str | None) -> FlowConfig:
-    """Return the flow that is meant. Raises BadQuestion."""
+    """Return the flow with this name, or the only flow. Raises BadQuestion."""
     found = chosen_flows(config, name)
     if len(found) > 1:
         names = " or ".join(repr(str(flow.name)) for flow in found)
-        raise BadQuestion(f"there are {len(found)} flows", f"say which: --flow {names}")
+        raise BadQuestion(f"there are {len(found)} flows", f"choose one: --flow {names}")
     return found[0]
 
 
 async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace) -> Translated:
-    """Look once, or until both sides are equal, or time is up; brokers that are away are asked again while it holds."""
+    """Translate once, or with `--hold-until-equal` until both sides are equal or time is up, retrying lost brokers."""
     give_up_at_s = now_s() + args.timeout
     hold: bool = args.hold_until_equal
     found: Translated | None = None
     async with GroupTranslator(config, flow, args.group, backwards=args.backwards) as translator:
         if hold and translator.gone:
             raise BrokerUnreachable(
-                f"cluster {flow.name.source!r}", f"{translator.gone}; without it nothing can be equal"
+                f"cluster {flow.name.source!r}", f"{translator.gone}; without the source nothing can be equal"
             )
         while True:
             try:
@@ -107,29 +107,29 @@ async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Names
 
 
 def by_checkpoints(found: Translated, *, apply: bool) -> str:
-    """Say what an answer without the source is worth."""
+    """Say what the result is worth if the source does not answer."""
     least_ms = min((row.as_of_ms for row in found.rows if row.as_of_ms >= 0), default=-1)
     since = f" (the oldest of {clock_text(least_ms)})" if least_ms >= 0 else ""
     short = f"; {why_not(found)}" if apply and not found.equal else ""
     return (
-        f"the source does not answer ({found.source}): these are the group's last checkpoints{since}; what it committed"
-        f" since is not known{short}"
+        f"the source does not answer ({found.source}): these are the group's last checkpoints{since}; later commits of"
+        f" the group are not known{short}"
     )
 
 
 def why_not(found: Translated) -> str:
-    """Say what is not as asked, in one sentence."""
+    """Say in one sentence why the result is not what the command asked for."""
     rows = [row for row in found.rows if row.mirrored]
     of_all = f"of {counted(len(rows), 'partition')}"
     missing = sum(row.target_offset < 0 for row in rows)
     if missing:
-        return f"group {found.group}: no answer yet for {missing} {of_all}"
+        return f"group {found.group}: no translation yet for {missing} {of_all}"
     unequal = sum(not row.equal for row in rows)
     if not unequal:
         near = sum(not row.exact for row in rows)
-        return f"group {found.group}: known from MM2's syncs only, not exactly: {near} {of_all}"
+        return f"group {found.group}: only known from MM2's offset syncs, not exact: {near} {of_all}"
     members = " (it has members on the target)" if found.target_state == "active" else ""
-    return f"group {found.group}: elsewhere on the target: {unequal} {of_all}{members}"
+    return f"group {found.group}: another offset is committed on the target: {unequal} {of_all}{members}"
 
 
 def show(found: Translated, *, json: bool) -> None:

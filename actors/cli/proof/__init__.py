@@ -1,1 +1,1 @@
-"""Commands that prove a copy: verify and compare-ends."""
+"""Commands that check a copy: verify and compare-ends."""

@@ -1,4 +1,4 @@
-"""`raymirror compare-ends CONFIG`: where source and copy end, and what the difference is made of."""
+"""`raymirror compare-ends CONFIG`: compares the end offsets of source and copy, and explains the difference."""
 
 import argparse
 import asyncio
@@ -27,13 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", action="append", metavar="TOPIC", help="a source topic; may be given several times")
     add_json_argument(parser)
     parser.epilog = (
-        "exit codes: 0 equal, or every offset of the difference is explained; 1 something is not explained, or a"
-        " partition has no map; 2 bad input, or clusters that do not answer; no mirror need run"
+        "exit codes: 0 equal, or every offset of the difference is explained; 1 some offset is not explained, or a"
+        " partition has no offset map; 2 bad input, or clusters that do not answer; no mirror needs to run"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost, KafkaRefusal."""
+    """Compare and print. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost, KafkaRefusal."""
     config = load_config(args.config)
     flows = chosen_flows(config, args.flow)
     topics = frozenset(args.topic or ())
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     missing = topics - {row.topic for rows in found.values() for row in rows}
     if missing:
         names = ", ".join(sorted(missing))
-        raise BadQuestion(f"no flow that was asked about copies {names}", "name source topics, as the source has them")
+        raise BadQuestion(f"no chosen flow copies {names}", "use the names of topics on the source")
     if args.json:
         flows_said = [
             {"flow": name, "partitions": [{**msgspec.to_builtins(row), "fine": row.fine} for row in rows]}
@@ -62,7 +62,7 @@ def summary(rows: Sequence[EndsRow]) -> str:
 
 
 def table(rows: Sequence[EndsRow]) -> Table:
-    """Draw the partitions: first those that need a look."""
+    """Draw the partitions: first those with an unexplained difference."""
     numbers = ["source end", "target end", "copied", "markers", "waiting"]
     drawn = plain_table(["source partition", "target topic"], numbers, whole=True)
     drawn.add_column("verdict", no_wrap=True)
@@ -78,5 +78,5 @@ def table(rows: Sequence[EndsRow]) -> Table:
             row.why,
         )
     if len(rows) > _MOST_SHOWN:
-        drawn.add_row(f"and {len(rows) - _MOST_SHOWN} more: --json lists all")
+        drawn.add_row(f"and {len(rows) - _MOST_SHOWN} more; --json prints all")
     return drawn

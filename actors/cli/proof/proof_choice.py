@@ -8,7 +8,7 @@ from engine.jobs.proof.model import Where
 Wish = Literal["auto", "always", "never"]
 WISHES: tuple[Wish, ...] = get_args(Wish)
 MOST_OFFSETS = 200_000
-"""Most source offsets that `auto` reads without Spark: reading them takes no longer than starting Spark."""
+"""Most source offsets that `auto` reads without Spark: reading them takes no longer than a start of Spark."""
 MOST_BYTES = 256 * 1024 * 1024
 """Most bytes of both sides, as sent, that `auto` reads without Spark; their number is known only while it reads."""
 
@@ -21,20 +21,20 @@ class Choice(NamedTuple):
 
 
 def before_look(wish: Wish, asks_for_spark: str, lacks: str) -> Choice | None:
-    """Choose before the size of the copy is known; None where its size decides. Raises BadQuestion.
+    """Choose before the size of the copy is known; None if its size decides. Raises BadQuestion.
 
-    `asks_for_spark`: an argument that only a Spark can satisfy. `lacks`: what this process lacks. Both may be empty.
+    `asks_for_spark`: an argument that only Spark can satisfy. `lacks`: what this process lacks. Both may be empty.
     """
     if wish == "always":
         return Choice("spark", "--spark always")
     if wish == "never":
         if asks_for_spark:
-            raise BadQuestion(f"--spark never, and {asks_for_spark} asks for a Spark", "leave one of them out")
+            raise BadQuestion(f"--spark never, but {asks_for_spark} needs Spark", "leave one of them out")
         if lacks:
-            raise BadQuestion(f"--spark never, but {lacks}", "leave it out, or install a newer Python")
+            raise BadQuestion(f"--spark never, but {lacks}", "leave --spark out, or install a newer Python")
         return Choice("process", "--spark never")
     if asks_for_spark:
-        return Choice("spark", f"{asks_for_spark} asks for it")
+        return Choice("spark", f"{asks_for_spark} needs it")
     return Choice("spark", lacks) if lacks else None
 
 

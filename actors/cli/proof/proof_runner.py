@@ -1,4 +1,4 @@
-"""Runs a proof in this process, on the Spark of the mirror with the same file, or on a Spark of the command's own."""
+"""Runs a proof in this process, on the Spark of the mirror with the same file, or on the command's own Spark."""
 
 import argparse
 import os
@@ -32,7 +32,7 @@ Tell = Callable[[Progress], None]
 
 
 class ProofRunner:
-    """Runs the proofs of one command and says on standard error where they run. `stack` closes what it opens."""
+    """Runs the proofs of one command and prints on standard error where they run. `stack` closes what it opens."""
 
     def __init__(
         self, args: argparse.Namespace, config: MirrorConfig, storage: Storage | None, stack: ExitStack
@@ -60,7 +60,7 @@ class ProofRunner:
         return replace(self._on_spark().prove(options, tell), why=choice.why)
 
     def _on_spark(self) -> "_Spark":
-        """Return the Spark of this command. Raises NoMirror, SeveralMirrors where a mirror was asked for."""
+        """Return the Spark of this command. Raises NoMirror, SeveralMirrors if the command names a mirror."""
         if self._spark is None:
             self._spark = _Spark(self._args, self._config, self._storage, self._stack)
         return self._spark
@@ -80,16 +80,16 @@ class ProofRunner:
             BrokerUnreachable,
             ConnectionLost,
             ConfigError,
-        ) as away:  # the mirror may reach more, and it has its secrets
+        ) as away:  # the mirror may reach both, and it has the passwords
             if choice is not None or not self._on_spark().is_lent:
                 raise
-            return Choice("spark", f"this process cannot look at both clusters ({away})"), None
+            return Choice("spark", f"this process cannot read both clusters ({away})"), None
         choice = choice or by_size(local.offsets)
         return choice, local if choice.where == "process" else None
 
 
 class _Spark:
-    """The Spark of a running mirror, else a Spark of the command's own."""
+    """The Spark of a running mirror, else the command's own Spark."""
 
     def __init__(
         self, args: argparse.Namespace, config: MirrorConfig, storage: Storage | None, stack: ExitStack
@@ -105,15 +105,15 @@ class _Spark:
         return self._lent is not None
 
     def _borrow(self, args: argparse.Namespace) -> RemoteSpark | None:
-        """Connect to a mirror's Spark; None where none can be used.
+        """Connect to a mirror's Spark; None if none can be used.
 
-        Raises NoMirror, SeveralMirrors where a mirror was asked for.
+        Raises NoMirror, SeveralMirrors if the command names a mirror.
         """
         try:
             if args.cores:
-                raise NoSpark("--cores asks for one")
+                raise NoSpark("--cores needs it")
             if self._storage != self._config.storage:
-                raise NoSpark("a mirror's Spark keeps its proofs in the storage of its file only")
+                raise NoSpark("a mirror's Spark stores proofs only in the storage of its own configuration")
             lent = self._stack.enter_context(lent_spark(args))
         except NoSpark as why:
             self._why_own = str(why)
@@ -129,7 +129,7 @@ class _Spark:
             except NoSpark as why:
                 self._why_own, self._lent = str(why), None
         if self._own is None:
-            say(f"a Spark of this command's own: {self._why_own}")
+            say(f"using this command's own Spark: {self._why_own}")
             self._own = self._stack.enter_context(started(self._cores))
         return prove(self._own, self._config, options, self._storage, tell)
 
@@ -147,15 +147,15 @@ def here_lacks() -> str:
 
 
 def looked(options: ProofOptions, config: MirrorConfig, storage: Storage | None) -> "LocalProof":
-    """Ask both clusters of a flow what there is to prove. Raises as LocalProof does."""
-    from engine.jobs.proof.here import LocalProof  # as above
+    """Ask both clusters of a flow what there is to prove. Raises what LocalProof raises."""
+    from engine.jobs.proof.here import LocalProof  # imports numpy and pyarrow, which --help does not need
 
     return LocalProof(options, config, storage)
 
 
 @contextmanager
 def started(cores: int) -> Iterator[Any]:
-    """Start a Spark of the command's own, and say so. Raises ClusterError."""
+    """Start the command's own Spark, and print that. Raises ClusterError."""
     from engine.jobs.runtime.local import local_spark  # imports pyspark, which --help does not need
 
     say(f"starting a local Spark of {cores} cores")

@@ -1,4 +1,4 @@
-"""Which partitions a running mirror has stopped: asked of the mirror on this machine that runs with a file, if any."""
+"""Asks the mirror on this machine that runs with a file, if any, which partitions are stopped, for a proof report."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +17,7 @@ Lane = tuple[str, str, int]
 
 
 def stopped_lanes(config: Path, env: Mapping[str, str]) -> dict[Lane, str]:
-    """Return why each stopped partition is; nothing where no mirror with this file answers: it is only said beside."""
+    """Return why each stopped partition is stopped; empty if no mirror with this file answers."""
     with suppress(MirrorError, OSError):
         digest = digest_of(config.read_bytes())
         for state in session.living(env):

@@ -1,4 +1,4 @@
-"""`raymirror verify CONFIG`: prove that the copy is whole, record by record, on Spark or, if it is small, without."""
+"""`raymirror verify CONFIG`: proves record by record that the copy is complete; a small copy needs no Spark."""
 
 import argparse
 import os
@@ -43,39 +43,43 @@ SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
     add_flow_argument(parser)
-    parser.add_argument("--topics", metavar="PATTERNS", help="source topics: patterns as in the file, by commas")
-    parser.add_argument("--from", dest="since", metavar="TIME", help="records from then on: 2h (ago), or an instant")
-    parser.add_argument("--to", dest="until", metavar="TIME", help="records before then; default: all that is copied")
-    parser.add_argument("--again", action="store_true", help="read what was proven before, too")
+    parser.add_argument(
+        "--topics", metavar="PATTERNS", help="source topics: patterns as in `topics` of the file, separated by commas"
+    )
+    parser.add_argument("--from", dest="since", metavar="TIME", help="only records since TIME: 2h (ago), or an instant")
+    parser.add_argument(
+        "--to", dest="until", metavar="TIME", help="only records before TIME; default: everything that is copied"
+    )
+    parser.add_argument("--again", action="store_true", help="also read again what was proven before")
     parser.add_argument(
         "--storage",
         metavar="URI",
-        help="where proofs are kept and what is proven is remembered; default: raymirror.storage of the file",
+        help="where to store proofs and remember what is proven; default: raymirror.storage of the file",
     )
     parser.add_argument(
         "--spark",
         choices=WISHES,
         default="auto",
-        help=f"compare on Spark: auto (from {MOST_OFFSETS + 1:,} source offsets of a flow on; fewer in this process),"
+        help=f"use Spark: auto (for a flow of {MOST_OFFSETS + 1:,} or more source offsets; fewer in this process),"
         " always or never (auto)",
     )
     parser.add_argument(
         "--cores",
         type=int,
         metavar="N",
-        help="have a local Spark of so many; default: all of this machine, where no mirror lends its own",
+        help="start a local Spark with N cores; default: use the Spark of the mirror, else all cores of this machine",
     )
     add_place_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.epilog = (
         "exit codes: 0 whole up to the newest positions (what is not copied yet is counted); 1 differences, also"
         " records of another writer behind the newest positions, or partitions of which nothing can be proven; 2 bad"
-        " input, clusters that do not answer, or nothing to prove; 3 no such mirror where one was named"
+        " input, clusters that do not answer, or nothing to prove; 3 the named mirror does not run"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prove and tell.
+    """Prove and print.
 
     Raises ConfigError, BadQuestion, BadInstant, BadStorage, BrokerUnreachable, ConnectionLost, ProofFailed,
     ProofStorageUnreadable, NoMirror, MirrorLost.
@@ -109,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def row_of(report: ProofReport) -> dict[str, Any]:
-    """Give what `--json` prints of a proof."""
+    """Return what `--json` prints of a proof."""
     lanes = report.lanes
     sums = {name: _sum(lanes, name) for name in ("waiting", "behind", "strangers")}
     stopped = sum(bool(lane.stopped) for lane in lanes)
@@ -118,7 +122,7 @@ def row_of(report: ProofReport) -> dict[str, Any]:
 
 
 def options_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> ProofOptions:
-    """Turn arguments into terms. Raises BadInstant."""
+    """Return the options of the proof of a flow. Raises BadInstant."""
     return ProofOptions(
         flow=flow.name,
         topics=tuple(part.strip() for part in (args.topics or "").split(",") if part.strip()),
@@ -130,9 +134,9 @@ def options_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> Proof
 
 @contextmanager
 def bar(quiet: bool) -> Iterator[Tell]:
-    """Show progress where somebody looks."""
+    """Show a progress bar on a terminal."""
     columns = (
-        SpinnerColumn(),  # Spark tells how far it is after each wave, of up to 2,000,000 offsets
+        SpinnerColumn(),  # Spark reports progress only after each wave of up to 2,000,000 offsets
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -150,9 +154,9 @@ def bar(quiet: bool) -> Iterator[Tell]:
 
 
 def show(report: ProofReport, out: Console, *, until: bool = False) -> None:
-    """Print a proof: what it says, a row a topic, the first differences, what could not be proven.
+    """Print a proof: its verdict, a row per topic, the first differences, and what could not be proven.
 
-    `until`: of records before a time, else of all that is copied.
+    `until`: the proof covers records before a time, else everything that is copied.
     """
     lanes = report.lanes
     records, size = sum(lane.records for lane in lanes), sum(lane.payload_bytes for lane in lanes)
@@ -167,41 +171,39 @@ def show(report: ProofReport, out: Console, *, until: bool = False) -> None:
     if report.differences:
         out.print(differences_table(report.differences[:SHOWN]))
     if report.found > SHOWN:
-        where = f"in {report.stored}" if report.stored else "with --json, or kept with --storage"
+        where = f"see {report.stored}" if report.stored else "--json prints all, --storage stores them"
         print(f"and {report.found - SHOWN:,} more: {where}")
     for line in notes(lanes)[:SHOWN]:
         print(line)
     if report.stored:
-        print(f"kept as run {report.run} in {report.stored}")
+        print(f"stored as run {report.run} in {report.stored}")
 
 
 def beyond_text(lanes: Sequence[LaneReport]) -> str:
-    """Say what lies beyond the newest positions, and was not compared; empty where nothing does."""
+    """Say what lies beyond the newest positions and was not compared; empty if nothing does."""
     waiting, behind = _sum(lanes, "waiting"), _sum(lanes, "behind")
     said = []
     if waiting:
         said.append(f"{counted(waiting, 'source offset')} not copied yet")
     if behind:
-        said.append(
-            f"{counted(behind, 'offset')} on the target behind the last position (raymirror compare-ends says whose)"
-        )
+        said.append(f"{counted(behind, 'offset')} on the target behind the last position (see: raymirror compare-ends)")
     return f"; {', '.join(said)}" if said else ""
 
 
 def notes(lanes: Sequence[LaneReport]) -> list[str]:
-    """Say what was left out, and why."""
+    """Say which source offsets were left out, and why."""
     found = []
     for what, count in (
         (
-            "no reader of committed records gets these (markers, aborted transactions), or they were compacted away",
+            "not visible to read_committed consumers (markers, aborted transactions), or removed by compaction",
             _sum(lanes, "without_record"),
         ),
         (
-            "not comparable: compaction or retention removed one side, or the target stamps its time",
+            "not comparable: compaction or retention removed one side, or the target sets its own timestamps",
             _sum(lanes, "not_comparable"),
         ),
         (
-            "below the map: not copied by raymirror, so nothing can be said of them",
+            "below the offset map: not copied by raymirror, so nothing can be proven",
             sum(lane.unmapped for lane in lanes if lane.verdict is not ProofVerdict.UNPROVEN),
         ),
     ):

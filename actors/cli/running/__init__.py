@@ -1,1 +1,1 @@
-"""Commands that start, change or end a mirror: run, stop, reload, restart, drain, pause, resume."""
+"""Commands that start, change or stop a mirror: run, stop, reload, restart, drain, pause, resume."""

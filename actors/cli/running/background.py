@@ -1,4 +1,4 @@
-"""A mirror on local Ray without a shell: `run` in a process of its own, in a session of its own."""
+"""Starts `raymirror run` in the background: its own process and its own process session, without a terminal."""
 
 import os
 import subprocess
@@ -16,13 +16,14 @@ from actors.model.status import MirrorStatus
 from engine.base.errors import MirrorError
 
 READY_S = 120.0
+"""Seconds until the mirror must answer."""
 BEGUN_S = 30.0
-"""How long a mirror that answers may take until it copies, waits or ends; a slower one is said to run all the same."""
+"""Seconds that a mirror that answers may take until it copies, waits or ends; a slower mirror counts as running."""
 POLL_S = 0.2
 
 
 class NotStarted(MirrorError):
-    """The process in the background has ended, or did not get ready."""
+    """The background process has ended, or did not become ready in time."""
 
     exit_code = 1
 
@@ -35,14 +36,14 @@ class NotStarted(MirrorError):
 
 
 def run_in_background(config: Path, namespace: str, log_file: Path | None = None) -> str:
-    """Start `raymirror run` without this terminal, wait until its mirror has begun, say where it is.
+    """Start `raymirror run` without this terminal, wait until its mirror has begun, and return a text about it.
 
     Raises NotStarted, AlreadyRunning, AlreadyStarting.
     """
     name = session.short_name(namespace)
     log = log_file.absolute() if log_file else session.folder(os.environ) / f"{namespace}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "ab", opener=_private) as out:  # what is printed before the process takes the file itself
+    with open(log, "ab", opener=_private) as out:  # for output before the process opens the file itself
         child = subprocess.Popen(
             [sys.executable, "-m", "actors", "run", str(config.resolve()), "--name", name, "--log-file", str(log)],
             stdin=subprocess.DEVNULL,
@@ -53,12 +54,12 @@ def run_in_background(config: Path, namespace: str, log_file: Path | None = None
     _await_start(Child(child, config, namespace, log))
     return (
         f"mirror {name} runs in process {child.pid}; its output goes to {log}\n"
-        f"see it: raymirror status --mirror {name}; end it: raymirror stop --mirror {name}"
+        f"show it: raymirror status --mirror {name}; stop it: raymirror stop --mirror {name}"
     )
 
 
 class Child(NamedTuple):
-    """A `run` in the background."""
+    """A `raymirror run` process in the background."""
 
     process: subprocess.Popen[bytes]
     config: Path
@@ -79,7 +80,7 @@ class Child(NamedTuple):
         raise NotStarted(f"{ended}: {why}" if why else ended, str(self.log))
 
     def place(self) -> session.MirrorPlace | None:
-        """Find its mirror; None before it can be asked."""
+        """Find the mirror of this process; None while it does not answer commands yet."""
         try:
             place = session.find(None, self.namespace, {**os.environ, "RAY_ADDRESS": ""})
         except session.NoMirror:
@@ -88,8 +89,8 @@ class Child(NamedTuple):
 
 
 def _await_start(child: Child) -> None:
-    """Wait until the mirror can be asked, and then, shorter, until it has begun: another mirror may own its flows, and
-    then it ends by itself. Raises NotStarted, AlreadyRunning, AlreadyStarting.
+    """Wait until the mirror answers, then up to BEGUN_S until it has begun: if another mirror owns its flows, it ends
+    by itself. Raises NotStarted, AlreadyRunning, AlreadyStarting.
     """
     ready_by = time.monotonic() + READY_S
     while (place := child.place()) is None:
@@ -109,16 +110,16 @@ def _await_start(child: Child) -> None:
 
 
 def has_begun(status: MirrorStatus) -> bool:
-    """Whether some flow is known to be this mirror's: its topics were discovered. One that waits for a cluster may tell
-    nothing for hours, and counts too.
+    """Whether this mirror is known to own some flow, because it discovered topics. A mirror that waits for a cluster
+    may have discovered nothing for hours, and counts too.
     """
-    if status.phase == "running":  # which says no more than that its copiers are ready
+    if status.phase == "running":  # this phase alone only says that its copiers are ready
         return any(flow.topics or flow.is_lag_known for flow in status.flows)
     return status.phase == "waiting"
 
 
 def _status(place: session.MirrorPlace) -> MirrorStatus | None:
-    """Ask the mirror by its socket; None where it does not answer, or has none."""
+    """Ask the mirror over its socket; None if it does not answer or has no socket."""
     with suppress(MirrorError):
         return status_of(place)
     return None

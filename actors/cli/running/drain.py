@@ -1,7 +1,7 @@
-"""`raymirror drain --node NODE`: have a node emptied before it goes away, as a pod's preStop hook does.
+"""`raymirror drain --node NODE`: empties a node before it is shut down; a pod's preStop hook calls it.
 
-Ray is told that the node is going, so that nothing new starts there; then its copiers hand their sets over to others,
-and Spark's host, where it is there, begins anew elsewhere.
+It announces the end of the node to Ray, so that nothing new starts there. Then the copiers of the node hand their sets
+to other copiers. If Spark's host is on the node, it starts again elsewhere.
 """
 
 import argparse
@@ -18,20 +18,20 @@ THIS = "this"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--node", required=True, metavar="ID", help="Ray node id in hex, or: this")
+    parser.add_argument("--node", required=True, metavar="ID", help="hex id of the Ray node, or `this` for this node")
     parser.add_argument(
         "--timeout",
         type=float,
         default=50.0,
         metavar="SECONDS",
-        help="how long to wait for the last copier (default: 50)",
+        help="how long to wait until the last copier has left the node (default: 50)",
     )
     add_json_argument(parser)
     add_place_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Empty the node. Exit code 1 if copiers are there still. Raises NoMirror, NodeStays."""
+    """Empty the node. Exit code 1 if copiers are still on it. Raises NoMirror, NodeStays."""
     with mirror_on_ray(args) as (mirror, _):
         node = mirror.connection.this_node() if args.node == THIS else args.node
         mirror.connection.announce_end(node, args.timeout)
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         while left := mirror.clear_node(node):
             if time.monotonic() > deadline:
                 print(
-                    f"{counted(left, 'copier')} on node {node} after {args.timeout:.0f} s; see: raymirror status",
+                    f"{counted(left, 'copier')} still on node {node} after {args.timeout:.0f} s; see: raymirror status",
                     file=sys.stderr,
                 )
                 say_facts(args, command="drain", node=node, done=False, copiers=left)

@@ -1,4 +1,4 @@
-"""A mirror followed by this process: started or joined, shown, and drained when nobody follows it any more."""
+"""Follows a mirror in this process: starts or joins it, shows its status, and drains it when this process ends."""
 
 import errno
 import sys
@@ -31,10 +31,10 @@ def run_here(
     steps: StartSteps | None = None,
     reservation: Reservation | None = None,
 ) -> int:
-    """Run until the mirror has stopped or a signal came. Exit code 0 after a drain, 1 if it was not in order.
+    """Run until the mirror has stopped or a signal came. Exit code 0 after a drain, 1 if it did not end in order.
 
-    `log_file` gets what is printed, bounded in size; `steps` says how far the start is; `reservation` is that of the
-    mirror's name, given back as soon as the mirror has ended: its Ray takes some seconds more.
+    `log_file` gets the output, bounded in size. `steps` prints the progress of the start. `reservation` holds the
+    mirror's name; it is released as soon as the mirror has ended, because its Ray takes some seconds more.
     """
     steps = steps or StartSteps(quiet=True)
     in_order = False
@@ -67,7 +67,7 @@ def _connect(plan: launch.LaunchPlan, steps: StartSteps) -> RayConnection:
 def _follow_to_end(
     plan: launch.LaunchPlan, connection: RayConnection, mirror: Mirror, view: View, asked: EndRequest, *, detach: bool
 ) -> bool:
-    """Follow the mirror until it has ended, or this process leaves it; note how it ended. Say whether in order."""
+    """Follow the mirror until it ends or this process leaves it; note how it ended. Return whether it was in order."""
     notes = EndNotes(plan.spec.namespace, plan.spec.config.path, local=connection.local)
     in_order = False
     try:
@@ -85,10 +85,10 @@ def _follow_to_end(
 
 
 class LastingView:
-    """A view that outlasts its terminal, so that a mirror never ends without a drain because a line was not printed.
+    """A view that survives the loss of its output: a line that cannot be printed never ends a mirror without a drain.
 
-    A full disk: lines are lost. A closed terminal: the mirror goes on without showing anything (where a signal came
-    too, that ends it). A pipe whose reader has ended: nobody follows the mirror, so it is asked to end, in order.
+    Full disk: lines are lost. Closed terminal: the mirror continues without output (a signal, if one came too, ends
+    it). Pipe whose reader has ended: no process follows the mirror any more, so this asks it to end in order.
     """
 
     def __init__(self, view: View, asked: EndRequest, housekeeping: Housekeeping | None = None) -> None:
@@ -120,7 +120,7 @@ class LastingView:
 
 
 def _disconnect(connection: RayConnection, *, in_order: bool) -> None:
-    with redirect_stdout(sys.stderr):  # Ray prints what it has held back: no line of JSON
+    with redirect_stdout(sys.stderr):  # Ray prints held-back lines now; they are no JSON
         connection.close(keep_logs=not in_order)
     if not in_order and connection.logs is not None:
-        print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
+        print(f"logs of Ray and of the copiers: {connection.logs}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Keeps two things small while a process follows a mirror for months: its output, and logs of ended Ray workers."""
+"""Limits two things while a process follows a mirror for months: its output file, and the logs of ended Ray workers."""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +14,7 @@ PRUNE_S: Final = 600.0
 
 
 class Housekeeping:
-    """Runs once a second. `output`: the file printed into; `logs`: the folder of a Ray that this process started."""
+    """Runs once a second. `output`: the output file; `logs`: the log folder of a Ray that this process started."""
 
     def __init__(self, output: OutputFile | None, logs: Path | None, clock: Callable[[], float] = now_s) -> None:
         self._output, self._logs, self._clock = output, logs, clock
@@ -28,7 +28,7 @@ class Housekeeping:
         except OSError as error:
             if str(error) != self._said:
                 self._said = str(error)
-                print(f"warning: old logs are not cleared away: {error}", file=sys.stderr)
+                print(f"warning: old logs cannot be removed: {error}", file=sys.stderr)
 
     def _run_due(self) -> None:
         if self._output is not None:

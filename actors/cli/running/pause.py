@@ -1,4 +1,4 @@
-"""`raymirror pause`: stop fetching, finish what is in flight, and say so when it is done."""
+"""`raymirror pause`: stops fetching, finishes what is in flight, and reports when that is done."""
 
 import argparse
 import sys
@@ -13,9 +13,9 @@ from actors.model.status import MirrorStatus
 from engine.core.reports.progress import LaneProgress
 
 LONG_S = 2.0
-"""A pause that takes longer says what it waits for."""
+"""Seconds after which a pause prints what it waits for."""
 NAMED = 5
-"""Partitions that are named where not all of them are done."""
+"""Most partitions that a message names."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,15 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=30.0,
         metavar="SECONDS",
-        help="how long to wait until nothing is copied any more and what was copied is committed (default: 30; 0: do"
-        " not wait)",
+        help="how long to wait until copying has stopped and everything copied is committed (default: 30; 0: do not"
+        " wait)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say it, and wait until it is so. Raises NoMirror, and what `command` of a mirror raises.
+    """Send the command and wait until it is done. Raises NoMirror, and what `command` of a mirror raises.
 
-    Exit code 1 if something is copied still, or if it is not written down yet.
+    Exit code 1 if something is still being copied, or if the target has not stored the pause yet.
     """
     topics = tuple(args.topics)
     with running_mirror(args) as (mirror, _):
@@ -49,11 +49,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _not_still(args: argparse.Namespace, seen: MirrorStatus) -> int:
-    """Say what is copied still at the end of the time, and whether the next start knows of the pause; the exit code."""
+    """Print what is still being copied after the timeout, and whether the pause is stored; return the exit code."""
     moving = at_work(seen, args.flow, tuple(args.topics))
     print(
-        f"{scope_of(args)}: what was fetched before is not all copied and committed after {args.timeout:.0f} s, or"
-        " a copier does not answer; it is paused as soon as that is done; see: raymirror lag",
+        f"{scope_of(args)}: after {args.timeout:.0f} s some fetched records are not copied and committed yet, or a"
+        " copier does not answer; the pause is complete as soon as that is done; see: raymirror lag",
         *_named(moving),
         sep="\n",
         file=sys.stderr,
@@ -66,9 +66,9 @@ def _not_still(args: argparse.Namespace, seen: MirrorStatus) -> int:
 
 
 def _say_waiting(args: argparse.Namespace, seen: MirrorStatus) -> None:
-    """Say on stderr what is waited for, for who sits before a command that takes its time."""
+    """Print on stderr what a slow command waits for."""
     print(
-        f"{scope_of(args)}: waiting up to {args.timeout:.0f} s until no copier fetches more, and what was fetched is"
+        f"{scope_of(args)}: waiting up to {args.timeout:.0f} s until no copier fetches and all fetched records are"
         " copied and committed",
         *_named(at_work(seen, args.flow, tuple(args.topics))),
         sep="\n",
@@ -77,5 +77,5 @@ def _say_waiting(args: argparse.Namespace, seen: MirrorStatus) -> None:
 
 
 def _named(moving: list[LaneProgress]) -> list[str]:
-    """Name some partitions that are not still, and why."""
+    """Name up to NAMED partitions that are not at rest, and why."""
     return [f"{lane.lane}: {lane.reason or lane.state}" for lane in moving[:NAMED]]

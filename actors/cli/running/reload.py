@@ -1,7 +1,8 @@
-"""`raymirror reload [FILE]`: the running mirror takes a changed configuration over in place; what is the same stays.
+"""`raymirror reload [FILE]`: applies a changed configuration to the running mirror; unchanged flows are not touched.
 
-The file is read and checked as `run` does it. The supervisor compares it with what runs, because passwords never leave
-the process that has read them; it tells the difference, and takes it over if it is still that one.
+The command reads and checks the file as `run` does. The supervisor compares it with the running configuration, because
+passwords never leave the process that has read them. It reports the difference, and applies it only if the running
+configuration is still the compared one.
 """
 
 import argparse
@@ -33,7 +34,7 @@ _STYLE = {ADDED: "green", REMOVED: "red", CHANGED: "yellow"}
 
 
 class OtherVersion(MirrorError):
-    """The running mirror is of another version of raymirror than this command."""
+    """The running mirror has another version of raymirror than this command."""
 
     def __init__(self, theirs: str, ours: str) -> None:
         super().__init__(theirs, ours)
@@ -41,26 +42,30 @@ class OtherVersion(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"the mirror runs version {self.theirs} and this command is of version {self.ours}, so the file may mean"
-            " something else to it; end the mirror (raymirror stop), then start it with the new file (raymirror run)"
+            f"the mirror runs version {self.theirs} and this command is version {self.ours}, so the mirror may read the"
+            " file differently; stop the mirror (raymirror stop), then start it with the new file (raymirror run)"
         )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "config", nargs="?", type=Path, metavar="FILE", help="the configuration (default: the file that it runs with)"
+        "config",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="the configuration (default: the file that the mirror runs with)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the difference only; change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="only show the difference; change nothing")
     add_json_argument(parser)
     add_place_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare, show, take over. Raises NoMirror, ConfigError, NotReady, CannotReload, ReloadBusy, OtherVersion."""
+    """Compare, show, apply. Raises NoMirror, ConfigError, NotReady, CannotReload, ReloadBusy, OtherVersion."""
     with mirror_on_ray(args) as (mirror, place):
         status = mirror.status()
         path = args.config or Path(status.config_path)
-        args.config = path  # errors about the file are worded by it
+        args.config = path  # `main` words errors about the file by it
         config, checked = prepare(path, warn)
         for warning in config.warnings:
             warn(f"{path}: {worded(str(warning), path)}")
@@ -78,10 +83,10 @@ def run(args: argparse.Namespace) -> int:
 def offer(
     args: argparse.Namespace, config: MirrorConfig, unchecked: tuple[str, ...], already: session.AlreadyRunning
 ) -> int:
-    """Show what a second `run` would change in the mirror that runs, and ask whether it is to take that over.
+    """Show what the file of a second `run` changes in the running mirror, and ask whether to apply it.
 
-    `unchecked`: flows that could not be checked, because clusters are away.
-    Raises as `run` does.
+    `unchecked`: flows that could not be checked, because a cluster is unreachable.
+    Raises what `run` raises.
     """
     place = argparse.Namespace(address=None, mirror=already.namespace)
     with mirror_on_ray(place) as (mirror, found_at):
@@ -89,14 +94,14 @@ def offer(
         found = asked.compare()
         name = session.short_name(already.namespace)
         if found.is_none and found.running == found.new:
-            said = f"mirror {name} already runs in process {already.pid}, and this file changes nothing in it"
+            said = f"mirror {name} already runs in process {already.pid}, and this file changes nothing"
             print(f"raymirror run: {said}", file=sys.stderr)
             return exits.UNUSABLE
         print(f"mirror {name} already runs in process {already.pid}; this file changes:")
         show(found)
         asked.refuse(found)
         try:
-            answer = input("have it take the file over now? [y/N] ")
+            answer = input("apply this file to the running mirror now? [y/N] ")
         except EOFError:
             answer = ""
         if answer.strip().lower() not in ("y", "yes"):
@@ -108,7 +113,7 @@ def offer(
 
 
 class Reload:
-    """One running mirror and one file that was checked, but for flows of which a cluster is away."""
+    """One running mirror and one checked file. `unchecked`: flows with an unreachable cluster, so not checked."""
 
     def __init__(
         self,
@@ -124,7 +129,7 @@ class Reload:
         self._ref: ConfigRef = config_ref.refer(path)
 
     def compare(self) -> ConfigDifference:
-        """Say what the file changes, and what of it cannot be. Raises OtherVersion, FlowTaken, CannotReload."""
+        """Return what the file changes, and which changes are refused. Raises OtherVersion, FlowTaken, CannotReload."""
         from actors.ray.launch import code_version
 
         if self._status.version != code_version():
@@ -140,45 +145,45 @@ class Reload:
         )
 
     def refuse(self, found: ConfigDifference) -> None:
-        """Raise CannotReload with all that cannot be, if something cannot."""
+        """Raise CannotReload with every refused change, if there is any."""
         if found.refused:
             raise CannotReload(found.refused)
 
     def take_over(self, found: ConfigDifference) -> None:
-        """Have it taken over. Raises CannotReload, ReloadBusy, ReloadFailed, MirrorLost."""
+        """Have the supervisor apply it. Raises CannotReload, ReloadBusy, ReloadFailed, MirrorLost."""
         self._mirror.reload(self._ref, found.running)
-        if not self._place.pid:  # on a Ray cluster nobody else writes the note of this machine
+        if not self._place.pid:  # on a Ray cluster no `run` process updates the state file of this machine
             facts = {"config_path": self._ref.path, "config_digest": self._ref.digest}
             session.note(self._mirror.namespace, 0, os.environ, **facts)
 
     def _renamed(self, found: ConfigDifference) -> list[ChangeRow]:
-        """A mirror that nobody named is named by its flows; its name is part of what it is, so it keeps it."""
+        """Report a changed default name: the flows give it, but a running mirror keeps the name of its start."""
         from actors.ray.launch import usual_name
 
         name, usual = session.short_name(self._mirror.namespace), usual_name(self._config)
         if name == usual or not (found.named(ADDED) or found.named(REMOVED)):
             return []
-        key = "name of the mirror, where --name does not give one"
+        key = "name of the mirror, without --name"
         return [ChangeRow(flow=MIRROR, change=CHANGED, key=key, running=name, new=usual, takes_effect=NEXT_START)]
 
     def _not_checked(self, found: ConfigDifference) -> list[str]:
-        """Refuse to add a flow that could not be checked: unlike a start, a reload can be made again at any time."""
+        """Refuse to add a flow that could not be checked: unlike a start, a reload can be repeated at any time."""
         return [
-            f"{flow}: a cluster of its is away, so it cannot be checked before it begins; reload again when both answer"
+            f"{flow}: one of its clusters is unreachable, so it cannot be checked; reload again when both answer"
             for flow in found.named(ADDED)
             if flow in self._unchecked
         ]
 
     def _no_room(self) -> tuple[str, ...]:
-        """Say what a Ray of the mirror's own has no room for: its size is that of the start."""
+        """Say what does not fit into the mirror's own Ray, which keeps the size of its start."""
         if not self._place.local:
             return ()
         from actors.spark.java import JAVA_RESOURCE
 
         there, spark = self._mirror.connection.ray.cluster_resources(), self._config.spark
         for_spark = spark.executors * spark.cores if spark.on else 0
-        least = sum(flow.copiers for flow in self._config.flows) + 1 + for_spark  # one is for a copier that replaces
-        again = "end the mirror (raymirror stop), then start it with the new file (raymirror run)"
+        least = sum(flow.copiers for flow in self._config.flows) + 1 + for_spark  # 1: a copier that replaces another
+        again = "stop the mirror (raymirror stop), then start it with the new file (raymirror run)"
         found = []
         if least > there.get("CPU", 0):
             found.append(
@@ -186,7 +191,7 @@ class Reload:
                 f" Ray was started with {there.get('CPU', 0):g}; {again}"
             )
         if spark.on and JAVA_RESOURCE not in there:
-            found.append(f"raymirror.spark: on, and the mirror's Ray was started without Spark; {again}")
+            found.append(f"raymirror.spark: on, but the mirror's Ray was started without Spark; {again}")
         return tuple(found)
 
 
@@ -206,15 +211,15 @@ def table(found: ConfigDifference) -> Table:
 
 
 def summary(found: ConfigDifference, *, done: bool) -> str:
-    """Say in a line what was done, or would be."""
+    """Say in one line what was done, or would be done."""
     if found.is_none:
-        rest = " but its wording" if found.running != found.new else ""
-        return f"nothing differs from what runs{rest}: nothing is moved"
+        rest = ", only the text of the file differs" if found.running != found.new else ""
+        return f"no setting differs from the running configuration{rest}: nothing changes"
     counts = [(found.named(change), change) for change in (ADDED, CHANGED, REMOVED, UNTOUCHED)]
     flows = ", ".join(f"{len(names)} {change}" for names, change in counts if names)
     if not done:
         return f"nothing was changed yet; flows: {flows}"
-    return f"taken over; flows: {flows}; follow it with: raymirror status"
+    return f"applied; flows: {flows}; follow it with: raymirror status"
 
 
 def _show(args: argparse.Namespace, found: ConfigDifference, *, done: bool) -> None:

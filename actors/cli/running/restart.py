@@ -1,4 +1,4 @@
-"""`raymirror restart FLOW`: replace the copiers of a flow, one by one, while the others copy on."""
+"""`raymirror restart FLOW`: replaces the copiers of a flow one by one, while the others continue to copy."""
 
 import argparse
 
@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say it. Raises NoMirror, UnknownFlow."""
+    """Send the command. Raises NoMirror, UnknownFlow."""
     with running_mirror(args) as (mirror, _):
         mirror.restart(args.flow)
     say(args, f"restart: {args.flow}; follow it with: raymirror status", command="restart", flow=args.flow)

@@ -1,4 +1,4 @@
-"""`raymirror resume`: copy again; partitions that had stopped on their own try again."""
+"""`raymirror resume`: copies again; partitions that had stopped on an error try again."""
 
 import argparse
 
@@ -13,9 +13,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say it; copiers hear of it within a second or so. Raises NoMirror, and what `command` of a mirror raises.
+    """Send the command; copiers get it within about 1 s. Raises NoMirror, and what `command` of a mirror raises.
 
-    Exit code 1 if it is not written down yet.
+    Exit code 1 if the target has not stored it yet.
     """
     with running_mirror(args) as (mirror, _):
         status = mirror.command(Command.RESUME, args.flow, tuple(args.topics))

@@ -1,4 +1,4 @@
-"""`raymirror run CONFIG`: start or join the mirror, follow it, and drain it when asked to end."""
+"""`raymirror run CONFIG`: starts or joins the mirror, follows it, and drains it at the end."""
 
 import argparse
 import os
@@ -16,23 +16,26 @@ from engine.config.file.file_kind import worded
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
-    parser.add_argument("--address", help="Ray cluster, HOST:PORT (default: RAY_ADDRESS, else a local Ray)")
-    parser.add_argument("--name", "--mirror", metavar="NAME", help="name of the mirror (default: made of its flows)")
+    parser.add_argument("--address", help="Ray cluster, HOST:PORT (default: RAY_ADDRESS, else start a local Ray)")
+    parser.add_argument("--name", "--mirror", metavar="NAME", help="name of the mirror (default: built from its flows)")
     parser.add_argument("--json", action="store_true", help="print one JSON status per second instead of a table")
-    parser.add_argument("--detach", action="store_true", help="leave it running in the background and return")
+    parser.add_argument("--detach", action="store_true", help="run the mirror in the background and return")
     parser.add_argument(
-        "--log-file", type=Path, metavar="FILE", help="print into this file; full (2 MiB), it is renamed FILE.1, FILE.2"
+        "--log-file",
+        type=Path,
+        metavar="FILE",
+        help="print to this file; at 2 MiB it is renamed FILE.1, then FILE.2",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check all that can be checked without Ray, then run. Exit code 0 after a drain, 1 if it was not in order.
+    """Check everything that needs no Ray, then run. Exit code 0 after a drain, 1 if the mirror did not end in order.
 
-    A cluster that does not answer is waited for by the mirror; one that does not let us in ends it before.
+    The mirror waits for a cluster that does not answer. A cluster that refuses the login ends the command here.
     """
     steps = StartSteps(quiet=args.json)
     steps.say(f"reading {args.config}")
-    # Kafka's clients take a second where disks are slow
+    # imported here: Kafka's clients take 1 s on slow disks
     from actors.config.checks import ask_clusters, shipped_secrets, unchecked_flows
     from engine.config.config import load_config
 
@@ -43,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         warn(f"{args.config}: {worded(str(warning), args.config)}")
     for secret in shipped_secrets(args.config, config):
         warn(secret)
-    # Ray comes last: it takes seconds, and nothing above needs it
+    # imported last: Ray takes seconds, and nothing above needs it
     from actors.ray import launch
 
     plan = launch.plan_launch(

@@ -1,4 +1,4 @@
-"""`raymirror stop`: drain a running mirror and wait until it is gone."""
+"""`raymirror stop`: drains a running mirror and waits until it has ended."""
 
 import argparse
 import os
@@ -20,13 +20,19 @@ POLL_S = 0.1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_place_arguments(parser)
     add_json_argument(parser)
-    parser.add_argument("--timeout", type=float, default=40.0, metavar="SECONDS", help="how long to wait (default: 40)")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=40.0,
+        metavar="SECONDS",
+        help="how long to wait (default: 40)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stop it, in order; one that ends already is waited for. Raises NoMirror.
+    """Stop the mirror in order, or wait for a mirror that is already ending. Raises NoMirror.
 
-    Exit code 1 if it is not gone in time, or what is written down does not say that it was stopped.
+    Exit code 1 if it has not ended in time, or if the target has not stored that it was stopped.
     """
     try:
         return stop(args)
@@ -35,18 +41,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def stop(args: argparse.Namespace) -> int:
-    """Ask for the end, and wait for it. Raises NoMirror, MirrorEnds."""
+    """Request the end and wait for it. Raises NoMirror, MirrorEnds."""
     with mirror_on_ray(args) as (mirror, place):
         from actors.ray.mirror import patiently
 
         try:
             status = patiently(lambda: mirror.command(Command.STOP), args.timeout)
         except MirrorError as failure:
-            refuse_ended(place, wall_ms(), os.environ)  # no failure: somebody else has ended it
+            refuse_ended(place, wall_ms(), os.environ)  # no failure: another command or process has ended it
             mirror.end_all()
             print(
-                f"the supervisor has failed ({failure}): all processes of the mirror were ended, and that it is stopped"
-                " could not be written down: who starts it again finds it running, or paused, as it was",
+                f"the supervisor has failed ({failure}): all processes of the mirror were ended, but the stop could not"
+                " be stored on the target: at the next start the mirror is running or paused, as it was before",
                 file=sys.stderr,
             )
             return exits.FAILED
@@ -61,20 +67,20 @@ def stop(args: argparse.Namespace) -> int:
 
 
 def _warn_unwritten(status: MirrorStatus) -> int:
-    """Say of which flows the target does not know that they were stopped, now that nobody tells it; the exit code."""
+    """Name the flows whose stop the target has not stored, which no process retries now; return the exit code."""
     if not status.unremembered:
         return exits.OK
     print(
-        f"the mirror has ended, but the target could not be written to and does not know of the stop of"
-        f" {', '.join(status.unremembered)}; nobody tries it again: the next run finds what was wanted before, and"
-        " copies on, unless that was a pause",
+        f"the mirror has ended, but the stop of {', '.join(status.unremembered)} is not stored: the target could not be"
+        " written to; raymirror does not retry this: the next run finds the state from before the stop, and copies"
+        " unless that state is a pause",
         file=sys.stderr,
     )
     return exits.FAILED
 
 
 def _gone_in_time(args: argparse.Namespace, place: MirrorPlace, **facts: object) -> int:
-    """Wait until the `run` process that has the mirror has ended, if it is one of this machine, and say so."""
+    """Wait until the `run` process of the mirror has ended, if it is on this machine, and print that."""
     if place.pid and not _gone(place.pid, place.pid_start, args.timeout):
         print(f"process {place.pid} still runs after {args.timeout:.0f} s; see: raymirror status", file=sys.stderr)
         return exits.FAILED
@@ -83,7 +89,7 @@ def _gone_in_time(args: argparse.Namespace, place: MirrorPlace, **facts: object)
 
 
 def _gone(pid: int, pid_start: int, timeout_s: float) -> bool:
-    """Wait for the end of the `run` process: it drains, then takes its Ray down."""
+    """Wait for the end of the `run` process, which drains and then stops its Ray; return whether it ended in time."""
     deadline = time.monotonic() + timeout_s
     while process_start(pid) == pid_start:
         if time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""Commands that show a mirror: status, lag, events, logs, history, report. They change nothing."""
+"""Commands that show a mirror and change nothing: status, lag, events, logs, report."""

@@ -1,4 +1,4 @@
-"""Prints what the targets of a configuration hold, for `status`, `lag` and `events` where no mirror runs."""
+"""Prints what the targets of a configuration hold, for `status`, `lag` and `events` if no mirror runs."""
 
 import argparse
 import sys
@@ -18,11 +18,11 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from policies.words import counted
 
 EVENTS = 8
-"""Events of each flow that `status` shows: as many as for a running mirror."""
+"""Number of events of each flow that `status` shows: as many as for a running mirror."""
 
 
 def flows_of(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
-    """Return the flow of a name, or all flows. Raises UnknownFlow."""
+    """Return the flow with this name, or all flows for None. Raises UnknownFlow."""
     found = tuple(flow for flow in config.flows if name in (None, str(flow.name)))
     if not found:
         raise UnknownFlow(str(name), tuple(str(flow.name) for flow in config.flows))
@@ -30,7 +30,7 @@ def flows_of(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
 
 
 def status_alone(args: argparse.Namespace, why: str) -> int:
-    """Print what is known of every flow. Raises ConfigError."""
+    """Print what is known about every flow. Raises ConfigError."""
     config = load_config(args.config)
     found = read_targets(config, config.flows, why)
     if args.json:
@@ -40,7 +40,7 @@ def status_alone(args: argparse.Namespace, why: str) -> int:
             show_flow(flow, found.at_ms)
     if args.fail_if:
         print(
-            "raymirror status: --fail-if holds: nobody knows how far behind a mirror is that does not run",
+            "raymirror status: --fail-if holds: the lag of a mirror that does not run is not known",
             file=sys.stderr,
         )
     return say("status", found)
@@ -73,7 +73,7 @@ def show_lag(found: KnownMirror, rows: list[KnownPartition], *, behind: bool) ->
     for name in unread:
         print(f"{name}: how far its partitions are copied is not known")
     if not rows and not unread:
-        print("no partition is known to be behind" if behind else "no partition that was asked for has a position")
+        print("no partition is known to be behind" if behind else "none of the chosen partitions has a position")
 
 
 def events_alone(args: argparse.Namespace, why: str, since_ms: int) -> tuple[KnownMirror, int]:
@@ -84,7 +84,7 @@ def events_alone(args: argparse.Namespace, why: str, since_ms: int) -> tuple[Kno
 
 
 def say(command: str, found: KnownMirror) -> int:
-    """Say on stderr that no mirror runs and what could not be read; return the exit code that says so."""
+    """Print on stderr that no mirror runs and what could not be read; return the exit code for that."""
     is_unread = all(flow.is_unread for flow in found.flows)
     what = (
         "nothing could be read from the target, so nothing is known" if is_unread else "this is what the target holds"
@@ -101,14 +101,14 @@ def show_flow(flow: KnownFlow, at_ms: int) -> None:
     if flow.owner is not None:
         end = "ended in order" if flow.owner.released else "did not end in order, or still runs elsewhere"
         last = clock_text(flow.owner.at_ms)
-        print(f"  {flow.owner.mirror} on {flow.owner.where} had it; last sign of life {last}, {end}")
+        print(f"  last owner: {flow.owner.mirror} on {flow.owner.where}; last sign of life {last}, {end}")
     if flow.partitions is not None:
         oldest = min((row.as_of_ms for row in flow.partitions if row.as_of_ms is not None), default=None)
         since = "" if oldest is None else f", the oldest as of {clock_text(oldest)}"
         positions = f"{counted(len(flow.partitions), 'partition')} with a position{since}"
         print(f"  {positions}; lag is not known: raymirror lag asks the source where it ends")
     if flow.groups is not None:
-        newest = "" if flow.checkpoint_ms is None else f", the youngest as of {clock_text(flow.checkpoint_ms)}"
+        newest = "" if flow.checkpoint_ms is None else f", the newest as of {clock_text(flow.checkpoint_ms)}"
         print(f"  {counted(flow.groups, 'consumer group')} with checkpoints{newest}")
     for event in (flow.events or ())[-EVENTS:]:
         print(f"  {clock_text(event.at_ms)} {event.severity:<7} {event.text}")
@@ -117,13 +117,13 @@ def show_flow(flow: KnownFlow, at_ms: int) -> None:
 
 
 def _wanted_text(flow: KnownFlow) -> str:
-    """Say which state is wanted of a flow, or why that is not known."""
+    """Say which state is wanted for a flow, or why that is not known."""
     if flow.is_unread:
-        return "its target could not be read: what is wanted of it and how far it is copied is not known"
+        return "its target could not be read: its wanted state and how far it is copied are not known"
     if not flow.is_state_known:
-        return "what is wanted is not known"
+        return "its wanted state is not known"
     if flow.desired is None:
-        return "nobody said what is wanted"
+        return "no wanted state is stored"
     paused = f", paused topics: {', '.join(flow.paused_topics)}" if flow.paused_topics else ""
     return f"wanted: {flow.desired}{paused}"
 

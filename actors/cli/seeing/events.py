@@ -1,4 +1,4 @@
-"""`raymirror events`: what has happened in a running mirror; without one, what its targets hold."""
+"""`raymirror events`: shows the events of a running mirror; without one, the events that its targets hold."""
 
 import argparse
 import sys
@@ -21,10 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since",
         metavar="TIME",
-        help="30s, 10m, 2h, 1d ago, or an instant, which may be before the mirror began; default: since it began",
+        help="30s, 10m, 2h, 1d ago, or an instant, also before the start of the mirror; default: since its start",
     )
-    parser.add_argument("--severity", choices=SEVERITIES, default="info", help="this and graver ones (info)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument(
+        "--severity", choices=SEVERITIES, default="info", help="only events of this severity or a higher one (info)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     add_place_arguments(parser)
     add_config_argument(parser)
 
@@ -32,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask once and print. Raises NoConfigGiven, BadInstant, ConfigError, UnknownFlow.
 
-    A running mirror tells what has happened since it began; where `--since` asks for more, its targets are read too.
+    A running mirror reports the events since its start; if `--since` asks for older ones, its targets are read too.
     """
     since_ms = instant_ms(args.since, wall_ms()) if args.since else 0
     status = status_or_why(args)
     if isinstance(status, str):
-        from actors.cli.seeing.alone import events_alone  # Kafka's clients: heavy, and needed here only
+        from actors.cli.seeing.alone import events_alone  # imports Kafka's clients, slow and needed here only
 
         kept, code = events_alone(args, status, since_ms)
         events = tuple(event for flow in kept.flows for event in flow.events or ())
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         events, code = _with_older(args, status, since_ms)
     found = chosen(events, args.flow, since_ms, args.severity)
     if not found and not args.json:
-        print(f"no events{' so grave' if args.severity != SEVERITIES[0] else ''} are known", file=sys.stderr)
+        print(f"no events{' of that severity' if args.severity != SEVERITIES[0] else ''} are known", file=sys.stderr)
     for event in found:
         if args.json:
             sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
@@ -55,17 +57,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _with_older(args: argparse.Namespace, status: MirrorStatus, since_ms: int) -> tuple[tuple[EventLine, ...], int]:
-    """Put what the targets keep before what a running mirror tells, where that is asked for; the exit code."""
+    """Return the events of a running mirror, after older ones of its targets if `--since` asks; and the exit code."""
     is_full = len(status.events) >= EVENTS_KEPT
     from_ms = status.events[0].at_ms if is_full else status.at_ms - round(1000 * status.up_s)
     if not args.since:
         if not args.json:
-            what = f"the last {EVENTS_KEPT}, since" if is_full else "since its supervisor began at"
-            print(f"{what} {clock_text(from_ms)}; what was before: raymirror events --since 1d", file=sys.stderr)
+            what = f"the last {EVENTS_KEPT} events, since" if is_full else "events since the start of the supervisor at"
+            print(f"{what} {clock_text(from_ms)}; for older ones: raymirror events --since 1d", file=sys.stderr)
         return status.events, exits.OK
     if since_ms >= from_ms:
         return status.events, exits.OK
-    from actors.cli.seeing.older_events import older_events  # Kafka's clients: heavy, and needed here only
+    from actors.cli.seeing.older_events import older_events  # imports Kafka's clients, slow and needed here only
 
     older, code = older_events(args, status, since_ms)
     return older + status.events, code

@@ -28,13 +28,13 @@ class NoHistory(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"no history of lag found ({self.looked}): it is kept where {STORAGE_KEY} says, while Spark is on;"
+            f"no history of lag found ({self.looked}): raymirror keeps it in {STORAGE_KEY} while Spark is on;"
             " name the place with --config FILE or --storage URI"
         )
 
 
 class HistoryPlace(msgspec.Struct, frozen=True):
-    """A storage, and the recovery point objectives of the configuration, in seconds by flow."""
+    """A storage, and the recovery point objectives of the configuration (seconds, by flow)."""
 
     storage: Storage
     rpo_s: dict[str, float] = {}
@@ -42,19 +42,21 @@ class HistoryPlace(msgspec.Struct, frozen=True):
 
 def add_history_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--storage", metavar="URI", help=f"where the history is, as in {STORAGE_KEY} (default: of the configuration)"
+        "--storage",
+        metavar="URI",
+        help=f"where the history is, as in {STORAGE_KEY} (default: that of the configuration)",
     )
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="the mirror's configuration (default: the running mirror's)"
+        "--config", type=Path, metavar="FILE", help="configuration of the mirror (default: that of the running mirror)"
     )
 
 
 def find_place(args: argparse.Namespace) -> HistoryPlace:
-    """Find the storage: the given one, else that of the given configuration, else that of the mirror that runs here.
+    """Find the storage: the given one, else that of the given configuration, else that of this machine's mirror.
 
     Raises NoHistory, BadStorage, ConfigError, SeveralMirrors.
     """
-    from engine.config.config import load_config  # heavy, and needed here only
+    from engine.config.config import load_config  # slow to import, and needed here only
 
     path = args.config or (None if args.storage else _running_config(args.mirror))
     config = None if path is None else load_config(path)
@@ -70,7 +72,7 @@ def find_place(args: argparse.Namespace) -> HistoryPlace:
 def _running_config(name: str | None) -> Path:
     states = session.living(os.environ, name)
     if not states:
-        raise NoHistory("no --storage, no --config, and no mirror runs here")
+        raise NoHistory("no --storage, no --config, and no mirror runs on this machine")
     if len(states) > 1:
         raise session.SeveralMirrors(tuple(session.short_name(state.namespace) for state in states))
     return Path(states[0].config_path)
@@ -79,13 +81,13 @@ def _running_config(name: str | None) -> Path:
 def read_summary(
     place: HistoryPlace, since_ms: int, until_ms: int, flow: str | None = None, *, most_topics: int | None = None
 ) -> "Summary":
-    """Read the history of a span of time (Unix ms), as `summarize`. Raises NoHistory, HistoryDamaged, NewerFormat."""
+    """Summarize the history between two instants (Unix ms). Raises NoHistory, HistoryDamaged, NewerFormat."""
     from engine.jobs.history.windows import histories
     from engine.jobs.lag.summary import summarize
 
     found = histories(place.storage.path("history", "lag"))
     if not found:
-        raise NoHistory(f"{place.storage.uri} has none")
+        raise NoHistory(f"{place.storage.uri} has no history")
     objectives = {name: seconds for name, seconds in place.rpo_s.items() if flow in (None, name)}
     summary = summarize(found, since_ms, until_ms, rpo_s=objectives, most_topics=most_topics)
     if flow is None:

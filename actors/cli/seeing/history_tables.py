@@ -1,4 +1,4 @@
-"""The history of lag as tables: a row per flow and per topic, then breaches and what stood still."""
+"""Draws the history of lag as tables: a row per flow and per topic, then RPO breaches and stalled topics."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def history_tables(summary: "Summary", *, behind: bool = False) -> Iterator[Table]:
-    """Draw what is to be told; `behind`: only topics that were behind, or did not move, at any time."""
+    """Draw the tables of a summary; `behind`: only topics that were behind or stalled at any time."""
     yield _flows(summary.flows)
     yield _topics(summary.topics, behind=behind)
     if summary.breaches:
@@ -24,7 +24,7 @@ def history_tables(summary: "Summary", *, behind: bool = False) -> Iterator[Tabl
         yield _table(("flow", "objective breached", "from", "until"), ("worst", "objective"), rows)
     if summary.stalls:
         stalls = [(one.flow, *stall_cells(one)) for one in summary.stalls]
-        yield _table(("flow", "stood still", "why", "from", "until"), ("partitions", "all together"), stalls)
+        yield _table(("flow", "stalled", "why", "from", "until"), ("partitions", "in total"), stalls)
 
 
 def _flows(points: "Iterable[FlowPoint]") -> Table:

@@ -1,4 +1,4 @@
-"""`raymirror lag`: how far behind every partition is, and why it is not moving; with `--history`, how it was."""
+"""`raymirror lag`: shows how far behind every partition is, and why it makes no progress; `--history`: the past lag."""
 
 import argparse
 import sys
@@ -36,29 +36,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--topic", "--topics", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all"
     )
     parser.add_argument(
-        "--behind", action="store_true", help="only partitions that are behind, of unknown lag, or do not move"
+        "--behind", action="store_true", help="only partitions that are behind, make no progress, or have unknown lag"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--history", action="store_true", help="how it was, out of the history that Spark keeps")
+    parser.add_argument("--history", action="store_true", help="show past lag, from the history that Spark keeps")
     parser.add_argument(
-        "--since", default="1h", metavar="TIME", help="of the history: 30m, 24h ago, or an instant (1h)"
+        "--since", default="1h", metavar="TIME", help="start of the history: 30m, 24h ago, or an instant (1h)"
     )
     add_history_arguments(parser)
     add_place_arguments(parser)
     parser.epilog = (
-        "where no mirror runs, --config FILE shows how far each partition was copied by its last position, and asks the"
+        "if no mirror runs, --config FILE shows how far each partition is copied by its last position, and asks the"
         " source where it ends; exit code 3; topics of --topic that are not copied are named on stderr; exit code 2"
-        " where none of them is"
+        " if none of them is copied"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask once and print. Raises NoConfigGiven, UnknownFlow, ConfigError; of the history, what `history` raises."""
+    """Ask once and print. Raises NoConfigGiven, UnknownFlow, ConfigError; with `--history`, what `history` raises."""
     if args.history:
         return history(args)
     status = status_or_why(args, lanes=True)
     if isinstance(status, str):
-        from actors.cli.seeing.alone import lag_alone  # Kafka's clients: heavy, and needed here only
+        from actors.cli.seeing.alone import lag_alone  # imports Kafka's clients, slow and needed here only
 
         return lag_alone(args, status)
     names = tuple(flow.flow for flow in status.flows)
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def say_missing(status: MirrorStatus, flow: str | None, topics: Iterable[str]) -> bool:
-    """Say on stderr that topics which were asked for are not copied, or not known; whether it is known what is."""
+    """Print on stderr that topics of `--topic` are not copied, or not known; return whether all flows are known."""
     asked = [one for one in status.flows if flow in (None, one.flow)]
     waiting = {one.flow: one.waiting_for or NO_DISCOVERY for one in asked if not one.discovered}
     names, whys = ", ".join(waiting), "; ".join(f"{name} waits for {why}" for name, why in waiting.items())
@@ -93,7 +93,7 @@ def say_missing(status: MirrorStatus, flow: str | None, topics: Iterable[str]) -
 
 
 def show(rows: list[LagRow], unknown: Mapping[str, str], *, behind: bool) -> None:
-    """Print partitions, and of which flows none is known; `behind`: only those that are behind were asked for."""
+    """Print partitions, and flows without known partitions; `behind`: `rows` has only partitions that are behind."""
     if rows or not (behind or unknown):
         stdout_console().print(table(rows))
     for flow, why in unknown.items():
@@ -121,7 +121,7 @@ def table(rows: list[LagRow]) -> RenderableType:
     whys = SharedReasons(row.why for row in rows)
     is_proven = any(row.proven_to is not None for row in rows)
     numbers = ["records", "bytes", "behind", *(["proven to"] if is_proven else [])]
-    drawn = plain_table(["flow", "partition"], numbers, ["state", "owner", "why it is not moving"], whole=True)
+    drawn = plain_table(["flow", "partition"], numbers, ["state", "owner", "why it makes no progress"], whole=True)
     for row in rows:
         drawn.add_row(
             row.flow,

@@ -1,4 +1,4 @@
-"""`raymirror logs`: what the mirror's processes on this machine have logged."""
+"""`raymirror logs`: shows what the mirror's processes on this machine have logged."""
 
 import argparse
 import os
@@ -20,13 +20,15 @@ POLL_S = 0.5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flow_argument(parser)
-    parser.add_argument("--level", choices=LEVELS, default="info", help="this and graver ones (info)")
-    parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h or 1d ago, or an instant")
-    parser.add_argument("--lines", type=int, default=200, metavar="N", help="at most so many, the latest (200; 0: all)")
-    parser.add_argument("--follow", action="store_true", help="go on with what comes, until interrupted")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.add_argument(
-        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where there are several"
+        "--level", choices=LEVELS, default="info", help="only lines of this level or a higher one (info)"
+    )
+    parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h or 1d ago, or an instant")
+    parser.add_argument("--lines", type=int, default=200, metavar="N", help="only the last N lines (200; 0: all)")
+    parser.add_argument("--follow", action="store_true", help="continue with new lines until interrupted")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument(
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if there are several"
     )
 
 
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             threading.Event().wait(POLL_S)
             _print((line for line in reader.read() if wanted.accepts(line)), json=args.json)
     except BrokenPipeError:
-        # Whoever read has had enough. Python would complain once more when it flushes at its end.
+        # The reader of the pipe has ended. Without this, Python would fail again when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return exits.OK
 

@@ -1,7 +1,7 @@
-"""Events that a running mirror does not keep any more: its supervisor tells the last ones, the targets keep the others.
+"""Reads older events of a running mirror from its targets: the supervisor keeps only the latest events.
 
-The target's copy of an event is stamped when it is written, up to seconds after the supervisor's. So what both tell is
-known by what it says, and not by its time.
+The target's copy of an event gets its time when it is written, up to seconds after the supervisor's time. So events
+that both have are matched by their content, not by their time.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from engine.config.config import load_config
 
 
 class OtherFile(MirrorError):
-    """The configuration that was read names no flow of the mirror that runs."""
+    """The configuration that was read names no flow of the running mirror."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -31,9 +31,9 @@ class OtherFile(MirrorError):
 
 
 def older_events(args: argparse.Namespace, status: MirrorStatus, since_ms: int) -> tuple[tuple[EventLine, ...], int]:
-    """Return what the targets of a running mirror hold since an instant and it does not tell, and the exit code.
+    """Return the events on the targets since an instant (Unix ms) that the mirror does not report; and the exit code.
 
-    Exit code 1, and a line for each reason, where some of it could not be read.
+    Exit code 1, and a line for each reason, if some events could not be read.
     """
     path = args.config or Path(status.config_path)
     there = {flow.flow for flow in status.flows}
@@ -44,7 +44,7 @@ def older_events(args: argparse.Namespace, status: MirrorStatus, since_ms: int) 
             raise OtherFile(path)
         found = read_targets(config, flows, "", since_ms=since_ms)
     except (MirrorError, OSError) as failure:
-        return (), _unread({"what was before its start": str(failure)})
+        return (), _unread({"events before its start": str(failure)})
     unknown = {
         f"{flow.flow}: {what}": why for flow in found.flows if flow.events is None for what, why in flow.unknown.items()
     }
@@ -54,7 +54,7 @@ def older_events(args: argparse.Namespace, status: MirrorStatus, since_ms: int) 
 
 
 def _without(stored: list[EventLine], told: tuple[EventLine, ...]) -> tuple[EventLine, ...]:
-    """Leave out what is told anyway, the newest of its words first; the others in the order of their time."""
+    """Leave out events that the mirror reports, the newest of equal ones first; return the others ordered by time."""
     told_times = Counter(map(_words, told))
     older: list[EventLine] = []
     for event in sorted(stored, key=lambda event: -event.at_ms):

@@ -1,4 +1,4 @@
-"""`raymirror report`: lag, latency, throughput and breaches of a stretch of time as one HTML file."""
+"""`raymirror report`: writes lag, latency, throughput and RPO breaches of a span of time to one HTML file."""
 
 import argparse
 import sys
@@ -16,14 +16,14 @@ _OUTPUT = Path("raymirror-report.html")
 
 
 class PageNotWritten(MirrorError):
-    """The page cannot be written where it was asked for."""
+    """The page cannot be written to the given file."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(path, why)
         self.path, self.why = path, why
 
     def __str__(self) -> str:
-        return f"{self.path} cannot be written ({self.why}); give a file in a folder that is there: -o FILE"
+        return f"{self.path} cannot be written ({self.why}); give a file in a folder that exists: -o FILE"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,14 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, default=_OUTPUT, metavar="FILE", help=f"the page to write ({_OUTPUT})"
     )
     parser.add_argument(
-        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where several are running"
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
     )
     add_history_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read and write. Raises NoHistory, BadInstant, ConfigError, PageNotWritten."""
-    # Dear to import, and `report --help` needs none of it.
+    # Slow to import, and `report --help` needs none of it.
     from actors.report.page import MOST_TOPICS, page
     from engine.jobs.lag.summary import has_anything
 
@@ -62,14 +62,12 @@ def run(args: argparse.Namespace) -> int:
     if has_anything(summary):
         return exits.OK
     what = args.flow or "any flow"
-    print(
-        f"the history holds nothing of {what} since {clock_text(since_ms)}; --since goes further back", file=sys.stderr
-    )
+    print(f"the history has no data of {what} since {clock_text(since_ms)}; try an earlier --since", file=sys.stderr)
     return exits.FAILED
 
 
 def write(path: Path, text: str) -> None:
-    """Have a file appear, whole. Raises PageNotWritten."""
+    """Write a file atomically. Raises PageNotWritten."""
     part = path.with_name(f".{path.name}.part")
     try:
         part.write_text(text)

@@ -1,4 +1,4 @@
-"""`raymirror status`: how a running mirror is; without one, what its targets hold."""
+"""`raymirror status`: shows the state of a running mirror; without one, what its targets hold."""
 
 import argparse
 import sys
@@ -16,14 +16,14 @@ from actors.observability.view import render
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_place_arguments(parser)
     add_config_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object, with every partition")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with every partition")
     parser.add_argument(
         "--fail-if",
         action="append",
         default=[],
         metavar="CONDITION",
         help="exit code 1 if it holds in some flow, e.g. 'lag_seconds>60'; may be given several times;"
-        f" of {', '.join(FIGURES)}",
+        f" figures: {', '.join(FIGURES)}",
     )
 
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     conditions = [parse_condition(text) for text in args.fail_if]
     status = status_or_why(args, lanes=args.json)
     if isinstance(status, str):
-        from actors.cli.seeing.alone import status_alone  # Kafka's clients: heavy, and needed here only
+        from actors.cli.seeing.alone import status_alone  # imports Kafka's clients, slow and needed here only
 
         return status_alone(args, status)
     if args.json:
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def verdict(status: MirrorStatus, conditions: list[Condition]) -> int:
-    """Say on stderr which conditions hold, and give the exit code."""
+    """Print on stderr which conditions hold, and return the exit code."""
     found = [sentence for condition in conditions for sentence in condition.holds_in(status)]
     for sentence in found:
         print(f"raymirror status: {sentence}", file=sys.stderr)

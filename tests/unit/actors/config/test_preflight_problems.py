@@ -93,7 +93,7 @@ async def test_a_cluster_that_goes_away_under_the_questions_does_not_end_a_start
     told: list[str] = []
     _, flows = await checks._prepare(mirror(), told.append)
     assert flows == ()
-    assert told == ["connection lost: b1:9092: closed; the mirror starts, and asks again before a flow begins"]
+    assert told == ["connection lost: b1:9092: closed; the mirror starts, and checks again before a flow begins"]
     with pytest.raises(ConnectionLost):
         await checks._prepare(mirror(), None)
     failure[0] = BrokerRefuses("b1:9092", "wrong password")

@@ -85,7 +85,7 @@ def test_a_mirror_that_starts_is_told_of_and_not_the_one_that_ended_before(env: 
     session.note_ended(EndedMirror(namespace=NAME, config_path="/c", at_ms=wall_ms() - 60_000, in_order=True), env)
     given = argparse.Namespace(config=None, address=None, mirror="one")
     with starting(env) as child:
-        text = f"process {child.pid} has been starting mirror one for 3 s, and it takes no commands yet"
+        text = f"process {child.pid} has been starting mirror one for 3 s; the mirror takes no commands yet"
         for name in ("one", None):
             assert str(mirror_starts(name, wall_ms() + 3000, env)).startswith(text)
         assert mirror_starts("two", wall_ms(), env) is None

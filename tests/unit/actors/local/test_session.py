@@ -170,7 +170,7 @@ def test_a_mirror_that_ends_says_so_and_how_it_stood(env: dict[str, str]) -> Non
         with pytest.raises(MirrorEnds) as ends:
             session.refuse_ended(found, 5000, env)
         assert str(ends.value) == (
-            "mirror one has been ending for 4 s, and takes no commands any more; how it stood then: A->B stopped, lag 0"
+            "mirror one has been ending for 4 s and takes no commands any more; its last state: A->B stopped, lag 0"
         )
         assert ends.value.place.pid == os.getpid()
         assert str(pickle.loads(pickle.dumps(ends.value))) == str(ends.value)
@@ -188,7 +188,7 @@ def test_a_mirror_that_has_ended_says_when_and_how_it_stood_until_it_is_started_
         session.refuse_ended(place, 5000, env)
     assert not isinstance(none.value, MirrorEnds)
     assert str(none.value) == (
-        "no running mirror found: mirror one ended 4 s ago; how it stood then: A->B stopped, lag 0;"
+        "no running mirror found: mirror one ended 4 s ago; its last state: A->B stopped, lag 0;"
         " start it again with: raymirror run mm2.properties"
     )
     assert str(pickle.loads(pickle.dumps(none.value))) == str(none.value)
@@ -216,8 +216,8 @@ def test_of_several_that_have_ended_the_last_one_or_the_one_that_is_asked_for_is
 def test_a_mirror_whose_process_was_killed_says_so_and_how_to_start_it_again(env: dict[str, str]) -> None:
     session.write(state("one", pid=2**22 + 1, pid_start=1), env)
     said = (
-        "no running mirror found: process 4194305 has ended without ending mirror one in order"
-        " (it was killed, or the machine went down); it goes on where it was with: raymirror run mm2.properties"
+        "no running mirror found: process 4194305 has ended without stopping mirror one in order"
+        " (it was killed, or the machine went down); continue from its positions with: raymirror run mm2.properties"
     )
     for name in (None, "one"):
         with pytest.raises(NoMirror) as none:
@@ -248,7 +248,7 @@ def test_after_a_failover_nobody_is_told_just_to_start_it_again(env: dict[str, s
     with pytest.raises(NoMirror) as none:
         session.find(None, None, env)
     assert str(none.value).endswith(f"(it was killed, or the machine went down); {advice}")
-    assert "it goes on where it was" not in str(none.value)
+    assert "continue from its positions" not in str(none.value)
 
 
 @pytest.mark.local
@@ -288,7 +288,7 @@ def test_of_one_that_was_killed_and_one_that_ended_the_later_is_told(env: dict[s
     with pytest.raises(NoMirror, match=r"mirror two ended"):
         session.find(None, None, env)
     os.utime(path, (3000, 3000))
-    with pytest.raises(NoMirror, match=r"without ending mirror one"):
+    with pytest.raises(NoMirror, match=r"without stopping mirror one"):
         session.find(None, None, env)
 
 

@@ -133,7 +133,7 @@ def test_status_says_what_is_known_and_from_when(
     assert main.main(["status", "--config", config, "--fail-if", "lag_seconds>10"]) == exits.NO_MIRROR
     said = capsys.readouterr()
     assert "no mirror runs (nowhere)" in said.err
-    assert "--fail-if holds: nobody knows" in said.err
+    assert "--fail-if holds: the lag of a mirror that does not run is not known" in said.err
     for words in (
         "; wanted: running\n",
         f"last sign of life {STAMP}, ended in order",
@@ -161,7 +161,7 @@ def test_what_cannot_be_read_is_unknown_and_hides_nothing_else(
     assert set(flow["unknown"]) == {"positions", "consumer groups", "events"}
     assert main.main(["status", "--config", config]) == exits.NO_MIRROR
     said = capsys.readouterr()
-    assert "nobody said what is wanted" in said.out
+    assert "no wanted state is stored" in said.out
     assert "0 " not in said.out.replace(" 0", "")
     assert "positions: not known: connection lost: no positions" in said.err
     target.lost = BrokerUnreachable("b:1", "refused")
@@ -186,7 +186,7 @@ def test_of_a_target_that_does_not_answer_nothing_is_said_as_if_it_were_known(
     for happens in (refuse, each_part_fails):
         happens()
         for command, told in (
-            ("status", "its target could not be read: what is wanted of it and how far it is copied is not known\n"),
+            ("status", "its target could not be read: its wanted state and how far it is copied are not known\n"),
             ("lag", "A->B: how far its partitions are copied is not known\n"),
         ):
             out, err = said(command)
@@ -195,7 +195,7 @@ def test_of_a_target_that_does_not_answer_nothing_is_said_as_if_it_were_known(
             assert "what the target holds" not in err
     target.away = {"state"}
     out, err = said("status")
-    assert "; what is wanted is not known\n" in out
+    assert "; its wanted state is not known\n" in out
     assert "  not known, because it could not be read: state\n" in out
     assert "this is what the target holds" in err
 
@@ -205,7 +205,7 @@ def test_lag_without_rows_is_no_empty_table(target: Target, config: str, capsys:
     target.source = Ends(ends={TopicPartition("t", 0): 7})
     for words, told in (
         (["--behind"], "no partition is known to be behind\n"),
-        (["--topic", "x"], "no partition that was asked for"),
+        (["--topic", "x"], "none of the chosen partitions"),
     ):
         assert main.main(["lag", "--config", config, *words]) == exits.NO_MIRROR
         assert capsys.readouterr().out.startswith(told)
@@ -275,7 +275,7 @@ def test_a_mirror_of_other_flows_is_not_the_one_that_is_asked_about(
     monkeypatch.setattr(connect_args, "running_mirror", another_runs)
     for command in ("status", "lag", "events"):
         assert main.main([command, "--config", config]) == exits.NO_MIRROR
-        assert "the mirror that runs here copies X->Y" in capsys.readouterr().err
+        assert "the mirror on this machine copies X->Y" in capsys.readouterr().err
         assert main.main([command]) == exits.OK
         assert main.main([command, "--config", config, "--mirror", "m"]) == exits.OK
     told[0] = msgspec.structs.replace(told[0], flows=(flow_status("A->B"),))

@@ -74,4 +74,4 @@ def test_a_failure_is_said_once_and_ends_nothing(capsys: pytest.CaptureFixture[s
     keeping = Housekeeping(full, None)
     keeping.run_due()
     keeping.run_due()
-    assert capsys.readouterr().err.count("old logs are not cleared away") == 1
+    assert capsys.readouterr().err.count("old logs cannot be removed") == 1

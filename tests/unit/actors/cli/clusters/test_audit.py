@@ -118,7 +118,7 @@ def test_every_change_has_its_words() -> None:
         )
     ]
     assert words == [
-        "topic made: 2 n",
+        "topic created: 2 n",
         "n 1 -> 2",
         "n 1 -> 2",
         "n 1 -> the default",

@@ -21,7 +21,7 @@ def test_a_flow_without_topics_says_that_it_waits_for_some(capsys: pytest.Captur
     show(FlowPreview(flow=FLOW, topics=(), left_out=3))
     assert capsys.readouterr().out.splitlines() == [
         "A->B: 0 topics, 0 partitions; left out: 3 topics",
-        "note: A->B: no topic of 'A' is wanted by `topics` yet; one that comes is copied",
+        "note: A->B: no topic of 'A' matches `topics` yet; a topic that appears later and matches is copied",
     ]
     show(FlowPreview(flow=FLOW, topics=(TOPIC,), left_out=0))
     assert "note:" not in capsys.readouterr().out

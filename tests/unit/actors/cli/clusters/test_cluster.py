@@ -57,7 +57,7 @@ def test_a_configuration_that_is_there_is_left_as_it_is(folder: Path, capsys: py
     state.write_records(RUNNING)
     (folder / "mm2.properties").write_text("mine")
     assert main.main(["cluster", "up"]) == exits.OK
-    assert "mm2.properties was there and is left as it is" in capsys.readouterr().out
+    assert "mm2.properties exists already and is left as it is" in capsys.readouterr().out
     assert (folder / "mm2.properties").read_text() == "mine"
     assert main.main(["cluster", "up", "--config", "other.properties", "--json"]) == exits.OK
     assert (folder / "other.properties").exists()

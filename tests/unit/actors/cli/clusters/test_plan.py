@@ -156,4 +156,4 @@ def test_the_brokers_default_of_replicas(stage: Stage, capsys: pytest.CaptureFix
     stage.path.write_text(f"{BASE}replication.factor = -1\n")
     stage.source.put("orders")
     assert stage.run("plan") == exits.CHANGES
-    assert "the broker's default of replicas" in capsys.readouterr().out
+    assert "the broker's default number of replicas" in capsys.readouterr().out

@@ -169,8 +169,8 @@ def test_no_flow_is_every_flow() -> None:
         (["restart"], "which flow?"),
         (["failover", "--now"], "which flow?"),
         (["plan"], "which configuration? give CONFIG"),
-        (["plan", "m.properties", "--mirror", "night"], "give one"),
-        (["check", "a->b", "--mirror", "night"], "give one"),
+        (["plan", "m.properties", "--mirror", "night"], "give only one"),
+        (["check", "a->b", "--mirror", "night"], "give only one"),
         (["plan", "m.properties", "--json", "a->b", "more"], "unrecognized arguments: a->b more"),
         (["plan", "m.properties", "--jason"], "unrecognized arguments: --jason"),
         (["help", "nonsense"], "invalid choice: 'nonsense'"),
@@ -190,7 +190,7 @@ def test_what_cannot_be_meant_is_refused(words: list[str], says: str, capsys: py
         (["help"], r"usage: raymirror .*COMMAND"),
         (["help", "pause"], r"usage: raymirror pause "),
         (["help", "cluster", "up"], r"usage: raymirror cluster up .*--sample"),
-        (["help", "lag"], r".*--behind\s+only\s+partitions\s+that\s+are\s+behind,\s+of\s+unknown\s+lag,"),
+        (["help", "lag"], r".*--behind\s+only\s+partitions\s+that\s+are\s+behind,\s+make\s+no\s+progress,"),
     ],
 )
 def test_help_and_version_are_told(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,7 +127,7 @@ def test_a_pause_that_takes_a_while_says_once_what_it_waits_for(
     said = capsys.readouterr()
     assert said.out == "pause: every flow\n"
     assert said.err.splitlines() == [
-        "every flow: waiting up to 600 s until no copier fetches more, and what was fetched is copied and committed",
+        "every flow: waiting up to 600 s until no copier fetches and all fetched records are copied and committed",
         f"a-0: {why}",
     ]
 

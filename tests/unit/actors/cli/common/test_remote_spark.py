@@ -91,7 +91,8 @@ def test_nothing_to_prove_is_told_as_by_a_spark_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "text"), [(JobState.FAILED, "host:1: cannot connect; see"), (JobState.CANCELLED, "somebody cancelled")]
+    ("state", "text"),
+    [(JobState.FAILED, "host:1: cannot connect; see"), (JobState.CANCELLED, "another command cancelled")],
 )
 def test_a_job_that_failed_or_was_cancelled_says_so(state: JobState, text: str) -> None:
     with pytest.raises(ProofFailed, match=text):
@@ -138,7 +139,7 @@ def place(folder: Path, **words: Any) -> argparse.Namespace:
 
 
 def test_without_a_mirror_of_this_file_none_is_lent(tmp_path: Path) -> None:
-    with pytest.raises(NoSpark, match="no mirror runs with this file"), lent_spark(place(tmp_path)):
+    with pytest.raises(NoSpark, match="no mirror on this machine runs with this file"), lent_spark(place(tmp_path)):
         pass
 
 

@@ -72,7 +72,7 @@ def test_the_only_one_known_is_named_with_what_is_known_of_others() -> None:
     text = str(silent.value)
     assert "mirror far was last followed from here, and no Ray cluster answers at gone:1" in text
     assert "raymirror-far.json" in text
-    assert "of the others here: mirror near ended" in text
+    assert "other mirrors of this machine: mirror near ended" in text
     with pytest.raises(asking.NoConfigGiven, match=r"mirror far .*--config FILE"):
         asking.why_none(ARGS, silent.value)
     given = argparse.Namespace(**{**vars(ARGS), "config": Path("mm2.properties")})

@@ -72,7 +72,7 @@ def test_a_stop_that_is_not_written_down_is_no_success(
     assert main.main(["failover", "A->B", "--config", str(path), "--json"]) == exits.FAILED
     said = capsys.readouterr()
     assert '"unremembered":true' in said.out
-    assert "that A->B is stopped is not remembered yet" in said.err
+    assert "the stop of A->B is not remembered yet" in said.err
 
 
 def test_the_last_line_says_whether_the_flow_is_stopped(
@@ -83,9 +83,9 @@ def test_the_last_line_says_whether_the_flow_is_stopped(
     resume, run = "after raymirror resume 'A->B'", "when its mirror is started with raymirror run CONFIG"
     again = "flow A->B is stopped; it copies again"
     for stopped, goes_on, last in (
-        (True, True, f"{again} {resume}, for the mirror goes on with other flows, or {run}"),
+        (True, True, f"{again} {resume}, because the mirror continues with other flows, or {run}"),
         (True, False, f"{again} {run}"),
-        (True, None, f"{again} {resume} where its mirror still runs, else {run}"),
+        (True, None, f"{again} {resume} if its mirror still runs, else {run}"),
         (False, True, "no consumer groups"),
     ):
         result = Result(
@@ -101,4 +101,4 @@ def test_the_last_line_says_whether_the_flow_is_stopped(
         main.main(["failover", "A->B", "--config", str(path)])
         said = capsys.readouterr()
         assert said.out.splitlines()[-1] == last
-        assert ("A->B still stops" in said.err) is not stopped
+        assert ("A->B is still stopping" in said.err) is not stopped

@@ -99,7 +99,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 def test_its_partitions_are_judged_by_their_positions(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.fails_over() == exits.NOT_EQUAL
     said = capsys.readouterr().out
-    assert "the mirror has never found which partitions the flow copies: judged by what the target holds" in said
+    assert "the mirror has never discovered the partitions of the flow: judged by what the target holds" in said
     assert "2023-11-14T22:13:20Z" in said
     assert "where the source ends is not known: the source does not answer: a:1 refused" in said
     paused, held, told = world.done
@@ -123,7 +123,7 @@ def test_without_a_position_and_a_source_nobody_knows_either(
     world.known, world.discovered = LastKnown(lanes=()), discovered
     assert world.fails_over() == exits.NOT_EQUAL
     said = capsys.readouterr().out
-    assert ("nobody knows how many records are not copied" in said) is not discovered
+    assert ("the number of records that are not copied is not known" in said) is not discovered
     assert "stopped with an unknown number of records not copied" in world.done[-1]
 
 

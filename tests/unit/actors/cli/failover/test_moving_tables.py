@@ -43,7 +43,7 @@ def test_a_takeover_that_is_not_says_why(capsys: pytest.CaptureFixture[str]) -> 
     doubtful = [lane(one, again=(3, 4)) for one in range(19)]
     found = survey(*doubtful, lane(19, gap=(1, 2)), lane(20, trouble="broken"), active=True, obstacles=("no right",))
     said = shown(found, capsys)
-    assert "source offsets 3 to 4 are copied again and may be there twice" in said
+    assert "source offsets 3 to 4 are copied again and may be on the target twice" in said
     assert "source offsets 1 to 2 are gone" in said
     assert "and 1 more" in said
     assert "has members: stop MM2" in said
@@ -157,7 +157,7 @@ def test_the_way_back_says_what_was_committed(capsys: pytest.CaptureFixture[str]
     assert [line.partition("the same record")[2].strip() for line in said.splitlines()[1:5]] == [
         "committed: 3 -> 7",
         "committed: none -> 7",
-        "committed: 3 -> 7, and is 8 by now",
+        "committed: 3 -> 7, and now it is 8",
         "no: equal",
     ]
     assert said.splitlines()[5:] == ["3 offsets of 2 groups committed on the source"]
@@ -174,9 +174,9 @@ def test_the_way_back_says_which_partitions_will_stop_and_what_to_do(capsys: pyt
     show_other_writers(OtherWriters(found=(other(0, 10), other(1, 2)), unknown={"A.t-2": "no leader"}))
     said = capsys.readouterr().out
     assert "A.t-2: whether another writer has written to it is not known: no leader" in said
-    assert "12 records of another writer on the target, behind the last copied one, in 2 partitions:" in said
+    assert "12 records of another writer on the target, behind the last copied record, in 2 partitions:" in said
     assert "  A.t-0: 10 records, offsets 40 to 49\n" in said
-    assert "these partitions stop when raymirror run takes them up again (event foreign_writer)" in said
+    assert "these partitions stop when raymirror run copies them again (event foreign_writer)" in said
     assert "set raymirror.foreign.writer = continue" in said
 
 

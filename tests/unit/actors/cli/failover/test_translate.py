@@ -85,18 +85,28 @@ def ask(config: str, *words: str) -> int:
     [
         (translated(row(5, 7)), (), exits.OK, ""),
         (translated(), (), exits.OK, ""),
-        (translated(row(5, 7), row(6)), (), exits.FAILED, "no answer yet for 1 of 2 partitions"),
+        (translated(row(5, 7), row(6)), (), exits.FAILED, "no translation yet for 1 of 2 partitions"),
         (translated(row(5, 7), row(6, mirrored=False)), (), exits.OK, ""),
         (translated(row(5, 7, 7)), ("--apply",), exits.OK, ""),
-        (translated(row(5, 7, 9)), ("--apply",), exits.FAILED, "elsewhere on the target: 1 of 1 partition"),
+        (
+            translated(row(5, 7, 9)),
+            ("--apply",),
+            exits.FAILED,
+            "another offset is committed on the target: 1 of 1 partition",
+        ),
         (translated(row(5, 7), target_state="active"), ("--apply",), exits.FAILED, "has members on the target"),
-        (translated(row(5, 7, 6)), ("--hold-until-equal", "--timeout", "0"), exits.FAILED, "elsewhere on the target"),
+        (
+            translated(row(5, 7, 6)),
+            ("--hold-until-equal", "--timeout", "0"),
+            exits.FAILED,
+            "another offset is committed on the target",
+        ),
         (translated(row(5, 7, 7, exact=False)), ("--apply",), exits.OK, ""),
         (
             translated(row(5, 7, 7, exact=False)),
             ("--hold-until-equal", "--timeout", "0"),
             exits.FAILED,
-            "known from MM2's syncs only, not exactly: 1 of 1 partition",
+            "only known from MM2's offset syncs, not exact: 1 of 1 partition",
         ),
     ],
 )
@@ -144,9 +154,14 @@ def looked_back(*rows: TranslationRow, **changes: Any) -> Translated:
     ("found", "words", "code", "complaint"),
     [
         (looked_back(row(5, 7)), (), exits.NOT_EQUAL, "last checkpoints (the oldest of 2023-11-14T22:13:20Z)"),
-        (looked_back(row(5, 7, 7)), ("--apply",), exits.NOT_EQUAL, "what it committed since is not known"),
-        (looked_back(row(5, 7, 9)), ("--apply",), exits.FAILED, "elsewhere on the target: 1 of 1 partition"),
-        (looked_back(), (), exits.NOT_EQUAL, "last checkpoints; what"),
+        (looked_back(row(5, 7, 7)), ("--apply",), exits.NOT_EQUAL, "later commits of the group are not known"),
+        (
+            looked_back(row(5, 7, 9)),
+            ("--apply",),
+            exits.FAILED,
+            "another offset is committed on the target: 1 of 1 partition",
+        ),
+        (looked_back(), (), exits.NOT_EQUAL, "last checkpoints; later commits"),
     ],
 )
 def test_without_the_source_the_last_checkpoints_answer(
@@ -170,7 +185,7 @@ def test_nothing_is_held_equal_to_a_source_that_does_not_answer(
 ) -> None:
     monkeypatch.setattr(Desk, "gone", "a:1 refused")
     assert ask(config, "--hold-until-equal") == exits.UNUSABLE
-    assert "a:1 refused; without it nothing can be equal" in capsys.readouterr().err
+    assert "a:1 refused; without the source nothing can be equal" in capsys.readouterr().err
     assert Desk.asked == []
 
 
@@ -197,7 +212,7 @@ def test_waiting_for_commits_that_nobody_makes_is_refused(tmp_path: Path) -> Non
     path = tmp_path / "mm2.properties"
     path.write_text(BASE)
     args = argparse.Namespace(config=path, flow=None, hold_until_equal=True, apply=False, backwards=False)
-    with pytest.raises(BadQuestion, match=r"for ever; add --apply, or set sync\.group\.offsets\.enabled"):
+    with pytest.raises(BadQuestion, match=r"forever; add --apply, or set sync\.group\.offsets\.enabled"):
         translate.run(args)
 
 
@@ -210,7 +225,7 @@ def test_a_group_that_is_not_there_is_bad_input(config: str, capsys: pytest.Capt
 def test_of_several_flows_one_must_be_named() -> None:
     both = mirror("B->A.enabled = true\n")
     assert str(chosen_flow(both, "B->A").name) == "B->A"
-    with pytest.raises(BadQuestion, match="there are 2 flows; say which: --flow 'A->B' or 'B->A'"):
+    with pytest.raises(BadQuestion, match="there are 2 flows; choose one: --flow 'A->B' or 'B->A'"):
         chosen_flow(both, None)
     assert str(chosen_flow(mirror(), None).name) == "A->B"
 
@@ -223,4 +238,4 @@ def test_the_table_shows_what_is_known_and_why_the_rest_is_not() -> None:
 
 
 def test_what_has_no_answer_is_said_before_what_is_not_equal() -> None:
-    assert why_not(translated(row(5, 7, 6), row(8))) == "group g: no answer yet for 1 of 2 partitions"
+    assert why_not(translated(row(5, 7, 6), row(8))) == "group g: no translation yet for 1 of 2 partitions"

@@ -94,4 +94,4 @@ def test_a_long_table_ends_with_how_to_see_all(
 ) -> None:
     answers(monkeypatch, *(msgspec.structs.replace(ROW, partition=number) for number in range(203)))
     assert main(["compare-ends", config]) == exits.OK
-    assert "and 3 more: --json lists all" in capsys.readouterr().out
+    assert "and 3 more; --json prints all" in capsys.readouterr().out

@@ -10,8 +10,8 @@ from actors.cli.proof.proof_choice import MOST_OFFSETS, Choice, Wish, before_loo
     ("wish", "asked", "lacks", "expected"),
     [
         ("auto", "", "", None),
-        ("auto", "--cores", "", Choice("spark", "--cores asks for it")),
-        ("auto", "--mirror", "no SQLite", Choice("spark", "--mirror asks for it")),
+        ("auto", "--cores", "", Choice("spark", "--cores needs it")),
+        ("auto", "--mirror", "no SQLite", Choice("spark", "--mirror needs it")),
         ("auto", "", "no SQLite", Choice("spark", "no SQLite")),
         ("always", "", "", Choice("spark", "--spark always")),
         ("always", "--cores", "no SQLite", Choice("spark", "--spark always")),
@@ -25,7 +25,7 @@ def test_before_anything_is_looked_at(wish: Wish, asked: str, lacks: str, expect
 @pytest.mark.parametrize(
     ("asked", "lacks", "wrong"),
     [
-        ("--address", "", "--spark never, and --address asks for a Spark"),
+        ("--address", "", "--spark never, but --address needs Spark"),
         ("", "no SQLite", "--spark never, but no SQLite"),
     ],
 )

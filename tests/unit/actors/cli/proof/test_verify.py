@@ -151,7 +151,7 @@ def test_what_lies_beyond_the_newest_positions_is_said(stage: Stage, capsys: pyt
     assert stage.run() == exits.OK
     assert (
         ", 0 differences; 100 source offsets not copied yet, 3 offsets on the target behind the last position"
-        " (raymirror compare-ends says whose)\n"
+        " (see: raymirror compare-ends)\n"
     ) in capsys.readouterr().out
     assert stage.run("--json") == exits.OK
     (told,) = json.loads(capsys.readouterr().out)["flows"]
@@ -204,9 +204,9 @@ def test_what_is_left_out_is_counted(stage: Stage, capsys: pytest.CaptureFixture
     )
     assert stage.run() == exits.OK
     said = capsys.readouterr().out
-    assert "3 source offsets: no reader of committed records gets these" in said
+    assert "3 source offsets: not visible to read_committed consumers" in said
     assert "1,000 source offsets: not comparable" in said
-    assert "7 source offsets: below the map" in said
+    assert "7 source offsets: below the offset map" in said
 
 
 def test_json(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,8 +227,8 @@ def test_more_than_is_shown_says_where_it_is(stage: Stage, tmp_path: Path, capsy
     stage.lanes, stage.differences = (DIFFERS.__class__(**{**vars_of(DIFFERS), "differences": 30}),), (ALTERED,) * 30
     assert stage.run("--storage", f"file:{tmp_path}/kept") == exits.FAILED
     said = capsys.readouterr().out
-    assert f"and 10 more: in file:{tmp_path}/kept/proofs/A-%3EB" in said
-    assert "kept as run r1" in said
+    assert f"and 10 more: see file:{tmp_path}/kept/proofs/A-%3EB" in said
+    assert "stored as run r1" in said
 
 
 def vars_of(report: LaneReport) -> dict[str, Any]:
@@ -279,22 +279,22 @@ def test_the_spark_of_the_mirror_is_used_while_it_is_there(
     assert len(stage.cores) == 1
     said = capsys.readouterr().err
     assert "proving on the Spark of mirror A-B" in said
-    assert "a Spark of this command's own: Spark of mirror A-B is refused (no Java)" in said
+    assert "using this command's own Spark: Spark of mirror A-B is refused (no Java)" in said
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "no mirror runs with this file here"),
-        (("--cores", "2"), "--cores asks for one"),
-        (("--storage", "file:/tmp/x"), "a mirror's Spark keeps its proofs in the storage of its file only"),
+        ((), "no mirror on this machine runs with this file"),
+        (("--cores", "2"), "--cores needs it"),
+        (("--storage", "file:/tmp/x"), "a mirror's Spark stores proofs only in the storage of its own configuration"),
     ],
 )
 def test_a_spark_of_its_own_is_said_with_the_reason(
     stage: Stage, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], why: str
 ) -> None:
     assert stage.run(*words) == exits.OK
-    assert f"a Spark of this command's own: {why}\n" in capsys.readouterr().err
+    assert f"using this command's own Spark: {why}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_clusters_that_only_the_mirror_reaches_are_for_its_spark(
     monkeypatch.setattr(proving, "lent_spark", lambda _args: contextlib.nullcontext(Lent(stage)))
     assert stage.run() == exits.OK
     assert (
-        "on Spark: this process cannot look at both clusters (10.0.0.1:9092: cannot connect: no route)"
+        "on Spark: this process cannot read both clusters (10.0.0.1:9092: cannot connect: no route)"
         in capsys.readouterr().err
     )
     assert stage.run("--spark", "never") == exits.UNUSABLE
@@ -385,7 +385,7 @@ def test_spark_always_and_never(stage: Stage, capsys: pytest.CaptureFixture[str]
 
 def test_what_only_spark_can_do_is_no_proof_without_it(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     assert stage.run("--spark", "never", "--cores", "2") == exits.UNUSABLE
-    assert "--spark never, and --cores asks for a Spark; leave one of them out" in capsys.readouterr().err
+    assert "--spark never, but --cores needs Spark; leave one of them out" in capsys.readouterr().err
     assert stage.asked == []
 
 

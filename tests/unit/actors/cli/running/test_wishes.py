@@ -101,7 +101,8 @@ def test_what_could_not_be_written_down_is_said(
     assert stop.run(ARGS) == exits.FAILED
     said = capsys.readouterr()
     assert said.out == "stopped\n"
-    assert "does not know of the stop of A->B; nobody tries it again: the next run finds what was wanted" in said.err
+    assert "the stop of A->B is not stored" in said.err
+    assert "raymirror does not retry this: the next run finds the state from before the stop" in said.err
     assert "while the mirror runs" not in said.err, "it does not"
 
 

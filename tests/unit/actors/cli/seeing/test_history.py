@@ -89,8 +89,8 @@ def test_a_mirror_that_runs_here_says_where_its_history_is(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no mirror runs here"),
-        (["--storage", "file:/nowhere/at/all"], "has none"),
+        ([], "no mirror runs on this machine"),
+        (["--storage", "file:/nowhere/at/all"], "has no history"),
         (["--storage", "nonsense"], "does not say what kind of storage"),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_report_of_nothing_is_written_and_told(
     capsys.readouterr()
     assert main.main(["report", "A->C", *words[1:]]) == 1
     assert "holds nothing" in out.read_text()
-    assert "nothing of A->C since 2020-01-01" in capsys.readouterr().err
+    assert "no data of A->C since 2020-01-01" in capsys.readouterr().err
 
 
 def test_a_page_that_cannot_be_written_is_an_error_in_one_line(

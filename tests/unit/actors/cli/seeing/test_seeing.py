@@ -173,7 +173,9 @@ def test_an_event_reads_with_time_and_severity(capsys: pytest.CaptureFixture[str
     run("events", "A->C")
     told = capsys.readouterr()
     assert told.out == "2027-01-15T08:00:00Z error   A->C: event 3\n"
-    assert told.err.startswith("since its supervisor began at 2027-01-15T07:59:47Z; what was before: raymirror events")
+    assert told.err.startswith(
+        "events since the start of the supervisor at 2027-01-15T07:59:47Z; for older ones: raymirror events"
+    )
 
 
 def old_event(before_ms: int, flow: str = "A->B") -> EventLine:
@@ -216,7 +218,7 @@ def test_of_a_mirror_with_more_events_than_it_keeps_the_targets_tell_the_others(
 ) -> None:
     monkeypatch.setattr(events, "EVENTS_KEPT", len(EVENTS))
     run("events")
-    assert capsys.readouterr().err.startswith("the last 4, since 2027-01-15T08:00:00Z; what was before:")
+    assert capsys.readouterr().err.startswith("the last 4 events, since 2027-01-15T08:00:00Z; for older ones:")
     run("events", "--since", "2027-01-15T08:00:00Z")
     assert capsys.readouterr().err == "", "all of it is kept: no target is asked"
     late = [msgspec.structs.replace(event, at_ms=event.at_ms + 1500) for event in EVENTS]  # as it was written there
@@ -258,11 +260,12 @@ def test_a_configuration_that_is_gone_hides_no_event_of_the_running_mirror(
     assert run("events", "--since", "2027-01-15T07:00:00Z") == 1
     told = capsys.readouterr()
     assert len(told.out.splitlines()) == 4
-    assert told.err.startswith("raymirror events: what was before its start: not known: ")
+    assert told.err.startswith("raymirror events: events before its start: not known: ")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [([], "no events are known\n"), (["--severity", "error"], "no events so grave are known\n")]
+    ("words", "said"),
+    [([], "no events are known\n"), (["--severity", "error"], "no events of that severity are known\n")],
 )
 def test_that_nothing_has_happened_is_said_to_people(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
