@@ -107,7 +107,7 @@ def test_mistakes_of_the_file_do_not_hide_what_clusters_say(source_cluster: Embe
     assert done.returncode == 2, done.stdout
     assert "raymirror check: 3 problems" in done.stderr
     assert f"{config}:11: left->right.topcis: no such key" in done.stderr
-    assert f"{config}:12: tasks.max: 'two' is no number" in done.stderr
+    assert f"{config}:12: tasks.max: 'two' is not a number" in done.stderr
     assert f"{config}:8: right.bootstrap.servers: no broker of cluster 'right' answers" in done.stderr
     assert "line 10: topics: pattern 'matches-nothing' matches no topic of cluster 'left'" in done.stderr
 

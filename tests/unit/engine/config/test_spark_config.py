@@ -53,8 +53,8 @@ def test_every_key_is_read() -> None:
         ("raymirror.spark.executors = 0", "out of range"),
         ("raymirror.spark.executor.cores = x", "no number"),
         ("raymirror.spark.executor.memory.bytes = 1000", "out of range"),
-        ("raymirror.spark.jars = a.jar", "'a.jar' is no absolute path of a jar"),
-        ("raymirror.spark.jars = /opt/jars", "is no absolute path of a jar"),
+        ("raymirror.spark.jars = a.jar", "'a.jar' is not an absolute path of a jar"),
+        ("raymirror.spark.jars = /opt/jars", "is not an absolute path of a jar"),
         ("raymirror.storage.shared = yes", "neither true nor false"),
     ],
 )
