@@ -57,7 +57,8 @@ def check_security(cluster: ClusterConfig) -> None:
     if _protocol(cluster.security).startswith("SASL") and "sasl.jaas.config" not in cluster.security:
         raise _where(cluster, "sasl.jaas.config").error(
             "missing, but security.protocol asks for SASL",
-            'give a login module with username="..." and password="..."; ${file:PATH:KEY} keeps secrets out of this file',
+            'give a login module with username="..." and password="...";'
+            " ${file:PATH:KEY} keeps the password out of this file",
         )
 
 
