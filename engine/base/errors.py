@@ -23,7 +23,7 @@ class ConfigError(MirrorError):
         return f"{where}: {self.key}: {self.wrong}; {self.right}"
 
     depends: tuple[str, ...] = ()
-    """Parts of keys: if a wrong key contains one of them, this error only follows from it. `ANY`: from any wrong key."""
+    """Parts of keys: if a wrong key contains one, this error only follows from it. `ANY`: from any wrong key."""
 
     def dependent(self, *parts: str) -> Self:
         """Mark this error as one that may follow from settings whose keys contain one of these parts; return it."""
@@ -172,7 +172,8 @@ class SameCluster(MirrorError):
         """What would be right."""
         return (
             f"name the brokers of another cluster; to copy within one cluster on purpose, with prefixes, set"
-            f" {self.flow}.raymirror.same.cluster = allow (ignore: they are two clusters, one created from the other's disks)"
+            f" {self.flow}.raymirror.same.cluster = allow (ignore: they are two, one created"
+            " from the other's disks)"
         )
 
     def __str__(self) -> str:

@@ -124,8 +124,8 @@ def test_a_controller_s_port_is_named_as_one(
         assert done.returncode == 2, done.stdout
         assert "Traceback" not in done.stderr
         assert (
-            f"{config}:8: right.bootstrap.servers: no broker of cluster 'right' accepts raymirror: 127.0.0.1:{port} answers,"
-            " but is no Kafka broker: it offers no Metadata request (a KRaft controller's port?"
+            f"{config}:8: right.bootstrap.servers: no broker of cluster 'right' accepts raymirror: 127.0.0.1:{port}"
+            " answers, but is no Kafka broker: it offers no Metadata request (a KRaft controller's port?"
         ) in done.stderr
 
 

@@ -111,8 +111,8 @@ async def test_a_port_that_keeps_silent_was_connected_to() -> None:
     assert type(error) is BrokerSilent
     assert error.may_pass
     assert str(error) == (
-        f"127.0.0.1:{port} accepts the connection, but has not answered a Kafka request after 0.05 s; does a Kafka broker"
-        " listen there, and does security.protocol = PLAINTEXT fit this port?"
+        f"127.0.0.1:{port} accepts the connection, but has not answered a Kafka request after 0.05 s; does a Kafka"
+        " broker listen there, and does security.protocol = PLAINTEXT fit this port?"
     )
 
 
