@@ -1,6 +1,6 @@
-"""Reads how many partitions and replicas topics have, by its own parser of Metadata v12 (brokers from 3.1 on).
+"""Reads how many partitions and replicas topics have, with its own parser of Metadata v12 (brokers from 3.1 on).
 
-It keeps nothing else of the metadata. aiokafka's classes would make an object of every field of every partition.
+It skips the rest of the metadata. aiokafka's classes would create an object for every field of every partition.
 """
 
 import struct
@@ -32,7 +32,7 @@ class TopicShape(msgspec.Struct, frozen=True):
 
 
 async def topic_shapes(client: ClusterClient, names: Sequence[str] | None) -> dict[str, TopicShape]:
-    """Return those of the topics that exist (None: all). Raises ConnectionLost, BrokerUnreachable."""
+    """Return the topics in `names` that exist (None: all). Raises ConnectionLost, BrokerUnreachable."""
     connection = await client.any_connection()
     if not connection.supports(*METADATA):
         return _shapes(await client.metadata(None if names is None else list(names)))
