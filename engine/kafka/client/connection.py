@@ -78,7 +78,7 @@ class _Frames(asyncio.BufferedProtocol):
         self._cut()
 
     def _cut(self) -> None:
-        """Deliver every whole frame in the scratch buffer; move the rest to its front, or to its own buffer if large."""
+        """Deliver every whole frame in the scratch buffer; move the rest to its front, or to an own buffer if large."""
         at, have, scratch = 0, self._have, self._scratch_view
         while have - at >= 4:
             (size,) = _FRAME.unpack_from(scratch, at)

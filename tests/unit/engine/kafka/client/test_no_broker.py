@@ -126,9 +126,8 @@ async def test_a_port_that_hangs_up_was_connected_to() -> None:
     async with listening(b"", ends=True) as port:
         error = await refused(port)
     assert type(error) is BrokerSilent
-    assert "accepts the connection, and closes it without an answer; does a Kafka broker listen there, and" in str(
-        error
-    )
+    closed = "accepts the connection, and closes it without an answer"
+    assert f"{closed}; does a Kafka broker listen there, and" in str(error)
 
 
 async def test_a_port_where_nobody_listens_was_not() -> None:
