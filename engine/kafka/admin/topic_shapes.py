@@ -58,7 +58,7 @@ def ask_shapes(names: Sequence[str] | None) -> bytes:
 
 def read_shapes(body: bytes) -> dict[str, TopicShape]:
     """Decode the topics of an answer that have partitions. Raises IndexError or struct.error if it is cut short."""
-    at = _brokers_end(body, skip_tags(body, 0) + _I32.size)  # behind the header's tags and the throttle time
+    at = _brokers_end(body, skip_tags(body, 0) + _I32.size)  # after the header's tags and the throttle time
     topics, at = read_uvarint(body, at)
     found: dict[str, TopicShape] = {}
     for _ in range(topics - 1):

@@ -269,7 +269,7 @@ class Connection:
                 f"{self.address}: {type(request).__name__}",
                 _UNSUPPORTED_VERSION,
                 error_name(_UNSUPPORTED_VERSION),
-                f"{told}, which raymirror cannot use; let clients reach a broker of a Kafka release that is supported",
+                f"{told}, which raymirror cannot use; use brokers of a supported Kafka release",
             ) from error
 
     def abort(self) -> None:
