@@ -1,4 +1,4 @@
-"""Reads `mm2.properties` or `mirror.yaml` into a MirrorConfig, with MM2's precedence; an unused key is a warning."""
+"""Reads `mm2.properties` or `mirror.yaml` into a MirrorConfig, with MM2's precedence; ignores no key silently."""
 
 import hashlib
 import re

@@ -178,7 +178,7 @@ def test_a_key_without_a_value(word: str) -> None:
         ("flows: A->B\n", 1, "flows", "not a tree of flows"),
         ("flows:\n  A-B: {enabled: true}\n", 2, "flows", "'A-B' is not a flow"),
         ("flows:\n  A->B: true\n", 2, "A->B", "has no settings below it"),
-        ("topics: [[a]]", 1, "topics", "a list whose items are no single values"),
+        ("topics: [[a]]", 1, "topics", "a list with an item that is not a single value"),
         ("topics:\n- a\n- 'b,c'", 3, "topics", "an item that contains a comma"),
         ("topics:\n- 'b{1,2}'", 2, "topics", "the comma inside {m,n} splits the list"),
         ("? [a]\n: b", 1, "file", "a key that is not a word"),
