@@ -20,7 +20,7 @@ HEARD_S = 30.0
 """How long brokers may take to learn of a topic that the controller has: a starting broker reads its metadata log."""
 
 STATE_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
-"""Lease renewals write a record every few seconds. The cleaner skips the active segment, so segments are short."""
+"""Owners renew their entry every few seconds. The cleaner skips the active segment, so segments are short."""
 EVENTS_CONFIGS = {
     _POLICY: "compact,delete",
     "retention.ms": str(7 * 24 * _HOUR_MS),
@@ -36,8 +36,8 @@ PROGRESS_CONFIGS = {
     "segment.ms": str(_HOUR_MS),
     "message.timestamp.type": "LogAppendTime",
 }
-"""Six hours are enough to notice that no reader runs; a reader that lost its place starts there. LogAppendTime adds the
-brokers' time to the copiers' time, so that a copier with a wrong clock is noticed."""
+"""Six hours are enough to notice that no reader runs; a reader that lost its place starts at the oldest record.
+LogAppendTime adds the brokers' time to the copiers' time, so that a copier with a wrong clock is noticed."""
 LAG_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
 """Every lane is written every few seconds. The cleaner skips the active segment, so segments are short."""
 MAP_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
