@@ -1,4 +1,4 @@
-"""Creates internal topics as MM2 does, and refuses existing topics of raymirror that would lose their records."""
+"""Creates internal topics, MM2's as MM2 does; refuses existing topics of raymirror that would lose their records."""
 
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import ConnectionLost, KafkaRefusal

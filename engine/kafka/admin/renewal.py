@@ -30,7 +30,7 @@ from policies.sync.topic_faults import OnRenewal
 _UNSURE_ROUNDS = 3
 """Rounds in a row without certainty before an event says so: brokers learn of a new topic within one or two."""
 _ALONE = (
-    "no other topic of the source has still the id that it had before; another cluster, or one that lost its data,"
+    "no other topic of the source still has the id that it had before; another cluster, or one that lost its data,"
     " looks the same"
 )
 

@@ -101,7 +101,7 @@ class ClusterClient:
         """Ask every broker who leads these topics, to learn the newest leaders; return whether all brokers answered.
 
         If all did, forget leader epochs that none of them knows: the cluster was restored from an earlier state.
-        `hurry`: do not wait for brokers that are a second slower than the first, and do not ask silent ones at all.
+        `hurry`: do not wait for brokers that are a second slower than the first; ask none if one is known to be silent.
         """
         nodes = self.nodes
         if hurry and any(map(self._keeps_silent, nodes)):

@@ -18,7 +18,7 @@ class LeaderEpochs:
         self._known: dict[str, TopicMeta] = {}
 
     def newest(self, name: str, told: TopicMeta) -> TopicMeta:
-        """Return a topic as `told`, but with partitions replaced that were newer in earlier answers."""
+        """Return a topic as `told`, but with those partitions of earlier answers that are newer."""
         if not told.topic_id.int:
             return told
         known = self._known.get(name)
