@@ -87,9 +87,7 @@ def test_a_login_without_a_name_or_password(jaas: str) -> None:
 
 
 def test_what_is_told_of_a_login_and_a_store_is_what_to_do() -> None:
-    with pytest.raises(
-        ConfigError, match=r"write org\.apache\.kafka\.common\.security\.scram\.ScramLoginModule there, or set"
-    ):
+    with pytest.raises(ConfigError, match=r"use org\.apache\.kafka\.common\.security\.scram\.ScramLoginModule, or set"):
         mirror(SCRAM + LOGIN.replace("Scram", "Plain"))
     with pytest.raises(ConfigError, match=r"set ssl\.keystore\.type=PEM; openssl pkcs12 -in STORE -nodes"):
         mirror("B.ssl.keystore.location = s.p12\n")

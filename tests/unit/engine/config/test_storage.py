@@ -36,7 +36,7 @@ def test_a_storage_is_read(text: str, uri: str) -> None:
         ("file:/", "is not an absolute path", "write e.g. file:"),
         ("s3a:/bucket/x", "names no bucket", "write e.g. s3a://bucket/raymirror"),
         ("gs:///x", "names no bucket", "write e.g. gs://bucket/raymirror"),
-        ("s3a://bucket/year=*", "holds '*'", "use another name"),
+        ("s3a://bucket/year=*", "contains '*'", "use another name"),
     ],
 )
 def test_what_is_none_is_refused_with_what_would_be_right(text: str, wrong: str, right: str) -> None:

@@ -35,7 +35,7 @@ def test_every_key_is_read() -> None:
     ("line", "wrong"),
     [
         ("raymirror.metrics.port = 70000", "out of range"),
-        ("raymirror.metrics.bind = localhost", "no IP address"),
+        ("raymirror.metrics.bind = localhost", "is not an IP address"),
         ("raymirror.metrics.max.series = 0", "out of range"),
         ("raymirror.otlp.endpoint = collector:4318", "is not the address of a collector"),
         ("raymirror.otlp.endpoint = ftp://collector", "is not the address of a collector"),

@@ -215,7 +215,7 @@ def test_traps_are_warnings() -> None:
     (warning,) = config(BASE + "    topics: [a, 'b\\\\.c']\n").warnings
     assert warning.what.startswith("two backslashes")
     (trap,) = parse_yaml("a.topics: 'x{1,3}'", "f").traps
-    assert trap.what.startswith("a comma inside {m,n}")
+    assert trap.what.startswith("the comma inside {m,n}")
 
 
 def test_placeholders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def closed_by(words: str) -> KafkaConnectionError:
         (UnsupportedSaslMechanismError("x"), PLAIN, "does not accept sasl.mechanism = PLAIN; use an enabled one: A, B"),
         (SaslAuthenticationFailed("no"), PLAIN, "name and password of sasl.jaas.config"),
         (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] x"), TLS, "ssl.truststore.location"),
-        (closed_by("TLSV13_ALERT_CERTIFICATE_REQUIRED"), TLS, "none is given; set ssl.keystore.type = PEM"),
+        (closed_by("TLSV13_ALERT_CERTIFICATE_REQUIRED"), TLS, "none is set; set ssl.keystore.type = PEM"),
         (closed_by("SSLV3_ALERT_BAD_CERTIFICATE"), TLS, "the broker asks for a client certificate"),
         (closed_by("TLSV1_ALERT_UNKNOWN_CA"), TLS_OWN, "the broker rejects the client certificate"),
         (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), TLS, "the port does not speak TLS"),
