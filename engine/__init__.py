@@ -1,1 +1,1 @@
-"""The copy engine: knows Kafka, not Ray."""
+"""The copy engine. It knows Kafka, and does not know Ray."""

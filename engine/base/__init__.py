@@ -1,1 +1,1 @@
-"""The basics for every other package: clock, tasks, async contexts, error types. It imports no other package."""
+"""Basics for every other package: clock, tasks, async contexts, error types. It imports no other package."""

@@ -1,10 +1,10 @@
-"""Time, in one place: the only module that sleeps or asks what time it is.
+"""The clock of a process: the only module that sleeps or asks for the time.
 
-A process has one clock, and `use` puts another in its place, as unit tests do. It is not passed in as a value: timers
-of asyncio (`asyncio.timeout`, `call_later`) go by the time of the loop, which nobody passes in either, and a module
-that had one clock while its loop had another would wait for an instant that never comes.
+A process has one clock, and `use` replaces it, as unit tests do. The clock is not passed as a value, because the timers
+of asyncio (`asyncio.timeout`, `call_later`) use the time of the loop. A module whose clock differs from its loop's
+would wait for an instant that never comes.
 
-asyncio is imported where something sleeps: commands that only look at the clock start without it.
+asyncio is imported only when something sleeps, so that commands that only read the clock start without it.
 """
 
 import random
@@ -27,14 +27,14 @@ _clock = MachineClock()
 
 
 def use(clock: MachineClock) -> MachineClock:
-    """Go by this clock from now on, in all of the process; returns the one before."""
+    """Use this clock from now on, in the whole process; return the previous clock."""
     global _clock
     before, _clock = _clock, clock
     return before
 
 
 def wall_ms() -> int:
-    """Return milliseconds since the epoch, for timestamps that others read."""
+    """Return milliseconds since the Unix epoch, for timestamps that others read."""
     return _clock.wall_ms()
 
 
@@ -49,20 +49,20 @@ def cpu_s() -> float:
 
 
 async def pause(duration_s: float) -> None:
-    """Wait; for back-off and cadence, never to make something happen by then."""
+    """Sleep. For back-off and intervals only, never in the hope that something has happened by then."""
     import asyncio
 
     await asyncio.sleep(duration_s)
 
 
 class Turns:
-    """Cuts long work on the event loop into turns of a millisecond of wall time; everything else runs between them."""
+    """Cuts long work on the event loop into turns of one millisecond of wall time; other tasks run between them."""
 
     def __init__(self) -> None:
         self._ends_s = now_s() + _TURN_S
 
     async def rest(self) -> None:
-        """Let the loop go round where this turn is over; to be called after each small step."""
+        """Let other tasks run if this turn is over; call it after each small step."""
         if now_s() >= self._ends_s:
             import asyncio
 
@@ -71,5 +71,5 @@ class Turns:
 
 
 def backoff_s(attempt: int, first_s: float = 0.05, most_s: float = 2.0) -> float:
-    """Return the pause before an attempt (1, 2, ...): doubling, bounded, with a fifth of jitter."""
+    """Return the seconds to wait before an attempt (1, 2, ...): doubling, bounded, with 20 % jitter."""
     return min(most_s, first_s * 2.0 ** min(attempt - 1, 16)) * random.uniform(0.8, 1.2)

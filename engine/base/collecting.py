@@ -1,13 +1,13 @@
-"""Garbage collection of a process that copies: what lives as long as it does is not looked at again and again."""
+"""Tunes the garbage collector of a copier process: collections skip the objects that live as long as the process."""
 
 import gc
 
 
 def spare_what_lasts() -> None:
-    """Take all objects of now out of later collections: modules, classes, what was read of the configuration.
+    """Exclude all present objects from later collections: modules, classes, the configuration.
 
-    A full collection looks at every object and holds the loop up meanwhile: 15 to 30 ms for what a copier's
-    process has imported. Called once, where a process has started and copies nothing yet.
+    A full collection visits every object and blocks the event loop: for 15 to 30 ms with the imports of a copier's
+    process. Call this once, after the process has started and before it copies.
     """
     gc.collect()
     gc.freeze()

@@ -1,14 +1,14 @@
-"""Every error a user or another process may meet.
+"""The errors that a user or another process may see.
 
-All arguments go to `super().__init__` in order, so that default pickling rebuilds an error on the other side of Ray;
-the text is made in `__str__`: what is wrong, where, what would be right.
+All arguments go to `super().__init__` in order, so that default pickling rebuilds an error in another Ray process.
+`__str__` makes the text: what is wrong, where, what would be right.
 """
 
 from typing import Self
 
 
 class MirrorError(Exception):
-    """Base of every error raymirror raises on purpose."""
+    """The base class of every error that raymirror raises on purpose."""
 
 
 class ConfigError(MirrorError):
@@ -23,10 +23,10 @@ class ConfigError(MirrorError):
         return f"{where}: {self.key}: {self.wrong}; {self.right}"
 
     depends: tuple[str, ...] = ()
-    """Parts of keys: this is no error of its own where a key with one of them was wrong. `ANY`: where any was."""
+    """Parts of keys: if a wrong key contains one, this error only follows from it. `ANY`: from any wrong key."""
 
     def dependent(self, *parts: str) -> Self:
-        """Return itself, as an error that follows from settings whose keys have one of these parts."""
+        """Mark this error as one that may follow from settings whose keys contain one of these parts; return it."""
         self.depends = parts
         return self
 
@@ -35,7 +35,7 @@ ANY = "ANY KEY"
 
 
 class ConfigErrors(ConfigError):
-    """Several things that are wrong with a file, in its order; place and words are those of the first."""
+    """Several errors of one file, in the order of the file; its attributes are those of the first error."""
 
     def __init__(self, *errors: ConfigError) -> None:
         first = errors[0]
@@ -45,7 +45,7 @@ class ConfigErrors(ConfigError):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A text for each."""
+        """The text of each error."""
         return tuple(map(str, self.errors))
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class ConfigErrors(ConfigError):
 
 
 class WireError(MirrorError):
-    """Bytes that are not what Kafka's format says, at a named place."""
+    """Bytes that do not follow Kafka's format, with their place."""
 
     def __init__(self, topic: str, partition: int, offset: int, what: str) -> None:
         super().__init__(topic, partition, offset, what)
@@ -68,11 +68,11 @@ class CorruptBatch(WireError):
 
 
 class MalformedBatch(WireError):
-    """A length, count or varint inside a batch that lies."""
+    """A length, count or varint inside a batch is wrong."""
 
 
 class BatchTooLarge(WireError):
-    """A batch that has to be written anew and inflates beyond the limit; nothing else is known to be wrong with it."""
+    """A batch that must be rewritten inflates beyond the limit; it may be fine otherwise."""
 
 
 class UnknownMagic(WireError):
@@ -80,10 +80,10 @@ class UnknownMagic(WireError):
 
 
 class BrokerUnreachable(MirrorError):
-    """A broker that does not answer, or does not let us in: its address and why."""
+    """A broker does not answer or does not accept raymirror: its address and the reason."""
 
     may_pass = True
-    """Whether waiting may mend it."""
+    """Whether waiting may help."""
 
     def __init__(self, address: str, why: str) -> None:
         super().__init__(address, why)
@@ -93,38 +93,38 @@ class BrokerUnreachable(MirrorError):
         return f"{self.address}: cannot connect: {self.why}"
 
     def again(self) -> Self:
-        """Return an error of its own for another one who waited for the same."""
+        """Return an equal new error, for another task that waited for the same connection."""
         return type(self)(*self.args)
 
 
 class BrokerRefuses(BrokerUnreachable):
-    """A broker that is there and ends the handshake: what would be right is another setting, and no wait."""
+    """A broker answers and rejects the handshake: a setting must change, waiting does not help."""
 
     may_pass = False
 
 
 class NoBroker(BrokerRefuses):
-    """A port that answers, and is not one where Kafka's clients are served: its address, what shows it and is right."""
+    """A port answers but does not serve Kafka clients: its address, what shows that, and what would be right."""
 
     def __str__(self) -> str:
         return f"{self.address} answers, but is no Kafka broker: {self.why}"
 
 
 class BrokerSilent(BrokerUnreachable):
-    """A port that takes the connection and does not end the handshake: its address, what came and what may be wrong."""
+    """A port accepts the connection but does not finish the handshake: its address, and what may be wrong."""
 
     def __str__(self) -> str:
-        return f"{self.address} takes the connection, {self.why}"
+        return f"{self.address} accepts the connection, {self.why}"
 
 
 class OtherCluster(BrokerUnreachable):
-    """A cluster that is not the one it is taken for, so it gets no request: where, its id, what says so, what to do."""
+    """A cluster is not the expected one, so it gets no request: where, its id, what shows that, what to do."""
 
     may_pass = False
 
     def __init__(self, where: str, found: str, known_by: str, right: str) -> None:
         super().__init__(where, f"this is cluster {found}, and {known_by}; {right}")
-        self.args = where, found, known_by, right  # what rebuilds it elsewhere
+        self.args = where, found, known_by, right  # for pickling
         self.found = found
 
     def __str__(self) -> str:
@@ -132,13 +132,13 @@ class OtherCluster(BrokerUnreachable):
 
 
 class ClusterAway(BrokerUnreachable):
-    """A cluster of which no broker answers: where its addresses are set (empty: not known), its alias, why of each."""
+    """No broker of a cluster answers: where its addresses are set (empty: not known), its alias, the reasons."""
 
     _does = "answers"
 
     def __init__(self, where: str, cluster: str, why: str) -> None:
         super().__init__(f"cluster {cluster!r}", why)
-        self.args = where, cluster, why  # what rebuilds it elsewhere
+        self.args = where, cluster, why  # for pickling
         self.where = where
 
     def __str__(self) -> str:
@@ -147,13 +147,13 @@ class ClusterAway(BrokerUnreachable):
 
 
 class ClusterRefuses(ClusterAway, BrokerRefuses):
-    """A cluster that is there and lets us in nowhere; arguments as of ClusterAway."""
+    """Brokers of a cluster answer, but none accepts raymirror; same arguments as ClusterAway."""
 
-    _does = "lets us in"
+    _does = "accepts raymirror"
 
 
 class SameCluster(MirrorError):
-    """Both aliases of a flow lead to one cluster: flow, source alias, target alias, what shows it."""
+    """Both aliases of a flow lead to one cluster: flow, source alias, target alias, what shows that."""
 
     def __init__(self, flow: str, source: str, target: str, why: str) -> None:
         super().__init__(flow, source, target, why)
@@ -161,7 +161,7 @@ class SameCluster(MirrorError):
 
     @property
     def wrong(self) -> str:
-        """Say what is wrong, without what would be right."""
+        """What is wrong, without what would be right."""
         return (
             f"{self.source!r} and {self.target!r} lead to one cluster: {self.why}; flow {self.flow} would copy its"
             " topics onto or beside themselves"
@@ -169,10 +169,11 @@ class SameCluster(MirrorError):
 
     @property
     def right(self) -> str:
-        """Say what would be right."""
+        """What would be right."""
         return (
             f"name the brokers of another cluster; to copy within one cluster on purpose, with prefixes, set"
-            f" {self.flow}.raymirror.same.cluster = allow (ignore: they are two, one made of the other's disks)"
+            f" {self.flow}.raymirror.same.cluster = allow (ignore: they are two, one created"
+            " from the other's disks)"
         )
 
     def __str__(self) -> str:
@@ -180,7 +181,7 @@ class SameCluster(MirrorError):
 
 
 class NotReady(MirrorError):
-    """Everything that keeps a configuration from running, a line each."""
+    """Everything that keeps a configuration from running, one line for each problem."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__(*problems)
@@ -193,7 +194,7 @@ class NotReady(MirrorError):
 
 
 class ConnectionLost(MirrorError):
-    """A connection ended with requests unanswered: their outcome is unknown."""
+    """A connection ended before requests were answered: their outcome is unknown."""
 
     def __init__(self, where: str) -> None:
         super().__init__(where)
@@ -204,17 +205,17 @@ class ConnectionLost(MirrorError):
 
 
 class OffsetGone(ConnectionLost):
-    """An offset that its log does not hold: retention, or deleted records, moved the log start while it was read.
+    """A log no longer has an offset: retention or DeleteRecords moved the log start during the read.
 
-    Whoever asks for the log start and the end again, and reads from there, gets an answer.
+    A caller that asks for the log start and the log end again, and reads from there, gets an answer.
     """
 
     def __str__(self) -> str:
-        return f"{self.where}: the log does not hold that offset any more; its start is asked for again"
+        return f"{self.where}: the log does not hold that offset any more; raymirror asks for the log start again"
 
 
 class KafkaRefusal(MirrorError):
-    """A broker answered a control request with an error: what was asked, Kafka's code and name, what would be right."""
+    """A broker answered a control request with an error: the request, Kafka's code and name, what would be right."""
 
     def __init__(self, asked: str, code: int, name: str, right: str) -> None:
         super().__init__(asked, code, name, right)
@@ -225,7 +226,7 @@ class KafkaRefusal(MirrorError):
 
 
 class NewerFormat(MirrorError, ValueError):
-    """Something stored in a format too far above ours: where it stands, its version, ours."""
+    """Stored data has a format that is too new: where it is, its version, the version of this raymirror."""
 
     def __init__(self, where: str, found: int, own: int) -> None:
         super().__init__(where, found, own)
@@ -240,7 +241,7 @@ class NewerFormat(MirrorError, ValueError):
 
 
 class StateUnreadable(MirrorError):
-    """An entry of a state topic that is not what we write: topic, key, why."""
+    """An entry of a state topic is not one that raymirror writes: topic, key, why."""
 
     def __init__(self, topic: str, key: str, why: str) -> None:
         super().__init__(topic, key, why)
@@ -251,7 +252,7 @@ class StateUnreadable(MirrorError):
 
 
 class FlowHeld(MirrorError):
-    """A living mirror has the flow: which flow, who it is and where, since when."""
+    """Another running mirror owns the flow: the flow, that mirror, the state topic."""
 
     def __init__(self, flow: str, holder: str, topic: str) -> None:
         super().__init__(flow, holder, topic)
@@ -265,18 +266,18 @@ class FlowHeld(MirrorError):
 
 
 class StateTaken(MirrorError):
-    """Another owner has taken the flow's state over: nothing more may be written."""
+    """Another owner has taken over the flow's state: this mirror must not write any more."""
 
     def __init__(self, flow: str, holder: str, topic: str) -> None:
         super().__init__(flow, holder, topic)
         self.flow, self.holder, self.topic = flow, holder, topic
 
     def __str__(self) -> str:
-        return f"flow {self.flow} was taken over by {self.holder} (topic {self.topic}); this mirror stands down"
+        return f"flow {self.flow} was taken over by {self.holder} (topic {self.topic}); this mirror stops"
 
 
 class GroupActive(MirrorError):
-    """A consumer group that has members, so that nobody else may commit for it: group, cluster."""
+    """A consumer group has members, so no other client can commit for it: group, cluster."""
 
     def __init__(self, group: str, cluster: str) -> None:
         super().__init__(group, cluster)

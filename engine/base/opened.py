@@ -1,4 +1,4 @@
-"""An async context that closes what it opened, also where opening fails half-way."""
+"""An async context that closes what it opened, even if opening fails half-way."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Opened(ABC):
-    """Whoever enters it has it open; a subclass says what that means. `_close` may be called before all is open."""
+    """Calls `_open` on entry and `_close` on exit. `_close` may run before `_open` has finished."""
 
     async def __aenter__(self) -> Self:
         try:

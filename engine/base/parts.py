@@ -1,4 +1,4 @@
-"""Many things cut into as many as one request takes."""
+"""Splits many items into parts that fit into one request."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -7,12 +7,12 @@ T = TypeVar("T")
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[list[T]]:
-    """Give them in order, so many at a time."""
+    """Yield the items in order, in lists of at most `size`."""
     return (list(items[at : at + size]) for at in range(0, len(items), size))
 
 
 def parts_by_weight(items: Iterable[T], weigh: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Give them in order, so many at a time as weigh no more together, but at least one."""
+    """Yield the items in order, in lists of at least one item that together weigh at most `most`."""
     part: list[T] = []
     weight = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Structured concurrency, in one place: several coroutines, or a task, fail with the first plain error of theirs."""
+"""Runs coroutines and tasks together; a failure raises the first error that is not an exception group."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def run_all(*coroutines: Coroutine[Any, Any, object]) -> None:
-    """Run all to their end; when one fails the others are cancelled and its error is raised as it is.
+    """Run all to their end; if one fails, cancel the others and raise its error as it is.
 
     A TaskGroup alone would raise an ExceptionGroup, which `except ConnectionLost` does not see.
     """
@@ -21,9 +21,9 @@ async def run_all(*coroutines: Coroutine[Any, Any, object]) -> None:
 
 
 async def in_thread(work: Callable[[], T], ended: Callable[[], None]) -> T:
-    """Run `work` in a thread; `ended` is called on the loop when the thread has ended, with an error too.
+    """Run `work` in a thread; `ended` is called on the loop when the thread has ended, even after an error.
 
-    A thread cannot be cancelled: it goes on when this wait is, so what it reads may be given back in `ended` only.
+    A thread cannot be cancelled: it continues if this wait is cancelled. So release what it reads in `ended` only.
     """
     running = asyncio.get_running_loop().run_in_executor(None, work)
     running.add_done_callback(lambda _: ended())
@@ -31,7 +31,7 @@ async def in_thread(work: Callable[[], T], ended: Callable[[], None]) -> T:
 
 
 async def join(task: asyncio.Task[None]) -> None:
-    """Wait for the end of a task that goes on when this wait is cancelled; raises what ended it, out of its groups."""
+    """Wait for a task, which continues if this wait is cancelled; raise its error, taken out of exception groups."""
     try:
         await asyncio.shield(task)
     except BaseExceptionGroup as failures:
@@ -39,14 +39,14 @@ async def join(task: asyncio.Task[None]) -> None:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """Give the first error that is not a group: the one that brought the others down."""
+    """Return the first error that is not an exception group: the one that made the others fail."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 async def run_until(closed: asyncio.Event, coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run something that does not end by itself, until the event is set."""
+    """Run a coroutine that does not end by itself until the event is set."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(coroutine)
         await closed.wait()

@@ -1,4 +1,4 @@
-"""From `mm2.properties` or `mirror.yaml` to a MirrorConfig: MM2's precedence, each key honoured or in a warning."""
+"""Reads `mm2.properties` or `mirror.yaml` into a MirrorConfig, with MM2's precedence; ignores no key silently."""
 
 import hashlib
 import re
@@ -29,11 +29,11 @@ from policies.topology import Loop, colliding_targets, find_loop, keeper_of, nam
 _ADDRESS = re.compile(
     r"(?:[0-9a-zA-Z._%\-]+://)?(?:(?P<host>[0-9a-zA-Z._%\-]+)|\[(?P<six>[0-9a-zA-Z:.%]+)\]):(?P<port>[0-9]{1,5})"
 )
-"""As Kafka reads one (Utils.HOST_PORT_PATTERN), but with brackets around IPv6."""
+"""host:port, as Kafka reads it (Utils.HOST_PORT_PATTERN), but an IPv6 address needs brackets."""
 
 
 def load_config(path: Path) -> MirrorConfig:
-    """Read and check a configuration file. Raises ConfigError naming file, line, key and what would be right."""
+    """Read and check a configuration file. Raises ConfigError with file, line, key and what would be right."""
     try:
         properties = read_file(path)
     except OSError as error:
@@ -42,7 +42,7 @@ def load_config(path: Path) -> MirrorConfig:
 
 
 def read_config(properties: Properties) -> MirrorConfig:
-    """Check parsed properties. Raises ConfigError: ConfigErrors where several settings are wrong."""
+    """Check parsed properties. Raises ConfigError, or ConfigErrors if several settings are wrong."""
     try:
         return _read_refusing(properties)
     except ConfigError as first:
@@ -50,7 +50,7 @@ def read_config(properties: Properties) -> MirrorConfig:
 
 
 def load_partly(path: Path) -> MirrorConfig | None:
-    """Read a file with mistakes without what is wrong; None where nothing can be read so. To ask clusters with only."""
+    """Read a file without its wrong settings, only to ask its clusters; None if nothing is left to read."""
     try:
         properties = read_file(path)
     except (OSError, ConfigError):
@@ -66,12 +66,12 @@ def _read_refusing(properties: Properties) -> MirrorConfig:
 
 
 def reread_config(properties: Properties) -> MirrorConfig:
-    """Read what a mirror was started with: keys that nobody reads are refused at a start only. Raises ConfigError."""
+    """Read the settings of a started mirror; only a start refuses keys that nobody reads. Raises ConfigError."""
     return _read(PropertyReader(properties), properties, accepted=True)
 
 
 def plain_settings(properties: Properties) -> dict[str, str]:
-    """Give what is honoured as it stands in the file, placeholders too, but nothing that may hold a password in clear.
+    """Return the honoured settings as the file has them, with placeholders, without possible clear-text passwords.
 
     Raises ConfigError.
     """
@@ -83,7 +83,7 @@ def plain_settings(properties: Properties) -> dict[str, str]:
 
 
 def read_kept(kept: Mapping[str, str], present: Properties) -> MirrorConfig:
-    """Read settings that `plain_settings` gave, with the passwords of the file as it is now. Raises ConfigError."""
+    """Read settings that `plain_settings` returned, with the passwords of the present file. Raises ConfigError."""
     entries = {key: Property(key, value, present.line(key)) for key, value in kept.items()}
     entries |= {key: entry for key, entry in present.entries.items() if is_secret(key)}
     return reread_config(Properties(present.file, entries, ()))
@@ -125,7 +125,11 @@ def _aliases(reader: PropertyReader) -> list[str]:
     aliases = list(dict.fromkeys(reader.list("clusters", required="list the cluster aliases, e.g. clusters = A, B")))
     for alias in aliases:
         if "->" in alias:
-            raise reader.error("clusters", f"alias {alias!r} holds ->", "-> stands between the clusters of a flow")
+            raise reader.error(
+                "clusters",
+                f"alias {alias!r} contains ->",
+                "write an alias without ->, which separates the two clusters of a flow",
+            )
     return aliases
 
 
@@ -159,12 +163,12 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
 def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(text)
     if found is None or not 0 < int(found["port"]) < 65536:
-        raise reader.error(key, f"{text!r} is no address", "write host:port, e.g. kafka-1:9092")
+        raise reader.error(key, f"{text!r} is not an address", "write host:port, e.g. kafka-1:9092")
     return found["host"] or found["six"], int(found["port"])
 
 
 def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:
-    """Refuse `A->B` of clusters that are not there; an alias may hold dots, so the longest that fits is meant."""
+    """Refuse `A->B` keys of unknown clusters; an alias may contain dots, so the longest alias that fits counts."""
     for key, value in reader.values().items():
         if key in aliases and value.startswith("->"):
             errors = [_spaced(reader, key, one.line, one.value) for one in (*reader.lost(key), reader.entry(key))]
@@ -172,23 +176,23 @@ def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:
         source, arrow, behind = key.partition("->")
         target = max((alias for alias in aliases if behind.startswith(f"{alias}.")), key=len, default=None)
         if arrow and source in aliases and behind in aliases:
-            raise reader.error(key, "a flow alone is no key", f"write a setting of it, e.g. {key}.enabled = true")
+            raise reader.error(key, "names a flow, but no setting", f"write a setting of it, e.g. {key}.enabled = true")
         unknown = source if source not in aliases else behind.partition(".")[0] if target is None else None
         if arrow and unknown is not None:
             right = f"add it to clusters, or use one of {', '.join(aliases)}"
             raise reader.error(key, f"cluster {unknown!r} is not in clusters", right)
         if arrow and source == target:
-            raise reader.error(key, "a flow from a cluster to itself", "name two clusters, e.g. A->B")
+            raise reader.error(key, "a flow from a cluster to itself", "name two different clusters, e.g. A->B")
 
 
 def _spaced(reader: PropertyReader, key: str, line: int, value: str) -> ConfigError:
-    """Make the error of one line with a space behind an alias; all such lines of an alias have one key."""
+    """Return the error of one line with a space after an alias; all such lines of an alias have the same key."""
     right = "remove the space" if "${" in value else f"a space ends a key: write {key}->{value[2:].strip()}"
-    return ConfigError(reader.file, line, key, "an alias alone is no key", right)
+    return ConfigError(reader.file, line, key, "names a cluster, but no setting", right)
 
 
 def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[tuple[FlowConfig, ...], FlowKeys]:
-    """Read the flows that are on; also give the keys of one of them, which know what a flow asks for."""
+    """Return the enabled flows, and the FlowKeys of one of them, which has every key that a flow reads."""
     names = [FlowName(*pair) for pair in permutations(aliases, 2)]
     enabled = [name for name in names if reader.flow_enabled(str(name))]
     if not enabled:
@@ -214,7 +218,7 @@ def _places(reader: PropertyReader, flows: Iterable[FlowConfig]) -> dict[str, tu
 def _with_heartbeats(
     reader: PropertyReader, flows: tuple[FlowConfig, ...], pairs: list[FlowName]
 ) -> tuple[FlowConfig, ...]:
-    """Give each pair of clusters that is no flow, and has heartbeats all the same as in MM2, to a flow beside it."""
+    """Assign each pair of clusters without a flow to some flow, which writes its heartbeats; MM2 writes them too."""
     names = [flow.name for flow in flows]
     more: dict[FlowName, list[HeartbeatConfig]] = {name: [] for name in names}
     places = {flow.name: dict(flow.places) for flow in flows}
@@ -232,15 +236,15 @@ def _with_heartbeats(
 
 
 def _check_source_alias(reader: PropertyReader, flow: FlowConfig) -> None:
-    """The source's alias is in names of topics: of the positions, and of copies with Default naming."""
+    """Check that the source's alias fits into topic names: the positions topic, and copies with Default naming."""
     alias, separator = flow.name.source, flow.naming.separator
     if not TOPIC_NAME.fullmatch(alias):
-        right = "name a source with letters, digits, '.', '_' or '-'"
-        raise reader.error("clusters", f"{alias!r} cannot stand in a topic name", right)
+        right = "name the source cluster with letters, digits, '.', '_' or '-' only"
+        raise reader.error("clusters", f"{alias!r} is not allowed in a topic name", right)
     if separator in alias and not isinstance(flow.naming, IdentityNaming):
         reader.warn(
             "clusters",
-            f"alias {alias!r} holds the separator {separator!r}: a topic's name no longer tells where it came from",
+            f"alias {alias!r} contains the separator {separator!r}: the name of a copy no longer shows its source",
         )
 
 
@@ -268,12 +272,12 @@ def _loop_error(reader: PropertyReader, flows: tuple[FlowConfig, ...], loop: Loo
         )
     return reader.error(
         "clusters",
-        f"separators that aliases hold, or flows do not share, in a loop: {loop}",
-        "set one replication.policy.separator for all flows, that no alias holds",
+        f"flows in a loop have different separators, or aliases contain one: {loop}",
+        "set the same replication.policy.separator for all flows, one that no alias contains",
     )
 
 
 def _digest(properties: Properties) -> str:
-    """Return the sha256 of everything that the file says: keys and values, whatever their order and comments."""
+    """Return the SHA-256 of the keys and values of the file; order and comments do not matter."""
     values = {key: entry.value for key, entry in properties.entries.items()}
     return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()

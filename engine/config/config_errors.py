@@ -1,8 +1,8 @@
-"""All that is wrong with a configuration file, not only what its reader met first.
+"""Collects every error of a configuration file, not only the first.
 
-The file is read again and again. Each time, the setting that was found wrong is mended as far as the rest needs it:
-left out, so that its default holds, or made to what was most likely meant. An error that follows from a mended setting
-is none of its own (`ConfigError.depends`). Where the aliases of the clusters cannot be read, nothing else is asked.
+The file is read again after each error. Before that, the wrong setting is repaired as far as the rest needs it: it is
+left out, so that its default holds, or gets the value that was most likely meant. An error that only follows from a
+repaired setting does not count (`ConfigError.depends`). If the aliases of the clusters cannot be read, reading ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,19 +16,19 @@ from engine.config.secrets import SECURITY_KEYS
 
 T = TypeVar("T")
 MOST = 100
-"""Errors of one file that are told."""
+"""At most this many errors of one file are reported."""
 _SERVERS = "bootstrap.servers"
 _ANYWHERE = "127.0.0.1:1"
-"""Where a cluster is taken to be whose addresses cannot be read."""
+"""The address that stands in for a cluster whose addresses cannot be read."""
 _ALL_DEPENDS = ("config.providers", "YAML", "file")
 
 
 def read_on(
     properties: Properties, first: ConfigError, read: Callable[[Properties], T]
 ) -> tuple[ConfigError, T | None]:
-    """Return everything that is wrong, the first error known: itself where it is alone; and what the rest reads as.
+    """Return all errors of a file as one (`first` itself if it is alone), and what `read` returns for the rest.
 
-    None for the rest where it cannot be read without what is wrong.
+    The rest is None if it cannot be read without the wrong settings.
     """
     rest: T | None = None
     found = list(parts(first))
@@ -53,17 +53,17 @@ def read_on(
 
 
 def parts(error: ConfigError) -> tuple[ConfigError, ...]:
-    """Return the errors that one stands for."""
+    """Return the single errors of an error."""
     return error.errors if isinstance(error, ConfigErrors) else (error,)
 
 
 def _follows(error: ConfigError, wrong: Iterable[str]) -> bool:
-    """Whether an error is no error of its own: another setting, which could not be read, leads to it."""
+    """Whether an error only follows from another setting that is wrong."""
     return any(part == ANY or part in key for key in wrong for part in error.depends)
 
 
 def _mended(properties: Properties, error: ConfigError) -> Properties | None:
-    """Return the file as it may be read on, None where nothing can be read without what is wrong."""
+    """Return the file with the wrong settings repaired; None if the rest cannot be read without them."""
     entries = dict(properties.entries)
     for one in {one.key: one for one in parts(error)}.values():
         if one.key.startswith(_ALL_DEPENDS) or not _mend(entries, one, properties):
@@ -99,7 +99,7 @@ def _mend(entries: dict[str, Property], error: ConfigError, properties: Properti
 
 
 def _spaced(there: Property, properties: Properties) -> Iterator[Property]:
-    """Yield what was meant by all lines with a space behind the alias."""
+    """Yield the settings that were meant by all lines with a space after the alias."""
     for one in (there, *(lost for lost in properties.lost if lost.key == there.key)):
         if one.value.startswith("->"):
             key, value = split_setting(f"{one.key}{one.value}")
@@ -107,7 +107,7 @@ def _spaced(there: Property, properties: Properties) -> Iterator[Property]:
 
 
 def _without_security(entries: dict[str, Property], key: str) -> bool:
-    """Take away how clients log in at the level of a key; a key that is not set has no level, so everywhere."""
+    """Remove all security settings at the level of a key; at every level if the key itself is not set."""
     name = max((one for one in SECURITY_KEYS if key == one or key.endswith(f".{one}")), key=len)
     level = key.removesuffix(name)
     gone = [f"{level}{one}" for one in SECURITY_KEYS if f"{level}{one}" in entries]
@@ -119,7 +119,7 @@ def _without_security(entries: dict[str, Property], key: str) -> bool:
 
 
 def _with_a_flow(entries: dict[str, Property], error: ConfigError) -> bool:
-    """Switch on the flow that the error gives as an example, where it is that none is enabled."""
+    """Enable a flow, the example in the error text, if the error is that no flow is enabled."""
     aliases = list(_aliases(entries))
     if not error.depends or len(aliases) < 2:
         return False

@@ -1,4 +1,4 @@
-"""One flow out of the properties: MM2's precedence (mm2-contract 1.2), our defaults where they are better."""
+"""Reads the settings of one flow, with MM2's precedence; some defaults are better than MM2's."""
 
 import re
 
@@ -29,7 +29,7 @@ _MOST_INT = 2**31 - 1
 _MOST_LONG = 2**63 - 1
 _SYNCS_TOPIC_KEYS = ("offset-syncs.topic.location", "offset-syncs.topic.replication.factor")
 _AS_MANY = 0
-"""MM2's default of 3 replicas, or as many as the cluster has brokers, where it has fewer."""
+"""Three replicas as in MM2, or one per broker if the cluster has fewer brokers."""
 HEARTBEATS_KEY = "heartbeats.topic.replication.factor"
 _CREATION_KEYS = (
     "replication.factor",
@@ -45,14 +45,14 @@ _MOST_COPIERS = 10_000
 _DRAIN_S = 600
 _CALM_S = 900
 _REFRESH_S = 5
-"""New topics are seen within seconds, unless the file asks for MM2's interval."""
+"""Seconds: new topics are found within seconds, unless the file asks for MM2's interval of 600 s."""
 _SAMPLES_S = 5
 _MOST_FETCH_BYTES = 2 * _MIB
-"""A fetch answer lands in one receive buffer, so it stays small whatever MM2's 50 MiB."""
+"""A fetch answer must fit into one receive buffer, so it stays below MM2's 50 MiB."""
 
 
 class FlowReader:
-    """Reads what holds for one flow; every method raises ConfigError."""
+    """Reads the settings of one flow; every method raises ConfigError."""
 
     def __init__(self, reader: PropertyReader, name: FlowName) -> None:
         self._reader = reader
@@ -104,7 +104,7 @@ class FlowReader:
                 self._choices("raymirror.source.gap", OnGap, "logs.*@continue"),
                 self._choices("raymirror.topic.recreated", OnRenewal, "orders.*@append, tmp.*@re-create"),
             ),
-            # What an MM2 with this file would copy: by its default all records.
+            # What MM2 would copy with this file: by default all records.
             mm2_read_committed=reader.text(keys.consumer("isolation.level"), "").lower() == "read_committed",
             mm2_group=reader.text(keys.worker("group.id"), f"{self._name.source}-mm2"),
             configs_exclude=reader.patterns(keys.flow("config.properties.exclude"), EXCLUDED_CONFIGS),
@@ -126,11 +126,11 @@ class FlowReader:
         return {name: (key, self._reader.where(key).line) for name, key in found.items()}
 
     def _samples_s(self) -> int:
-        """How often samples are written unless the file says so: where Spark makes a history of them, else never."""
+        """Return the default seconds between samples; 0 (never) unless Spark can make a history of them."""
         return _SAMPLES_S if is_on(self._reader) and read_storage(self._reader) is not None else 0
 
     def heartbeat(self) -> HeartbeatConfig | None:
-        """Return what is written of this pair of clusters, which need not be a flow; None where nothing is."""
+        """Return the heartbeats of this pair of clusters, which need not be a flow; None if heartbeats are off."""
         beats = HeartbeatConfig(
             pair=self._name,
             topic=self._naming().heartbeats_topic(),
@@ -154,16 +154,18 @@ class FlowReader:
         )
 
     def _refuse_settings_of_syncs(self) -> None:
-        """MM2 refuses settings of a topic that it is told not to write (MirrorSourceConnector.validate)."""
+        """Refuse settings of the syncs topic if syncs are off, as MM2 does (MirrorSourceConnector.validate)."""
         switch = self.keys.flow("emit.offset-syncs.enabled")
         own = (f"{self._name}.offset-syncs-", f"{self._name}.offset-syncs.topic.")
         for key in self._reader.names():
             if key.startswith(own) or key in _SYNCS_TOPIC_KEYS:
-                raise self._reader.error(key, f"set although {switch} is false", "remove one of the two, as for MM2")
+                raise self._reader.error(
+                    key, f"set although {switch} is false", "remove one of the two, as MM2 requires"
+                )
         self._reader.note(
             switch,
-            "false: MM2's readers of offset syncs find none, and MM2 would write no checkpoints either; here the map"
-            " between offsets is known as late as offset.flush.interval.ms",
+            "false: MM2's readers of offset syncs find none, and MM2 would write no checkpoints. raymirror still writes"
+            " them, but its map between offsets may be as old as offset.flush.interval.ms",
         )
 
     def _naming(self) -> DefaultNaming:
@@ -181,14 +183,14 @@ class FlowReader:
             raise self._reader.error(key, f"unknown policy {policy!r}", str(error)) from None
 
     def _separator(self) -> str:
-        """Return the separator, which MM2 does not trim."""
+        """Return the separator untrimmed, as MM2 reads it."""
         key = self.keys.flow("replication.policy.separator")
         separator = self._reader.raw(key)
         if separator is None:
             return "."
         if not TOPIC_NAME.fullmatch(separator):
-            right = "write letters, digits, '.', '_' or '-', without white space behind them"
-            raise self._reader.error(key, f"{separator!r} cannot stand in a topic name", right)
+            right = "write letters, digits, '.', '_' or '-', without white space after them"
+            raise self._reader.error(key, f"{separator!r} is not allowed in a topic name", right)
         return separator
 
     def _selection(self, naming: DefaultNaming, topics: PatternList, exclude: PatternList) -> TopicSelection:
@@ -222,7 +224,7 @@ class FlowReader:
         try:
             return parse_choices(self._reader.list(key), choices)
         except ValueError as bad:
-            right = f"write pattern@choice, ..., e.g. {example}; a choice alone is for all topics"
+            right = f"write pattern@choice, ..., e.g. {example}; a choice without a pattern is for all topics"
             raise self._reader.error(key, str(bad), right) from None
 
     def _reset(self) -> Start:
@@ -233,13 +235,13 @@ class FlowReader:
             raise self._reader.error(key, str(bad), "MM2's default is earliest") from None
 
     def _copiers(self) -> tuple[int, int]:
-        """Return the fewest and the most copiers: one to `tasks.max` of them, as the lag asks."""
+        """Return the fewest and the most copiers; by default 1 and `tasks.max`. The lag decides between them."""
         tasks = self._reader.number(self.keys.flow("tasks.max"), 1, 1, _MOST_COPIERS)
         fewest = self._reader.number(self.keys.flow("raymirror.copiers"), 1, 1, _MOST_COPIERS)
         key = self.keys.flow("raymirror.copiers.max")
         most = self._reader.number(key, max(fewest, tasks), 1, _MOST_COPIERS)
         if most < fewest:
-            wrong = f"{most} is less than raymirror.copiers, {fewest}"
+            wrong = f"{most} is less than raymirror.copiers ({fewest})"
             raise self._reader.error(key, wrong, f"give {fewest} or more").dependent("raymirror.copiers", "tasks.max")
         return fewest, most
 
@@ -248,12 +250,12 @@ class FlowReader:
         if not self._reader.has(isolation):
             self._reader.note(
                 isolation,
-                "not set: only committed records are copied; MM2 copies open and aborted transactions too"
+                "not set: raymirror copies only committed records; MM2 copies open and aborted transactions too"
                 " (its default is read_uncommitted)",
             )
         acks = self.keys.producer("acks")
         if self._reader.text(acks, "all") not in ("all", "-1"):
-            self._reader.warn(acks, "every append waits for all in-sync replicas here (acks=all)")
+            self._reader.warn(acks, "not used: every append waits for all in-sync replicas (acks=all)")
 
     # --- kinds of values -------------------------------------------------------------------------------------
 
@@ -263,5 +265,5 @@ class FlowReader:
     def _at_most(self, key: str, default: int, most: int) -> int:
         found = self._number(key, default, 1)
         if found > most:
-            self._reader.warn(key, f"{found} is more than is used here: {most}")
+            self._reader.warn(key, f"{found} is above the limit; raymirror uses {most}")
         return min(found, most)

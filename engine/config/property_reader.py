@@ -1,4 +1,4 @@
-"""Typed reading of properties: every key that is asked for counts as honoured, every bad value names its line."""
+"""Reads typed values of properties. Every key that is read counts as honoured; every error names its line."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from policies.patterns import BadPattern, PatternList
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _MOST_INT = 2**31 - 1
 SWITCH = "raymirror.unsupported"
-"""Whether what is not supported and matters is refused."""
+"""The key that decides whether raymirror refuses unsupported settings that matter."""
 _QUOTED = "quotes are part of the value; remove them"
 
 
@@ -36,67 +36,67 @@ class PropertyReader:
         return list(self._properties.entries)
 
     def values(self) -> dict[str, str]:
-        """Return all values as they stand in the file: some may be secrets, so they go into no text."""
+        """Return all values as the file has them; some may be secrets, so never write them into a text."""
         return {key: entry.value for key, entry in self._properties.entries.items()}
 
     def entry(self, key: str) -> Property:
-        """Return a setting as it stands in the file. Raises KeyError."""
+        """Return a setting as the file has it. Raises KeyError."""
         return self._properties.entries[key]
 
     def lost(self, key: str) -> list[Property]:
-        """Return the former values of a key that is set again."""
+        """Return the earlier values of a key that is set several times."""
         return [one for one in self._properties.lost if one.key == key]
 
     def read_keys(self) -> set[str]:
-        """Return every key that was asked for, set or not."""
+        """Return every key that was read, set or not."""
         return set(self._read)
 
     def unread(self) -> list[str]:
-        """Return the keys nobody asked for."""
+        """Return the keys of the file that nothing has read."""
         return [key for key in self._properties.entries if key not in self._read]
 
     def error(self, key: str, wrong: str, right: str) -> ConfigError:
-        """Make the error of a key; what a placeholder stands for may be a secret, so it is not repeated."""
+        """Return the error of a key; it does not repeat the value of a placeholder, which may be a secret."""
         if self._has_placeholder(key):
-            wrong = "what its placeholder stands for cannot be used"
+            wrong = "the value of its placeholder cannot be used"
         elif is_quoted((self._properties.get(key) or "").strip()):
             right = f"{_QUOTED}: {right}"
         return self.where(key).error(wrong, right)
 
     def is_tolerant(self) -> bool:
-        """Return whether what is not supported is a warning only. Raises ConfigError."""
+        """Return whether an unsupported setting is only a warning. Raises ConfigError."""
         return self.choice(SWITCH, ("refuse", "warn")) == "warn"
 
     def refuse_unsupported(self, key: str, wrong: str, right: str) -> None:
-        """Refuse, or warn of, a value that is not supported and matters. Raises ConfigError."""
+        """Refuse an unsupported value that matters, or warn of it. Raises ConfigError."""
         if not self.is_tolerant():
-            tolerate = f"{right}; or set {SWITCH} = warn, which goes on without it"
+            tolerate = f"{right}; or set {SWITCH} = warn to continue without it"
             raise self.error(key, wrong, tolerate).dependent(SWITCH)
-        self.warn(key, f"{wrong}, and goes unused; {right}")
+        self.warn(key, f"{wrong}, which is not used; {right}")
 
     def refuse_custom_class(self, key: str, default: str, instead: str) -> None:
-        """Refuse, or warn of, another class than MM2's default one, by its short or full name. Raises ConfigError."""
+        """Refuse any class except MM2's default (short or full name), or warn of it. Raises ConfigError."""
         name = self.text(key, default)
         if name.removeprefix(PACKAGE) != default:
             right = f"use {default}, with {instead}; custom Java classes cannot run here"
             self.refuse_unsupported(key, f"unknown filter {name!r}", right)
 
     def _bad_pattern(self, key: str, bad: BadPattern) -> ConfigError:
-        """Make the error of a pattern that cannot be used, with what was meant where it is a file name's pattern."""
+        """Return the error of a bad pattern; for a file name pattern (`*.log`) it suggests the regular expression."""
         meant, right = without_stars(bad.pattern), "give Java regular expressions that match whole names"
         known = meant != bad.pattern and not self._has_placeholder(key)
         return self.error(key, str(bad), f"{right}, e.g. {meant}" if known else right)
 
     def warn(self, key: str, what: str) -> None:
-        """Warn of something about a key, once."""
+        """Add a warning about a key, once."""
         if self._has_placeholder(key):
-            what = "what its placeholder stands for is not what is used here"
+            what = "raymirror does not use the value of its placeholder as it is"
         warning = ConfigWarning(self._properties.line(key), key, what)
         if warning not in self.warnings:  # a top-level key is read once for every flow
             self.warnings.append(warning)
 
     def note(self, key: str, what: str) -> None:
-        """Note a difference from MM2 that is no fault of the file, once."""
+        """Note a difference from MM2 that is not a fault of the file, once."""
         note = ConfigWarning(self._properties.line(key), key, what)
         if note not in self.notes:
             self.notes.append(note)
@@ -111,7 +111,7 @@ class PropertyReader:
         return key in self._properties.entries
 
     def is_plain(self, key: str) -> bool:
-        """Whether a key is set, to something that holds no placeholder and so may be repeated in a text."""
+        """Whether a key is set to a value without a placeholder, which a text may therefore repeat."""
         return self.has(key) and not self._has_placeholder(key)
 
     def where(self, key: str) -> Where:
@@ -119,7 +119,7 @@ class PropertyReader:
         return Where(self.file, self._properties.line(key), key)
 
     def raw(self, key: str) -> str | None:
-        """Return a value untrimmed, placeholders resolved. Raises ConfigError."""
+        """Return a value untrimmed, with its placeholders resolved. Raises ConfigError."""
         self._read.add(key)
         value = self._properties.get(key)
         return None if value is None else self.providers.resolve(value, self.where(key))
@@ -139,7 +139,7 @@ class PropertyReader:
         found = [part.strip() for part in value.split(",") if part.strip()]
         if has_quotes(found):
             right = "remove them" if self._has_placeholder(key) else f"write {unquoted(found)}"
-            raise self.where(key).error("quotes are part of the value, and no name or address has any", right)
+            raise self.where(key).error("quotes are part of the value, but a name or address has none", right)
         if required and not found:
             raise self.error(key, "empty", required)
         return found
@@ -151,7 +151,7 @@ class PropertyReader:
             return default
         text = value.strip()
         if not _NUMBER.fullmatch(text) or len(text) > 20:
-            raise self.error(key, f"{text!r} is no number", f"give a whole number from {least} to {most}")
+            raise self.error(key, f"{text!r} is not a number", f"give a whole number from {least} to {most}")
         number = int(text)
         if not least <= number <= most:
             raise self.error(key, f"{number} is out of range", f"give a number from {least} to {most}")
@@ -162,14 +162,14 @@ class PropertyReader:
         return float(self.number(key, default, least, _MOST_INT))
 
     def replicas(self, key: str, default: int) -> int:
-        """Return a replication factor; -1: the broker's default."""
+        """Return a replication factor; -1 is the broker's default."""
         found = self.number(key, default, -1, 32767)
         if found == 0 and self.has(key):
-            raise self.error(key, "0 is out of range", "give a number from 1 to 32767, or -1: broker's default")
+            raise self.error(key, "0 is out of range", "give a number from 1 to 32767, or -1 (the broker's default)")
         return found
 
     def choice(self, key: str, choices: tuple[str, ...], *, any_case: bool = True) -> str:
-        """Return one of some words; the first is the default."""
+        """Return one of the words in `choices`; the first is the default."""
         found = self.text(key, choices[0])
         found = found.lower() if any_case else found
         if found not in choices:
@@ -193,8 +193,8 @@ class PropertyReader:
     def flow_enabled(self, flow: str) -> bool:
         """Return whether a flow is enabled.
 
-        MM2 asks twice (MirrorMakerConfig.clusterPairs, MirrorConnectorConfig): a pair of clusters is looked at where
-        its own `enabled` is true to the letter, or heartbeats are on; it is copied where `enabled`, trimmed, is true.
+        MM2 checks twice (MirrorMakerConfig.clusterPairs, MirrorConnectorConfig). It considers a pair of clusters if the
+        pair's own `enabled` is exactly "true" or heartbeats are on. It copies the pair if `enabled`, trimmed, is true.
         """
         own = f"{flow}.enabled"
         key = self.first_key(own, "enabled")
@@ -205,13 +205,18 @@ class PropertyReader:
         beats = (self._properties.get(name) for name in (f"{flow}.emit.heartbeats.enabled", "emit.heartbeats.enabled"))
         enabled = _is_true(next((value for value in beats if value is not None), "true"))
         if key == own:
-            self.warn(key, "white space behind true switches the flow off in MM2 where heartbeats are off; remove it")
+            self.warn(
+                key,
+                "remove the white space behind true; if heartbeats are off, MM2 switches the flow off because of it",
+            )
         elif enabled:
-            self.warn(key, f"at top level it switches on every pair of clusters, as in MM2; write {own} for one")
+            self.warn(
+                key, f"at top level it switches on every pair of clusters, as in MM2; write {own} for this flow only"
+            )
         return enabled
 
     def unresolved(self, key: str) -> str | None:
-        """Return a value as it stands in the file: for secrets, which are resolved where they are used."""
+        """Return a value as the file has it: for secrets, which are resolved only when they are used."""
         self._read.add(key)
         self._refuse_list(key)
         return self._properties.get(key)
@@ -224,7 +229,7 @@ class PropertyReader:
     def _refuse_list(self, key: str) -> None:
         entry = self._properties.entries.get(key)
         if entry is not None and entry.listed:
-            raise self.error(key, "a list where one value is meant", "write the value without brackets or dashes")
+            raise self.error(key, "a list, but this key takes one value", "write the value without brackets or dashes")
 
     def _provider(self, name: str) -> tuple[str, str]:
         key = f"config.providers.{name}.class"
@@ -235,12 +240,12 @@ class PropertyReader:
 
 
 def _quoted(properties: Properties) -> Iterator[Trap]:
-    """Notice values in quotes, of which no text repeats any: they may be secrets."""
+    """Yield a trap for each value in quotes; no trap repeats the value, which may be a secret."""
     for key, entry in properties.entries.items():
         if is_quoted(entry.value.strip()):
             yield Trap(entry.line, key, _QUOTED)
 
 
 def _is_true(value: str | None) -> bool:
-    """Whether a value is true to the letter, untrimmed (Java's Boolean.parseBoolean)."""
+    """Whether a value is exactly "true", untrimmed, in any case (Java's Boolean.parseBoolean)."""
     return value is not None and value.lower() == "true"

@@ -1,4 +1,4 @@
-"""The security settings of a cluster, from Kafka's words to a handshake; secrets are resolved here and nowhere else."""
+"""Turns the security settings of a cluster into handshake options; the only module that resolves secrets."""
 
 import re
 import ssl
@@ -23,7 +23,7 @@ SECURITY_KEYS = (
 )
 """Client settings that are honoured, at top level or under a cluster's alias."""
 SECRET_KEYS = ("sasl.jaas.config", "ssl.key.password")
-"""Those of them that may hold a password in clear."""
+"""The security keys whose values may contain a clear-text password."""
 
 _T = TypeVar("_T")
 _MODULE = re.compile(r"(?:[\w$]+\.)*(\w+)\s")
@@ -45,24 +45,25 @@ _JAAS_FIELD = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key of the file, under an alias or not, may hold a password in clear."""
+    """Whether the value of a key, with or without an alias, may contain a clear-text password."""
     return any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
 
 
 def check_security(cluster: ClusterConfig) -> None:
-    """Refuse what cannot work, without resolving anything. Raises ConfigError; placeholders are judged when used."""
+    """Refuse settings that cannot work. Raises ConfigError. Placeholders are resolved and checked only when used."""
     _check(cluster, {key: value for key, value in cluster.security.items() if "${" not in value})
     if _protocol(cluster.security).startswith("SASL"):
         _check_login(cluster, cluster.security)
     if _protocol(cluster.security).startswith("SASL") and "sasl.jaas.config" not in cluster.security:
         raise _where(cluster, "sasl.jaas.config").error(
-            "missing, and security.protocol asks for SASL",
-            'give a login module with username="..." and password="..."; ${file:PATH:KEY} keeps it out of this file',
+            "missing, but security.protocol asks for SASL",
+            'give a login module with username="..." and password="...";'
+            " ${file:PATH:KEY} keeps the password out of this file",
         )
 
 
 def literal_secrets(cluster: ClusterConfig) -> tuple[tuple[str, int], ...]:
-    """Name the keys, and their lines in the file, that hold a password in clear instead of a placeholder."""
+    """Return (key, line) of each setting that contains a clear-text password instead of a placeholder."""
     jaas = _JAAS_FIELD.findall(cluster.security.get("sasl.jaas.config", ""))
     in_jaas = any(name == "password" and "${" not in "".join(value) for name, *value in jaas)
     key_password = cluster.security.get("ssl.key.password", "${")
@@ -71,7 +72,7 @@ def literal_secrets(cluster: ClusterConfig) -> tuple[tuple[str, int], ...]:
 
 
 def resolved_security(cluster: ClusterConfig) -> dict[str, str]:
-    """Return the security settings in clear: for who hands them to a client, never to be shown. Raises ConfigError."""
+    """Return the security settings with secrets in clear text, for a client; never show them. Raises ConfigError."""
     security = {
         key: cluster.providers.resolve(value, _where(cluster, key)).strip() for key, value in cluster.security.items()
     }
@@ -82,7 +83,7 @@ def resolved_security(cluster: ClusterConfig) -> dict[str, str]:
 
 
 def known_user(cluster: ClusterConfig) -> str:
-    """Return the user that a cluster's brokers know us as; empty where only they know. Raises ConfigError."""
+    """Return raymirror's user name at a cluster's brokers; empty if only the brokers know it. Raises ConfigError."""
     security = resolved_security(cluster)
     protocol = _protocol(security)
     if protocol.startswith("SASL"):
@@ -91,7 +92,7 @@ def known_user(cluster: ClusterConfig) -> str:
 
 
 def handshake_options(cluster: ClusterConfig, client_id: str) -> HandshakeOptions:
-    """Return how to connect to a cluster. Raises ConfigError for what cannot be resolved or is not supported."""
+    """Return how to connect to a cluster. Raises ConfigError if a setting cannot be resolved or is not supported."""
     security = resolved_security(cluster)
     protocol = _protocol(security)
     sasl = protocol.startswith("SASL")
@@ -124,13 +125,13 @@ def _check(cluster: ClusterConfig, security: dict[str, str]) -> None:
     protocol, mechanism = _protocol(security), _mechanism(security)
     if protocol not in _PROTOCOLS:
         raise _where(cluster, "security.protocol").error(
-            f"{protocol!r} is no security protocol", f"use {', '.join(_PROTOCOLS)}"
+            f"{protocol!r} is not a security protocol", f"use {', '.join(_PROTOCOLS)}"
         )
     known = "sasl.mechanism" in security or "sasl.mechanism" not in cluster.security
     if protocol.startswith("SASL") and known and mechanism not in _MECHANISMS:
         raise _where(cluster, "sasl.mechanism").error(
             f"{mechanism} is not supported",
-            f"use {', '.join(_MECHANISMS)} (Kafka's default, GSSAPI, is not among them)",
+            f"use {', '.join(_MECHANISMS)} (Kafka's default, GSSAPI, is not supported)",
         )
     for store in ("ssl.truststore", "ssl.keystore"):
         if f"{store}.location" in security:
@@ -138,7 +139,7 @@ def _check(cluster: ClusterConfig, security: dict[str, str]) -> None:
 
 
 def _check_store(cluster: ClusterConfig, security: dict[str, str], store: str) -> None:
-    """Refuse a store that is no PEM file; of one without a type, its place says what it is likely to be."""
+    """Refuse a store that is not a PEM file; if no type is set, the file name suggests the type."""
     kind = security.get(f"{store}.type", "JKS").strip().upper()
     if kind == "PEM" or (f"{store}.type" in cluster.security and f"{store}.type" not in security):
         return
@@ -147,44 +148,48 @@ def _check_store(cluster: ClusterConfig, security: dict[str, str], store: str) -
         raise _where(cluster, f"{store}.type").error(f"{kind} stores cannot be read", right)
     location, at = security[f"{store}.location"].strip().lower(), _where(cluster, f"{store}.location")
     if location.endswith(_PEM_ENDINGS):
-        raise at.error(f"a PEM file by its name, but JKS as long as no {store}.type is set", f"set {store}.type=PEM")
+        raise at.error(
+            f"the name is that of a PEM file, but without {store}.type the type is JKS", f"set {store}.type=PEM"
+        )
     kind = "PKCS12" if location.endswith(_PKCS12_ENDINGS) else "JKS"
     right = f"convert the store to PEM and set {store}.type=PEM; {_CONVERSIONS[kind]}"
-    raise at.error(f"JKS stores cannot be read, and a store without {store}.type is one (Kafka's default)", right)
+    raise at.error(f"JKS stores cannot be read, and a store without {store}.type is JKS (Kafka's default)", right)
 
 
 def _check_login(cluster: ClusterConfig, security: dict[str, str]) -> None:
-    """Refuse a login that Kafka's clients refuse (JaasConfig), or that is for another mechanism."""
+    """Refuse a login that Kafka's clients refuse (JaasConfig), or a login module of another mechanism."""
     jaas, mechanism = security.get("sasl.jaas.config", "").strip(), _mechanism(security)
     if jaas and not jaas.endswith((";", "}")):
         raise _where(cluster, "sasl.jaas.config").error(
-            "has no ; at its end", "write one behind the last option, as Kafka's clients ask for"
+            "has no ; at its end", "write a ; after the last option, as Kafka's clients require"
         )
     module = _MODULE.match(jaas)
     mechanisms = _MODULES.get(module[1]) if module else None
     if mechanisms and "${" not in mechanism and mechanism not in mechanisms:
-        right = next((name for name, theirs in _MODULES.items() if mechanism in theirs), "the mechanism's own")
+        right = next(
+            (name for name, theirs in _MODULES.items() if mechanism in theirs), "the login module of the mechanism"
+        )
         raise _where(cluster, "sasl.jaas.config").error(
-            f"{module and module[1]} logs in by {' or '.join(mechanisms)}, and sasl.mechanism is {mechanism}",
-            f"write {_PACKAGES.get(right, '')}{right} there, or set sasl.mechanism = {mechanisms[0]}",
+            f"{module and module[1]} is for {' or '.join(mechanisms)}, but sasl.mechanism is {mechanism}",
+            f"use {_PACKAGES.get(right, '')}{right}, or set sasl.mechanism = {mechanisms[0]}",
         )
 
 
 def login_of(cluster: ClusterConfig, security: dict[str, str]) -> tuple[str, str]:
-    """Return name and password of a login; `security` is in clear. Raises ConfigError."""
+    """Return user name and password of a login; `security` has its secrets resolved. Raises ConfigError."""
     fields: dict[str, str] = {}
     for found in _JAAS_FIELD.finditer(security.get("sasl.jaas.config", "")):
         quoted = found[2]
         fields[found[1]] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else found[3] or found[4] or ""
     if "username" not in fields or "password" not in fields:
         raise _where(cluster, "sasl.jaas.config").error(
-            "names no username and password", 'write ...LoginModule required username="..." password="...";'
+            "has no username or no password", 'write ...LoginModule required username="..." password="...";'
         )
     return fields["username"], fields["password"]
 
 
 def _ssl_context(cluster: ClusterConfig, security: dict[str, str]) -> ssl.SSLContext:
-    """Return a context of PEM stores; without a truststore, the system's authorities are trusted."""
+    """Return an SSL context of the PEM stores; without a truststore it trusts the system's authorities."""
     trusted, own = security.get("ssl.truststore.location"), security.get("ssl.keystore.location")
     context = _load(
         cluster,
@@ -200,7 +205,7 @@ def _ssl_context(cluster: ClusterConfig, security: dict[str, str]) -> ssl.SSLCon
 
 
 def _load(cluster: ClusterConfig, key: str, load: Callable[[], _T]) -> _T:
-    """Run something that reads a store; its failure becomes a ConfigError that says nothing of the content."""
+    """Call `load`, which reads a store; a failure becomes a ConfigError that repeats nothing of the content."""
     try:
         return load()
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError

@@ -1,4 +1,4 @@
-"""The security settings of a client: all that aiokafka needs for the handshake with a cluster, in aiokafka's words."""
+"""The options of a handshake with a cluster, and their names in aiokafka."""
 
 import ssl
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 
 class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a connection needs before our first request; neither `repr` nor rich's repr shows a password."""
+    """Everything that a connection needs before its first request; `repr` and rich's repr show no password."""
 
     client_id: str = "raymirror"
     timeout_s: float = 10.0

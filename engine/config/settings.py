@@ -1,4 +1,4 @@
-"""The configuration as the engine uses it: typed, frozen, without a secret in its text."""
+"""The configuration as typed, frozen values; their texts contain no secret."""
 
 from typing import Any
 
@@ -20,15 +20,14 @@ from policies.sync.topic_configs import ConfigRules
 from policies.sync.topic_faults import FaultRules
 
 AUDIT_DAYS = 365
-"""How long the audit trail is kept where the file says nothing."""
-
+"""Days for which the audit trail is kept by default."""
 
 PATTERNS = ("topics", "topics.exclude", "groups", "groups.exclude")
-"""The keys whose patterns are held against the source before a start."""
+"""The keys whose patterns are compared with the names on the source before a start."""
 
 
 class ConfigWarning(msgspec.Struct, frozen=True):
-    """Something to know before running: where, and what."""
+    """A warning before a run: line (0: none), key and text."""
 
     line: int
     key: str
@@ -39,9 +38,9 @@ class ConfigWarning(msgspec.Struct, frozen=True):
 
 
 class ClusterConfig(msgspec.Struct, frozen=True):
-    """One cluster: alias, addresses, and how to shake hands.
+    """One cluster: alias, addresses, and security settings.
 
-    `security` holds Kafka's keys with placeholders not resolved; `places` tells where each of them stands (key, line).
+    `security` has Kafka's keys, with unresolved placeholders; `places` has the (key, line) of each in the file.
     """
 
     alias: str
@@ -52,7 +51,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     providers: Providers = Providers()
 
     def bootstrap_place(self) -> str:
-        """Say where the addresses are set: file, line, key; empty where that is not known."""
+        """Return where the addresses are set, as `file:line: key`; empty if that is not known."""
         key, line = self.places.get("bootstrap.servers", ("", 0))
         return f"{self.file}:{line}: {key}" if key else ""
 
@@ -65,7 +64,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
 
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Which groups are mirrored, and how often: seconds between two looks, two rounds of checkpoints, of commits."""
+    """Which groups are mirrored, and how often: seconds between two listings, two rounds of checkpoints, of commits."""
 
     include: tuple[str, ...] = DEFAULT_GROUPS
     exclude: tuple[str, ...] = DEFAULT_GROUPS_EXCLUDE
@@ -74,9 +73,9 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: bool = True
     checkpoints_s: float = 5.0
     checkpoints_replication_factor: int = 0
-    """As of heartbeats."""
+    """As in HeartbeatConfig."""
     on_commit: bool = True
-    """Whether commits are read from `__consumer_offsets` as they are made, where we may."""
+    """Whether commits are read from `__consumer_offsets` as they happen, if that is permitted."""
     commits: bool = False
     commits_s: float = 5.0
 
@@ -87,28 +86,28 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The heartbeats of one ordered pair of clusters: written to its target, whether it is a flow or not."""
+    """The heartbeats of one ordered pair of clusters, written to its target whether the pair is a flow or not."""
 
     pair: FlowName
     topic: str
     every_s: float
     replication_factor: int
-    """Of the topic when it is made; -1: the broker's default, 0: three, or as many as there are brokers."""
+    """Of the topic at its creation; -1: the broker's default, 0: three, or one per broker if there are fewer."""
 
 
 class SyncsConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The offset syncs of a flow: on which cluster, in which topic, how far apart; `enabled` says whether at all."""
+    """The offset syncs of a flow: whether they are on, their cluster, their topic, and how far apart they are."""
 
     enabled: bool
     cluster: str
     topic: str
     lag_max: int
     replication_factor: int
-    """As of heartbeats."""
+    """As in HeartbeatConfig."""
 
 
 class ConfigSyncConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether and how often (seconds) configs and ACLs of copies are kept in step, and by which rules of ours."""
+    """Whether and how often (seconds) configs and ACLs of copies are synced, and raymirror's rules for that."""
 
     configs: bool = True
     configs_s: float = 600.0
@@ -121,7 +120,7 @@ class ConfigSyncConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One direction of copying and everything that is set for it."""
+    """One flow and all of its settings."""
 
     name: FlowName
     naming: DefaultNaming
@@ -138,7 +137,7 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout_s: float
     positions_topic: str
     connector: str = CONNECTOR
-    """The name that positions are kept under: MM2's own, or that of a connector in a Connect cluster."""
+    """The connector name in the keys of positions: MM2's own, or that of a connector in a Connect cluster."""
     positions_partitions: int
     positions_replication_factor: int
     flush_s: float
@@ -148,31 +147,31 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     shrink_after_s: float
     buffer_budget_bytes: int
     inflated_bytes: int
-    """What a batch may inflate to that has to be written anew."""
+    """The most bytes that a batch may inflate to if it must be rewritten."""
     stop_on_foreign_writer: bool
     faults: FaultRules = FaultRules()
     mm2_read_committed: bool
     mm2_group: str
-    """Group of the Connect workers that MM2 runs this flow with, on the target."""
+    """The group of MM2's Connect workers for this flow, on the target."""
     configs_exclude: PatternList
     groups: GroupConfig = GroupConfig()
     syncs: SyncsConfig
     commit_s: float = 0.0
-    """How long a transaction of a busy partition stays open; 0: it is copied without."""
+    """Seconds that a transaction of a busy partition stays open; 0: no transactions."""
     heartbeats: tuple[HeartbeatConfig, ...] = ()
-    """Of this flow, and of pairs of clusters that are no flow and are looked after here."""
+    """The heartbeats of this flow, and of pairs without a flow that are assigned to this one."""
     config_sync: ConfigSyncConfig = ConfigSyncConfig()
     progress_s: float = 0.0
-    """How often copiers write progress samples; 0: never."""
+    """Seconds between two progress samples of a copier; 0: never."""
     rpo_s: float = 0.0
-    """How many seconds of records a loss of the source may cost, as the history is judged by; 0: not said."""
+    """Seconds of records that a loss of the source may cost, the limit for the history of lag; 0: not set."""
     same_cluster: OneCluster = OneCluster.REFUSE
     places: dict[str, tuple[str, int]] = {}
-    """Key and line (0: not set) of settings that clusters may refuse, by the setting's name."""
+    """(key, line) of settings that clusters may refuse, by the setting's name; line 0: not set."""
 
     @property
     def config_rules(self) -> ConfigRules:
-        """Return which configs a copy gets."""
+        """Return the rules for the configs of copies."""
         sync = self.config_sync
         return ConfigRules(
             exclude=self.configs_exclude, source_defaults=sync.source_defaults, remove_foreign=sync.remove_foreign
@@ -180,25 +179,25 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def acl_rules(self) -> AclRules:
-        """Return which ACLs hold on copies."""
+        """Return the rules for the ACLs of copies."""
         sync = self.config_sync
         groups = self.groups.selection if sync.acls_groups else None
         return AclRules(selection=self.selection, prefixed=sync.acls_prefixed, groups=groups)
 
     @property
     def position_keys(self) -> PositionKeys:
-        """Return the keys that positions have."""
+        """Return the keys of the flow's positions."""
         return PositionKeys(self.name.source, self.connector)
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a mirror's metrics and traces go; port 0 and an empty endpoint: nowhere."""
+    """Where a mirror's metrics and traces go; port 0 and an empty endpoint mean nowhere."""
 
     port: int = 0
     bind: str = "127.0.0.1"
     per_partition: bool = False
     most_series: int = 20_000
-    """Of one metric; where partitions would be more, topics are told, and where these would be more, flows."""
+    """Most series of one metric; beyond that it is reported by topic instead of by partition, and then by flow."""
     otlp_endpoint: str = ""
     otlp_every_s: float = 15.0
 
@@ -209,16 +208,16 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
     on: bool = False
     executors: int = 1
     cores: int = 2
-    """Of one executor, and so its Ray CPUs: two, so that a proof leaves the history of lag one of them."""
+    """Cores of one executor, and so its Ray CPUs: two, so that a proof leaves one to the history of lag."""
     memory_bytes: int = 1024 * 1024 * 1024
     """The heap of one executor, and so its Ray memory."""
     jars: tuple[str, ...] = ()
     shared: bool = False
-    """Whether all nodes see the folder of the mirror's `file:` storage."""
+    """Whether every node sees the folder of the mirror's `file:` storage."""
 
 
 class ProofConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether copies are proven all the time, and how often what was copied is looked at."""
+    """Whether copies are proven all the time, and the seconds between two rounds."""
 
     on: bool = False
     interval_s: float = 300.0
@@ -235,17 +234,17 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     deployment_id: str
     notes: tuple[ConfigWarning, ...] = ()
     places: dict[str, tuple[str, int]] = {}
-    """Where the patterns of a flow are set, in plain text: `A->B.topics` -> (key, line); see PATTERNS."""
+    """Where the patterns of a flow are set without placeholders: `A->B.topics` -> (key, line); see PATTERNS."""
     telemetry: TelemetryConfig = TelemetryConfig()
     storage: Storage | None = None
-    """Where the audit trail is kept, and what Spark's jobs keep."""
+    """The storage of the audit trail and of Spark's jobs."""
     audit_days: int = AUDIT_DAYS
-    """How long the trail is kept, 0: for ever."""
+    """Days for which the audit trail is kept, 0: for ever."""
     spark: SparkConfig = SparkConfig()
     proof: ProofConfig = ProofConfig()
 
     def flow(self, name: FlowName) -> FlowConfig:
-        """Return the flow of a name. Raises KeyError."""
+        """Return the flow with a name. Raises KeyError."""
         for flow in self.flows:
             if flow.name == name:
                 return flow

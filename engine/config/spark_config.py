@@ -34,12 +34,12 @@ def read_proof(reader: PropertyReader, spark: SparkConfig, storage: Storage | No
         interval_s=float(reader.number(f"{key}.interval.seconds", int(ProofConfig().interval_s), 1, 86_400)),
     )
     if found.on and not spark.on:
-        raise reader.error(key, "on, but raymirror.spark is off", "set raymirror.spark = on, or this off").dependent(
-            "raymirror.spark"
-        )
+        raise reader.error(
+            key, "on, but raymirror.spark is off", "set raymirror.spark = on, or set this to off"
+        ).dependent("raymirror.spark")
     if found.on and storage is None:
         right = "name a raymirror.storage, e.g. file:/var/lib/raymirror"
-        raise reader.error(key, "on, but there is no place to remember what is proven", right).dependent(KEY)
+        raise reader.error(key, "on, but no raymirror.storage is set to store what is proven", right).dependent(KEY)
     return found
 
 
@@ -60,6 +60,6 @@ def _jars(reader: PropertyReader, key: str) -> tuple[str, ...]:
     for path in paths:
         if not path.startswith("/") or not path.endswith(".jar"):
             raise reader.error(
-                key, f"{path!r} is no absolute path of a jar", "write e.g. /opt/jars/hadoop-aws-3.3.4.jar"
+                key, f"{path!r} is not an absolute path of a jar", "write e.g. /opt/jars/hadoop-aws-3.3.4.jar"
             )
     return tuple(paths)

@@ -1,9 +1,9 @@
-"""The one home of everything that Spark keeps: `raymirror.storage`, a folder that every node sees.
+"""The folder of everything that Spark stores: `raymirror.storage`, which every node sees.
 
-<storage>/checkpoints   of streaming queries; what is lost here is rebuilt from the progress topics
-<storage>/history       of lag
-<storage>/audit         of configs and ACLs: plans and outcomes
-<storage>/proofs        of copies, and what is proven already
+<storage>/checkpoints   checkpoints of streaming queries; raymirror rebuilds lost ones from the progress topics
+<storage>/history       the history of lag
+<storage>/audit         the audit trail of configs and ACLs: plans and outcomes
+<storage>/proofs        the proofs of copies, and what is proven already
 """
 
 import re
@@ -16,19 +16,19 @@ import msgspec
 from engine.base.errors import MirrorError
 
 KEY = "raymirror.storage"
-"""The setting that names it."""
+"""The setting that names the storage."""
 Area = Literal["checkpoints", "history", "audit", "proofs"]
 SCHEMES = ("file", "s3a", "gs")
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*):(?P<rest>.*)", re.DOTALL)
 _GLOBBED = re.compile(r"[*?\[\]{}#%]")
-"""What Spark takes for a pattern in a path, and what a URI does not mean as it stands."""
+"""Characters with a special meaning in a path of Spark or in a URI."""
 _BUCKET = re.compile(r"//(?P<bucket>[^/:]+)(?P<path>/.*)?", re.DOTALL)
 _FILE = re.compile(r"(?://(?:localhost)?)?(?P<path>/[^/].*)", re.DOTALL)
 _EXAMPLES = "file:/var/lib/raymirror, s3a://bucket/raymirror or gs://bucket/raymirror"
 
 
 class BadStorage(MirrorError):
-    """A text that names no storage: what is wrong with it, and what would be right."""
+    """A text does not name a storage: what is wrong, and what would be right."""
 
     def __init__(self, wrong: str, right: str) -> None:
         super().__init__(wrong, right)
@@ -39,7 +39,7 @@ class BadStorage(MirrorError):
 
 
 class NoStorage(MirrorError):
-    """There is no storage, and something is to be kept."""
+    """No storage is set, but something must be stored."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -50,13 +50,13 @@ class NoStorage(MirrorError):
 
 
 class Storage(msgspec.Struct, frozen=True):
-    """Where checkpoints, history, audit and proofs are: a URI without a slash at its end, as Spark takes it."""
+    """The place of checkpoints, history, audit and proofs: a URI for Spark, without a slash at its end."""
 
     uri: str
 
     @classmethod
     def parse(cls, text: str) -> "Storage":
-        """Read what a user wrote. Raises BadStorage, which does not repeat what may hold a password."""
+        """Parse a user's text. Raises BadStorage, which does not repeat a possible password."""
         found = _URI.fullmatch(text)
         if found is None:
             right = f"write file:{text}" if text.startswith("/") else f"write {_EXAMPLES}"
@@ -65,33 +65,33 @@ class Storage(msgspec.Struct, frozen=True):
         if scheme not in SCHEMES:
             raise BadStorage(f"storage of kind {scheme!r} is not supported", _instead(scheme))
         if scheme != "file" and "@" in rest:
-            right = "leave them out: give the nodes a role, or the store's own settings"
-            raise BadStorage(f"the {scheme} address holds a user name or a password", right)
+            right = "remove them: give the nodes a role, or use the settings of the store"
+            raise BadStorage(f"the {scheme} address contains a user name or a password", right)
         if odd := _GLOBBED.search(rest):
-            raise BadStorage(f"its path holds {odd[0]!r}, which Spark would not take as it stands", "use another name")
+            raise BadStorage(f"its path contains {odd[0]!r}, which Spark does not read literally", "use another name")
         return cls(_file_uri(rest) if scheme == "file" else _bucket_uri(scheme, rest))
 
     @classmethod
     def of_folder(cls, folder: Path) -> "Storage":
-        """Give the storage in a folder of this machine; its path must be absolute. Raises BadStorage."""
+        """Return the storage in a folder of this machine; the path must be absolute. Raises BadStorage."""
         return cls.parse(f"file:{folder}")
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a path, which other nodes may or may not see."""
+        """Whether the storage is a local path, which other nodes may or may not see."""
         return self.uri.startswith("file:")
 
     def path(self, area: Area, *parts: str) -> str:
-        """Give the URI of something in an area; parts are names, whatever characters they hold, of one level each."""
+        """Return the URI of something in an area; each part is the name of one level and may contain any character."""
         return "/".join([self.uri, area, *(quote(part, safe="=") for part in parts)])
 
     def folder(self, area: Area, *parts: str) -> Path | None:
-        """Give the same as a path of this machine; None where the storage is none."""
+        """Return what `path` returns, as a path of this machine; None if the storage is not local."""
         return Path(self.path(area, *parts).removeprefix("file:")) if self.is_local else None
 
 
 def needed(storage: Storage | None, what: str) -> Storage:
-    """Give the storage in which something is kept. Raises NoStorage."""
+    """Return the storage that stores `what`. Raises NoStorage if none is set."""
     if storage is None:
         raise NoStorage(what)
     return storage
@@ -100,7 +100,7 @@ def needed(storage: Storage | None, what: str) -> Storage:
 def _file_uri(rest: str) -> str:
     found = _FILE.fullmatch(rest)
     if found is None:
-        raise BadStorage(f"'file:{rest}' is no absolute path", "write e.g. file:/var/lib/raymirror")
+        raise BadStorage(f"'file:{rest}' is not an absolute path", "write e.g. file:/var/lib/raymirror")
     return "file:" + found["path"].rstrip("/")
 
 

@@ -26,19 +26,19 @@ def _address(reader: PropertyReader, key: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        raise reader.error(key, f"{text!r} is no IP address", "write e.g. 127.0.0.1, 0.0.0.0 or ::") from None
+        raise reader.error(key, f"{text!r} is not an IP address", "write e.g. 127.0.0.1, 0.0.0.0 or ::") from None
 
 
 def _endpoint(reader: PropertyReader, key: str) -> str:
-    """Return the base URL without a slash at its end; refuse a URL with a password without repeating it."""
+    """Return the base URL without a slash at its end; the error about a URL with a password does not repeat it."""
     text = reader.text(key, "")
     if not text:
         return ""
     if "@" in text:
         right = "put credentials into the environment: OTEL_EXPORTER_OTLP_HEADERS"
-        raise reader.error(key, "the address holds a user name or a password", right)
+        raise reader.error(key, "the address contains a user name or a password", right)
     if not _is_base_url(text):
-        raise reader.error(key, f"{text!r} is no address of a collector", "write e.g. http://collector:4318")
+        raise reader.error(key, f"{text!r} is not the address of a collector", "write e.g. http://collector:4318")
     return text.rstrip("/")
 
 

@@ -1,4 +1,4 @@
-"""Keys that nobody asked for: refused, warned of, or named in one quiet line (`policies/files/unread_keys.py`)."""
+"""Judges keys that nothing has read: refused, a warning, or one note (`policies/files/unread_keys.py`)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -22,9 +22,9 @@ def judge_unread(
     *,
     accepted: bool,
 ) -> list[ConfigWarning]:
-    """Return warnings of keys that were read by nobody, and note those that are not needed. Raises ConfigError.
+    """Return warnings of keys that nothing has read, and note the keys that are not needed. Raises ConfigError.
 
-    `asked` is what a flow reads, by level; of a file that was `accepted` before nothing is refused, only warned of.
+    `asked` is what a flow reads, by level. A file that was `accepted` before gets warnings only.
     """
     tolerant = reader.is_tolerant() or accepted
     scene = Scene(
@@ -45,7 +45,7 @@ def judge_unread(
 
 
 def _honoured(reader: PropertyReader, asked: Iterable[tuple[Layer, str]]) -> dict[str, frozenset[str]]:
-    """Return the names of each level: those that a flow asks for, those of a cluster, and the rest."""
+    """Return the key names of each level: those that a flow reads, those of a cluster, and the rest."""
     levels: dict[str, set[str]] = {"flow": {"enabled"}, "cluster": {"bootstrap.servers", *SECURITY_KEYS}}
     for layer, name in asked:
         levels.setdefault(layer.__name__, set()).add(name)
@@ -59,7 +59,7 @@ def _text(ruling: Ruling) -> str:
 
 
 def _refusal(reader: PropertyReader, refused: Mapping[str, Ruling]) -> ConfigError:
-    """Make an error of each, so that a file is mended in one go."""
+    """Return the errors of all keys together, so that a user repairs the file in one go."""
     errors = [_refused(reader, key, ruling) for key, ruling in refused.items()]
     return errors[0] if len(errors) == 1 else ConfigErrors(*errors)
 
@@ -67,12 +67,12 @@ def _refusal(reader: PropertyReader, refused: Mapping[str, Ruling]) -> ConfigErr
 def _refused(reader: PropertyReader, key: str, ruling: Ruling) -> ConfigError:
     if ruling.fate is not KeyFate.UNSUPPORTED:
         return reader.where(key).error(ruling.why, ruling.right)
-    right = f"{ruling.right}; or set {SWITCH} = warn, which goes on without what is not supported"
+    right = f"{ruling.right}; or set {SWITCH} = warn to continue without it"
     return reader.where(key).error(ruling.why, right).dependent(SWITCH)
 
 
 def _note_needless(reader: PropertyReader, rulings: Mapping[str, Ruling]) -> None:
-    """Note, in one line, what means nothing here, and why nothing is lost by that."""
+    """Note in one line the keys that mean nothing here, and why nothing is lost."""
     reasons: dict[str, list[str]] = {}
     for key, ruling in rulings.items():
         if ruling.fate is KeyFate.NEEDLESS:

@@ -1,5 +1,5 @@
-"""The ports of the flow, filled with real brokers; the only importer of aiokafka.
+"""The ports of the flow on real brokers; the only package that imports aiokafka.
 
-`gateway` is the way in: one cluster as `engine.flow.ports` wants it.
+`gateway` is the entrance: one cluster behind the ports of `engine.flow.ports`.
 Its packages: protocol, client, data, admin, groups.
 """

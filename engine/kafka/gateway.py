@@ -1,4 +1,4 @@
-"""The Cluster port, filled with a real cluster."""
+"""Implements the Cluster port on a real cluster."""
 
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from uuid import UUID
@@ -34,13 +34,13 @@ class KafkaCluster:
         return (await self._client.metadata([])).cluster_id
 
     def forget(self, topic: str) -> None:
-        """Take a topic that was made anew for the one that was meant, from the next look at its leaders on."""
+        """Accept the new id of a topic that was created again, from the next lookup of its leaders on."""
         self._topic_ids.pop(topic, None)
 
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
-        """Look the leaders up; the topic ids found here are the ones that fetches and appends then name."""
+        """Look up the leaders; fetches and appends then use the topic ids that this call found."""
         metadata = await self._client.metadata(sorted({partition.topic for partition in partitions}))
-        self._client.remember(metadata)  # whoever asks these leaders next means the ones that were found here
+        self._client.remember(metadata)  # the next question to these leaders must use this answer
         for name, topic in metadata.topics.items():
             if topic.topic_id.int:
                 self._topic_ids.setdefault(name, topic.topic_id)
@@ -57,11 +57,11 @@ class KafkaCluster:
         return await self._client.survey(sorted({partition.topic for partition in partitions}), hurry=hurry)
 
     async def unreachable(self, nodes: Collection[int], *, hurry: bool = False) -> dict[int, str]:
-        """Return the brokers that cannot be reached, and why."""
+        """Return the brokers that cannot be reached, each with the reason."""
         return await self._client.unreachable(nodes, hurry=hurry)
 
     async def settled_id(self, topic: str) -> str:
-        """Return the id of a topic that all brokers name which answer."""
+        """Return the topic id on which all brokers that answer agree."""
         return text_id(await self._client.settled_id(topic))
 
     def forget_topic(self, topic: str) -> None:
@@ -82,15 +82,15 @@ class KafkaCluster:
         return await offsets.list_offsets(self._client, partitions, timestamp_ms)
 
     async def stable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the last stable offsets: how far a reader of committed records gets now."""
+        """Return the last stable offsets: where a reader of committed records ends now."""
         return await offsets.list_offsets(self._client, partitions, LATEST, committed=True)
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
-        """Take the producer at a new epoch behind a barrier; unfenced where transactional ids are not allowed."""
+        """Acquire the producer at a new epoch, with a barrier; unfenced if transactional ids are not permitted."""
         return await self._acquired(transactional_id, fencing.acquire(self._client, transactional_id, partitions))
 
     async def enter(self, transactional_id: str) -> Producer:
-        """Take the producer of a transactional id without a barrier; unfenced where these are not allowed."""
+        """Acquire the producer of a transactional id without a barrier; unfenced if such ids are not permitted."""
         return await self._acquired(transactional_id, fencing.enter(self._client, transactional_id))
 
     async def _acquired(self, transactional_id: str, taking: Awaitable[Producer]) -> Producer:
@@ -113,7 +113,7 @@ class KafkaCluster:
     async def add_to_transaction(
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
     ) -> None:
-        """Let partitions take part in the producer's transaction."""
+        """Add partitions to the producer's transaction."""
         try:
             await fencing.add_partitions(self._client, transactional_id, producer, partitions)
         except TimeoutError:
@@ -127,7 +127,7 @@ class KafkaCluster:
             raise ConnectionLost(f"transactional id {transactional_id}: not committed in time") from None
 
     async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
-        """Return the producers that the leaders remember."""
+        """Return the producers that the leaders of the partitions know."""
         return await offsets.describe_producers(self._client, partitions)
 
     async def read_headers(self, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
@@ -135,7 +135,7 @@ class KafkaCluster:
         return await logs.read_headers(self._client, partition, first, end)
 
     async def read_time(self, partition: TopicPartition, offset: int) -> int:
-        """Read the timestamp of the first record from an offset on."""
+        """Return the timestamp of the first record at or after an offset."""
         return await logs.read_time(self._client, partition, offset)
 
     async def read_records(
@@ -149,19 +149,19 @@ class KafkaCluster:
         return await logs.read_topic_records(self._client, topic, partitions)
 
     async def read_followers(self, partition: TopicPartition, first: int) -> list[Record]:
-        """Read a partition from an offset on without its leader."""
+        """Read a partition from an offset on, from its followers."""
         return await followers.read_followers(self._client, partition, first)
 
     def read_log(
         self, partition: TopicPartition, first: int, end: int, *, committed: bool
     ) -> AsyncIterator[list[Record]]:
-        """Read the records of a stretch of a log."""
+        """Read the records of a log from `first` up to `end`."""
         return logs.read_log(
             self._client, partition, first, end, committed=committed, inflated_bytes=self._inflated_bytes
         )
 
     async def producer_expiries_s(self) -> dict[int, float]:
-        """Return after how many seconds each broker that answers forgets a producer, 0 where we may not ask."""
+        """Return after how many seconds each broker that answers forgets a producer; 0 if asking is not permitted."""
         return {node: expiry_s or 0.0 for node, expiry_s in (await producer_expiries_s(self._client)).items()}
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -1,1 +1,1 @@
-"""Bytes <-> values: record batches as Kafka stores them."""
+"""Decodes and encodes record batches as Kafka stores them."""

@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions: by a fetch answer's list (Kafka's `CompletedFetch`), or by markers."""
+"""Finds batches of aborted transactions: by a fetch answer's list (Kafka's `CompletedFetch`), or by markers."""
 
 import enum
 
@@ -9,10 +9,10 @@ COMMIT_MARKER = 1
 
 
 class AbortedTransactions:
-    """The aborted list of one fetched partition, consumed while its batches are walked in order.
+    """The list of aborted transactions of one fetched partition, consumed while its batches are read in order.
 
-    From its first offset to its abort marker, a transactional batch of that producer id is aborted. Ask `is_aborted`
-    for every batch, in order; tell `on_control` every control batch.
+    Between the first offset of an aborted transaction and its marker, transactional batches of its producer id are
+    aborted. Call `is_aborted` for every batch, in order, and `on_control` for every control batch.
     """
 
     def __init__(self, transactions: list[tuple[int, int]]) -> None:
@@ -21,7 +21,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Say whether the records of this batch were rolled back."""
+        """Return whether the records of this batch were rolled back."""
         self._advance(header.last_offset)
         return header.is_transactional and header.producer_id in self._open
 
@@ -38,31 +38,31 @@ class AbortedTransactions:
 
 
 class Fate(enum.Enum):
-    """What became of a batch."""
+    """The outcome of a batch's transaction."""
 
     COMMITTED = "committed"
-    """Or in no transaction."""
+    """Committed, or in no transaction."""
     ABORTED = "aborted"
     OPEN = "open"
     """Its transaction has not ended as far as was read."""
 
 
 class Fates:
-    """What became of the batches of one partition, told by the markers behind them.
+    """The fates of the batches of one partition, by the markers after them.
 
-    A marker ends what its producer id has open, whatever the epoch (Kafka's `ProducerStateManager.completeTxn`). Unlike
-    the list of a fetch answer this reaches beyond the last stable offset. Below that nothing is open: what has no
-    marker there was committed, and compaction took the marker.
+    A marker ends the open transaction of its producer id at any epoch (Kafka's `ProducerStateManager.completeTxn`).
+    Unlike the list of a fetch answer, markers are also known above the last stable offset. Below it no transaction is
+    open: a batch without a marker there was committed, and compaction removed the marker.
     """
 
     def __init__(self) -> None:
         self.stable = -1
-        """The last stable offset as told last."""
+        """The newest known last stable offset."""
         self._open: dict[int, set[int]] = {}
         self._aborted: set[int] = set()
 
     def note(self, header: BatchHeader, control: int | None) -> None:
-        """Note the next batch of the log; `control` is the type of a control batch, None of others."""
+        """Note the next batch of the log; `control` is the type of a control batch, else None."""
         if control is None:
             if header.is_transactional:
                 self._open.setdefault(header.producer_id, set()).add(header.base_offset)
@@ -72,7 +72,7 @@ class Fates:
                 self._aborted.update(ended)
 
     def of(self, base_offset: int) -> Fate:
-        """Say what became of the batch at an offset."""
+        """Return the fate of the batch at a base offset."""
         if base_offset in self._aborted:
             return Fate.ABORTED
         if base_offset >= self.stable and any(base_offset in offsets for offsets in self._open.values()):

@@ -1,6 +1,6 @@
-"""Record batches in place: walk a fetched record set, check, judge and restamp without opening a batch.
+"""Splits fetched record sets, and checks, judges and restamps batches in place, without opening them.
 
-The hot path: one `struct` call a header, one CRC pass a check, no byte of a batch copied.
+This is the hot path: one `struct` call per header, one CRC pass per check, no byte of a batch copied.
 """
 
 import struct
@@ -41,7 +41,7 @@ __all__ = [
 _ATTRIBUTES_AT = 21
 _PREFIX = struct.Struct(">qiib")  # base offset .. magic, alike in all formats
 _HEAD = struct.Struct(">qiibI")  # base offset .. CRC
-_BODY = struct.Struct(">hiqqqhi")  # attributes .. base sequence, what the CRC begins with
+_BODY = struct.Struct(">hiqqqhi")  # attributes .. base sequence, where the CRC begins
 _LEGACY = struct.Struct(">qiIbb")  # offset, size, CRC-32, magic, attributes
 _TIMESTAMP = struct.Struct(">q")
 _CONTROL_BYTES = 64 * 1024  # a control batch has one record of a few bytes, which brokers do not compress
@@ -52,7 +52,7 @@ _KEEP_ATTRIBUTES = ~(TRANSACTIONAL_BIT | DELETE_HORIZON_BIT)
 
 
 def _read_legacy(buffer: Buffer, at: int) -> BatchHeader:
-    """Read an entry of format 0 or 1 as a header; `record_count` is 1 though a compressed entry may hold more."""
+    """Read an entry of format 0 or 1 as a header; `record_count` is 1, although a compressed entry may contain more."""
     offset, size, crc, magic, attributes = _LEGACY.unpack_from(buffer, at)
     timestamp = _TIMESTAMP.unpack_from(buffer, at + 18)[0] if magic == 1 else -1
     attributes &= 0x0F if magic == 1 else 0x07
@@ -64,9 +64,9 @@ def split_batches(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (index, header) of each whole batch of the record set in `buffer[start:end]`, in order.
 
-    A truncated last batch ends the walk. `UnknownMagic` for a format other than 0, 1, 2. `MalformedBatch` for a length,
-    count or offset that cannot be, and for a first batch that does not fit: from Fetch v3 on a broker sends the
-    first batch whole (KIP-74), so there the length lies, and asking again would never get further.
+    A truncated last batch ends the iteration. Raises `UnknownMagic` for a format other than 0, 1, 2. Raises
+    `MalformedBatch` for an impossible length, count or offset, and for a first batch that does not fit: from Fetch v3
+    on a broker sends the first batch whole (KIP-74), so its length is wrong, and asking again would not help.
     """
     at = start
     expected = 0
@@ -91,12 +91,12 @@ def split_batches(
 
 def _impossible(header: BatchHeader, expected: int) -> str:
     if header.base_offset < expected:
-        return f"base offset {header.base_offset} behind offset {expected - 1} in the same fetch"
-    return f"last offset delta {header.last_offset_delta} and record count {header.record_count} cannot be"
+        return f"base offset {header.base_offset} after offset {expected - 1} in the same fetch"
+    return f"last offset delta {header.last_offset_delta} and record count {header.record_count} are impossible"
 
 
 def check_crc(buffer: Buffer, at: int, header: BatchHeader, topic: str, partition: int) -> None:
-    """Raise `CorruptBatch` unless the checksum holds: CRC-32C for v2, CRC-32 for formats 0 and 1."""
+    """Raise `CorruptBatch` unless the checksum matches: CRC-32C for v2, CRC-32 for formats 0 and 1."""
     end = at + LOG_OVERHEAD_BYTES + header.batch_length
     if header.magic == 2:
         found = crc32c(memoryview(buffer)[at + _ATTRIBUTES_AT : end])
@@ -117,11 +117,11 @@ def restamp(
     *,
     transactional: bool = False,
 ) -> None:
-    """Make a v2 batch ours, in place: producer fields, base offset 0, leader epoch -1, new CRC.
+    """Write raymirror's producer fields into a v2 batch, in place; also base offset 0, leader epoch -1 and a new CRC.
 
-    It is in a transaction of ours or in none, whatever it was in. The delete horizon bit goes too: with the source's
-    horizon a target drops tombstones at once. The base timestamp stays, because record timestamps are deltas to it in
-    both readings (`DefaultRecordBatch.RecordIterator`).
+    The batch is then in raymirror's transaction or in none, whatever it was in. The delete horizon bit is cleared
+    too: with the source's horizon a target would drop tombstones at once. The base timestamp stays, because record
+    timestamps are deltas to it with and without that bit (`DefaultRecordBatch.RecordIterator`).
     """
     _BODY.pack_into(
         buffer,
@@ -140,9 +140,9 @@ def restamp(
 
 
 def control_type(buffer: Buffer, at: int, header: BatchHeader, topic: str = "", partition: int = -1) -> int:
-    """Return the type of a control batch's first record: 0 abort, 1 commit, others are the brokers' own; -1 if emptied.
+    """Return the type of a control batch's first record: 0 abort, 1 commit, others for brokers only; -1 if emptied.
 
-    Raises `MalformedBatch` for a record that is none (`ControlRecordType.parse`).
+    Raises `MalformedBatch` for a record that is not a control record (`ControlRecordType.parse`).
     """
     if header.record_count == 0:
         return -1
@@ -156,7 +156,7 @@ def control_type(buffer: Buffer, at: int, header: BatchHeader, topic: str = "", 
 
 def _first_key(records: bytes) -> bytes:
     _, at = read_varint(records, 0)
-    _, at = read_varint(records, at + 1)  # behind length and attributes: timestamp delta
+    _, at = read_varint(records, at + 1)  # after length and attributes: timestamp delta
     _, at = read_varint(records, at)  # offset delta
     size, at = read_varint(records, at)
     return records[at : at + size] if size > 0 else b""

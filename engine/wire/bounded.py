@@ -1,7 +1,7 @@
-"""The guard against batches that inflate without end."""
+"""The limit for inflating a batch."""
 
-# The largest batch a broker takes by default is 1 MiB, and repetitive JSON shrinks about 20 times. A batch beyond this
-# is a bomb, or belongs to a topic this copier has no memory for (`raymirror.batch.inflated.bytes`).
+# By default a broker accepts batches up to 1 MiB, and repetitive JSON shrinks about 20 times. A batch above this limit
+# is a decompression bomb, or too large for this copier's memory (`raymirror.batch.inflated.bytes`).
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
 
 
@@ -10,7 +10,7 @@ class InflateError(ValueError):
 
 
 class InflatedTooLarge(InflateError):
-    """Compressed bytes that become more than the limit when inflated; nothing else is known to be wrong with them."""
+    """Compressed bytes that inflate to more than the limit; they may be fine otherwise."""
 
     def __init__(self, codec: str, limit_bytes: int) -> None:
         super().__init__(f"{codec}: more than {limit_bytes} bytes when inflated")

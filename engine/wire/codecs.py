@@ -1,4 +1,4 @@
-"""The five compression codecs of Kafka, by the id in a batch's attributes, in the framings its Java reader takes."""
+"""Kafka's five compression codecs, by the id in a batch's attributes, in the framings that its Java reader accepts."""
 
 import zlib
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from engine.wire.snappy import compress_snappy, decompress_snappy
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
-_GZIP_WINDOW = 31  # zlib's way to say: gzip header and trailer, 32 KiB window
-_GZIP_FIRST_STEP, _GZIP_MOST_STEP = 256, 64 * 1024  # bytes; behind a member, at most one step is copied
+_GZIP_WINDOW = 31  # for zlib: gzip header and trailer, 32 KiB window
+_GZIP_FIRST_STEP, _GZIP_MOST_STEP = 256, 64 * 1024  # bytes; after a member, at most one step is copied
 _GZIP_LEVEL, _GZIP_HARD = 1, 9  # level 1 is 5 times faster than Kafka's 6 for 3 % more bytes on JSON
 _ZSTD_LEVEL, _ZSTD_HARD = 3, 19  # 3 is Kafka's default (KIP-390)
 _ZSTD_FIRST_GUESS = 8  # times the compressed size; grows fourfold until it fits
 
 
 def _decompress_gzip(data: bytes, limit_bytes: int) -> bytes:
-    """Java's GZIPInputStream reads members one behind the other; each is fed in steps, so that none is copied again."""
+    """Inflate all members, as Java's GZIPInputStream does; each is fed in steps, so that none is copied twice."""
     view, parts, at, room = memoryview(data), [b""], 0, limit_bytes
     while at < len(data):
         at, room = _inflate_member(view, at, parts, room, limit_bytes)
@@ -28,7 +28,7 @@ def _decompress_gzip(data: bytes, limit_bytes: int) -> bytes:
 
 
 def _inflate_member(view: memoryview, at: int, parts: list[bytes], room: int, limit_bytes: int) -> tuple[int, int]:
-    """Inflate the gzip member at `at`; return where it ends and how many bytes there is still room for."""
+    """Inflate the gzip member at `at`; return the index after it and how many bytes still fit into the limit."""
     inflater, step = zlib.decompressobj(_GZIP_WINDOW), _GZIP_FIRST_STEP
     while not inflater.eof:
         if at >= len(view):
@@ -99,9 +99,9 @@ _COMPRESS: tuple[Callable[[bytes | bytearray, bool], bytes], ...] = (
 
 
 def decompress(codec: int, data: bytes, limit_bytes: int = MAX_INFLATED_BYTES) -> bytes:
-    """Return the inflated bytes; `InflateError` for an unknown codec or broken bytes.
+    """Return the inflated bytes. Raises `InflateError` for an unknown codec or broken bytes.
 
-    `InflatedTooLarge` for more than `limit_bytes`; what is not compressed is as large as it is.
+    Raises `InflatedTooLarge` for more than `limit_bytes`, except for uncompressed bytes.
     """
     if codec > ZSTD:
         raise InflateError(f"unknown compression codec {codec}")
@@ -109,5 +109,5 @@ def decompress(codec: int, data: bytes, limit_bytes: int = MAX_INFLATED_BYTES) -
 
 
 def compress(codec: int, data: bytes | bytearray, *, hard: bool = False) -> bytes:
-    """Return `data` compressed the way Kafka's own producer frames it; `hard` takes its time for fewer bytes."""
+    """Return `data` compressed and framed as by Kafka's own producer; `hard` is slower and gives fewer bytes."""
     return _COMPRESS[codec](data, hard)

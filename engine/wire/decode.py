@@ -1,4 +1,4 @@
-"""Records out of a batch, for every format and codec."""
+"""Decodes the records of a batch, for every format and codec."""
 
 from collections.abc import Iterator
 
@@ -13,9 +13,9 @@ from engine.wire.varint import BadVarint, read_varint
 
 
 def decode_records(buffer: Buffer, at: int, header: BatchHeader, topic: str, partition: int) -> list[Record]:
-    """Return the records of the batch or legacy entry at `at`, control records too; `MalformedBatch` on any lie.
+    """Return the records of the batch or legacy entry at `at`, control records too. Raises `MalformedBatch`.
 
-    Under log-append time every record has the batch's max timestamp. Inflates up to `MAX_INFLATED_BYTES`.
+    With log-append time every record has the batch's max timestamp. Inflates up to `MAX_INFLATED_BYTES`.
     """
     try:
         if header.magic < 2:
@@ -26,7 +26,7 @@ def decode_records(buffer: Buffer, at: int, header: BatchHeader, topic: str, par
 
 
 def walk_records(raw: bytes, header: BatchHeader, topic: str, partition: int) -> Iterator[Record]:
-    """Yield the records of an inflated v2 record area one by one; `MalformedBatch` where a lie is met."""
+    """Yield the records of an inflated v2 record area one by one. Raises `MalformedBatch` at the first wrong record."""
     try:
         yield from _walked(raw, header)
     except BadRecords as error:
@@ -51,7 +51,7 @@ def _timestamp(header: BatchHeader, delta: int) -> int:
 
 
 def _record(raw: bytes, at: int, end: int, offset: int, timestamp: int) -> Record:
-    """Build the record whose key begins at `at`; everything up to `end` must be used, no more and no less."""
+    """Return the record whose key begins at `at` and which must end exactly at `end`."""
     try:
         key, at = _nullable(raw, at, end)
         value, at = _nullable(raw, at, end)

@@ -1,4 +1,4 @@
-"""Records into v2 batches, as Kafka's `MemoryRecordsBuilder` lays them out: create time, offset deltas 0 .. n-1."""
+"""Encodes records into v2 batches like Kafka's `MemoryRecordsBuilder`: create time, offset deltas 0 .. n-1."""
 
 import struct
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ def encode_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytearray:
-    """Return the records as one batch with base offset 0; their own offsets are not kept. At least one record.
+    """Return the records (at least one) as one batch with base offset 0; their own offsets are dropped.
 
-    Base timestamp is the first record's, max timestamp the largest (-1 = all without), as `MemoryRecordsBuilder`.
+    As in `MemoryRecordsBuilder`, the base timestamp is the first record's, the max timestamp the largest (-1: none).
     """
     base_timestamp = records[0].timestamp
     area = write_area(records, range(len(records)), base_timestamp)
@@ -67,10 +67,10 @@ def seal(
     *,
     hard: bool = False,
 ) -> bytearray:
-    """Compress (`hard`: slowly, into fewer bytes) the area of `count` records and put a header before it.
+    """Compress the area of `count` records (`hard`: slower, fewer bytes) and put a header before it.
 
-    The attributes are the codec alone; `producer` is (id, epoch, base sequence). `BadRecords` for a timestamp beyond
-    64 bits.
+    The attributes contain only the codec; `producer` is (id, epoch, base sequence). Raises `BadRecords` for a timestamp
+    beyond 64 bits.
     """
     if base_timestamp not in _I64_RANGE or max_timestamp not in _I64_RANGE:
         raise BadRecords(f"timestamps from {base_timestamp} to {max_timestamp} do not fit 64 bits")

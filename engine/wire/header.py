@@ -1,7 +1,7 @@
 """The 61-byte header of a record batch, format v2 (Kafka's `DefaultRecordBatch`).
 
  0 base offset      8   outside the CRC: the broker assigns it
- 8 batch length     4   bytes behind this field: batch size = 12 + length
+ 8 batch length     4   bytes after this field: batch size = 12 + length
 12 leader epoch     4   outside the CRC: the broker assigns it
 16 magic            1   2; formats 0 and 1 have their magic at the same place
 17 CRC-32C          4   over everything from 21 to the end
@@ -13,7 +13,7 @@
 43 producer id      8
 51 producer epoch   2
 53 base sequence    4
-57 record count     4   the cleaner lowers it and leaves last offset delta
+57 record count     4   the log cleaner lowers it, but not the last offset delta
 61 records
 """
 
@@ -22,7 +22,7 @@ import struct
 import msgspec
 
 HEADER_BYTES = 61
-LOG_OVERHEAD_BYTES = 12  # base offset and length, not counted by the length
+LOG_OVERHEAD_BYTES = 12  # base offset and batch length, which the length does not count
 LAYOUT = struct.Struct(">qiibIhiqqqhii")
 assert LAYOUT.size == HEADER_BYTES
 
@@ -37,10 +37,10 @@ Buffer = bytearray | memoryview
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
-    """A batch header as it stands in the source; timestamps in ms.
+    """A batch header as the source has it; timestamps in ms.
 
-    An entry of format 0 or 1 has `magic` 0 or 1, its size, codec, log-append bit and timestamp; of a compressed one the
-    format tells the last offset only, so `base_offset` is that one. Built by position: 12,000 a second per core.
+    An entry of format 0 or 1 has `magic` 0 or 1, its size, codec, log-append bit and timestamp. A compressed entry has
+    only its last offset, which is then `base_offset`. Pass arguments by position: 12,000 headers per second and core.
     """
 
     base_offset: int
@@ -80,7 +80,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def first_timestamp(self) -> int:
-        """The timestamp of the first record; the newest where the header does not tell it (KIP-32, KIP-534)."""
+        """The timestamp of the first record; the newest one if the header does not have it (KIP-32, KIP-534)."""
         is_other = self.is_log_append_time or self.has_delete_horizon or self.base_timestamp < 0
         return self.max_timestamp if is_other else min(self.base_timestamp, self.max_timestamp)
 
@@ -98,12 +98,12 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, -1 without one; wraps to 0 behind 2^31 - 1 (`incrementSequence`)."""
+        """The sequence of the last record, -1 if none; wraps to 0 after 2^31 - 1 (`incrementSequence`)."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
 
 
 def read_header(buffer: Buffer, at: int) -> BatchHeader:
-    """Read the v2 header at `at`; `struct.error` if fewer than 61 bytes are there."""
+    """Read the v2 header at `at`. Raises `struct.error` for fewer than 61 bytes."""
     return BatchHeader(*LAYOUT.unpack_from(buffer, at))

@@ -1,9 +1,9 @@
-"""Record formats 0 and 1 (Kafka's `LegacyRecord` and `AbstractLegacyRecordBatch.DeepRecordsIterator`).
+"""Reads record formats 0 and 1 (Kafka's `LegacyRecord` and `AbstractLegacyRecordBatch.DeepRecordsIterator`).
 
     offset 8 | size 4 | CRC-32 4 | magic 1 | attributes 1 | [timestamp 8] | key size 4, key | value size 4, value
 
-A compressed entry holds entries of the same form in its value. In format 1 their offsets are relative, and the
-wrapper's offset is the absolute one of the last.
+The value of a compressed entry contains entries of the same form. In format 1 their offsets are relative, and the
+offset of the outer entry is the absolute offset of the last inner entry.
 """
 
 import struct
@@ -24,7 +24,7 @@ _LEAST_SIZE = 14
 def read_legacy_records(
     buffer: Buffer, at: int, header: BatchHeader, limit_bytes: int = MAX_INFLATED_BYTES
 ) -> list[Record]:
-    """Return the records of one entry; `BadRecords` or `InflateError` on any lie."""
+    """Return the records of one entry. Raises `BadRecords` or `InflateError` for wrong bytes."""
     outer = _read_entry(bytes(memoryview(buffer)[at + LOG_OVERHEAD_BYTES : at + header.size_bytes]), header.base_offset)
     if header.codec == 0:
         return [outer]
@@ -40,7 +40,7 @@ def read_legacy_records(
 
 def _with_absolute_offsets(inner: list[Record], last_offset: int) -> list[Record]:
     relative_last = inner[-1].offset
-    if last_offset == 0:  # written by some librdkafka versions, the offsets inside are absolute (Kafka reads it so too)
+    if last_offset == 0:  # some librdkafka versions wrote absolute offsets inside (Kafka accepts this too)
         return inner
     if last_offset < relative_last:
         raise BadRecords(f"entry offset {last_offset} below the last offset inside, {relative_last}")

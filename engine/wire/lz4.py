@@ -1,10 +1,10 @@
-"""LZ4 frames as Kafka's `Lz4BlockInputStream` reads and `Lz4BlockOutputStream` writes them.
+"""Reads and writes LZ4 frames as Kafka's `Lz4BlockInputStream` and `Lz4BlockOutputStream` do.
 
     magic 4 | FLG 1 | BD 1 | [content size 8] | HC 1 | { block size 4 | block | [checksum 4] } ... | 0 4 | [checksum 4]
 
-Only independent blocks: Kafka's reader refuses linked ones, so no broker holds any. Checksums are stepped over,
-because the batch CRC has covered the same bytes; that also reads the frames of Kafka's oldest clients, whose HC byte
-(magic 0) was computed over the wrong bytes (KIP-57).
+Only independent blocks: Kafka's reader refuses linked blocks, so no broker has any. Checksums are skipped, because the
+batch CRC covers the same bytes. So this also reads frames of Kafka's oldest clients, which computed the HC byte
+(magic 0) over the wrong bytes (KIP-57).
 """
 
 import struct
@@ -14,10 +14,10 @@ import cramjam
 from engine.wire.bounded import InflatedTooLarge, InflateError
 
 _MAGIC = 0x184D2204
-# Version 01, independent blocks, no checksums, 64 KiB blocks: byte for byte the header Kafka's producer writes.
+# Version 01, independent blocks, no checksums, 64 KiB blocks: the same bytes as the header of Kafka's producer.
 _HEADER = bytes.fromhex("04224d18604082")
 _BLOCK_BYTES = 65536
-_HARD_LEVEL = 12  # the most LZ4-HC has
+_HARD_LEVEL = 12  # the highest level of LZ4-HC
 _RAW_BLOCK = 0x8000_0000
 _U32 = struct.Struct("<I")
 _MAX_BLOCK_BYTES = {0x40: 1 << 16, 0x50: 1 << 18, 0x60: 1 << 20, 0x70: 1 << 22}  # by the BD byte
@@ -27,7 +27,7 @@ def compress_lz4(data: bytes | bytearray, hard: bool) -> bytes:
     """Return one frame of 64 KiB blocks; with `hard`, LZ4-HC in blocks of 4 MiB."""
     if hard:
         compressor = cramjam.lz4.Compressor(level=_HARD_LEVEL, content_checksum=False, block_linked=False)
-        compressor.compress(bytes(data))  # it takes nothing else
+        compressor.compress(bytes(data))  # it accepts only bytes
         return bytes(compressor.finish())
     out = bytearray(_HEADER)
     view = memoryview(data)
@@ -38,7 +38,7 @@ def compress_lz4(data: bytes | bytearray, hard: bool) -> bytes:
 
 
 def _write_block(out: bytearray, chunk: memoryview) -> None:
-    """Append a block; one that would not shrink is stored."""
+    """Append a block; a block that would not shrink is stored uncompressed."""
     block = cramjam.lz4.compress_block(chunk, store_size=False)
     if len(block) < len(chunk):
         out += _U32.pack(len(block))
@@ -49,7 +49,7 @@ def _write_block(out: bytearray, chunk: memoryview) -> None:
 
 
 def _frame_header(data: bytes) -> tuple[int, int, bool]:
-    """Return where the blocks start, the largest block in bytes, and whether blocks carry a checksum."""
+    """Return the index of the first block, the largest block size in bytes, and whether blocks have a checksum."""
     if len(data) < 7 or _U32.unpack_from(data)[0] != _MAGIC:
         raise InflateError("lz4: no frame header")
     flags, block_descriptor = data[4], data[5]
@@ -62,7 +62,7 @@ def _frame_header(data: bytes) -> tuple[int, int, bool]:
 
 
 def decompress_lz4(data: bytes, limit_bytes: int) -> bytes:
-    """Return the content of one frame; `InflateError` for broken bytes or more than `limit_bytes`."""
+    """Return the content of one frame. Raises `InflateError` for broken bytes or more than `limit_bytes`."""
     at, largest, has_checksums = _frame_header(data)
     out = bytearray()
     block = bytearray(largest)

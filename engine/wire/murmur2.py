@@ -1,4 +1,4 @@
-"""Kafka's default partitioner: which partition a key belongs to (`Utils.murmur2`, `BuiltInPartitioner`)."""
+"""Kafka's default partitioner: computes the partition of a key (`Utils.murmur2`, `BuiltInPartitioner`)."""
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -22,5 +22,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Return the partition Kafka's producer puts `key` on when the topic has `partitions` of them."""
+    """Return the partition to which Kafka's producer sends `key`, in a topic of `partitions` partitions."""
     return (murmur2(key) & 0x7FFF_FFFF) % partitions

@@ -6,11 +6,11 @@ Headers = tuple[tuple[bytes, bytes | None], ...]
 
 
 class BadRecords(ValueError):
-    """A record area that does not hold what its batch header says."""
+    """A record area does not contain what its batch header says."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record: offset in its log, timestamp in ms (-1 = none); header keys stay bytes, to be copied exactly."""
+    """One record: offset in its log, timestamp in ms (-1 = none); header keys stay bytes, for exact copies."""
 
     offset: int
     timestamp: int

@@ -1,4 +1,4 @@
-"""The records inside a batch: the door to what REENCODE, positions and proofs need."""
+"""The records inside a batch: the functions that REENCODE, positions and proofs use."""
 
 from engine.wire.decode import decode_records, walk_records
 from engine.wire.encode import encode_batch

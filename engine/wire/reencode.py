@@ -1,7 +1,7 @@
-"""A batch that may not pass, written anew: offset deltas without gaps, create time, in pieces the target accepts.
+"""Rewrites a batch that may not pass: no gaps in offset deltas, create time, pieces that the target accepts.
 
-Record bodies are copied as they are; only length and offset delta change, and the timestamp delta where log-append
-time gives every record the same one. The base timestamp stays the source batch's, so the other deltas stay right.
+Record bodies are copied unchanged. Only the length and the offset delta change, and the timestamp delta if log-append
+time gives all records the same time. The base timestamp stays that of the source batch, so other deltas stay valid.
 """
 
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ from engine.wire.record import BadRecords
 from engine.wire.slots import Slot, scan
 from engine.wire.varint import write_varint
 
-# The area of some records, where their straight runs begin, the last offset delta, and the largest timestamp delta.
+# The area of some records, the starts of their runs, the last offset delta, and the largest timestamp delta.
 _Written = tuple[bytearray, tuple[tuple[int, int], ...], int, int]
 
-# Pieces of a split batch compress a little worse than the whole did.
+# Pieces of a split batch compress a little worse than the whole batch.
 _SPLIT_SLACK = 1.05
 
 
 class Encoded(msgspec.Struct, frozen=True, gc=False):
-    """One batch for the target, and which source offsets its records have.
+    """One batch for the target, and the source offsets of its records.
 
-    `runs` holds (index of a record in the piece, its source offset) wherever a straight run begins, index 0 first.
-    `next_offset` is the source offset to go on from when this piece is acknowledged.
+    `runs` has (index of a record in the piece, its source offset) for the start of each run, index 0 first.
+    `next_offset` is the source offset to continue from after this piece is acknowledged.
     """
 
     payload: bytearray
@@ -40,7 +40,7 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
 
 
 class _RecordSlice(msgspec.Struct, frozen=True, gc=False):
-    """Some records of a source batch: `raw[at:end]`, `count` of them, behind the offset delta `before`."""
+    """Some records of a source batch: `count` records in `raw[at:end]`, after the offset delta `before`."""
 
     at: int
     end: int
@@ -49,7 +49,7 @@ class _RecordSlice(msgspec.Struct, frozen=True, gc=False):
 
 
 class _InflatedSource(msgspec.Struct, frozen=True, gc=False):
-    """The records of a source batch as an inflated area, whatever its format was."""
+    """The records of a source batch of any format, as an inflated area."""
 
     raw: bytes
     count: int
@@ -66,7 +66,7 @@ class _InflatedSource(msgspec.Struct, frozen=True, gc=False):
         return _RecordSlice(0, len(self.raw), self.count, -1)
 
     def slots(self, part: _RecordSlice) -> Iterator[Slot]:
-        """Yield the slots of some records; `BadRecords` on any lie."""
+        """Yield the slots of some records. Raises `BadRecords`."""
         return scan(self.raw, part.count, self.last_offset_delta, at=part.at, end=part.end, before=part.before)
 
 
@@ -83,9 +83,9 @@ def reencode(
 ) -> list[Encoded]:
     """Return the records from `wanted_offset` on as batches of at most `max_batch_bytes`, same codec, same timestamps.
 
-    A single record above the limit stays alone in a batch of its own, compressed as hard as its codec can: the target's
-    answer to it decides. Empty if no record remains. `MalformedBatch` for contents that are not what the header says,
-    `BatchTooLarge` for more than `inflated_bytes` of them.
+    A single record above the limit goes into its own batch, compressed as much as its codec can: the target decides
+    about it. Empty if no record remains. Raises `MalformedBatch` if the contents do not match the header,
+    `BatchTooLarge` if they inflate to more than `inflated_bytes`.
     """
     try:
         source = _open(buffer, at, header, inflated_bytes)
@@ -119,7 +119,7 @@ def _open(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: int) -> 
 
 
 def _open_legacy(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: int) -> _InflatedSource:
-    """Write the old records as a v2 area first: rare enough to take the long way."""
+    """Write the old records as a v2 area first; this is slow, but rare."""
     records = read_legacy_records(buffer, at, header, inflated_bytes)
     base_offset, last_offset, base_timestamp = records[0].offset, records[-1].offset, records[0].timestamp
     raw = write_area(records, [record.offset - base_offset for record in records], base_timestamp)
@@ -129,7 +129,7 @@ def _open_legacy(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: i
 
 
 def _wanted(source: _InflatedSource, wanted_offset: int) -> _RecordSlice | None:
-    """Return the records from an offset on; None where the cleaner left none of them."""
+    """Return the records from an offset on; None if the log cleaner left none of them."""
     if wanted_offset <= source.base_offset:
         return source.whole if source.count else None
     for index, slot in enumerate(source.slots(source.whole)):
@@ -139,12 +139,12 @@ def _wanted(source: _InflatedSource, wanted_offset: int) -> _RecordSlice | None:
 
 
 def _fit(source: _InflatedSource, part: _RecordSlice, max_batch_bytes: int) -> list[Encoded]:
-    """Encode some records; where the result is too large, divide by its measured size and encode the parts."""
+    """Encode some records; if the result is too large, divide them by its measured size and encode the parts."""
     piece = _encode(source, part)
     size = len(piece.payload)
     if size <= max_batch_bytes:
         return [piece]
-    if part.count == 1:  # its producer may have compressed harder than we do, and then it fitted
+    if part.count == 1:  # its producer may have compressed it more, so that it fitted
         return [_encode(source, part, hard=True)]
     parts = max(2, int(size * _SPLIT_SLACK / max_batch_bytes) + 1)
     return [piece for smaller in _divide(source, part, parts) for piece in _fit(source, smaller, max_batch_bytes)]
@@ -153,8 +153,8 @@ def _fit(source: _InflatedSource, part: _RecordSlice, max_batch_bytes: int) -> l
 def _divide(source: _InflatedSource, part: _RecordSlice, parts: int) -> list[_RecordSlice]:
     """Cut two or more records into two to `parts` groups of about equal uncompressed size.
 
-    A record belongs to the group its middle falls into: the middles of the first and the last are at least half of all
-    bytes apart, so there are always two groups and `_fit` ends.
+    A record belongs to the group that contains its middle. The middles of the first and the last record are at least
+    half of all bytes apart, so there are always two groups, and `_fit` ends.
     """
     share = (part.end - part.at) / parts
     cuts: list[tuple[int, int, int]] = []  # where each group begins: byte, index of its record, offset delta before

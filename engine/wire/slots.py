@@ -24,7 +24,7 @@ def scan(
     """
     end = len(raw) if end is None else end
     if count * 7 > end - at:  # the smallest record: length, attributes and five varints of one byte
-        raise BadRecords(f"{count} records cannot stand in {end - at} bytes")
+        raise BadRecords(f"{count} records do not fit into {end - at} bytes")
     for index in range(count):
         try:
             slot = _read_slot(raw, at)
@@ -32,11 +32,11 @@ def scan(
             raise BadRecords(f"record {index} of {count}: {error}") from error
         at, delta = slot[4], slot[5]
         if not before < delta <= last_offset_delta:
-            raise BadRecords(f"offset delta {delta} behind {before}, last offset delta {last_offset_delta}")
+            raise BadRecords(f"offset delta {delta} after {before}, last offset delta {last_offset_delta}")
         before = delta
         yield slot
     if at != end:
-        raise BadRecords(f"{end - at} bytes behind the last of {count} records")
+        raise BadRecords(f"{end - at} bytes after the last of {count} records")
 
 
 def _read_slot(raw: bytes, start: int) -> Slot:

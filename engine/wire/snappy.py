@@ -1,4 +1,4 @@
-"""Snappy in the xerial framing that Kafka's Java producer writes, and bare, as other clients write it.
+"""Reads and writes Snappy in the xerial framing of Kafka's Java producer; also reads bare Snappy of other clients.
 
 82 'SNAPPY' 00 | version 4 | compatible 4 | { block size 4 | block } ...
 """
@@ -35,7 +35,7 @@ def _inflate_block(block: memoryview, room: int, limit_bytes: int) -> bytes:
 
 
 def decompress_snappy(data: bytes, limit_bytes: int) -> bytes:
-    """Return the content; `InflateError` for broken bytes or more than `limit_bytes`."""
+    """Return the content. Raises `InflateError` for broken bytes or more than `limit_bytes`."""
     view = memoryview(data)
     if data[:8] != _HEADER[:8]:
         return _inflate_block(view, limit_bytes, limit_bytes)
@@ -43,7 +43,7 @@ def decompress_snappy(data: bytes, limit_bytes: int) -> bytes:
     room = limit_bytes
     at = 0
     while at < len(data):
-        if data[at : at + 8] == _HEADER[:8]:  # streams may stand one behind the other (SnappyInputStream)
+        if data[at : at + 8] == _HEADER[:8]:  # streams may follow each other (SnappyInputStream)
             at += len(_HEADER)
             continue
         if at + 4 > len(data):

@@ -1,7 +1,7 @@
-"""Zigzag variable-length integers as Kafka's record format v2 uses them (`ByteUtils.readVarlong`)."""
+"""Zigzag variable-length integers of Kafka's record format v2 (`ByteUtils.readVarlong`)."""
 
 _LONGEST = 10  # bytes of a 64-bit varint
-_U64 = 0xFFFF_FFFF_FFFF_FFFF  # Java drops what the tenth byte has too much
+_U64 = 0xFFFF_FFFF_FFFF_FFFF  # Java drops the excess bits of the tenth byte
 
 
 class BadVarint(ValueError):
@@ -9,7 +9,7 @@ class BadVarint(ValueError):
 
 
 def read_varint(buffer: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at` and the index behind it; `IndexError` at the buffer's end, `BadVarint` if long."""
+    """Return the number at `at` and the index after it. Raises `IndexError` at the end, `BadVarint` if too long."""
     byte = buffer[at]
     if byte < 0x80:  # nearly all of them
         return (byte >> 1) ^ -(byte & 1), at + 1

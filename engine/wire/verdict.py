@@ -46,7 +46,7 @@ def judge(
 
     | order | verdict  | reason              | because                                                               |
     | ----- | -------- | ------------------- | --------------------------------------------------------------------- |
-    | 1     | SKIP     | BEFORE_FETCH_OFFSET | a fetch answers with whole batches; this one ends before the offset    |
+    | 1     | SKIP     | BEFORE_FETCH_OFFSET | a fetch returns whole batches; this one ends before the offset         |
     | 2     | SKIP     | CONTROL             | a broker refuses control batches from clients                          |
     | 3     | SKIP     | ABORTED             | read_committed: rolled back at the source                              |
     | 4     | SKIP     | EMPTIED             | the cleaner took every record and kept the header                      |

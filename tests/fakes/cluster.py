@@ -311,7 +311,7 @@ class FakeCluster:
     async def read_followers(self, partition: TopicPartition, first: int) -> list[Record]:
         self.fail("read followers", [partition])
         if not self.has_followers:
-            raise ConnectionLost(f"{partition}: no follower tells")
+            raise ConnectionLost(f"{partition}: no follower has it")
         stored = [one for one in self.targets[partition].batches if one.is_seen and one.header.base_offset >= first]
         return [record for one in stored for record in decoded(one.payload)]
 

@@ -107,7 +107,7 @@ def test_mistakes_of_the_file_do_not_hide_what_clusters_say(source_cluster: Embe
     assert done.returncode == 2, done.stdout
     assert "raymirror check: 3 problems" in done.stderr
     assert f"{config}:11: left->right.topcis: no such key" in done.stderr
-    assert f"{config}:12: tasks.max: 'two' is no number" in done.stderr
+    assert f"{config}:12: tasks.max: 'two' is not a number" in done.stderr
     assert f"{config}:8: right.bootstrap.servers: no broker of cluster 'right' answers" in done.stderr
     assert "line 10: topics: pattern 'matches-nothing' matches no topic of cluster 'left'" in done.stderr
 
@@ -124,8 +124,8 @@ def test_a_controller_s_port_is_named_as_one(
         assert done.returncode == 2, done.stdout
         assert "Traceback" not in done.stderr
         assert (
-            f"{config}:8: right.bootstrap.servers: no broker of cluster 'right' lets us in: 127.0.0.1:{port} answers,"
-            " but is no Kafka broker: it offers no Metadata request (a KRaft controller's port?"
+            f"{config}:8: right.bootstrap.servers: no broker of cluster 'right' accepts raymirror: 127.0.0.1:{port}"
+            " answers, but is no Kafka broker: it offers no Metadata request (a KRaft controller's port?"
         ) in done.stderr
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 EACH = 200
 DEADLINE_S = 180.0
-NO_MECHANISM = "does not take sasl.mechanism: PLAIN", "SCRAM-SHA-256, SCRAM-SHA-512"
+NO_MECHANISM = "does not accept sasl.mechanism: PLAIN", "SCRAM-SHA-256, SCRAM-SHA-512"
 PLAIN_LOGIN = """sasl.mechanism: PLAIN
     sasl.jaas.config: 'x.PlainLoginModule required username="u" password="p";'"""
 TREE = """
@@ -150,12 +150,12 @@ async def test_records_go_through_both_doors(
         ("SCRAM-SHA-512", "SCRAM-SHA-512", "wrong", ("credentials", "sasl.jaas.config")),
         ("sasl.mechanism: SCRAM-SHA-512", PLAIN_LOGIN, PASSWORD, NO_MECHANISM),
         ("ssl.truststore:", "ssl.nothing:", PASSWORD, ("certificate", "verify", "ssl.truststore.location")),
-        ("keystore:", "nothing:", PASSWORD, ("a certificate of ours", "ssl.keystore.location")),
+        ("keystore:", "nothing:", PASSWORD, ("a client certificate", "ssl.keystore.location")),
         (
             "security.protocol: SSL",
             "security.protocol: PLAINTEXT",
             PASSWORD,
-            ("TLS is spoken there", "security.protocol: SSL"),
+            ("the port speaks TLS", "security.protocol: SSL"),
         ),
     ],
     ids=["password", "mechanism", "unknown authority", "no certificate", "no TLS"],

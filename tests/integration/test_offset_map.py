@@ -145,7 +145,7 @@ async def test_the_map_topic_is_made_as_the_positions_topic_is(target_cluster: E
         narrow = "raymirror-map.narrow.internal"
         await create_topics(target_cluster, {narrow: 2}, configs=MAP_CONFIGS)
         with pytest.raises(
-            KafkaRefusal, match=r"has 2 partitions, needed is 5 .37.; delete it, or make it anew with 5 "
+            KafkaRefusal, match=r"has 2 partitions, but needs 5 .37.; delete it, or create it again with 5 "
         ):
             await ensure_internal_topic(client, narrow, 1, MAP_CONFIGS, partitions=5)
     finally:

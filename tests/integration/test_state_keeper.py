@@ -78,7 +78,7 @@ async def test_a_second_mirror_of_one_configuration_says_who_has_the_flow(target
     [
         ("deleting", 1, {}, "has cleanup.policy=delete .40.; set cleanup.policy=compact on the topic"),
         ("both", 1, {"cleanup.policy": "compact,delete"}, "set cleanup.policy=compact on the topic"),
-        ("wide", 2, {"cleanup.policy": "compact"}, "has 2 partitions, needed is 1"),
+        ("wide", 2, {"cleanup.policy": "compact"}, "has 2 partitions, but needs 1"),
     ],
 )
 async def test_a_topic_that_would_lose_state_is_refused(

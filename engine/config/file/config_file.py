@@ -1,4 +1,4 @@
-"""The file of a configuration: `mirror.yaml` by its name's ending, else `.properties`."""
+"""Reads a configuration file: `mirror.yaml` if its suffix says so, else `.properties`."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def read_file(path: Path) -> Properties:
 
 
 def parse_file(data: bytes, file: str) -> Properties:
-    """Parse the bytes of a configuration file of a name. Raises ConfigError, also where it is plainly another file."""
+    """Parse the bytes of a configuration file. Raises ConfigError, also if it is plainly another kind of file."""
     _refuse(foreign_bytes(data), file)
     data = data.removeprefix(UTF_8_BOM)
     _refuse(foreign_text(data.decode("iso-8859-1"), is_yaml=is_yaml(file)), file)
@@ -25,7 +25,7 @@ def parse_file(data: bytes, file: str) -> Properties:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(file, line, "YAML", "bytes that are no UTF-8", "save the file as UTF-8") from None
+        raise ConfigError(file, line, "YAML", "bytes that are not UTF-8", "save the file as UTF-8") from None
     return parse_yaml(text, file)
 
 

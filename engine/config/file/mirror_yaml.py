@@ -1,4 +1,4 @@
-"""`mirror.yaml`: the keys of `mm2.properties` as a tree, read into the very same key space.
+"""Reads `mirror.yaml`: the keys of `mm2.properties` as a tree, with the same names and meanings.
 
     clusters:                               clusters = A,B
       A: {bootstrap.servers: "a1:9092"}     A.bootstrap.servers = a1:9092
@@ -9,9 +9,9 @@
         topics: [orders.*, clicks]          A->B.topics = orders.*,clicks
     replication.factor: 1                   replication.factor = 1
 
-Names on the way down are joined by dots, so a key may be written whole or cut at any of its dots; a list stands for
-values with commas between. A value counts as it is written. What YAML 1.1 and 1.2 read differently (`no`, `010`,
-`1_000`, `12:30`) is refused unless it is quoted, and so is what the file would lose without a word.
+The names along a branch are joined by dots, so a key may be written whole or split at any of its dots. A list means
+its values with commas between them. A value counts as it is written. Unquoted values that YAML 1.1 and 1.2 read
+differently (`no`, `010`, `1_000`, `12:30`) are refused, and so is anything that would be lost silently.
 """
 
 import re
@@ -30,19 +30,19 @@ _NUMBER = re.compile(
     r"[-+]?(?:0[0-9_]+|0o[0-7]+|0x[0-9a-fA-F_]+|0b[01_]+|[1-9][0-9_]*"
     r"|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?)"
 )
-"""Whole numbers of YAML 1.1 and 1.2 in every base, 60 among them; those of `_DECIMAL` mean the same to everybody."""
+"""Whole numbers of YAML 1.1 and 1.2 in every base, also 60; all readers agree about those that match `_DECIMAL`."""
 _PLAIN_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}
 _COUNT = re.compile(r"\{\d+,\d*\}")
 _QUOTED = re.compile(r"(['\"])\w.+\1")
 _MOST_DEPTH = 20
-_SYNTAX = "mind the indentation (spaces, no tabs), and put text that holds any of : # * & ! \\ { [ into single quotes"
-_RIGHT_TRUTH = "write true or false, or put it into quotes where the word is meant"
-_RIGHT_NUMBER = "write it in decimal digits, without a zero before them, or put it into quotes where text is meant"
-_NO_ANCHORS = "write it out; what is to hold for all clusters or flows goes to the top level, as in mm2.properties"
+_SYNTAX = "check the indentation (spaces, no tabs), and put text with any of : # * & ! \\ { [ into single quotes"
+_RIGHT_TRUTH = "write true or false, or put the word into quotes"
+_RIGHT_NUMBER = "write decimal digits without a leading zero, or put the text into quotes"
+_NO_ANCHORS = "write it out; settings for all clusters or flows go to the top level, as in mm2.properties"
 
 
 def parse_yaml(text: str, file: str) -> Properties:
-    """Read the tree of a `mirror.yaml` into properties. Raises ConfigError naming line and key."""
+    """Read the tree of a `mirror.yaml` into properties. Raises ConfigError with line and key."""
     return _Tree(file).read(_root(text, file))
 
 
@@ -62,7 +62,7 @@ def _root(text: str, file: str) -> Any:
 
 
 def _said(error: Any) -> str:
-    """Give the parser's words without what it quotes of the file: that may be a password."""
+    """Return the parser's message without its quotes from the file, which may be passwords."""
     return _QUOTED.sub("...", error.problem or "cannot be read")
 
 
@@ -75,7 +75,7 @@ class _Tree:
 
     def read(self, root: Any) -> Properties:
         if not isinstance(root, yaml.MappingNode):
-            raise self._error(root, "file", "no tree of keys", "write KEY: VALUE lines, e.g. clusters: [A, B]")
+            raise self._error(root, "file", "not a tree of keys", "write KEY: VALUE lines, e.g. clusters: [A, B]")
         for name, key_node, node in self._pairs(root, ""):
             if name == "clusters" and isinstance(node, yaml.MappingNode):
                 self._clusters(key_node, node)
@@ -86,11 +86,11 @@ class _Tree:
         return Properties(self._file, self._entries, tuple(self._traps))
 
     def _clusters(self, key_node: Any, node: Any) -> None:
-        """Aliases as keys: they are the list `clusters` too."""
+        """Read a tree with aliases as keys; the aliases are also the list `clusters`."""
         pairs = list(self._pairs(node, "clusters"))
         for alias, at, _ in pairs:
             if "," in alias:
-                raise self._error(at, "clusters", f"alias {alias!r} holds a comma", "commas stand between aliases")
+                raise self._error(at, "clusters", f"alias {alias!r} contains a comma", "commas separate aliases")
         aliases = ",".join(alias for alias, _, _ in pairs)
         self._add("clusters", aliases, key_node, listed=True)
         for alias, at, settings in pairs:
@@ -98,10 +98,10 @@ class _Tree:
 
     def _flows(self, node: Any) -> None:
         if not isinstance(node, yaml.MappingNode):
-            raise self._error(node, "flows", "no tree of flows", "write flows: {A->B: {enabled: true}}")
+            raise self._error(node, "flows", "not a tree of flows", "write flows: {A->B: {enabled: true}}")
         for flow, at, settings in self._pairs(node, "flows"):
             if "->" not in flow:
-                raise self._error(at, "flows", f"{flow!r} is no flow", "write SOURCE->TARGET, e.g. A->B")
+                raise self._error(at, "flows", f"{flow!r} is not a flow", "write SOURCE->TARGET, e.g. A->B")
             self._branch(flow, at, settings, f"{flow}: {{enabled: true}}")
 
     def _branch(self, name: str, at: Any, settings: Any, right: str) -> None:
@@ -110,7 +110,7 @@ class _Tree:
         self._take(name, at, settings, 1)
 
     def _take(self, key: str, at: Any, node: Any, depth: int) -> None:
-        """Read what stands under a key: a value, a list, or a tree."""
+        """Read the node of a key: a value, a list, or a tree."""
         if isinstance(node, yaml.MappingNode):
             if depth > _MOST_DEPTH:
                 raise self._error(at, key, "nested too deeply", "write keys with dots instead")
@@ -130,43 +130,47 @@ class _Tree:
         for key_node, value in node.value:
             where = key or "file"
             if not isinstance(key_node, yaml.ScalarNode):
-                raise self._error(key_node, where, "a key that is no word", "write KEY: VALUE")
+                raise self._error(key_node, where, "a key that is not a word", "write KEY: VALUE")
             if key_node.value == "<<":
-                raise self._error(key_node, where, "merge keys are not read", _NO_ANCHORS)
+                raise self._error(key_node, where, "merge keys are not supported", _NO_ANCHORS)
             yield self._value(key_node, where), key_node, value
 
     def _item(self, key: str, node: Any) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            raise self._error(node, key, "a list whose items are no single values", "write [one, two]")
+            raise self._error(node, key, "a list with an item that is not a single value", "write [one, two]")
         value = self._value(node, key)
         if _COUNT.search(value):
-            raise self._error(node, key, "a comma inside {m,n} splits the list there", "write the repetition out")
+            raise self._error(node, key, "the comma inside {m,n} splits the list", "write the repetition out")
         if "," in value:
-            raise self._error(node, key, "an item that holds a comma", "write one item each side of it")
+            raise self._error(node, key, "an item that contains a comma", "write two items, split at the comma")
         self._warn_of_backslashes(key, node)
         return value
 
     def _value(self, node: Any, key: str) -> str:
-        """Return a word as it is written, which no error repeats: it may be a password."""
+        """Return a value as it is written; no error repeats it, because it may be a password."""
         self._plain(node, key)
         text: str = node.value
         if node.style is not None:
             return text
         if _NOTHING.fullmatch(text):
-            raise self._error(node, key, "has no value", 'give one, remove the key, or write "" where empty is meant')
+            raise self._error(
+                node, key, "has no value", 'write a value, remove the key, or write "" for an empty value'
+            )
         if _TRUTH.fullmatch(text):
-            raise self._error(node, key, "a word that is a truth value to some readers of YAML", _RIGHT_TRUTH)
+            raise self._error(node, key, "a word that some YAML readers take for true or false", _RIGHT_TRUTH)
         if _NUMBER.fullmatch(text) and not _DECIMAL.fullmatch(text):
-            raise self._error(node, key, "digits that are another number to some readers of YAML", _RIGHT_NUMBER)
+            raise self._error(node, key, "digits that some YAML readers take for another number", _RIGHT_NUMBER)
         return text
 
     def _plain(self, node: Any, key: str) -> None:
-        """Refuse what makes a node more than what is written there."""
+        """Refuse anchors and tags, which give a node another value than the written one."""
         if id(node) in self._seen:
-            raise self._error(node, key, "used twice by an anchor", _NO_ANCHORS)
+            raise self._error(node, key, "used twice through an anchor", _NO_ANCHORS)
         self._seen.add(id(node))
         if node.tag not in _PLAIN_TAGS:
-            raise self._error(node, key, "tags are not read", "write the bare value, in quotes where text is meant")
+            raise self._error(
+                node, key, "tags are not supported", "write the value without a tag; put text into quotes"
+            )
 
     def _add(self, key: str, value: str, at: Any, *, listed: bool = False) -> None:
         if key in self._entries:
@@ -176,12 +180,12 @@ class _Tree:
 
     def _warn_of_count(self, key: str, node: Any) -> None:
         if key.endswith(LISTS_OF_PATTERNS) and _COUNT.search(node.value):
-            what = "a comma inside {m,n} splits the list there; write the repetition out"
+            what = "the comma inside {m,n} splits the list; write the repetition out"
             self._traps.append(Trap(_line(node), key, what))
 
     def _warn_of_backslashes(self, key: str, node: Any) -> None:
         if key.endswith(LISTS_OF_PATTERNS) and "\\\\" in node.value:
-            what = "two backslashes are two here, other than in a .properties file; write one to escape a character"
+            what = "two backslashes stay two here, unlike in a .properties file; write one to escape a character"
             self._traps.append(Trap(_line(node), key, what))
 
     def _error(self, node: Any, key: str, wrong: str, right: str) -> ConfigError:

@@ -1,7 +1,7 @@
-r"""Java `.properties`, exactly as MM2's loader reads them, and the traps in them that users fall into.
+r"""Reads Java `.properties` exactly as MM2 reads them, and finds the traps that users fall into.
 
-Encoding ISO-8859-1 with `\uXXXX`; a backslash is an escape of the file, so the regex `foo\.bar` must be written
-`foo\\.bar`; a comment begins a line, never ends one (java.util.Properties.load, mm2-contract 1.1).
+The encoding is ISO-8859-1 with `\uXXXX`. A backslash is an escape of the file, so the regex `foo\.bar` must be written
+`foo\\.bar`. A comment begins a line and never ends one (java.util.Properties.load).
 """
 
 import re
@@ -19,7 +19,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _INLINE_COMMENT = re.compile(r"(?:^|\s)#")
 _LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\([^tnrfu\\=: \t#!\"])")
 _SETTING = re.compile(r"([A-Za-z][\w>-]*(?:\.[\w>-]+)+)\s*=")
-"""How a setting begins: a dotted key and `=`. Parts of patterns, addresses and logins are not."""
+"""The start of a setting: a dotted key and `=`. Parts of patterns, addresses and logins do not match."""
 _COUNT = re.compile(r"\{\d+,\d*\}")
 LISTS_OF_PATTERNS = (
     "topics",
@@ -32,13 +32,13 @@ LISTS_OF_PATTERNS = (
 
 
 class Property(msgspec.Struct, frozen=True):
-    """One key with its value, which may be a secret and so is in no text of it, and the line it begins on."""
+    """One key, its value and its first line. The value may be a secret, so no text of this class shows it."""
 
     key: str
     value: str
     line: int
     listed: bool = False
-    """Whether it was written as a list, so that one value alone is not what its author meant."""
+    """Whether the file has it as a list, which is wrong for a key that takes one value."""
 
     def __repr__(self) -> str:
         return f"Property({self.key!r}, line={self.line})"
@@ -48,7 +48,7 @@ class Property(msgspec.Struct, frozen=True):
 
 
 class Trap(msgspec.Struct, frozen=True):
-    """Something in the file that Java reads otherwise than its author meant, most likely."""
+    """Something in the file that Java probably reads differently than its author meant."""
 
     line: int
     key: str
@@ -65,15 +65,15 @@ class Properties(msgspec.Struct, frozen=True):
     entries: dict[str, Property]
     traps: tuple[Trap, ...]
     lost: tuple[Property, ...] = ()
-    """Former values of keys that are set again."""
+    """Earlier values of keys that are set several times."""
 
     def get(self, key: str) -> str | None:
-        """Return a value, None where the key is absent."""
+        """Return a value, None if the key is absent."""
         found = self.entries.get(key)
         return found.value if found else None
 
     def line(self, key: str) -> int:
-        """Return the line of a key, 0 where it is absent."""
+        """Return the line of a key, 0 if it is absent."""
         found = self.entries.get(key)
         return found.line if found else 0
 
@@ -91,7 +91,7 @@ def parse_properties(text: str, file: str) -> Properties:
     for number, line, joined in _logical_lines(text):
         raw_key, raw_value = split_setting(line)
         if _BROKEN_UNICODE.search(line):
-            right = "write four hex digits behind \\u, or two backslashes"
+            right = "write four hex digits after \\u, or two backslashes"
             raise ConfigError(file, number, _unescape(raw_key), "a \\u without four hex digits", right)
         key, value = _unescape(raw_key), _unescape(raw_value)
         if key in entries:
@@ -126,17 +126,17 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str, list[tuple[int, str]]]
 
 
 def _swallowed(joined: list[tuple[int, str]]) -> Iterator[str]:
-    """Name settings that a backslash before them made a part of another one's value; their values may be secrets."""
+    """Yield a text for each setting that a backslash joins to the value before it, without its value (a secret?)."""
     for number, line in joined:
         if setting := _SETTING.match(line):
             yield (
-                f"the backslash at the end of line {number - 1} makes line {number} a part of the value, and so"
+                f"the backslash at the end of line {number - 1} makes line {number} a part of the value, so"
                 f" {setting[1]} is not set; remove the backslash"
             )
 
 
 def split_setting(line: str) -> tuple[str, str]:
-    """Split a line into its key and its value, both as they are written."""
+    """Split a line into its key and its value, both with their escapes."""
     found = _KEY_END.search(line)
     if found is None:
         return line, ""
@@ -164,10 +164,10 @@ def _unescape(text: str) -> str:
 
 
 def _traps(key: str, raw: str, value: str) -> Iterator[str]:
-    """Say what Java reads otherwise than meant; never a part of the value, which may be a secret."""
+    """Yield what Java reads differently than meant, without any part of the value, which may be a secret."""
     if _INLINE_COMMENT.search(value):
-        yield "a # behind a value is part of the value; put the comment on a line of its own"
+        yield "a # after a value is part of the value; put the comment on its own line"
     if _LONE_BACKSLASH.search(raw):
-        yield "a single backslash is dropped by the file format; write two where one is meant"
+        yield "the file format drops a single backslash; write two backslashes to mean one"
     if key.endswith(LISTS_OF_PATTERNS) and _COUNT.search(value):
-        yield "a comma inside {m,n} splits the list there; write the repetition out"
+        yield "the comma inside {m,n} splits the list; write the repetition out"

@@ -1,6 +1,7 @@
-"""Placeholders of a configuration, resolved in the process that needs them: Kafka's config providers (KIP-297).
+"""Resolves the placeholders of a configuration, as Kafka's config providers do (KIP-297).
 
-`${file:PATH:KEY}`, `${env:NAME}` and `${directory:PATH:FILE}`, or under the names that `config.providers` gives them.
+A placeholder is `${file:PATH:KEY}`, `${env:NAME}` or `${directory:PATH:FILE}`; `config.providers` may give other names.
+The process that needs a value resolves it.
 """
 
 import os
@@ -22,19 +23,19 @@ _RIGHT = "use ${file:PATH:KEY}, ${env:NAME} or ${directory:PATH:FILE}"
 
 
 class Where(msgspec.Struct, frozen=True):
-    """The place of a value: what an error about it names."""
+    """The place of a value, for errors about it: file, line (0: not known), key."""
 
     file: str
     line: int
     key: str
 
     def error(self, wrong: str, right: str) -> ConfigError:
-        """Make the error of this place."""
+        """Return an error at this place."""
         return ConfigError(self.file, self.line, self.key, wrong, right)
 
 
 def kind_of(class_name: str, where: Where) -> str:
-    """Return `file`, `env` or `directory` for one of Kafka's provider classes. Raises ConfigError for another."""
+    """Return `file`, `env` or `directory` for one of Kafka's provider classes. Raises ConfigError for other classes."""
     kind = _CLASSES.get(class_name.rpartition(".")[2])
     if kind is None:
         raise where.error(f"unknown config provider {class_name!r}", f"use one of {', '.join(_CLASSES)}")
@@ -42,12 +43,12 @@ def kind_of(class_name: str, where: Where) -> str:
 
 
 class Providers(msgspec.Struct, frozen=True):
-    """The providers a file may use: name -> kind, beside the three that go by their own names."""
+    """The declared providers of a file: name -> kind. The three kinds also work undeclared, under their own names."""
 
     kinds: dict[str, str] = {}
 
     def resolve(self, text: str, where: Where) -> str:
-        """Replace placeholders. Raises ConfigError naming the place, never the value."""
+        """Replace placeholders. Raises ConfigError with the place, never with the value."""
         return _PLACEHOLDER.sub(lambda found: self._value(found[1], found[2] or "", found[3], where), text)
 
     def _value(self, provider: str, path: str, name: str, where: Where) -> str:

@@ -1,1 +1,1 @@
-"""Topics, configs, ACLs, quotas, disks and rights: read, tried without effect, and changed."""
+"""Reads, tests and changes topics, configs, ACLs, quotas, disks and rights."""

@@ -1,4 +1,4 @@
-"""Topics and their configs: list, describe, create, grow."""
+"""Describes configs of topics and brokers; creates, grows and deletes topics."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -32,21 +32,21 @@ _INVALID_REPLICATION_FACTOR = 38
 _TIMEOUT_MS = 30_000
 _TIMEOUT_S = 60.0
 _BROKER_S = 5.0
-"""How long one broker of many is waited for."""
+"""Most seconds to wait for one broker of many."""
 _EXPIRIES = ["producer.id.expiration.ms", "transactional.id.expiration.ms"]
 
 
 class ConfigsOf:
-    """Describes configs of a cluster's topics again and again; entries that were met are the same objects."""
+    """Describes configs of a cluster's topics repeatedly; equal entries are the same objects."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
         self._reader = codec.ConfigsReader()
         self._busy: set[int] = set()
-        """Turns of the connections on which an answer is waited for."""
+        """The turns (`nth_connection`) whose connections wait for an answer."""
 
     async def describe(self, topics: Mapping[str, tuple[str, ...] | None]) -> list[codec.Described]:
-        """Give the effective configs of each topic, all (None) or some, or why there are none, in any order."""
+        """Return the effective configs of each topic, all (None) or some, or the error instead, in any order."""
         waiting = parts(list(topics.items()), TOPICS_AT_ONCE)
         found: list[codec.Described] = []
 
@@ -58,7 +58,7 @@ class ConfigsOf:
         return found
 
     async def _ask(self, part: Mapping[str, tuple[str, ...] | None]) -> list[codec.Described]:
-        """Share the work out: a broker answers one request per connection at a time."""
+        """Ask over a free connection: a broker answers one request per connection at a time."""
         turn = next(turn for turn in count() if turn not in self._busy)
         self._busy.add(turn)
         try:
@@ -85,19 +85,19 @@ async def describe_topic_configs(
 
 
 async def shortest_expiry_s(client: ClusterClient) -> float | None:
-    """Return after how many idle seconds the cluster forgets a producer, None where it does not let us ask.
+    """Return after how many idle seconds the cluster forgets a producer; None if asking is not permitted.
 
-    `transactional.id.expiration.ms` forgets the id at its coordinator, `producer.id.expiration.ms` at the partitions:
-    the shortest that any broker tells. Raises BrokerUnreachable, ConnectionLost where none can be asked.
+    After `transactional.id.expiration.ms` the coordinator forgets the id, after `producer.id.expiration.ms` the
+    partitions do. The shortest value of any broker counts. Raises BrokerUnreachable, ConnectionLost if none answers.
     """
     told = await broker_configs(client, _EXPIRIES)
     return min((int(value) / 1000 for configs in told.values() for value in configs.values()), default=None)
 
 
 async def broker_configs(client: ClusterClient, names: Sequence[str]) -> dict[int, dict[str, str]]:
-    """Return the values of some configs of every broker that answers; none of one that does not let us ask.
+    """Return the values of some configs of every broker that answers; no values if a broker does not permit it.
 
-    Each broker knows its own configs only. Raises BrokerUnreachable, ConnectionLost where none answers.
+    Each broker knows only its own configs. Raises BrokerUnreachable, ConnectionLost if no broker answers.
     """
     found, failed = await _each_broker(client, names)
     if failed and not found:
@@ -108,7 +108,7 @@ async def broker_configs(client: ClusterClient, names: Sequence[str]) -> dict[in
 async def _each_broker(
     client: ClusterClient, names: Sequence[str], within_s: float | None = None
 ) -> tuple[dict[int, dict[str, str]], list[BrokerUnreachable | ConnectionLost]]:
-    """Return the values that brokers told, and why others told none; `within_s`: for each broker, None: as any call."""
+    """Return the values by broker, and the failures of the others; `within_s` limits each broker (None: no limit)."""
     found: dict[int, dict[str, str]] = {}
     failed: list[BrokerUnreachable | ConnectionLost] = []
 
@@ -126,7 +126,7 @@ async def _each_broker(
 
 
 async def _configs_of(client: ClusterClient, node: int, names: Sequence[str]) -> dict[str, str]:
-    """Return the values of some configs of one broker, none where it does not let us ask."""
+    """Return the values of some configs of one broker; no values if it does not permit that."""
     answer = await (await client.control(node)).call(
         DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), list(names))])
     )
@@ -135,10 +135,10 @@ async def _configs_of(client: ClusterClient, node: int, names: Sequence[str]) ->
 
 
 async def producer_expiries_s(client: ClusterClient) -> dict[int, float | None]:
-    """Return after how many seconds each broker forgets a producer, None where it does not let us ask.
+    """Return after how many seconds each broker forgets a producer; None if it does not permit asking.
 
     `producer.id.expiration.ms` may differ by broker (KIP-854: it is dynamic). Brokers before 3.4 lack it, and forget
-    producers after `transactional.id.expiration.ms`. A broker that does not answer within some seconds is left out.
+    producers after `transactional.id.expiration.ms`. A broker that does not answer within 5 s is left out.
     """
     told, _ = await _each_broker(client, _EXPIRIES, _BROKER_S)
     return {
@@ -156,9 +156,9 @@ async def create_topic(
     *,
     key: str = "replication.factor",
 ) -> bool:
-    """Create a topic; False where it exists already. `key` is the setting that its replication factor comes from.
+    """Create a topic; return False if it exists. `key` is the setting of its replication factor.
 
-    Raises KafkaRefusal with the broker's own words.
+    Raises KafkaRefusal with the broker's message.
     """
     spec: tuple[Any, ...] = (topic, partitions, replication_factor, [], sorted(configs.items()))
     answer = await (await client.controller()).call(CreateTopicsRequest([spec], _TIMEOUT_MS, False))
@@ -174,14 +174,14 @@ async def create_topic(
 
 
 def _right_to_create(client: ClusterClient, topic: str, code: int, replicas: int, key: str) -> str:
-    """Say what would be right by what was refused: too many replicas must not sound like a missing right."""
+    """Return what would be right for an error code: too many replicas is not a missing right."""
     if code == _INVALID_REPLICATION_FACTOR:
         return f"set {key} to at most the number of the cluster's brokers, {len(client.nodes)} (asked: {replicas})"
     return f"needed: Create on topic {topic}" if code in AUTHORIZATION else ""
 
 
 async def delete_topic(client: ClusterClient, topic: str) -> None:
-    """Delete a topic; one that is not there is no error. Raises KafkaRefusal."""
+    """Delete a topic; a topic that does not exist is no error. Raises KafkaRefusal."""
     answer = await (await client.controller()).call(DeleteTopicsRequest([topic], _TIMEOUT_MS))
     _, code = answer.topic_error_codes[0]
     if code not in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
@@ -189,7 +189,7 @@ async def delete_topic(client: ClusterClient, topic: str) -> None:
 
 
 async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:
-    """Give a topic more partitions. Raises KafkaRefusal: INVALID_PARTITIONS where it has as many already."""
+    """Give a topic more partitions. Raises KafkaRefusal: INVALID_PARTITIONS if it already has as many."""
     request = CreatePartitionsRequest([(topic, (partitions, None))], _TIMEOUT_MS, False)
     answer = await (await client.controller()).call(request)
     _, code, message = answer.topic_errors[0]
@@ -198,7 +198,7 @@ async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None
 
 
 def refusal_text(code: int, message: str | None) -> str:
-    """Return Kafka's name of an error, with the broker's own words where it has some."""
+    """Return Kafka's name of an error, with the broker's message if it has one."""
     return error_name(code) + (f": {message}" if message else "")
 
 

@@ -1,4 +1,4 @@
-"""The quotas of clients that a cluster tells (DescribeClientQuotas v0, KIP-546: since Kafka 2.6)."""
+"""Reads the client quotas of a cluster (DescribeClientQuotas v0, KIP-546: since Kafka 2.6)."""
 
 import asyncio
 
@@ -14,9 +14,9 @@ _BROKER_S = 5.0
 
 
 async def client_quotas(client: ClusterClient) -> tuple[ClientQuota, ...]:
-    """Return all quotas; none where the cluster does not tell them.
+    """Return all quotas; none if the cluster does not answer the request.
 
-    A broker before 2.6 has no such request, and DescribeConfigs on the cluster is needed.
+    Brokers before 2.6 do not have the request. It needs DescribeConfigs on the cluster.
     """
     try:
         async with asyncio.timeout(_BROKER_S):

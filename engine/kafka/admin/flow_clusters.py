@@ -1,4 +1,4 @@
-"""Compares the clusters that a flow's aliases lead to with those that its stored positions name."""
+"""Compares the clusters behind a flow's aliases with the cluster ids in its stored positions."""
 
 from engine.base.errors import OtherCluster
 from engine.config.settings import FlowConfig
@@ -10,11 +10,12 @@ from engine.kafka.data.positions import read_positions
 
 
 async def check_clusters(flow: FlowConfig, source: ClusterClient | None, target: ClusterClient) -> bool:
-    """Refuse clusters that no position of a topic of the flow names, where some name others.
+    """Refuse a cluster if positions of the flow's topics name other clusters and none names this one.
 
-    None as the source: only the target is judged. Where brokers are away that lead positions, those of the others
-    count; return False where the rest may still say something else. What is refused is forgotten, so that the next
-    `open` looks again. Raises OtherCluster, KafkaRefusal; ConnectionLost, BrokerUnreachable where none can be read.
+    If `source` is None, only the target is checked. If brokers that lead positions are down, the positions of the other
+    brokers count; return False if the missing ones could still change the result. A refused cluster is disconnected, so
+    that the next `open` checks again. Raises OtherCluster, KafkaRefusal; ConnectionLost, BrokerUnreachable if no
+    position can be read.
     """
     read = await read_positions(target, flow.positions_topic)
     ours = [
@@ -29,8 +30,8 @@ async def check_clusters(flow: FlowConfig, source: ClusterClient | None, target:
 
 
 async def _check(flow: FlowConfig, client: ClusterClient, named: list[str]) -> bool:
-    """Return whether some position names the cluster: then no other one can speak against it."""
-    # One that has just opened knows: a source that goes away now must not look like one that cannot be judged.
+    """Return whether some position names the cluster; then no other position can make it wrong."""
+    # A client that has just opened knows its id: a source that goes down now must not look like one without an id.
     found = client.identity.id or (await client.metadata([])).cluster_id
     expected = other_than(found, named)
     if not expected:
@@ -41,6 +42,6 @@ async def _check(flow: FlowConfig, client: ClusterClient, named: list[str]) -> b
         found,
         f"the positions of flow {flow.name} in topic {flow.positions_topic} were written for cluster {expected}",
         f"let {client.alias}.bootstrap.servers lead to cluster {expected} again; if the cluster was replaced on"
-        f" purpose, give the new one an alias of its own, or delete topic {flow.positions_topic} and the copies on"
-        f" {flow.name.target}, and everything is copied again",
+        f" purpose, give the new cluster another alias, or delete topic {flow.positions_topic} and the copies on"
+        f" {flow.name.target}, and raymirror copies everything again",
     )

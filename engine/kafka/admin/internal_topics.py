@@ -1,4 +1,4 @@
-"""Internal topics: ours are refused where they would lose what is in them, MM2's are made as MM2 makes them."""
+"""Creates internal topics, MM2's as MM2 does; refuses existing topics of raymirror that would lose their records."""
 
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import ConnectionLost, KafkaRefusal
@@ -12,34 +12,34 @@ _INVALID_CONFIG, _UNSUPPORTED_VERSION = 40, 35
 _MM2_REPLICAS = 3
 _HOUR_MS = 3_600_000
 POSITIONS_KEY = "offset.storage.replication.factor"
-"""The setting that all topics of our own have their replication factor from."""
+"""The setting of the replication factor of all of raymirror's own topics."""
 HEARTBEATS_KEY = "heartbeats.topic.replication.factor"
 CHECKPOINTS_KEY = "checkpoints.topic.replication.factor"
 SYNCS_KEY = "offset-syncs.topic.replication.factor"
 HEARD_S = 30.0
-"""How long brokers may take to hear of a topic that the controller has: a broker that starts reads its metadata log."""
+"""How long brokers may take to learn of a topic that the controller has: a starting broker reads its metadata log."""
 
 STATE_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
-"""Renewals make a record every few seconds; the cleaner leaves the active segment alone, so it is a short one."""
+"""Owners renew their entry every few seconds. The cleaner skips the active segment, so segments are short."""
 EVENTS_CONFIGS = {
     _POLICY: "compact,delete",
     "retention.ms": str(7 * 24 * _HOUR_MS),
     "min.compaction.lag.ms": str(24 * _HOUR_MS),
     "segment.ms": str(24 * _HOUR_MS),
 }
-"""Everything for a day, then the last of each kind per subject for a week."""
+"""All events stay for a day; the last event of each kind and subject stays for a week."""
 POSITIONS_CONFIGS = {_POLICY: "compact", "segment.bytes": str(1 << 20)}
-"""Every new owner of a lane reads its partition to the end, and the cleaner leaves the active segment alone."""
+"""A new owner of a lane reads its partition to the end. The cleaner skips the active segment, so segments are small."""
 PROGRESS_CONFIGS = {
     _POLICY: "delete",
     "retention.ms": str(6 * _HOUR_MS),
     "segment.ms": str(_HOUR_MS),
     "message.timestamp.type": "LogAppendTime",
 }
-"""As long as it takes to notice that nobody reads: a reader that lost its place begins there again. Brokers' time is
-beside the copiers' own, so that one whose clock is wrong is noticed."""
+"""Six hours are enough to notice that no reader runs; a reader that lost its place starts at the oldest record.
+LogAppendTime adds the brokers' time to the copiers' time, so that a copier with a wrong clock is noticed."""
 LAG_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
-"""Every lane is written anew every few seconds; the cleaner leaves the active segment alone, so it is a short one."""
+"""Every lane is written every few seconds. The cleaner skips the active segment, so segments are short."""
 MAP_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
 MM2_CONFIGS = {_POLICY: "compact"}
 
@@ -47,18 +47,18 @@ MM2_CONFIGS = {_POLICY: "compact"}
 async def ensure_internal_topic(
     client: ClusterClient, topic: str, replication_factor: int, configs: dict[str, str], *, partitions: int = 1
 ) -> bool:
-    """Create a topic of so many partitions, or check one that is there; say whether it was created.
+    """Create a topic with `partitions` partitions, or check an existing one; return whether it was created.
 
-    Raises KafkaRefusal saying what to change, and ConnectionLost where no broker knows a topic that is there.
+    Raises KafkaRefusal with what to change, and ConnectionLost if no broker knows a topic that exists.
     """
     found = await _partitions(client, topic)
     if not found and await create_topic(client, topic, partitions, replication_factor, configs, key=POSITIONS_KEY):
         return True
     attempt, give_up_at = 0, now_s() + HEARD_S
-    while not found:  # the controller has it: brokers hear of it a little later
+    while not found:  # the controller has the topic; brokers learn of it a little later
         if now_s() > give_up_at:
             where = f"topic {topic} on cluster {client.alias!r}"
-            raise ConnectionLost(f"{where} is there, but the brokers asked have not heard of it for {HEARD_S:g} s")
+            raise ConnectionLost(f"{where} exists, but the brokers still do not know it after {HEARD_S:g} s")
         attempt += 1
         await pause(backoff_s(attempt))
         found = await _partitions(client, topic)
@@ -73,19 +73,19 @@ async def _partitions(client: ClusterClient, topic: str) -> int:
 
 
 def made_anew(partitions: int, configs: dict[str, str]) -> str:
-    """Advise what to do with a topic that has another number of partitions."""
-    return f"delete it, or make it anew with {counted(partitions, 'partition')} and {_POLICY}={configs[_POLICY]}"
+    """Return what to do with a topic that has another number of partitions."""
+    return f"delete it, or create it again with {counted(partitions, 'partition')} and {_POLICY}={configs[_POLICY]}"
 
 
 def check_partitions(client: ClusterClient, topic: str, found: int, partitions: int, right: str) -> None:
-    """Refuse a topic of another number of partitions. Raises KafkaRefusal with what would be `right`."""
+    """Check the number of partitions. Raises KafkaRefusal with what would be `right`."""
     if found != partitions:
-        what = f"has {counted(found, 'partition')}, needed is {partitions}"
+        what = f"has {counted(found, 'partition')}, but needs {partitions}"
         raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", INVALID_PARTITIONS, what, right)
 
 
 async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str]) -> None:
-    """Refuse a topic whose cleanup policy is another than in `configs`. Raises KafkaRefusal saying what to change."""
+    """Check that the cleanup policy is that of `configs`. Raises KafkaRefusal with what to change."""
     wanted, where = configs[_POLICY], f"topic {topic} on cluster {client.alias!r}"
     policy = await _policy(client, topic)
     if policy is not None and set(policy.split(",")) != set(wanted.split(",")):
@@ -93,15 +93,16 @@ async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str
 
 
 def mm2_replicas(asked: int, brokers: int) -> int:
-    """Return how many replicas a topic of MM2's gets; 0 asked: MM2's three, or as many as there are brokers."""
+    """Return the replicas of an MM2 topic; for 0 it is MM2's three, or one per broker if there are fewer."""
     return asked or min(_MM2_REPLICAS, brokers)
 
 
 async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor: int, key: str) -> None:
-    """Create a compacted topic of one partition for records of MM2's; one that is there stays as it is.
+    """Create a compacted topic of one partition for MM2's records; an existing topic stays as it is.
 
-    `replication_factor` 0: MM2's three, or as many as there are brokers. May we not create it, or can the broker not,
-    it is taken to be there, as by MM2 (MirrorUtils.createCompactedTopic). Raises KafkaRefusal for other refusals.
+    `replication_factor` 0: MM2's three, or one per broker if there are fewer. If raymirror is not permitted to create
+    the topic, or the broker cannot, this assumes like MM2 (MirrorUtils.createCompactedTopic) that the topic exists.
+    Raises KafkaRefusal for other refusals.
     """
     found = (await client.metadata([topic])).topics.get(topic)
     if found is not None and found.partitions:
@@ -115,7 +116,7 @@ async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor
 
 
 async def _policy(client: ClusterClient, topic: str) -> str | None:
-    """Return a topic's cleanup policy, None where we may not ask, or it is too new for the broker that we asked."""
+    """Return a topic's cleanup policy; None if asking is not permitted or the broker does not know the topic yet."""
     try:
         configs = (await describe_topic_configs(client, [topic]))[topic]
     except KafkaRefusal as refusal:

@@ -17,7 +17,7 @@ _BROKER_S = 5.0
 
 
 async def sizes(client: ClusterClient, topics: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """Return the bytes of each partition's largest replica, as far as brokers tell; `topics` has partition counts."""
+    """Return the bytes of each partition's largest replica, as far as brokers answer; `topics` has partition counts."""
     found: dict[TopicPartition, int] = {}
     for dirs in (await _ask(client, topics)).values():
         for topic, partition, size in _replicas(dirs):
@@ -27,7 +27,7 @@ async def sizes(client: ClusterClient, topics: Mapping[str, int]) -> dict[TopicP
 
 
 async def room(client: ClusterClient) -> int | None:
-    """Return how many bytes all brokers have free; None where some broker does not tell."""
+    """Return the free bytes of all brokers together; None if some broker does not report them."""
     told = await _ask(client, {})
     if not told or not told.keys() >= set(client.nodes):
         return None
@@ -50,7 +50,7 @@ def _replicas(dirs: list[Any]) -> Iterator[tuple[str, int, int]]:
 
 
 async def _ask(client: ClusterClient, topics: Mapping[str, int]) -> dict[int, list[Any]]:
-    """Ask all brokers; leave out those that do not answer, are too old, or deny it (Describe on the cluster)."""
+    """Ask all brokers; leave out those that do not answer, are too old, or deny it (needs Describe on the cluster)."""
     found: dict[int, list[Any]] = {}
 
     async def ask(node: int) -> None:

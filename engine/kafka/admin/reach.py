@@ -1,4 +1,4 @@
-"""Connecting to a source that may be gone, in bounded time: for commands that can do without it."""
+"""Connects within bounded time to a source that may be down, for commands that work without it."""
 
 import asyncio
 
@@ -9,12 +9,12 @@ from engine.kafka.admin.sameness import within_one_cluster
 from engine.kafka.client.cluster import ClusterClient
 
 SOURCE_WITHIN_S = 10.0
-"""A source that does not answer for so long is taken for gone."""
+"""A source that does not answer for this many seconds counts as down."""
 _GONE = (BrokerUnreachable, ConnectionLost, OSError, TimeoutError)
 
 
 async def open_source(source: ClusterClient) -> str:
-    """Connect to the source; return why it cannot be asked, empty where it can."""
+    """Connect to the source; return why it cannot be used, empty if it can."""
     try:
         async with asyncio.timeout(SOURCE_WITHIN_S):
             await source.open()
@@ -24,10 +24,10 @@ async def open_source(source: ClusterClient) -> str:
 
 
 async def open_known_source(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> str:
-    """Connect to the source that a flow's stored positions name, once its target is connected.
+    """Connect to the source and compare it with a flow's stored positions; the target must be connected.
 
-    Return why it cannot be asked, which a source that is another cluster cannot either; empty where it can. Raises
-    SameCluster where it is the target; KafkaRefusal, ConnectionLost, BrokerUnreachable of the target.
+    Return why the source cannot be used, also if it is another cluster; empty if it can. Raises SameCluster if it is
+    the target; KafkaRefusal, ConnectionLost, BrokerUnreachable of the target.
     """
     gone = await open_source(source)
     if gone:
@@ -40,10 +40,10 @@ async def open_known_source(flow: FlowConfig, source: ClusterClient, target: Clu
 
 
 async def tell_apart(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> str:
-    """Compare the clusters of a flow, both connected; return why the source cannot be asked, empty where it can.
+    """Compare the two connected clusters of a flow; return why the source cannot be used, empty if it can.
 
-    Raises SameCluster where both are one and the flow does not allow it; ConnectionLost, BrokerUnreachable of the
-    target.
+    Raises SameCluster if both are one cluster and the flow does not allow that; ConnectionLost, BrokerUnreachable of
+    the target.
     """
     there = await target.metadata(None)
     try:

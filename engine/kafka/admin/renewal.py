@@ -1,8 +1,8 @@
-"""Copies of topics that were made anew on the source: deleted, where `raymirror.topic.recreated` says re-create.
+"""Deletes copies of topics that were created again on the source, if `raymirror.topic.recreated` says re-create.
 
-What is stored with each lane's position tells which topic a copy was made of. So nothing is deleted on a guess: not a
-topic that nobody of us wrote, and not one that was made anew after its source was. And nothing is deleted on the word
-of another cluster, or of an earlier state of this one: `core/identity/cluster_ids.py` has what tells them apart.
+The position of each lane stores the ids of the source topic and of its copy. So nothing is deleted on a guess: neither
+a topic that raymirror did not write, nor a copy that was created again after its source was. Nothing is deleted because
+of another cluster or an earlier state of this one either: `core/identity/cluster_ids.py` tells them apart.
 """
 
 from collections import Counter
@@ -28,9 +28,9 @@ from policies.model import TopicPartition
 from policies.sync.topic_faults import OnRenewal
 
 _UNSURE_ROUNDS = 3
-"""Rounds in a row without certainty before that is an event: brokers hear of a new topic within one or two."""
+"""Rounds in a row without certainty before an event says so: brokers learn of a new topic within one or two."""
 _ALONE = (
-    "no other topic of the source is still the one that was there before: another cluster, or one that lost its data,"
+    "no other topic of the source still has the id that it had before; another cluster, or one that lost its data,"
     " looks the same"
 )
 
@@ -38,14 +38,14 @@ Positions = Mapping[TopicPartition, Position]
 
 
 class Former(msgspec.Struct, frozen=True):
-    """A copy of a topic that is not there any more: the present ids on both sides, and a position that names it."""
+    """A copy of a topic that no longer exists: the present ids on both sides, and a position that names the old one."""
 
     ids: tuple[UUID, UUID]
     position: Position
 
 
 class Renewals:
-    """Looks in each round of discovery; reads positions only where a topic has an id that was not looked at yet."""
+    """Checks topics in each round of discovery; reads positions only if a topic has an id that was not checked yet."""
 
     def __init__(self, flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> None:
         self._flow = flow
@@ -53,21 +53,21 @@ class Renewals:
         self._target = target
         self._looked_at: dict[str, tuple[UUID, UUID]] = {}
         self._deleted: set[UUID] = set()
-        """Copies that are gone; a broker may name one for a while that has not heard of it."""
+        """Ids of deleted copies; a broker that has not learned of a deletion may name one for a while."""
         self._told: dict[str, str] = {}
-        """What was told last of a topic whose copy is still there."""
+        """The text of the last event of each topic whose copy still exists."""
         self._unsure: Counter[str] = Counter()
         self._seen: dict[str, UUID] = {}
-        """The ids of all topics of the source when it last had no topic in question, and of those deleted before."""
+        """The ids of all topics of the source when no topic was last in question, and of topics deleted before that."""
         self._replaced: set[str] = set()
         """Ids of source topics whose copies were deleted."""
 
     async def look(
         self, copies: Mapping[str, str], source: Metadata, target: Metadata, *, may_delete: bool
     ) -> list[AnyEvent]:
-        """Delete the copies (source topic -> its name) that are of former topics; they are made anew next.
+        """Delete the copies (source topic -> name of its copy) of previous topics; discovery creates them again next.
 
-        Raises ConnectionLost, BrokerUnreachable; what the target refuses, and what is not certain, is an event, once.
+        Raises ConnectionLost, BrokerUnreachable. A refusal of the target, and an uncertain case, is an event, once.
         """
         ids = {topic: self._ids(topic, copy, source, target) for topic, copy in copies.items()}
         new = {
@@ -108,7 +108,7 @@ class Renewals:
         self._unsure[topic] += 1
         if self._unsure[topic] < _UNSURE_ROUNDS:
             return []
-        return self._kept(topic, copy, former, f"it cannot be asked whether that is so ({why})")
+        return self._kept(topic, copy, former, f"raymirror cannot find out whether that is so ({why})")
 
     async def _delete(self, topic: str, copy: str, former: Former) -> list[AnyEvent]:
         try:
@@ -127,7 +127,7 @@ class Renewals:
         return self._once(topic, event)
 
     def _once(self, topic: str, event: AnyEvent) -> list[AnyEvent]:
-        """Return an event that was not the last one of its topic."""
+        """Return the event, unless it is the same as the last event of its topic."""
         told, self._told[topic] = self._told.get(topic), event.text()
         return [] if told == event.text() else [event]
 
@@ -150,7 +150,7 @@ class Renewals:
 
     @staticmethod
     def _former(new: Mapping[str, tuple[UUID, UUID]], stored: Positions) -> dict[str, Former]:
-        """Return the topics whose copy some position names together with another source topic."""
+        """Return the topics whose present copy some position names together with another source topic id."""
         former: dict[str, Former] = {}
         for lane, position in stored.items():
             if lane.topic not in new or not position.source_topic_id:
@@ -162,7 +162,7 @@ class Renewals:
 
     @staticmethod
     def _others(former: Mapping[str, Former], stored: Positions, source: Metadata) -> Positions:
-        """Return the positions of topics that are still those that they name, in partitions with a leader."""
+        """Return the positions whose topic still has the id that they name, in partitions with a leader."""
         return {
             lane: position
             for lane, position in stored.items()
@@ -173,18 +173,18 @@ class Renewals:
         }
 
     def _doubt(self, topic: str, former: Former, others: Positions, source: Metadata) -> str:
-        """Say why a copy may not be deleted, by ids alone; empty where they let it."""
+        """Return why the ids do not permit to delete a copy; empty if they do."""
         doubt = doubt_of_ids(former.position, self._source.identity.id, self._target.identity.id)
         if doubt:
             return doubt
         if text_id(former.ids[0]) in self._replaced:
-            return "the source has a topic again that was replaced before: a restored cluster looks like that"
+            return "the source has a topic id again that was replaced before; a restored cluster looks like that"
         return "" if others or self._was_beside(topic, former, source) else _ALONE
 
     def _see(self, source: Metadata) -> None:
-        """Note the topics of the source; a topic that is being re-created is not there for a moment.
+        """Store the topic ids of the source; a topic that is being created again does not exist for a moment.
 
-        Where no topic is the same as before it may be another cluster, and what was there before says nothing.
+        If no topic has the same id as before, it may be another cluster, and the earlier ids prove nothing.
         """
         now = {name: topic.topic_id for name, topic in source.topics.items() if topic.topic_id.int}
         same = any(now.get(name) == seen for name, seen in self._seen.items())
@@ -192,22 +192,22 @@ class Renewals:
         self._seen = before | now
 
     def _was_beside(self, topic: str, former: Former, source: Metadata) -> bool:
-        """Whether some topic has the id that it had when this process saw the former topic beside it."""
+        """Whether some topic has the same id as when this process saw it together with the previous topic."""
         if text_id(self._seen.get(topic, NO_ID)) != former.position.source_topic_id:
             return False
         return any(source.topic_id(name) == seen for name, seen in self._seen.items())
 
     async def _doubt_of_logs(self, others: Positions, source: Metadata) -> str:
-        """Say which topic the source has less of than was copied of it.
+        """Return which topic ends on the source below the offset up to which it was copied; empty if none does.
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
         """
         ends = await list_offsets(self._source, list(others), LATEST) if others else {}
         found = behind(others, ends, {lane: source.leader(lane)[1] for lane in others})
-        return f"the source is an earlier state of the cluster, a restored one perhaps: {found}" if found else ""
+        return f"the source is an earlier state of the cluster, perhaps a restored one: {found}" if found else ""
 
     async def _be_certain(self, topic: str, copy: str, former: Former) -> None:
-        """Raise ConnectionLost unless all brokers that answer name the same topics as the one that was asked."""
+        """Raise ConnectionLost unless all brokers that answer name the same topic ids as the first broker."""
         settled = await self._source.settled_id(topic), await self._target.settled_id(copy)
         if settled != former.ids:
-            raise ConnectionLost(f"topic {topic} or its copy is another one again")
+            raise ConnectionLost(f"topic {topic} or its copy has another id again")

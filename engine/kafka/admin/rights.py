@@ -1,6 +1,6 @@
-"""Asks which rights on transactional ids a cluster grants, without using them: no epoch rises, no topic is created.
+"""Asks which rights on transactional ids a cluster grants, without side effects: no epoch rises, no topic is created.
 
-A broker authorizes these requests before it looks for the id's coordinator, so any broker may be asked.
+A broker authorizes these requests before it looks for the id's coordinator, so any broker can answer.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ _NOBODY, _NO_EPOCH = -1, -1
 
 
 async def missing_rights(client: ClusterClient, transactional_id: str) -> tuple[str, ...]:
-    """Return which of Write and Describe are not granted on a transactional id; pass an id that nobody uses.
+    """Return which of Write and Describe are not granted on a transactional id; pass an id that is not in use.
 
     A broker older than 3.0 cannot be asked about Describe. Raises BrokerUnreachable, ConnectionLost.
     """

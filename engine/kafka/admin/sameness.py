@@ -11,7 +11,7 @@ from policies.shared_clusters import OneCluster
 
 
 def facts_of(metadata: Metadata, names: Iterable[str] | None = None) -> ClusterFacts:
-    """Return what tells clusters apart, of all topics or of some that are there."""
+    """Return the facts that distinguish clusters, of all topics or of the existing topics in `names`."""
     return ClusterFacts(
         cluster_id=metadata.cluster_id,
         addresses=frozenset((broker.host.lower(), broker.port) for broker in metadata.brokers.values()),
@@ -24,8 +24,8 @@ def _topic(meta: TopicMeta) -> TopicFacts:
 
 
 def within_one_cluster(flow: FlowConfig, source: Metadata, target: Metadata) -> bool:
-    """Return whether both aliases lead to one cluster, and the flow allows it. Raises SameCluster where it does not."""
-    # Only these can tell. Each round of discovery asks for all source topics and for two of the target.
+    """Return whether both aliases lead to one cluster. Raises SameCluster if they do and the flow does not allow it."""
+    # Only topics on both sides prove anything. A discovery round asks for all source topics and for two of the target.
     both = source.topics.keys() & target.topics.keys()
     verdict = judge(facts_of(source, both), facts_of(target, both))
     if not is_one(flow, verdict):
@@ -36,7 +36,7 @@ def within_one_cluster(flow: FlowConfig, source: Metadata, target: Metadata) -> 
 
 
 async def refuse_one_cluster(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> bool:
-    """Compare clusters by all of their topics; return as `within_one_cluster` does, which see.
+    """Compare clusters by all of their topics; return the same as `within_one_cluster`.
 
     Raises SameCluster, ConnectionLost, BrokerUnreachable.
     """
@@ -44,6 +44,6 @@ async def refuse_one_cluster(flow: FlowConfig, source: ClusterClient, target: Cl
 
 
 def is_one(flow: FlowConfig, verdict: SamenessFinding) -> bool:
-    """Return whether a flow takes its clusters for one: ids alone do not count where it says so, addresses always."""
+    """Return whether a flow treats its clusters as one; with `ignore`, only equal addresses count, not ids."""
     ignored = flow.same_cluster is OneCluster.IGNORE and not verdict.by_address
     return verdict.sameness is Sameness.ONE and not ignored

@@ -1,4 +1,4 @@
-"""The Settings port on real brokers: many topics or bindings per request, each with its own outcome."""
+"""Implements the Settings port on real brokers: many topics or bindings per request, each with its own outcome."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,7 +20,7 @@ _SECURITY_DISABLED, _UNSUPPORTED_VERSION = 54, 35
 _TIMEOUT_S = 60.0
 _TOPICS_AT_ONCE = 1_000
 _ENTRIES_AT_ONCE = 2_000
-"""Config entries per request: a KRaft controller takes 10,000 records of one request at most."""
+"""Config entries per request: a KRaft controller accepts at most 10,000 records per request."""
 _BINDINGS_AT_ONCE = 500
 
 
@@ -31,10 +31,10 @@ class KafkaSettings:
         self._client = client
         self._configs = ConfigsOf(client)
         self.requests = 0
-        """Requests that changed something."""
+        """The number of requests that changed something."""
 
     async def topics(self, names: Sequence[str] | None) -> dict[str, TopicState]:
-        """Return the topics that exist of these (None: of all but internal ones), without configs."""
+        """Return those of `names` that exist (None: all except internal topics), without configs."""
         return {
             name: TopicState(partitions=one.partitions, replicas=one.replicas)
             for name, one in (await topic_shapes(self._client, names)).items()
@@ -42,7 +42,7 @@ class KafkaSettings:
         }
 
     async def configs(self, topics: Mapping[str, tuple[str, ...] | None]) -> Answers[dict[str, ConfigEntry]]:
-        """Describe configs of topics, all (None) or some by name, some hundred topics per request."""
+        """Describe configs of topics, all (None) or some by name, with many topics per request."""
         found: Answers[dict[str, ConfigEntry]] = Answers({}, {})
         for one in await self._configs.describe(topics):
             if one.error_code == NONE:
@@ -65,7 +65,7 @@ class KafkaSettings:
         return found
 
     async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-        """Set configs (None: take away) and leave all others (IncrementalAlterConfigs)."""
+        """Set configs (None: remove) and leave all others unchanged (IncrementalAlterConfigs)."""
         refused: dict[str, str] = {}
         asked = f"changing configs on cluster {self._client.alias!r}"
         for part in _parts(topics):
@@ -100,7 +100,7 @@ class KafkaSettings:
         return await _ask(await self._client.controller(), request, body, asked)
 
     async def create(self, change: CreateTopic) -> None:
-        """Create a topic; one that is there already is fine. Raises KafkaRefusal."""
+        """Create a topic; an existing topic is fine. Raises KafkaRefusal."""
         self.requests += 1
         await create_topic(
             self._client, change.target, change.partitions, change.replication_factor, dict(change.configs)
@@ -113,7 +113,7 @@ class KafkaSettings:
 
 
 def _parts(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str, Mapping[str, str | None]]]:
-    """Cut a request into several, by topics and by entries."""
+    """Split a request into several, limited by topics and by entries."""
     part: dict[str, Mapping[str, str | None]] = {}
     entries = 0
     for topic, configs in topics.items():
@@ -127,7 +127,7 @@ def _parts(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str,
 
 
 async def _ask(connection: Connection, request: tuple[int, int], body: bytes, asked: str) -> bytes:
-    """Send a request. Raises KafkaRefusal where the broker does not know it."""
+    """Send a request. Raises KafkaRefusal if the broker does not know it."""
     if not connection.supports(*request):
         name = error_name(_UNSUPPORTED_VERSION)
         raise KafkaRefusal(asked, _UNSUPPORTED_VERSION, name, "needed: brokers of Kafka 2.3 or newer")

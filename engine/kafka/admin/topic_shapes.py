@@ -1,6 +1,6 @@
-"""Reads how many partitions and replicas topics have, by its own parser of Metadata v12 (brokers from 3.1 on).
+"""Reads how many partitions and replicas topics have, with its own parser of Metadata v12 (brokers from 3.1 on).
 
-It keeps nothing else of the metadata. aiokafka's classes would make an object of every field of every partition.
+It skips the rest of the metadata. aiokafka's classes would create an object for every field of every partition.
 """
 
 import struct
@@ -32,7 +32,7 @@ class TopicShape(msgspec.Struct, frozen=True):
 
 
 async def topic_shapes(client: ClusterClient, names: Sequence[str] | None) -> dict[str, TopicShape]:
-    """Return those of the topics that exist (None: all). Raises ConnectionLost, BrokerUnreachable."""
+    """Return the topics in `names` that exist (None: all). Raises ConnectionLost, BrokerUnreachable."""
     connection = await client.any_connection()
     if not connection.supports(*METADATA):
         return _shapes(await client.metadata(None if names is None else list(names)))
@@ -58,7 +58,7 @@ def ask_shapes(names: Sequence[str] | None) -> bytes:
 
 def read_shapes(body: bytes) -> dict[str, TopicShape]:
     """Decode the topics of an answer that have partitions. Raises IndexError or struct.error if it is cut short."""
-    at = _brokers_end(body, skip_tags(body, 0) + _I32.size)  # behind the header's tags and the throttle time
+    at = _brokers_end(body, skip_tags(body, 0) + _I32.size)  # after the header's tags and the throttle time
     topics, at = read_uvarint(body, at)
     found: dict[str, TopicShape] = {}
     for _ in range(topics - 1):

@@ -1,4 +1,4 @@
-"""Discovery: which topics a flow copies, and target topics made to fit, topic by topic."""
+"""Implements discovery: finds the topics that a flow copies, and creates or grows their copies on the target."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -37,7 +37,7 @@ from policies.sync.topic_configs import ConfigEntry, wanted_configs
 
 
 class Topics:
-    """Keeps the target topics of one flow in step with the source's; one failed topic does not stop the rest."""
+    """Adapts the target topics of one flow to the source's; one failed topic does not stop the others."""
 
     def __init__(self, flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> None:
         self._flow = flow
@@ -45,18 +45,18 @@ class Topics:
         self._target = target
         self._knows_clusters = False
         self._within_one = False
-        """Whether both aliases lead to one cluster, which the flow allows then."""
+        """Whether both aliases lead to one cluster; the flow allows it then."""
         self._highest: int | None = None
         self._checked: dict[str, UUID] = {}
         self._compared: set[str] = set()
         self._failed: dict[str, str] = {}
         self._made: dict[str, int] = {}
-        """Partitions of copies that were made here and that the broker asked for metadata has not told of yet."""
+        """Partitions of copies that this process created and that are not in the metadata yet."""
         self._untold: list[AnyEvent] = []
-        """What happened in rounds that then failed: told with the first that does not."""
+        """Events of failed rounds; the next successful round returns them."""
         self._renewals = Renewals(flow, source, target)
         self.may_delete: Callable[[], bool] = lambda: False
-        """Whether copies may be deleted now, where that was asked for: the flow is ours."""
+        """Whether raymirror may delete copies now if the settings ask for it: only while this mirror owns the flow."""
 
     async def open(self) -> None:
         """Connect to both clusters. Raises BrokerUnreachable, OtherCluster."""
@@ -70,11 +70,10 @@ class Topics:
         await self._target.close()
 
     async def step(self) -> Discovery:
-        """Look once.
+        """Run one round.
 
-        Raises ConnectionLost, BrokerUnreachable; OtherCluster where a cluster is not the one that positions name,
-        SameCluster where both are one;
-        KafkaRefusal where positions or map topic do not fit.
+        Raises ConnectionLost, BrokerUnreachable; OtherCluster if a cluster is not the one that positions name,
+        SameCluster if both are one; KafkaRefusal if the positions topic or the map topic does not fit.
         """
         if not self._knows_clusters:
             self._within_one = await refuse_one_cluster(self._flow, self._source, self._target)
@@ -87,31 +86,31 @@ class Topics:
         target = await self._target.metadata([self._remote(topic) for topic in topics])
         events = self._untold
         copies = {topic: self._remote(topic) for topic in topics}
-        with suppress(BrokerUnreachable, ConnectionLost):  # nothing is deleted on half an answer
+        with suppress(BrokerUnreachable, ConnectionLost):  # a partial answer deletes nothing
             events += await self._renewals.look(copies, source, target, may_delete=self.may_delete())
         lanes: list[LaneName] = []
         for topic in topics:
             ready = await self._prepare(topic, source, target, events)
             lanes += self._lanes(topic, min(ready, len(source.topics[topic].partitions)))
         highest = self._highest
-        if highest is None:  # later epochs are known to whoever asks, who gives them out
+        if highest is None:  # the caller assigns later epochs, so it knows them
             highest = await self._highest_epoch()
         self._untold = []
         return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=highest)
 
     def forget_epochs(self) -> None:
-        """Read at the next look which epochs were used: somebody asks who did not give them out."""
+        """Read in the next round which epochs were used: the caller is new and has not assigned them."""
         self._highest = None
 
     def _wants(self, topic: str) -> bool:
-        """Whether the flow copies a topic; within one cluster it leaves out what it would copy again and again."""
+        """Whether the flow copies a topic; within one cluster it leaves out what would be copied again and again."""
         selection = self._flow.selection
         if not selection.wants(topic):
             return False
         if not (self._within_one and feeds_itself(selection, topic)):
             return True
         if topic not in self._failed:
-            what = f"within one cluster its copy {self._remote(topic)} would be copied too, and so on: it is left out"
+            what = f"left out: within one cluster, its copy {self._remote(topic)} would be copied too, and so on"
             self._failed[topic] = what
             self._untold.append(TopicFailed(flow=self._flow.name, topic=topic, what=what))
         return False
@@ -124,9 +123,10 @@ class Topics:
         return [LaneName(TopicPartition(topic, p), TopicPartition(remote, p)) for p in range(partitions)]
 
     async def _ensure_own_topics(self) -> Metadata:
-        """Positions and map: blocks lie on the partition of the same number as the lane's position, so both are alike.
+        """Create or check the topics of positions and map; both need the same number of partitions.
 
-        One question a round tells whether they are there; the policy is looked at once for each topic id.
+        The blocks of a lane are on the partition with the number of its position's. One request per round shows whether
+        the topics exist; the cleanup policy is checked once for each topic id.
         """
         flow = self._flow
         partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
@@ -147,7 +147,7 @@ class Topics:
         return described
 
     async def _ensure_syncs_topic(self) -> None:
-        """Make the offset-syncs topic, on whichever cluster it is, anew where it was deleted; copying does not wait."""
+        """Create the offset-syncs topic on its cluster, also after a deletion; copying does not wait for it."""
         syncs, name = self._flow.syncs, self._flow.name
         if not syncs.enabled:
             return
@@ -165,8 +165,8 @@ class Topics:
     async def _highest_epoch(self) -> int:
         """Return the highest assignment epoch written, so that the next one is above it.
 
-        Where a broker is away that leads positions, those of the others count until the next round: no lane whose
-        position cannot be read is acquired. Raises as `step` does where none can be read.
+        If brokers that lead positions are unreachable, the other positions count until the next round: a lane whose
+        position cannot be read is not acquired. Raises as `step` does if no position can be read.
         """
         highest = 0
         read = await read_positions(self._target, self._flow.positions_topic)
@@ -176,7 +176,7 @@ class Topics:
             try:
                 position = decode_value(value)
             except ValueError:
-                continue  # not ours to judge here: the lane whose position it is will say so
+                continue  # the lane of this position reports the error
             if isinstance(position, Position):
                 highest = max(highest, position.assignment_epoch)
         if read.complete:
@@ -186,7 +186,7 @@ class Topics:
     # --- one topic -------------------------------------------------------------------------------------------
 
     async def _prepare(self, topic: str, source: Metadata, target: Metadata, events: list[AnyEvent]) -> int:
-        """Make the target topic fit and return how many partitions it has; 0 where it could not be made."""
+        """Create or grow the target topic; return how many partitions it has, 0 if it could not be created."""
         remote, partitions = self._remote(topic), len(source.topics[topic].partitions)
         meta = target.topics.get(remote)
         present = len(meta.partitions) if meta is not None and meta.partitions else None
@@ -201,10 +201,10 @@ class Topics:
         except (BrokerUnreachable, ConnectionLost):
             if present is None:
                 raise
-            return present  # some leader on the source is away: compared in a later round, copied as far as others lead
+            return present  # a source leader is unreachable: copy what others lead, compare in a later round
         except KafkaRefusal as refusal:
             if refusal.code == UNKNOWN_TOPIC_OR_PARTITION:
-                return present or 0  # just created, and not every broker knows it yet: compared in the next round
+                return present or 0  # just created, not every broker knows it yet: compare in the next round
             if self._failed.get(topic) != str(refusal):
                 self._failed[topic] = str(refusal)
                 events.append(TopicFailed(flow=self._flow.name, topic=topic, what=str(refusal)))
@@ -220,7 +220,7 @@ class Topics:
                 made = await create_topic(
                     self._target, remote, create.partitions, create.replication_factor, create.configs
                 )
-                if not made:  # ours, or it appeared meanwhile: a later round sees how many partitions it has
+                if not made:  # raymirror's, or just created by another: a later round sees its partitions
                     return self._made.get(topic, 0)
                 self._made[topic] = partitions
             case Grow() as grow:

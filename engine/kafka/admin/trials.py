@@ -1,4 +1,4 @@
-"""Has a cluster judge topics that would be created or grown, creating nothing (`validateOnly`, KIP-4, KIP-195)."""
+"""Lets a cluster check topics that would be created or grown, without effect (`validateOnly`, KIP-4, KIP-195)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,11 +13,11 @@ from engine.kafka.protocol.faults import NONE, TOPIC_ALREADY_EXISTS
 
 _TIMEOUT_MS = 30_000
 _MOST_RECORDS = 2_000
-"""A KRaft controller takes 10,000 records of one request at most (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+"""Far below the 10,000 records that a KRaft controller accepts (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic as it would be created; `replicas` -1: the cluster's default."""
+    """A topic to create; `replicas` -1: the cluster's default."""
 
     name: str
     partitions: int
@@ -26,14 +26,14 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Kafka's error code, and its name with the broker's own words."""
+    """Kafka's error code, and its name with the broker's message."""
 
     code: int
     text: str
 
 
 async def try_creating(client: ClusterClient, topics: Sequence[NewTopic]) -> dict[str, Refused]:
-    """Return what the cluster says against topics, by name; one that exists is fine.
+    """Return why the cluster would refuse topics, by name; a topic that exists is fine.
 
     Raises ConnectionLost, BrokerUnreachable.
     """
@@ -47,7 +47,7 @@ async def try_creating(client: ClusterClient, topics: Sequence[NewTopic]) -> dic
 
 
 async def try_growing(client: ClusterClient, partitions: Mapping[str, int]) -> dict[str, Refused]:
-    """Return what the cluster says against so many partitions of topics. Raises ConnectionLost, BrokerUnreachable."""
+    """Return why the cluster would refuse partition counts, by topic. Raises ConnectionLost, BrokerUnreachable."""
     found: dict[str, Refused] = {}
     topics = [NewTopic(name=name, partitions=count, replicas=-1) for name, count in partitions.items()]
     for part in _parts(topics):
@@ -63,5 +63,5 @@ def _refusals(answers: Sequence[tuple[str, int, str | None]]) -> dict[str, Refus
 
 
 def _parts(topics: Iterable[NewTopic]) -> Iterator[list[NewTopic]]:
-    """Cut a request into several, by the records that the controller would make of it."""
+    """Split a request into several, by the records that the controller would write for it."""
     return parts_by_weight(topics, lambda one: 1 + one.partitions + len(one.configs), _MOST_RECORDS)

@@ -1,1 +1,1 @@
-"""Connections to a cluster: bootstrap, handshake, metadata, coordinators, which brokers are away or silent."""
+"""Connections to a cluster: bootstrap, handshake, metadata, coordinators, unreachable and silent brokers."""

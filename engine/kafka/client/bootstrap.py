@@ -1,4 +1,4 @@
-"""Answers out of many addresses: a broker that keeps silent delays the others by a head start, or a grace, only."""
+"""Asks many addresses for one answer or for all; a silent broker delays the others only by a bounded time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -13,11 +13,11 @@ _Reason = BrokerUnreachable | ConnectionLost | KafkaRefusal
 
 
 async def first_answer(addresses: Sequence[A], ask: Callable[[A], Awaitable[T]], *, head_start_s: float) -> T:
-    """Ask one address after the other until one answers: the next when one has failed, or after a head start.
+    """Ask the addresses until one answers: the next one after a failure, or `head_start_s` seconds after the last.
 
-    Raises BrokerUnreachable, with every reason in the order in which they came, when none answers; BrokerRefuses where
-    one of them did, and did not let us in, OtherCluster where one of them is of another cluster, and KafkaRefusal where
-    one of them refused to answer.
+    Raises BrokerUnreachable with all reasons, in the order in which they came, if none answers. Raises BrokerRefuses if
+    one of them rejected the handshake, OtherCluster if one belongs to another cluster, KafkaRefusal if one refused the
+    request.
     """
     found: list[T] = []
     reasons: list[_Reason] = []
@@ -51,7 +51,7 @@ async def first_answer(addresses: Sequence[A], ask: Callable[[A], Awaitable[T]],
 
 
 def _one_of(reasons: Sequence[_Reason]) -> BrokerUnreachable | KafkaRefusal:
-    """Make one error of the reasons why no address answers."""
+    """Return one error with all reasons why no address answers."""
     for reason in reasons:
         if isinstance(reason, OtherCluster):
             return reason.again()
@@ -63,9 +63,9 @@ def _one_of(reasons: Sequence[_Reason]) -> BrokerUnreachable | KafkaRefusal:
 
 
 async def all_answers(addresses: Iterable[A], ask: Callable[[A], Awaitable[T]], *, grace_s: float | None) -> dict[A, T]:
-    """Ask all addresses at once; return what they said, without those that failed.
+    """Ask all addresses at once; return their answers, without the failures.
 
-    Whoever is slower than the first answer by more than `grace_s` is given up; None: everybody is waited for.
+    Give up addresses that answer more than `grace_s` seconds after the first answer; None: wait for all of them.
     """
     found: dict[A, T] = {}
 
@@ -85,7 +85,7 @@ async def all_answers(addresses: Iterable[A], ask: Callable[[A], Awaitable[T]], 
 
 
 def _once(reasons: Sequence[_Reason]) -> Iterator[str]:
-    """Say each reason once, with all the addresses that have it."""
+    """Yield each reason once, with all addresses that it applies to."""
     addresses: dict[str, list[str]] = {}
     for error in reasons:
         if isinstance(error, BrokerUnreachable) and not isinstance(error, OtherCluster):

@@ -1,4 +1,4 @@
-"""One cluster as a client sees it: bootstrap, metadata with topic ids, connections by broker, coordinators."""
+"""The client of one cluster: bootstrap, metadata with topic ids, connections by broker, coordinators."""
 
 import asyncio
 import itertools
@@ -38,19 +38,19 @@ T = TypeVar("T")
 _RECENT_S = 1.0
 _BESIDE = 4
 _PATIENCE_S = 3.0
-"""A broker that has not told what any of them can tell after so long is not waited for."""
+"""Seconds to wait for one broker with a question that any broker can answer."""
 _HEAD_START_S = 1.0
-"""What any broker can tell is asked of the next one too after so long; the one that kept silent is asked last then."""
+"""Seconds after which the next broker is also asked what any broker can answer; the silent one is asked last then."""
 _SHUT_S = 1.0
-"""How long a broker that could not be connected to is not tried again."""
+"""Seconds before the next attempt to connect to a broker after a failed one."""
 
 
 class ClusterClient:
     """Connections and metadata of one cluster. Control requests share one connection per broker.
 
-    A broker handles one request per connection at a time. What waits for replicas, or reads much, and is asked for
-    many lanes at once, goes over some connections beside it (`beside`). Every connection is of the cluster that the
-    first one led to (`identity`).
+    A broker handles one request per connection at a time. So requests that wait for replicas or read much, and come for
+    many lanes at once, use other connections (`beside`). Every connection must lead to the same cluster as the first
+    one (`identity`).
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ClusterClient:
     ) -> None:
         self.alias = alias
         self._place = place
-        """Where the addresses are set, for whoever reads that none answers."""
+        """Where the addresses are set, for the error that none answers."""
         self.identity = ClusterIdentity(alias)
         self._bootstrap = bootstrap
         self._options = options
@@ -70,15 +70,15 @@ class ClusterClient:
         self._asking = asyncio.Lock()
         self._finding = asyncio.Lock()
         self._found: tuple[float, BrokerUnreachable | None] = (-_SHUT_S, None)
-        """When the bootstrap addresses were asked last because no known broker was there, and why in vain."""
+        """When the bootstrap addresses were last asked because no known broker answered, and the error of that."""
         self._described: Metadata | None = None
         self._recent: dict[str, tuple[float, TopicMeta]] = {}
         self._epochs = LeaderEpochs()
         self.decoding = asyncio.Lock()
-        """Held by whoever decodes an answer of a short read: one at a time, however many are read side by side."""
+        """Held while an answer of a short read is decoded: one at a time, however many are read in parallel."""
 
     async def open(self) -> Metadata:
-        """Find the brokers. Raises ClusterAway (ClusterRefuses) naming every address tried and why, OtherCluster."""
+        """Find the brokers. Raises ClusterAway (ClusterRefuses) with every address and its reason, OtherCluster."""
 
         async def ask(address: tuple[str, int]) -> Metadata:
             connection = await Connection.open(*address, self._options)
@@ -94,14 +94,14 @@ class ClusterClient:
         except BrokerUnreachable as error:
             kind = ClusterRefuses if isinstance(error, BrokerRefuses) else ClusterAway
             raise kind(self._place, self.alias, error.why) from None
-        self._shared.forgive()  # one answers, so another may
+        self._shared.forgive()  # one broker answers, so others may answer too
         return found
 
     async def survey(self, topics: list[str], *, hurry: bool = False) -> bool:
-        """Ask every broker who leads these topics, so that the newest answer is known; return whether all answered.
+        """Ask every broker who leads these topics, to learn the newest leaders; return whether all brokers answered.
 
-        Where all did, an epoch that none of them knows is forgotten: the cluster was restored from an earlier state.
-        `hurry`: who is slower than the first by a second is not waited for, and one known to be slow is not asked.
+        If all did, forget leader epochs that none of them knows: the cluster was restored from an earlier state.
+        `hurry`: do not wait for brokers that are a second slower than the first; ask none if one is known to be silent.
         """
         nodes = self.nodes
         if hurry and any(map(self._keeps_silent, nodes)):
@@ -117,7 +117,7 @@ class ClusterClient:
             self._recent.pop(topic, None)
         answered = await all_answers(nodes, ask, grace_s=self._head_start_s if hurry else None)
         if not nodes or not answered.keys() >= set(self.nodes):
-            return False  # whoever is away leads nothing
+            return False  # an unreachable broker leads nothing
         for topic, epochs in before.items():
             told_of = [one.topics[topic] for one in answered.values() if topic in one.topics]
             if len(told_of) == len(answered):
@@ -125,18 +125,18 @@ class ClusterClient:
         return True
 
     async def settled_id(self, topic: str) -> UUID:
-        """Return the id of a topic that every broker names which answers, more than half of them at least.
+        """Return the topic id on which all brokers that answer agree, at least more than half of all brokers.
 
-        Raises ConnectionLost while they do not agree: some have not heard yet that it was made anew, or are cut off.
+        Raises ConnectionLost while they disagree: some have not learned yet that it was created again, or are cut off.
         """
         told = await all_answers(self.nodes, lambda node: self._ask(node, [topic]), grace_s=None)
         ids = [one.topics[topic].topic_id for one in told.values() if topic in one.topics]
         if len(set(ids)) != 1 or 2 * len(ids) <= len(self.nodes):
-            raise ConnectionLost(f"topic {topic} on cluster {self.alias!r}: its brokers do not agree which one it is")
+            raise ConnectionLost(f"topic {topic} on cluster {self.alias!r}: its brokers do not agree on its id")
         return ids[0]
 
     async def leave(self) -> None:
-        """Disconnect from a cluster that turned out to be another one than was meant: `open` begins with nothing."""
+        """Disconnect from a cluster that is not the expected one, and forget it: `open` starts from scratch."""
         await self.close()
         self._brokers, self._coordinators, self._recent, self._described = {}, {}, {}, None
         self._epochs = LeaderEpochs()
@@ -147,28 +147,28 @@ class ClusterClient:
         await self._shared.close()
 
     async def metadata(self, topics: list[str] | None) -> Metadata:
-        """Ask any reachable broker about topics (None = all). Raises BrokerUnreachable when none answers."""
+        """Ask any reachable broker about topics (None = all). Raises BrokerUnreachable if none answers."""
 
         async def ask(node: int) -> Metadata:
             return self._learn(await self._ask(node, topics))
 
         try:
-            # All topics at once may be much to tell: a broker that takes its time over that is not silent.
+            # An answer about all topics may be large: a broker that needs long for it is not silent.
             head_start_s = _PATIENCE_S if topics is None else self._head_start_s
             found = await first_answer(self._in_turn(), ask, head_start_s=head_start_s)
         except BrokerUnreachable:
-            await self.open()  # all brokers may have moved: the bootstrap addresses are the way back in
+            await self.open()  # all brokers may have moved: find them through the bootstrap addresses
             return self._learn(await ask_metadata(await self._known_connection(), topics))
         if topics is None:
             self._epochs.keep(found.topics)
         return found
 
     async def _ask(self, node: int, topics: list[str] | None) -> Metadata:
-        """Ask one broker about topics, for a while. Raises BrokerUnreachable, ConnectionLost."""
+        """Ask one broker about topics, for a bounded time. Raises BrokerUnreachable, ConnectionLost."""
         return await self._ask_for_a_while(node, lambda connection: ask_metadata(connection, topics))
 
     async def any_says(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
-        """Ask one broker after the other what any of them can tell. Raises BrokerUnreachable, ConnectionLost."""
+        """Ask the brokers one after the other what any of them can answer. Raises BrokerUnreachable, ConnectionLost."""
 
         async def ask_one(node: int) -> T:
             return await self._ask_for_a_while(node, ask)
@@ -179,9 +179,9 @@ class ClusterClient:
             return await ask(await self.any_connection())
 
     async def _ask_for_a_while(self, node: int, ask: Callable[[Connection], Awaitable[T]]) -> T:
-        """Ask one broker what is answered at once, and remember whether it kept silent.
+        """Ask one broker what it can answer at once, and remember whether it kept silent.
 
-        A late answer costs nobody the connection, which others share. Raises BrokerUnreachable, ConnectionLost.
+        A late answer does not close the connection, which others share. Raises BrokerUnreachable, ConnectionLost.
         """
         asked_s = inf
         try:
@@ -193,7 +193,7 @@ class ClusterClient:
             self._note_silence(node)
             raise ConnectionLost(f"broker {node} of cluster {self.alias!r}: no answer in time") from None
         except asyncio.CancelledError:
-            if now_s() - asked_s >= _HEAD_START_S:  # another one has answered meanwhile
+            if now_s() - asked_s >= _HEAD_START_S:  # another broker has answered first
                 self._note_silence(node)
             raise
         self._silence.over(node)
@@ -205,13 +205,13 @@ class ClusterClient:
 
     @property
     def _head_start_s(self) -> float:
-        """How much later than another one a broker may be: over a distance, connecting alone takes long."""
+        """Seconds that a broker may be slower than another one: over a long distance, connecting alone takes long."""
         return max(_HEAD_START_S, 2 * self._shared.took_s)
 
     def _in_turn(self) -> list[int]:
-        """Return all brokers in the order in which to ask: those that keep silent last.
+        """Return all brokers in the order in which to ask them: silent ones last.
 
-        Another one is the first each time, connected or not: one alone may be of the past, and would be believed.
+        Each call begins with another broker, connected or not: a single one may have old metadata.
         """
         nodes = self.nodes
         start = next(self._turn) % max(1, len(nodes))
@@ -221,9 +221,9 @@ class ClusterClient:
         return self._shared.is_away(node) or self._silence.is_fresh(node)
 
     async def recent(self, topics: list[str]) -> Metadata:
-        """As `metadata`, but what was asked within the last second is not asked again: many lanes share a topic.
+        """Return `metadata`, but use answers of the last second again: many lanes share a topic.
 
-        To be used within `believing`. Raises BrokerUnreachable.
+        Use it within `believing`. Raises BrokerUnreachable.
         """
         async with self._asking:
             after_s = now_s() - _RECENT_S
@@ -236,14 +236,14 @@ class ClusterClient:
             return msgspec.structs.replace(self._described, topics=found)
 
     def remember(self, metadata: Metadata) -> None:
-        """Let `recent` tell this for a second."""
+        """Let `recent` return this answer for a second."""
         for name, topic in metadata.topics.items():
-            if topic.error_code == NONE and topic.partitions:  # what is not there yet may be there in a moment
+            if topic.error_code == NONE and topic.partitions:  # a missing topic may exist in a moment
                 self._recent[name] = now_s(), topic
 
     @contextmanager
     def believing(self, topics: Iterable[str]) -> Iterator[None]:
-        """Ask leaders that `recent` told; where one does not answer for its partition, ask anew next time."""
+        """Use leaders from `recent`; if one does not answer for its partition, `recent` asks again next time."""
         try:
             yield
         except (ConnectionLost, BrokerUnreachable):
@@ -260,11 +260,11 @@ class ClusterClient:
 
     @property
     def nodes(self) -> list[int]:
-        """Known broker ids."""
+        """The known broker ids."""
         return list(self._brokers)
 
     async def open_connection(self, node: int) -> Connection:
-        """Open a connection of the caller's own to a broker of this cluster. Raises BrokerUnreachable, OtherCluster."""
+        """Open an unshared connection to a broker of this cluster. Raises BrokerUnreachable, OtherCluster."""
         address = self._brokers.get(node)
         if address is None:
             raise BrokerUnreachable(f"broker {node} of cluster {self.alias!r}", "not in the cluster's metadata")
@@ -281,15 +281,15 @@ class ClusterClient:
         return connection
 
     async def control(self, node: int, *, within_s: float = PATIENCE_S) -> Connection:
-        """Return the shared control connection to a broker, opening it when needed. Raises BrokerUnreachable."""
+        """Return the shared control connection to a broker, opening it if needed. Raises BrokerUnreachable."""
         return await self._shared.get(node, within_s=within_s)
 
     async def unreachable(self, nodes: Iterable[int], *, hurry: bool = False) -> dict[int, str]:
-        """Try to connect to brokers, all at once; return those that cannot be reached, and why.
+        """Try to connect to brokers, all at once; return the brokers that cannot be reached, each with the reason.
 
-        `hurry`: asks for a sign of life, too; who is a second slower than the first, or was just now, gives none.
+        `hurry`: also require an answer. A broker that is a second slower than the first, or was silent, fails.
         """
-        silent = "no sign of life when another one had long given its own"
+        silent = "no answer, long after another broker had answered"
         away = {node: f"broker {node} of cluster {self.alias!r}: {silent}" for node in nodes}
 
         async def ask(node: int) -> None:
@@ -305,11 +305,11 @@ class ClusterClient:
         return dict(sorted(away.items()))
 
     async def beside(self, node: int, name: str) -> Connection:
-        """Return one of the connections beside it, the same for the same name. Raises BrokerUnreachable."""
+        """Return one of the other shared connections, always the same for a name. Raises BrokerUnreachable."""
         return await self._shared.get(node, 1 + crc32(name.encode()) % _BESIDE)
 
     async def any_connection(self) -> Connection:
-        """Return a control connection to any broker, wherever they are now. Raises BrokerUnreachable."""
+        """Return a control connection to any broker, even if all addresses changed. Raises BrokerUnreachable."""
         try:
             return await self._known_connection()
         except BrokerUnreachable:
@@ -317,7 +317,7 @@ class ClusterClient:
             return await self._known_connection()
 
     async def _find(self) -> None:
-        """Look for the brokers at the bootstrap addresses; who asks meanwhile, or just after, shares the outcome."""
+        """Look for the brokers at the bootstrap addresses; calls during that time, or just after, share the result."""
         async with self._finding:
             found_s, error = self._found
             if now_s() - found_s >= _SHUT_S:
@@ -337,9 +337,9 @@ class ClusterClient:
         return await first_answer(nodes, self.control, head_start_s=self._head_start_s)
 
     async def nth_connection(self, turn: int) -> Connection:
-        """Return another connection for each turn, broker by broker, to any where that one is away.
+        """Return another connection for each turn, spread over the brokers; to any broker if that one is unreachable.
 
-        Turns that differ share one where there are more than five for each broker. Raises BrokerUnreachable.
+        There are five connections per broker; with more turns, some turns share one. Raises BrokerUnreachable.
         """
         nodes = [node for node in self.nodes if not self._keeps_silent(node)]
         if not turn or not nodes:
@@ -351,9 +351,9 @@ class ClusterClient:
             return await self.any_connection()
 
     async def controller(self) -> Connection:
-        """Return a connection to the controller; to any broker where that one is away or not named.
+        """Return a connection to the controller; to any broker if the controller is unreachable or not named.
 
-        From KRaft on any broker forwards to the controller, and names some broker as such.
+        With KRaft any broker forwards to the controller, and names some broker as controller.
         """
         controller = (await self.metadata([])).controller
         try:
@@ -364,10 +364,10 @@ class ClusterClient:
         return await self.any_connection()
 
     async def coordinator_call(self, transactional_id: str, request: Request[Any]) -> Any:
-        """Send a request to the coordinator of a transactional id, whose place is remembered until it fails.
+        """Send a request to the coordinator of a transactional id, which is remembered until it fails.
 
-        Its answers wait for replicas, so ids share out the connections; one id keeps to one, and to the order of its
-        requests.
+        Its answers wait for replicas, so the ids are spread over several connections. One id always uses the same
+        connection, which keeps its requests in order.
         """
         try:
             return await (await self._coordinator(transactional_id)).call(request)
@@ -394,5 +394,5 @@ class ClusterClient:
             raise BrokerUnreachable(f"{who}: {error.address}", error.why) from None
 
     def forget_coordinator(self, transactional_id: str) -> None:
-        """Look the coordinator up anew next time."""
+        """Look up the coordinator again next time."""
         self._coordinators.pop(transactional_id, None)

@@ -1,8 +1,8 @@
-"""One connection to one broker: aiokafka shakes hands (TLS, SASL), then a `BufferedProtocol` of ours takes over.
+"""One connection to one broker: aiokafka does the handshake (TLS, SASL), then raymirror's `BufferedProtocol` reads.
 
-Answers come back in the order of the requests. Small ones are read into a scratch buffer; a large fetch answer goes
-straight into the buffer that its request brought along, so that no byte of a record batch is copied in Python.
-Nothing here retries: a lost connection fails every request that waits on it, and the caller knows what that means.
+Answers come in the order of the requests. Small answers go into a scratch buffer. A large fetch answer goes directly
+into the buffer of its request, so that Python copies no byte of a record batch. This module never retries: a lost
+connection fails every request that waits on it, and the caller decides what that means.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ _UNSUPPORTED_VERSION = 35
 
 Part = bytes | bytearray | memoryview
 Answer = Callable[[memoryview | None], None]
-"""Called once: with the answer behind the correlation id, or with None when the connection was lost.
+"""Called once: with the answer after the correlation id, or with None if the connection was lost.
 
-Without a destination the memory is valid during the call only.
+Without a destination the memory is valid only during the call.
 """
 
 
 class Destination(Protocol):
-    """Where a large answer may go: a buffer of at least `size` bytes, asked for once per answer."""
+    """Provides the buffer for a large answer; asked once per answer."""
 
     def room(self, size: int) -> memoryview:
-        """Return writable memory for `size` bytes; the protocol fills it and hands it back to the caller."""
+        """Return writable memory for `size` bytes; the protocol fills it and passes it to the caller."""
 
 
 class _Pending:
@@ -78,7 +78,7 @@ class _Frames(asyncio.BufferedProtocol):
         self._cut()
 
     def _cut(self) -> None:
-        """Deliver every whole frame in the scratch; move the rest to its front, or into its own buffer if large."""
+        """Deliver every whole frame in the scratch buffer; move the rest to its front, or to an own buffer if large."""
         at, have, scratch = 0, self._have, self._scratch_view
         while have - at >= 4:
             (size,) = _FRAME.unpack_from(scratch, at)
@@ -98,7 +98,7 @@ class _Frames(asyncio.BufferedProtocol):
             self._scratch[: self._have] = self._scratch[at:have]
 
     def _kept(self, frame: memoryview) -> memoryview:
-        """Return the frame in its destination, if it has one: the scratch is overwritten by what comes next."""
+        """Return the frame in its destination, if it has one, because the next data overwrites the scratch buffer."""
         if not self.pending or self.pending[0].destination is None:
             return frame
         body = self._room(len(frame))
@@ -113,12 +113,12 @@ class _Frames(asyncio.BufferedProtocol):
         pending = self.pending.popleft()
         (correlation_id,) = _FRAME.unpack_from(frame, 0)
         if correlation_id != pending.correlation_id:
-            pending.answer(None)  # the connection ends with what is raised, and this request waits for it no more
+            pending.answer(None)  # the error below ends the connection; this request must get an answer before
             raise ConnectionLost(f"answer {correlation_id} to request {pending.correlation_id}")
         pending.answer(frame[4:])
 
     def abandon(self, pending: _Pending) -> bool:
-        """Nobody waits for this answer any more: read past it; False where its destination is being written to."""
+        """Drop an answer that no caller waits for; return False if its destination is being written to."""
         if self._body is not None and pending.destination is not None and self.pending and self.pending[0] is pending:
             return False
         pending.destination = None
@@ -149,9 +149,9 @@ class Connection:
 
     @classmethod
     async def open(cls, host: str, port: int, options: HandshakeOptions) -> "Connection":
-        """Connect and shake hands; raises BrokerUnreachable with the reason, never with a secret.
+        """Connect and do the handshake. Raises BrokerUnreachable with the reason, never with a secret.
 
-        NoBroker where something else than a broker listens, BrokerSilent where the port says nothing.
+        Raises NoBroker if the port belongs to something else, BrokerSilent if the port sends nothing.
         """
         handshake = AIOKafkaConnection(host, port, **options.aiokafka())
         mechanisms, words = heard_mechanisms(handshake), first_words(handshake)
@@ -164,7 +164,7 @@ class Connection:
         except (OSError, TimeoutError, KafkaError) as error:
             raise failure(f"{host}:{port}", error, options, mechanisms, words) from error
         connection = cls(host, port, options.client_id, dict(handshake._versions))
-        # The writer is kept because its finalizer would close the transport under us.
+        # Keep the writer, because its finalizer would close the transport.
         connection._writer = handshake._writer
         connection._adopt(await _take_transport(handshake))
         return connection
@@ -181,7 +181,7 @@ class Connection:
 
     @property
     def flushed(self) -> bool:
-        """Whether the system has taken all that was sent, so that nothing here reads the parts of a request."""
+        """Whether the operating system has all bytes that were sent, so that no part of a request is still read."""
         return self._transport is None or self._transport.get_write_buffer_size() == 0
 
     def supports(self, api_key: int, version: int) -> bool:
@@ -198,9 +198,9 @@ class Connection:
         answer: Answer,
         destination: Destination | None = None,
     ) -> _Pending:
-        """Write a request made of `parts` (not copied; they must stay as they are until the answer).
+        """Write a request that consists of `parts` (not copied; do not change them before the answer).
 
-        Raises ConnectionLost when the connection is closed already; `answer` is not called then.
+        Raises ConnectionLost if the connection is already closed; `answer` is not called then.
         """
         transport = self._transport
         if transport is None or self.closed.is_set():
@@ -224,7 +224,7 @@ class Connection:
         timeout_s: float,
         destination: Destination | None = None,
     ) -> memoryview:
-        """Send and wait for the body of the answer; a time-out closes the connection. Raises ConnectionLost."""
+        """Send a request and return the body of the answer; a time-out closes the connection. Raises ConnectionLost."""
         future: asyncio.Future[memoryview | None] = asyncio.get_running_loop().create_future()
 
         def answer(body: memoryview | None) -> None:
@@ -240,16 +240,16 @@ class Connection:
             raise ConnectionLost(f"{self.address}: no answer within {timeout_s:.0f} s") from None
         except asyncio.CancelledError:
             if not self._frames.abandon(pending):
-                self.abort()  # others wait on this connection too, but the buffer must not be written to any more
+                self.abort()  # this fails other requests too, but nothing may write to the buffer any more
             raise
         if body is None:
             raise ConnectionLost(self.address)
         return body
 
     async def call(self, request: Request[Any], timeout_s: float = 30.0) -> Any:
-        """Send one of aiokafka's (or our own declared) requests and decode its answer.
+        """Send a request of aiokafka or of `protocol.requests` and decode its answer.
 
-        Raises ConnectionLost, and KafkaRefusal where the broker does not know the request.
+        Raises ConnectionLost, and KafkaRefusal if the broker does not know the request.
         """
         prepared = self.prepare(request)
         body = await self.request(
@@ -259,7 +259,7 @@ class Connection:
         return prepared.RESPONSE_TYPE.decode(bytes(body[skip:]))
 
     def prepare(self, request: Request[Any]) -> Any:
-        """Return a request in the newest version that the broker knows as well. Raises KafkaRefusal without one."""
+        """Return a request in the newest version that both sides know. Raises KafkaRefusal if none exists."""
         try:
             return request.prepare(self.versions)
         except (IncompatibleBrokerVersion, NotImplementedError) as error:
@@ -269,16 +269,16 @@ class Connection:
                 f"{self.address}: {type(request).__name__}",
                 _UNSUPPORTED_VERSION,
                 error_name(_UNSUPPORTED_VERSION),
-                f"{told}, which raymirror cannot use; let clients reach a broker of a Kafka release that is supported",
+                f"{told}, which raymirror cannot use; use brokers of a supported Kafka release",
             ) from error
 
     def abort(self) -> None:
-        """Close at once; every waiting request is answered with None."""
+        """Close at once; every waiting request gets None."""
         if self._transport is not None:
             self._transport.abort()
 
     async def close(self) -> None:
-        """Close and wait until the transport is gone."""
+        """Close and wait until the transport is closed."""
         self.abort()
         if self._transport is not None:
             await self.closed.wait()
@@ -288,9 +288,9 @@ class Connection:
 
 
 async def _take_transport(handshake: AIOKafkaConnection) -> asyncio.Transport:
-    """Detach the live transport from aiokafka, whose reader task and close callbacks must not touch it any more.
+    """Detach the open transport from aiokafka, whose reader task and close callbacks must not touch it any more.
 
-    Raises BrokerUnreachable where the broker has hung up meanwhile: nobody else would hear of it.
+    Raises BrokerUnreachable if the broker has closed the connection by then: nothing else would notice it.
     """
     transport = cast("asyncio.Transport", handshake._writer.transport)
     transport.pause_reading()
@@ -300,7 +300,7 @@ async def _take_transport(handshake: AIOKafkaConnection) -> asyncio.Transport:
         handshake._idle_handle.cancel()
     reader_task.cancel()
     try:
-        await asyncio.wait([reader_task])  # unlike the task itself, it tells our own cancellation from the reader's
+        await asyncio.wait([reader_task])  # awaiting the task would not distinguish our cancellation from the reader's
     except asyncio.CancelledError:
         transport.abort()
         raise

@@ -1,8 +1,8 @@
-"""Connections to the brokers of a cluster that many share, and which brokers cannot be reached just now.
+"""Shares connections to the brokers of a cluster, and knows which brokers are unreachable at the moment.
 
-An attempt to connect goes on by itself: whoever waits for it has a patience of its own, and what is known of a broker
-that does not answer is told at once to everybody who asks next. So a broker that takes no connections (it is dead, or
-a firewall drops what we send) costs its time-out once, not once a question.
+An attempt to connect runs by itself. Each caller that waits for it has its own time limit, and later callers get a
+known failure at once. So a broker that accepts no connections (it is dead, or a firewall drops the packets) costs its
+time-out once, not once per request.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from engine.base.errors import BrokerUnreachable
 from engine.kafka.client.connection import Connection
 
 PATIENCE_S = 5.0
-"""How long a broker that has not failed yet is waited for; a handshake may take longer, and is used when it is done."""
+"""Seconds to wait for a broker that has not failed yet; a slower handshake continues, and is used when it ends."""
 _GLANCE_S = 0.25
-"""How long one is waited for whose last attempt was not quickly over."""
+"""Seconds to wait for a broker whose last attempt failed slowly."""
 _QUICK_S = 1.0
-"""A refusal that comes so soon costs nothing: it is asked for again and again while the broker starts."""
+"""A failure within this many seconds is cheap, so attempts repeat often while the broker starts."""
 _MOST_S = 30.0
 
 _Key = tuple[int, int]
-"""A broker, and which of our connections to it."""
+"""Broker id, and the number of the connection to it."""
 
 
 class _Trouble(msgspec.Struct, frozen=True):
-    """A broker that could not be connected to: why, whether that took long, how often, and when to try again."""
+    """Failed attempts to connect to a broker: the error, whether it was slow, how many, and when to try again."""
 
     error: BrokerUnreachable
     slow: bool
@@ -36,17 +36,17 @@ class _Trouble(msgspec.Struct, frozen=True):
 
 
 class _Attempt(msgspec.Struct, frozen=True):
-    """An attempt to connect that goes on, and since when."""
+    """A running attempt to connect, and when it began."""
 
     task: asyncio.Task[Connection | BrokerUnreachable]
     began_s: float
 
 
 class SharedConnections:
-    """The shared connections of one client; `open_` makes a new one. Raises BrokerUnreachable as that does.
+    """The shared connections of one client; `open_` opens a new one and may raise BrokerUnreachable.
 
-    `shut_s`: how long a broker that refused is not tried again; one that did not answer is left alone for as long as
-    that took, then twice as long, up to half a minute.
+    `shut_s`: seconds before a broker that refused is tried again. A broker that did not answer is tried again after as
+    long as the attempt took, then after twice as long, up to 30 s.
     """
 
     def __init__(self, open_: Callable[[int], Awaitable[Connection]], shut_s: float) -> None:
@@ -56,10 +56,10 @@ class SharedConnections:
         self._attempts: dict[_Key, _Attempt] = {}
         self._discovery: dict[int, _Trouble] = {}
         self.took_s = 0.0
-        """How long it took to connect, the last time."""
+        """Seconds that the last successful connect took."""
 
     async def get(self, node: int, turn: int = 0, *, within_s: float = PATIENCE_S) -> Connection:
-        """Return a connection to a broker, opening it where needed. Raises BrokerUnreachable."""
+        """Return a connection to a broker, opening it if needed. Raises BrokerUnreachable."""
         key = node, turn
         connection = self._connections.get(key)
         if connection is not None and not connection.closed.is_set():
@@ -70,9 +70,9 @@ class SharedConnections:
             if trouble is not None and now_s() < trouble.again_at_s:
                 raise trouble.error.again()
             attempt = self._attempts[key] = _Attempt(asyncio.create_task(self._attempt(key)), now_s())
-        # Who comes later has less to wait for: a broker's silence costs everybody together what it costs one.
+        # Later callers wait less: all callers together wait for a silent broker as long as one does.
         left_s = 0.0 if trouble is not None and trouble.slow else attempt.began_s + within_s - now_s()
-        # Unlike a time-out around the task, a wait leaves it going, for whoever asks next.
+        # Unlike a time-out around the task, this lets the attempt continue for the next caller.
         await asyncio.wait([attempt.task], timeout=min(within_s, max(left_s, _GLANCE_S)))
         if not attempt.task.done():
             if trouble is not None:
@@ -86,7 +86,7 @@ class SharedConnections:
         return found
 
     async def _attempt(self, key: _Key) -> Connection | BrokerUnreachable:
-        """Try once. The error is a value, since perhaps nobody waits for it any more."""
+        """Try once. The error is a value, because perhaps no caller waits for it any more."""
         node, _ = key
         began_s = now_s()
         try:
@@ -108,33 +108,33 @@ class SharedConnections:
         self._discovery[node] = _Trouble(error, slow, failures, now_s() + max(self._shut_s, shut_s))
 
     def drop(self, node: int) -> None:
-        """Close the first connection to a broker: whoever waits on it has waited in vain."""
+        """Close the first connection to a broker; requests that wait on it fail."""
         connection = self._connections.pop((node, 0), None)
         if connection is not None:
             connection.abort()
 
     def reached(self, node: int) -> None:
-        """A broker was connected to, by whomever: it may be asked."""
+        """Note that some caller has connected to a broker: it may be asked again."""
         self._discovery.pop(node, None)
 
     def forgive(self) -> None:
-        """Try every broker again when it is asked for."""
+        """Forget all failures, so that the next request for any broker tries again."""
         self._discovery.clear()
 
     def is_connected(self, node: int) -> bool:
-        """Whether there is a connection to a broker, the first one."""
+        """Whether the first connection to a broker is open."""
         connection = self._connections.get((node, 0))
         return connection is not None and not connection.closed.is_set()
 
     def is_away(self, node: int) -> bool:
-        """Whether a broker is left alone because it could not be connected to, or an attempt to takes long."""
+        """Whether a broker is not tried at the moment after a failure, or an attempt to connect takes long."""
         overdue_s = now_s() - _QUICK_S
         slow = any(key[0] == node and attempt.began_s < overdue_s for key, attempt in self._attempts.items())
         trouble = self._discovery.get(node)
         return slow or (trouble is not None and now_s() < trouble.again_at_s)
 
     async def close(self) -> None:
-        """Close every connection, and those that are being opened."""
+        """Close every connection, and cancel attempts to open one."""
         attempts = [attempt.task for attempt in self._attempts.values()]
         for attempt in attempts:
             attempt.cancel()

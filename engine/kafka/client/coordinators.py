@@ -1,4 +1,4 @@
-"""Finds the coordinator of a transactional id; any broker can tell."""
+"""Finds the coordinator of a transactional id; any broker knows it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ _TRANSACTION = 1
 
 
 class Brokers(Protocol):
-    """The part of a cluster's client that is needed here."""
+    """The part of a cluster's client that this module needs."""
 
     async def any_says(self, ask: Callable[[Connection], Awaitable[Any]]) -> Any:
         """Ask one broker after the other a question that any of them can answer."""
@@ -22,7 +22,7 @@ class Brokers(Protocol):
 async def find_coordinator(brokers: Brokers, transactional_id: str) -> int:
     """Return the broker that coordinates a transactional id.
 
-    Raises ConnectionLost, BrokerUnreachable; KafkaRefusal where we may not use the id.
+    Raises ConnectionLost, BrokerUnreachable; KafkaRefusal if raymirror may not use the id.
     """
     request = FindCoordinatorRequest(transactional_id, _TRANSACTION)
     answer = await brokers.any_says(lambda connection: connection.call(request))

@@ -1,8 +1,8 @@
-"""An incremental fetch session (KIP-227): what a broker remembers of our fetches, and what of the next it must hear.
+"""An incremental fetch session (KIP-227): tracks what the broker remembers, and plans what the next fetch must name.
 
-The first fetch names every partition; the broker may answer with a session id. From then on a fetch names what is new
-or has changed (position, epochs, byte limit) and what is not wanted any more, and the answer leaves out partitions
-without news. A broker without a free slot answers with id 0: the next fetch is whole again and asks for a slot anew.
+The first fetch names every partition, and the broker may answer with a session id. After that a fetch names only new
+and changed partitions (offset, epochs, byte limit) and those to forget, and the answer leaves out partitions without
+news. A broker without a free slot answers with id 0: the next fetch is full again and asks for a slot again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ NO_ID = UUID(int=0)
 
 
 class FetchPlan(msgspec.Struct, frozen=True):
-    """What one fetch says: its session fields, the partitions it names and those it forgets.
+    """The content of one fetch: its session fields, the partitions it names and those it forgets.
 
-    `by_id` tells that topics go by id (Fetch v13). In a whole fetch `named` is all that is wanted.
+    `by_id`: topics go by id (Fetch v13). In a full fetch `named` has all wanted partitions.
     """
 
     session_id: int
@@ -35,9 +35,9 @@ class FetchPlan(msgspec.Struct, frozen=True):
 
 
 class FetchSession:
-    """The session of one connection, one fetch at a time: `plan`, send, `on_answer`, and so on.
+    """The session of one connection, for one fetch at a time: `plan`, send, `on_answer`, and so on.
 
-    `ids_spoken` tells whether the broker takes topic ids; `lasting=False` never opens a session.
+    `ids_spoken`: the broker accepts topic ids. `lasting=False` never opens a session.
     """
 
     def __init__(self, *, ids_spoken: bool, lasting: bool = True) -> None:
@@ -51,7 +51,7 @@ class FetchSession:
         """The topics behind the ids that an answer may have, as their bytes."""
 
     def plan(self, wanted: Sequence[PartitionFetch], topic_ids: Mapping[str, UUID]) -> FetchPlan:
-        """Say what to send so that the broker fetches exactly `wanted`, in which each partition is there once."""
+        """Return what to send so that the broker fetches exactly `wanted`, which has each partition once."""
         if self._epoch > 0:
             members = self._members
             changed = [one for one in wanted if members.get(one.partition) != one]
@@ -65,7 +65,7 @@ class FetchSession:
         return FetchPlan(self._id, self._epoch, self._by_id, wanted, ())
 
     def _take_ids(self, changed: Sequence[PartitionFetch], topic_ids: Mapping[str, UUID]) -> bool:
-        """Learn the ids of new topics; False where the session cannot name a topic as it is now."""
+        """Store the ids of new topics; return False if the session cannot name a topic with its present id."""
         if self._by_id:
             for one in changed:
                 topic = one.partition.topic
@@ -77,7 +77,7 @@ class FetchSession:
         return True
 
     def _change(self, changed: Sequence[PartitionFetch], wanted: Sequence[PartitionFetch]) -> Sequence[TopicPartition]:
-        """Bring the members up to date; return those that are not wanted any more."""
+        """Update the members of the session; return the partitions that are no longer wanted."""
         for one in changed:
             self._members[one.partition] = one
         if len(self._members) == len(wanted):
@@ -89,13 +89,13 @@ class FetchSession:
         return forgotten
 
     def on_answer(self, error_code: int, session_id: int) -> bool:
-        """Take the answer to what was planned last; True if a whole fetch is to follow because the session is gone."""
+        """Process the answer to the last plan; return True if a full fetch must follow because the session is lost."""
         was_open = self._epoch > 0
         if error_code == _NONE and (session_id == self._id or not was_open):
             kept = session_id != _NO_SESSION and self._first == _FIRST
             self._id, self._epoch = (session_id, self._after()) if kept else (_NO_SESSION, self._first)
             return False
-        # What is left of a session is closed by the whole fetch that names it.
+        # The next full fetch names the old session, which closes it.
         self._id = _NO_SESSION if error_code in (_NONE, _SESSION_NOT_FOUND) else self._id
         self._epoch = self._first
         return was_open and error_code in SESSION_ERRORS
@@ -104,7 +104,7 @@ class FetchSession:
         return 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
 
     def topic_id(self, topic: str) -> UUID:
-        """Return the id that the session names a topic by, the zero id where it has none."""
+        """Return the topic id that the session uses, the zero id if it has none."""
         return self._ids.get(topic, NO_ID)
 
     def asked(self, partition: TopicPartition) -> bool:

@@ -1,14 +1,14 @@
-"""Which cluster the connections of one client belong to: the id that its first broker named, for good (KIP-78).
+"""The cluster id that all connections of one client must have: the id that its first broker named (KIP-78).
 
-A broker process belongs to one cluster for its life, so a connection whose broker named the id once needs no second
-look. An id proves a difference and never a sameness: images ship constant ones, and snapshots copy them.
+A broker process belongs to one cluster for its whole life, so one check per connection is enough. Different ids prove
+different clusters, but equal ids prove nothing: container images ship constant ids, and snapshots copy them.
 """
 
 from engine.base.errors import OtherCluster
 
 
 class ClusterIdentity:
-    """The cluster id that a client believes in; empty while no broker has named one (before Kafka 0.10.1)."""
+    """The cluster id of a client; empty while no broker has named one (before Kafka 0.10.1)."""
 
     def __init__(self, alias: str) -> None:
         self.id = ""
@@ -17,7 +17,7 @@ class ClusterIdentity:
         self._untaken: list[OtherCluster] = []
 
     def admit(self, found: str, where: str) -> None:
-        """Take the first id that is named; later ones must be the same. Raises OtherCluster."""
+        """Accept the first id; later ids must be the same. Raises OtherCluster."""
         if not found or found == self.id:
             return
         if not self.id:
@@ -36,11 +36,11 @@ class ClusterIdentity:
         raise other
 
     def take_others(self) -> list[OtherCluster]:
-        """Hand over the refusals since the last call, one for each id."""
+        """Return and clear the refusals since the last call, one for each id."""
         others, self._untaken = self._untaken, []
         return others
 
     def forget(self) -> None:
-        """Believe the next broker that is asked: the one before was of a cluster that nothing may be done to."""
+        """Forget the id and accept that of the next broker: the previous cluster was not the expected one."""
         self.id = ""
         self._seen.clear()

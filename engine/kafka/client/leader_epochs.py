@@ -1,7 +1,7 @@
-"""The newest leader of each partition that any broker told, so that a broker with old metadata is not believed.
+"""The newest leader of each partition that any broker named, so that raymirror ignores brokers with old metadata.
 
-A broker that was frozen, or is cut off from its controller, names leaders of the past, itself among them. Epochs of one
-topic only grow, so the lower one is the older one (KIP-320; Java's Metadata does the same).
+A broker that was frozen, or is cut off from its controller, names previous leaders, also itself. Epochs of one topic
+only grow, so the lower epoch is the older one (KIP-320; Java's Metadata class does the same).
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,13 @@ from engine.kafka.client.metadata import PartitionMeta, TopicMeta
 
 
 class LeaderEpochs:
-    """What was told last of each topic. Topics without an id are left out: they may have been made anew."""
+    """The newest metadata of each topic. Topics without an id are left out: they may have been created again."""
 
     def __init__(self) -> None:
         self._known: dict[str, TopicMeta] = {}
 
     def newest(self, name: str, told: TopicMeta) -> TopicMeta:
-        """Return a topic as told, but where something newer was told before."""
+        """Return a topic as `told`, but with those partitions of earlier answers that are newer."""
         if not told.topic_id.int:
             return told
         known = self._known.get(name)
@@ -28,14 +28,14 @@ class LeaderEpochs:
         return told
 
     def epochs(self, name: str) -> dict[int, int]:
-        """Return the leader epochs that are known of a topic, by partition."""
+        """Return the known leader epochs of a topic, by partition."""
         known = self._known.get(name)
         return {} if known is None else {index: one.leader_epoch for index, one in known.partitions.items()}
 
     def all_say(self, name: str, told: Sequence[TopicMeta], before: dict[int, int]) -> None:
-        """Take what every single broker says of a topic: an epoch that none of them knows is of a cluster that is gone.
+        """Replace a topic by the answers of all brokers: an epoch that no broker knows is from a lost cluster state.
 
-        `before`: the epochs known before they were asked. Where they grew meanwhile nothing is forgotten.
+        `before`: the epochs known before the question. If they grew since then, this changes nothing.
         """
         known = self._known.get(name)
         if known is None or self.epochs(name) != before or any(one.topic_id != known.topic_id for one in told):

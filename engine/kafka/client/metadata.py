@@ -1,4 +1,4 @@
-"""A cluster's metadata: its brokers, and who leads what; asked of one broker (KIP-516: topics have ids)."""
+"""Asks one broker for a cluster's metadata: its brokers, topics with ids (KIP-516), and partition leaders."""
 
 from typing import Any
 from uuid import UUID
@@ -31,7 +31,7 @@ class PartitionMeta(msgspec.Struct, frozen=True):
 
 
 class TopicMeta(msgspec.Struct, frozen=True):
-    """One topic as the cluster describes it; `error_code` 3 where it does not exist."""
+    """One topic as the cluster describes it; `error_code` is 3 if it does not exist."""
 
     error_code: int
     topic_id: UUID
@@ -40,7 +40,7 @@ class TopicMeta(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """One answer: brokers, cluster id, topics asked for."""
+    """One answer: brokers, cluster id, the requested topics."""
 
     cluster_id: str
     controller: int
@@ -48,13 +48,13 @@ class Metadata(msgspec.Struct, frozen=True):
     topics: dict[str, TopicMeta]
 
     def leader(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return (leader, leader epoch) of a partition, (-1, -1) where there is none."""
+        """Return (leader, leader epoch) of a partition, (-1, -1) if it has none."""
         topic = self.topics.get(partition.topic)
         found = topic.partitions.get(partition.partition) if topic else None
         return (found.leader, found.leader_epoch) if found else (-1, -1)
 
     def topic_id(self, topic: str) -> UUID:
-        """Return a topic's id, the zero id where it is not known."""
+        """Return a topic's id, the zero id if it is not known."""
         found = self.topics.get(topic)
         return found.topic_id if found else NO_ID
 
@@ -83,7 +83,7 @@ async def ask_metadata(connection: Connection, topics: list[str] | None) -> Meta
 
 
 def _partition(row: tuple[Any, ...]) -> tuple[int, PartitionMeta]:
-    # v7 and v12 have the leader epoch behind the leader; v5 has none
+    # v7 and v12 have the leader epoch after the leader; v5 has none
     if isinstance(row[3], int):
         _, partition, leader, epoch, replicas, in_sync = row[:6]
         return partition, PartitionMeta(leader, epoch, tuple(replicas), tuple(in_sync))

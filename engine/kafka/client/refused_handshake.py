@@ -17,8 +17,8 @@ from engine.config.security import HandshakeOptions
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 _NO_CONNECTION = {
     errno.ECONNREFUSED: "the connection is refused: nothing listens on that port",
-    errno.EHOSTUNREACH: "no way leads to that host from here",
-    errno.ENETUNREACH: "no way leads to that network from here",
+    errno.EHOSTUNREACH: "no route to that host from here",
+    errno.ENETUNREACH: "no route to that network from here",
 }
 _OWN = "set ssl.keystore.type = PEM and ssl.keystore.location to a PEM file with its key and certificate"
 
@@ -26,15 +26,15 @@ _OWN = "set ssl.keystore.type = PEM and ssl.keystore.location to a PEM file with
 _METADATA_KEY = 3
 _FIRST_BYTES = 64
 _MOST_ANSWER_BYTES = 1 << 20
-"""No broker's list of API versions is as long: a longer first answer is not Kafka's."""
+"""No broker's list of API versions is this long, so a longer first answer is not Kafka's."""
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 """First bytes of a TLS alert and of a TLS handshake."""
 
 
 class FirstWords:
-    """First bytes received over a connection of aiokafka; ends the connection at once if the peer does not speak Kafka.
+    """The first bytes that aiokafka receives; ends the connection at once if the peer does not speak Kafka.
 
-    aiokafka reads the first four bytes as a length, and would wait for the gigabyte that the bytes `HTTP` stand for.
+    aiokafka reads the first four bytes as a length. The bytes `HTTP` mean over a gigabyte, for which it would wait.
     """
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class FirstWords:
 
     @property
     def are_foreign(self) -> bool:
-        """Whether the bytes cannot be the beginning of a Kafka response."""
+        """Whether the bytes cannot be the start of a Kafka response."""
         return len(self.heard) >= 4 and not 4 <= struct.unpack_from(">i", self.heard)[0] <= _MOST_ANSWER_BYTES
 
     def follow(self, reader: Any) -> None:
-        """Listen to the bytes that are fed to an asyncio.StreamReader."""
+        """Record the bytes that an asyncio.StreamReader receives."""
         self.connected = True
         feed = reader.feed_data
 
@@ -59,7 +59,7 @@ class FirstWords:
                 feed(data)
 
         reader.feed_data = fed
-        self._hear(bytes(reader._buffer))  # some servers greet before they are asked
+        self._hear(bytes(reader._buffer))  # some servers send a greeting before any request
         if self.are_foreign:
             reader.feed_eof()
 
@@ -68,7 +68,7 @@ class FirstWords:
 
 
 def first_words(handshake: Any) -> FirstWords:
-    """Return the object that will hold the first bytes of aiokafka's handshake."""
+    """Return the object that will receive the first bytes of aiokafka's handshake."""
     words = FirstWords()
     begin = handshake._create_reader_task
 
@@ -81,19 +81,19 @@ def first_words(handshake: Any) -> FirstWords:
 
 
 def check_broker(address: str, versions: Mapping[int, tuple[int, int]]) -> None:
-    """Raise NoBroker where a port speaks Kafka's protocol, but does not offer Metadata, so it is no broker's port."""
+    """Raise NoBroker if a port speaks Kafka's protocol but does not offer Metadata, so it is not a broker's port."""
     if _METADATA_KEY not in versions:
-        why = "it offers no Metadata request (a KRaft controller's port? clients need a broker's)"
+        why = "it offers no Metadata request (a KRaft controller's port? clients need a broker's port)"
         raise NoBroker(address, why)
 
 
 def failure(
     address: str, error: BaseException, options: HandshakeOptions, mechanisms: Sequence[str], words: FirstWords
 ) -> BrokerUnreachable:
-    """Make the error for a handshake that failed with `error`, by how far the handshake came."""
+    """Return the error for a handshake that failed with `error`, depending on how far it came."""
     if words.heard.startswith(_TLS_RECORDS):
         right = "set security.protocol = SSL or SASL_SSL, or give the port without TLS"
-        return BrokerRefuses(address, f"TLS is spoken there; {right}")
+        return BrokerRefuses(address, f"the port speaks TLS; {right}")
     if words.are_foreign:
         return NoBroker(address, f"{_said(words.heard)}; give a broker's port")
     if words.connected and isinstance(error, TimeoutError):
@@ -103,7 +103,7 @@ def failure(
         return BrokerRefuses(address, why)
     if words.connected and not words.heard and _hung_up(error):
         return BrokerSilent(
-            address, f"and ends it without an answer; does a Kafka broker listen there, and {_fits(options)}"
+            address, f"and closes it without an answer; does a Kafka broker listen there, and {_fits(options)}"
         )
     return BrokerUnreachable(address, why)
 
@@ -143,12 +143,12 @@ def heard_mechanisms(handshake: Any) -> list[str]:
 
 
 def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequence[str] = ()) -> str:
-    """Say why a handshake failed, and, where known, which setting would be right; never include a secret."""
+    """Return why a handshake failed and, if known, which setting would be right; never a secret."""
     if isinstance(error, UnsupportedSaslMechanismError):
-        enabled = f"use one of its own: {', '.join(sorted(mechanisms))}" if mechanisms else "ask which it has enabled"
-        return f"the broker does not take sasl.mechanism = {options.sasl_mechanism}; {enabled}"
+        enabled = f"use an enabled one: {', '.join(sorted(mechanisms))}" if mechanisms else "ask which it has enabled"
+        return f"the broker does not accept sasl.mechanism = {options.sasl_mechanism}; {enabled}"
     if isinstance(error, SaslAuthenticationFailed):
-        return f"{error}; name and password of sasl.jaas.config are not those that the broker knows"
+        return f"{error}; the broker does not know the user name and password of sasl.jaas.config"
     words = str(error) or type(error).__name__
     alert = next((str(one) for one in _causes(error) if isinstance(one, ssl.SSLError)), "")
     if "CERTIFICATE_VERIFY_FAILED" in alert:
@@ -156,12 +156,12 @@ def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequenc
         return f"{words}; {trusted}"
     if "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert or "HANDSHAKE_FAILURE" in alert):
         if not options.has_certificate:
-            return f"the broker asks for a certificate of ours, and none is given; {_OWN} ({words})"
-        return f"the broker does not take our certificate; ssl.keystore.location must hold one that it trusts ({words})"
+            return f"the broker asks for a client certificate, but none is set; {_OWN} ({words})"
+        return f"the broker rejects the client certificate; ssl.keystore.location needs one that it trusts ({words})"
     if "WRONG_VERSION_NUMBER" in alert or "RECORD_LAYER_FAILURE" in alert:
-        return f"no TLS is spoken there; give the TLS port, or another security.protocol ({words})"
+        return f"the port does not speak TLS; give the TLS port, or another security.protocol ({words})"
     if isinstance(error, IllegalSaslStateError):
-        words = "no login is taken there"
+        words = "the port accepts no login"
     elif not _hung_up(error):
         return _plain(error, options) or words
     return f"{words}, during the handshake; {_fits(options)}"
@@ -170,10 +170,8 @@ def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequenc
 def _fits(options: HandshakeOptions) -> str:
     wanted = ""
     if options.security_protocol.endswith("SSL"):  # the broker's reason is often lost with the connection
-        asks = (
-            "does it not trust our certificate" if options.has_certificate else "does it ask for a certificate of ours"
-        )
-        wanted = f", or {asks} (ssl.keystore.location)"
+        asks = "does it not trust the" if options.has_certificate else "does it ask for a"
+        wanted = f", or {asks} client certificate (ssl.keystore.location)"
     return f"does security.protocol = {options.security_protocol} fit this port{wanted}?"
 
 
@@ -182,9 +180,9 @@ def _hung_up(error: BaseException) -> bool:
 
 
 def _plain(error: BaseException, options: HandshakeOptions) -> str:
-    """Say in plain words why there is no connection; empty where the error's own words are as good."""
+    """Return in plain words why there is no connection; empty if the text of the error is as good."""
     if isinstance(error, TimeoutError):
-        tls = ", or is no TLS spoken there" if options.security_protocol.endswith("SSL") else ""
+        tls = ", or does the port not speak TLS" if options.security_protocol.endswith("SSL") else ""
         return f"no answer in time; is that address reachable from here, and does no firewall drop it{tls}?"
     if isinstance(error, socket.gaierror):
         return "no host of that name is known here"
@@ -196,9 +194,9 @@ def _plain(error: BaseException, options: HandshakeOptions) -> str:
 
 
 def refuses(error: BaseException) -> bool:
-    """Return whether a broker answered and refused, so that another setting is needed, and waiting does not help.
+    """Return whether a broker answered and refused, so that a setting must change and waiting does not help.
 
-    A connection that ends without any bytes is no such answer: a proxy ends connections so while its broker is away.
+    A connection that closes without any bytes does not count: a proxy does that while its broker is down.
     """
     if isinstance(error, UnsupportedSaslMechanismError | SaslAuthenticationFailed | IllegalSaslStateError):
         return True

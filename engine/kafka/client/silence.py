@@ -1,4 +1,4 @@
-"""Brokers that take requests and answer none: asked last for a while, and in the end no longer taken for connected."""
+"""Tracks brokers that accept requests but do not answer: first they are asked last, later they lose the connection."""
 
 from engine.base.clock import now_s
 
@@ -6,14 +6,14 @@ _SLOW_S, _DEAD_S = 10.0, 30.0
 
 
 class Silence:
-    """What is known of the silence of a client's brokers."""
+    """The silent brokers of one client."""
 
     def __init__(self) -> None:
         self._silent: dict[int, tuple[float, float]] = {}
-        """Broker -> since when it has answered nothing, and when that was noticed last."""
+        """Broker -> when its silence began, and when it was last noticed (monotonic seconds)."""
 
     def note(self, node: int) -> bool:
-        """A broker has not answered in time; return whether it has not for so long that its connection is none."""
+        """Note that a broker did not answer in time; return whether it counts as dead (silent for over 30 s)."""
         now = now_s()
         since_s, _ = self._silent.get(node, (now, now))
         self._silent[node] = since_s, now
@@ -23,9 +23,9 @@ class Silence:
         return is_dead
 
     def over(self, node: int) -> None:
-        """A broker has answered."""
+        """Note that a broker has answered."""
         self._silent.pop(node, None)
 
     def is_fresh(self, node: int) -> bool:
-        """Whether a broker kept silent a moment ago."""
+        """Whether a broker was silent within the last 10 s."""
         return node in self._silent and now_s() - self._silent[node][1] < _SLOW_S

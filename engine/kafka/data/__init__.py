@@ -1,1 +1,1 @@
-"""The data path and the logs: fetch, produce, fencing, offsets, epochs, headers and records of a partition."""
+"""The data path and reads of logs: fetch, produce, fencing, offsets, epochs, headers and records of a partition."""

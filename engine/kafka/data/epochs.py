@@ -1,8 +1,8 @@
-"""Checks that the source still has the history that was fetched, for brokers whose Fetch does not tell (below v12).
+"""Checks that the source still has the fetched history, for brokers whose Fetch does not report that (before v12).
 
-From Fetch v12 on, a broker itself compares the epoch of the last fetched batch with its log, and answers where the two
-diverge (KIP-595). An older broker is asked by OffsetsForLeaderEpoch (KIP-320) before the first fetch of a partition on
-a connection, and again when the partition's leader epoch has changed: a log can be truncated only then.
+From Fetch v12 on, the broker compares the epoch of the last fetched batch with its log and reports where they diverge
+(KIP-595). For older brokers this module sends OffsetsForLeaderEpoch (KIP-320) before the first fetch of a partition on
+a connection, and again after the partition's leader epoch has changed: only then can a log be truncated.
 """
 
 from collections.abc import Sequence
@@ -20,21 +20,21 @@ _NO_ANSWER = (-1, _UNDEFINED, _UNDEFINED)
 
 
 class Parted(msgspec.Struct, frozen=True, gc=False):
-    """A partition not to fetch: an error code, or the epoch and end offset where its history diverges from ours."""
+    """A partition not to fetch: an error code, or the epoch and end offset where its history diverges."""
 
     error_code: int
     diverging: tuple[int, int] | None = None
 
 
 class EpochCheck:
-    """Partitions checked on one connection, each at a leader epoch and at the epoch of the last fetched batch."""
+    """The checked partitions of one connection, each with its leader epoch and the epoch of the last fetched batch."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._checked: dict[TopicPartition, tuple[int, int]] = {}
 
     async def parted(self, wanted: Sequence[PartitionFetch]) -> dict[TopicPartition, Parted]:
-        """Check those of `wanted` that need it; return the partitions not to fetch. Raises ConnectionLost."""
+        """Check the partitions in `wanted` that need it; return those not to fetch. Raises ConnectionLost."""
         due = [one for one in wanted if self._is_due(one)]
         if not due or not OffsetsForLeaderEpoch.spoken_by(self._connection):
             return {}
@@ -68,7 +68,7 @@ class EpochCheck:
 def _judge(one: PartitionFetch, code: int, epoch: int, end: int) -> Parted | None:
     """Judge an answer as a broker with Fetch v12 would."""
     if code == NOT_LEADER:
-        return None  # only a leader answers this, and it was asked before we came to this follower (KIP-392)
+        return None  # only a leader answers this; it was asked before the lane moved to this follower (KIP-392)
     if code != NONE:
         return Parted(code)
     if _UNDEFINED in (epoch, end):

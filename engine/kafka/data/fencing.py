@@ -1,8 +1,8 @@
 """Ownership that the broker enforces: a transactional id per lane, plain idempotent batches, and a barrier.
 
-InitProducerId at a new owner raises the epoch, but a leader learns of it only with the next append. The barrier tells
-it: AddPartitionsToTxn and EndTxn(abort), an empty transaction whose markers carry the new epoch. It is over when
-DescribeTransactions says CompleteAbort for this very id and epoch, not when EndTxn answers.
+InitProducerId of a new owner raises the epoch, but a leader learns the epoch only with the next append. The barrier
+brings it there: AddPartitionsToTxn and EndTxn(abort), an empty transaction whose markers carry the new epoch. It is
+complete when DescribeTransactions says CompleteAbort for this id and epoch, not when EndTxn answers.
 """
 
 import asyncio
@@ -30,20 +30,20 @@ TRANSACTION_TIMEOUT_MS = 60_000
 _POLL_S = 0.01
 _POLL_MAX_S = 0.25
 _POLL_GROWTH = 1.4
-"""Each look is so much later than the one before: what is over is seen at most 40 % late."""
+"""Each poll waits this much longer than the one before, so the end is noticed at most 40 % late."""
 _PATIENCE_S = 60.0
 _DONE = "CompleteAbort"
 
 
 async def acquire(client: ClusterClient, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
-    """Take the producer at a new epoch and complete a barrier. Raises KafkaRefusal, ConnectionLost."""
+    """Acquire the producer at a new epoch and complete a barrier. Raises KafkaRefusal, ConnectionLost."""
     producer = await enter(client, transactional_id)
     await barrier(client, transactional_id, producer, partitions)
     return producer
 
 
 async def enter(client: ClusterClient, transactional_id: str) -> Producer:
-    """Take the producer at a new epoch (InitProducerId). Raises KafkaRefusal, ConnectionLost."""
+    """Acquire the producer at a new epoch (InitProducerId). Raises KafkaRefusal, ConnectionLost."""
     answer = await patiently(
         client, transactional_id, lambda: InitProducerIdRequest(transactional_id, TRANSACTION_TIMEOUT_MS)
     )
@@ -62,22 +62,22 @@ async def barrier(
 async def add_partitions(
     client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
 ) -> None:
-    """Let partitions take part in the producer's transaction; waits for the markers of the one before."""
+    """Add partitions to the producer's transaction; waits for the markers of the previous transaction."""
     who = (transactional_id, producer.producer_id, producer.epoch)
     await patiently(client, transactional_id, lambda: AddPartitionsToTxnRequest(*who, _by_topic(partitions)))
 
 
 async def end(client: ClusterClient, transactional_id: str, producer: Producer, *, committing: bool) -> None:
-    """End the producer's transaction; when it returns that is decided, which is no matter of when markers come.
+    """End the producer's transaction; on return the outcome is final, although its markers may come later.
 
-    Version 0, which keeps the epoch: from version 5 on (KIP-890) every end raises it, and sequences begin anew.
+    Uses version 0, which keeps the epoch: from version 5 on (KIP-890) each end raises it, and sequences restart at 0.
     """
     who = (transactional_id, producer.producer_id, producer.epoch)
     await patiently(client, transactional_id, lambda: EndTxnRequest(*who, committing))
 
 
 async def unfenced(client: ClusterClient) -> Producer:
-    """Take a plain producer id: without permission for transactional ids, stale owners are only detected."""
+    """Acquire a plain producer id; without transactional ids, stale owners are only detected, not fenced."""
     answer = await (await client.any_connection()).call(InitProducerIdRequest(None, TRANSACTION_TIMEOUT_MS))
     if answer.error_code in COORDINATOR_RETRY:  # a young broker has no block of producer ids yet
         raise ConnectionLost(f"InitProducerId on cluster {client.alias!r}: {error_name(answer.error_code)}")
@@ -94,7 +94,7 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[int]
 
 
 async def patiently(client: ClusterClient, transactional_id: str, build: Any) -> Any:
-    """Ask the coordinator again while it moves or still completes the former owner's transaction."""
+    """Ask the coordinator repeatedly while it moves or still completes the previous owner's transaction."""
     pause_s = _POLL_S
     async with asyncio.timeout(_PATIENCE_S):
         while True:
@@ -114,7 +114,7 @@ def _worst(answer: Any) -> int:
     """Return the error of an answer; AddPartitionsToTxn has one per partition.
 
     Where one partition is refused, the coordinator answers OPERATION_NOT_ATTEMPTED for all others (KafkaApis,
-    handleAddPartitionsToTxnRequest): the cause counts, and of several causes one that waiting does not mend.
+    handleAddPartitionsToTxnRequest): the cause counts, and of several causes one that does not go away by waiting.
     """
     if hasattr(answer, "error_code"):
         return int(answer.error_code)
@@ -125,7 +125,7 @@ def _worst(answer: Any) -> int:
 
 
 def _passes(code: int) -> bool:
-    """Whether an error goes away by itself; a topic that was just made is unknown to some brokers for a moment."""
+    """Whether an error goes away by itself; some brokers do not know a new topic for a moment."""
     return code in COORDINATOR_RETRY or code == UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -140,8 +140,8 @@ async def _complete(
 ) -> None:
     pause_s = _POLL_S
     if not await client.coordinator_knows(transactional_id, DescribeTransactions):
-        # A coordinator before 3.0. It answers CONCURRENT_TRANSACTIONS until the markers are written; what this opens
-        # ends at once.
+        # A coordinator before 3.0. It answers CONCURRENT_TRANSACTIONS until the markers are written. This new
+        # transaction ends at once.
         await add_partitions(client, transactional_id, producer, partitions)
         await end(client, transactional_id, producer, committing=False)
         return

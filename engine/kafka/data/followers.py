@@ -1,8 +1,8 @@
-"""Reads what the followers of a partition hold, for when its leader does not answer us (KIP-392).
+"""Reads a partition from its followers, if its leader does not answer (KIP-392).
 
-A record that was acknowledged with acks=all is in the log of every follower in sync. A follower hands it out when it
-knows that the high watermark has passed it, and learns that from its next fetch: half a second later at most by default
-(`replica.fetch.wait.max.ms`).
+A record that was acknowledged with acks=all is in the log of every follower in sync. A follower returns the record when
+it knows that the high watermark has passed it. It learns that with its next fetch: by default at most half a second
+later (`replica.fetch.wait.max.ms`).
 """
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
@@ -15,9 +15,9 @@ from policies.model import TopicPartition
 
 
 async def read_followers(client: ClusterClient, partition: TopicPartition, first: int) -> list[Record]:
-    """Read a partition from offset `first` on, from the follower in sync that knows the most of it.
+    """Read a partition from offset `first` on, from the in-sync follower with the highest high watermark.
 
-    Raises ConnectionLost where no follower answers that knows the log up to `first`.
+    Raises ConnectionLost if no follower answers that knows the log up to `first`.
     """
     metadata = await client.recent([partition.topic])
     found: dict[int, list[Record]] = {}
@@ -33,8 +33,8 @@ async def read_followers(client: ClusterClient, partition: TopicPartition, first
     await run_all(*(ask(node) for node in _followers(metadata, partition)))
     known = max(found, default=-1)
     if known < first:
-        why = "; ".join(reasons) or "none is in sync that knows it"
-        raise ConnectionLost(f"{partition} on cluster {client.alias!r} from offset {first}: no follower tells ({why})")
+        why = "; ".join(reasons) or "no follower in sync knows it"
+        raise ConnectionLost(f"{partition} on cluster {client.alias!r} from offset {first}: no follower has it ({why})")
     return found[known]
 
 
@@ -47,7 +47,7 @@ def _followers(metadata: Metadata, partition: TopicPartition) -> list[int]:
 async def _read(
     client: ClusterClient, metadata: Metadata, partition: TopicPartition, node: int, first: int
 ) -> tuple[int, list[Record]]:
-    """Read one follower up to the high watermark that it knows; return that too. Raises as `Log.read` does."""
+    """Read one follower up to its high watermark; return that watermark too. Raises as `Log.read` does."""
     log, offset, records = Log(client, metadata, node), first, list[Record]()
     while True:
         found, batches = await log.batches(partition, offset, NO_END, TERMS)
@@ -56,4 +56,4 @@ async def _read(
         if offset >= found.high_watermark:
             return found.high_watermark, records
         if not batches:
-            raise ConnectionLost(f"broker {node} gives nothing of {partition} behind offset {offset}")
+            raise ConnectionLost(f"broker {node} returns nothing of {partition} from offset {offset} on")

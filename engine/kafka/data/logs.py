@@ -1,7 +1,7 @@
 """Short reads of a log: batch headers of a tail, records of a small topic.
 
-They run on the loop that copies, and may be long (positions, the blocks of the offset map, what MM2 copied), so an
-answer is decoded a millisecond at a time, and one answer at a time; what is large is inflated in a thread.
+They run on the event loop that copies, and may be long (positions, blocks of the offset map, what MM2 copied). So one
+answer at a time is decoded, in turns of one millisecond, and large batches are inflated in a thread.
 """
 
 import asyncio
@@ -28,29 +28,29 @@ from policies.model import TopicPartition
 
 _PARTITION_BYTES = 1024 * 1024
 _AT_ONCE = 8
-"""Partitions read side by side: each holds one answer in memory."""
+"""Partitions read in parallel: each has one answer in memory."""
 NO_END = 2**63 - 1
 _A_FEW = 64
-"""Records handed out at once by `read_log`: whoever takes them has the loop for so long."""
+"""Records that `read_log` yields at once: the consumer blocks the loop while it handles them."""
 _SMALL_BYTES, _SMALL_INFLATED_BYTES = 16 * 1024, 128 * 1024
-"""A batch no larger, which inflates to no more, is inflated on the loop: that takes less than going to a thread."""
+"""A batch within both limits is inflated on the loop, which is faster than a thread."""
 TERMS = FetchOptions(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
 _COMMITTED = FetchOptions(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
 
 
 _THROTTLED_S, _LEAST_S = 60.0, 0.1
-"""How long a broker may hold an answer back by its quota, and how soon it is asked again at the earliest."""
+"""Seconds that a broker may hold back an answer by its quota, and the least seconds before the next request."""
 _WAIT_S = 2.0
-"""How long a broker may take to find what is there: records in tiered storage are in no answer at once."""
+"""Seconds that a broker may need to find records: those in tiered storage are in no immediate answer."""
 _ONE_BATCH = FetchOptions(max_wait_s=_WAIT_S, min_bytes=1, max_bytes=1, read_committed=False)
 _LOOKS = 16
-"""Answers in a row in which a record is looked for, where a log has markers and emptied batches only."""
+"""Answers in a row to search for a record, if the log has only markers and emptied batches."""
 
 
 class _ReadBatch(msgspec.Struct, frozen=True, gc=False):
     """One batch of an answer: the type of a control batch and no records, or None and its records.
 
-    Thousands of them follow each other; as none survives a collection of the youngest, none brings on one of all.
+    Thousands follow each other. None survives a collection of the youngest generation, so none causes a full one.
     """
 
     header: BatchHeader
@@ -59,7 +59,7 @@ class _ReadBatch(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Fresh:
-    """Room for one answer, made anew each time: these reads are rare and short."""
+    """New memory for each answer: these reads are rare and short."""
 
     def room(self, size: int) -> memoryview:
         """Return new memory."""
@@ -67,9 +67,9 @@ class _Fresh:
 
 
 class Log:
-    """Reads of one topic's partitions; leaders are looked up once, a wrong one is the caller's to try again.
+    """Reads one topic's partitions. It looks up leaders once; the caller retries after a wrong leader.
 
-    `replica`: the follower to read instead; it answers as far as it knows the high watermark (KIP-392).
+    `replica`: the follower to read instead; it answers up to the high watermark that it knows (KIP-392).
     """
 
     def __init__(self, client: ClusterClient, metadata: Metadata, replica: int | None = None) -> None:
@@ -110,14 +110,14 @@ class Log:
         return answer.buffer, found
 
     async def _answer(self, broker: KafkaSourceBroker, wanted: PartitionFetch, options: FetchOptions) -> FetchAnswer:
-        """Fetch, again and again while a quota is used up: the answer tells of no partition then (KIP-219).
+        """Fetch, and repeat while the quota is exceeded: such an answer has no partition (KIP-219).
 
-        Kafka: `FetchContext.getThrottledResponse`. Raises ConnectionLost where it stays so.
+        Kafka: `FetchContext.getThrottledResponse`. Raises ConnectionLost if the quota stays exceeded for 60 s.
         """
         give_up_at_s = now_s() + _THROTTLED_S
         while not (answer := await broker.fetch([wanted], options, _Fresh())).slices:
             if now_s() >= give_up_at_s:
-                quota = "a quota of ours on reading is used up (consumer_byte_rate, request_percentage)"
+                quota = "raymirror's quota for reading is used up (consumer_byte_rate, request_percentage)"
                 raise ConnectionLost(f"{wanted.partition} on cluster {self._client.alias!r}: {quota}")
             await pause(max(answer.throttle_s, _LEAST_S))
         return answer
@@ -154,7 +154,7 @@ class Log:
 async def _opened(
     buffer: memoryview, at: int, header: BatchHeader, partition: TopicPartition, inflated_bytes: int
 ) -> Iterator[Record]:
-    """Inflate a batch and give its records, decoded one by one as they are taken.
+    """Inflate a batch and return its records, which are decoded one by one on demand.
 
     Raises MalformedBatch, BatchTooLarge.
     """
@@ -171,7 +171,7 @@ async def _inflated(
             try:
                 return raw_records(buffer, at, header, min(_SMALL_INFLATED_BYTES, inflated_bytes))
             except InflateError:
-                pass  # larger than that, or broken: the next try tells
+                pass  # too large for the loop, or broken: the next attempt shows which
         return await asyncio.to_thread(raw_records, buffer, at, header, inflated_bytes)
     except InflatedTooLarge as error:
         raise BatchTooLarge(*partition, header.base_offset, str(error)) from error
@@ -180,9 +180,9 @@ async def _inflated(
 
 
 async def read_headers(client: ClusterClient, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
-    """Read batch headers from offset `first` until offset `end` is reached or the log has no more.
+    """Read batch headers from offset `first` up to offset `end`, or up to the end of the log.
 
-    Batches of transactions are told by the markers behind them, as far as was read: rolled back, committed or open.
+    The markers that were read after a transactional batch say whether it is rolled back, committed or open.
     """
     batches: list[TailBatch] = []
     fates, turns = Fates(), Turns()
@@ -214,9 +214,9 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
 
 
 async def read_time(client: ClusterClient, partition: TopicPartition, offset: int) -> int:
-    """Return the timestamp (Unix ms) of the first record from `offset` on, as its batch's header tells it; -1: none.
+    """Return the timestamp (Unix ms) of the first record from `offset` on, by its batch header; -1 if none is there.
 
-    A broker gives one batch, however little is asked for (KIP-74).
+    A broker returns at least one batch, whatever the byte limit (KIP-74).
     """
     log = await Log.of(client, partition.topic)
     options = _ONE_BATCH
@@ -243,8 +243,8 @@ async def read_topic(
 ) -> list[tuple[bytes | None, bytes | None]]:
     """Read all committed records of a small topic, or of some of its partitions, several partitions at once.
 
-    To the high watermark: an open transaction of one lane hides nothing of the others. Raises as `Cluster` says.
-    `since_ms`: from the first record on that is as young.
+    Reads up to the high watermark, so that an open transaction of one lane hides no records of others. Raises as
+    `Cluster` says. `since_ms`: begin at the first record of this time (Unix ms) or later.
     """
     return [(record.key, record.value) for record in await read_topic_records(client, topic, wanted, since_ms)]
 
@@ -252,7 +252,7 @@ async def read_topic(
 async def read_topic_records(
     client: ClusterClient, topic: str, wanted: Collection[int] | None = None, since_ms: int = EARLIEST
 ) -> list[Record]:
-    """Read as `read_topic` does; the records come with their offsets and timestamps."""
+    """Read as `read_topic` does; return records with their offsets and timestamps."""
     log = await Log.of(client, topic)
     partitions = [one for one in log.partitions(topic) if wanted is None or one.partition in wanted]
     ends: dict[TopicPartition, int] = {}
@@ -283,7 +283,7 @@ async def read_log(
     committed: bool,
     inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> AsyncIterator[list[Record]]:
-    """Read the records from offset `first` up to `end`, some of an answer at a time, until there are no more.
+    """Yield the records from offset `first` up to `end`, a few at a time, until the log has no more.
 
     Raises BatchTooLarge for a batch that inflates to more than `inflated_bytes`.
     """
@@ -298,7 +298,7 @@ async def read_log(
                 if len(some) >= _A_FEW:
                     yield some
                     some = []
-                    await turns.rest()  # what the reader did with them counts
+                    await turns.rest()  # the time that the reader needed for them counts
         if some:
             yield some
         if not batches or batches[-1].header.next_offset <= offset:
@@ -315,10 +315,10 @@ async def read_batches(
     committed: bool,
     inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> tuple[int, list[tuple[BatchHeader, tuple[Record, ...]]]]:
-    """Read one answer of a log from offset `first` up to `end`: the offset behind it, and its batches with records.
+    """Read one answer of a log from offset `first` up to `end`; return the next offset, and the batches with records.
 
-    Control batches have none, nor with `committed` have those of aborted transactions. The offset is `first` where the
-    log gives nothing more. Raises as `read_log` does.
+    Control batches are left out, and with `committed` also batches of aborted transactions. The offset is `first` if
+    the log has nothing more. Raises as `read_log` does.
     """
     log = await Log.of(client, partition.topic)
     options = msgspec.structs.replace(_COMMITTED if committed else TERMS, max_wait_s=_WAIT_S, min_bytes=1)
@@ -328,7 +328,7 @@ async def read_batches(
 
 
 def _readable(found: Slice, batches: Iterable[_ReadBatch]) -> Iterator[_ReadBatch]:
-    """Leave out control batches, and those that the answer says are aborted: none where it has uncommitted ones."""
+    """Leave out control batches, and batches in the answer's list of aborted transactions (empty if uncommitted)."""
     aborted = AbortedTransactions(found.aborted)
     for batch in batches:
         if batch.control is not None:
@@ -338,7 +338,7 @@ def _readable(found: Slice, batches: Iterable[_ReadBatch]) -> Iterator[_ReadBatc
 
 
 async def _from_start(client: ClusterClient, log: Log, partition: TopicPartition, start: int, end: int) -> list[Record]:
-    """Read a partition; where its first records go while it is read, from the first one on that is left."""
+    """Read a partition; if its first records are deleted during the read, start at the first remaining one."""
     while True:
         try:
             return await _read_partition(log, partition, start, end)
@@ -370,7 +370,7 @@ async def _read_partition(log: Log, partition: TopicPartition, offset: int, end:
 
 
 async def oldest_timestamp_ms(client: ClusterClient, topic: str) -> int | None:
-    """Return the timestamp of the oldest batch of a topic, None where it is empty or its batches carry none."""
+    """Return the timestamp (Unix ms) of the oldest batch of a topic; None if it is empty or its batches have none."""
     log = await Log.of(client, topic)
     partitions = log.partitions(topic)
     starts, ends = await list_offsets(client, partitions, EARLIEST), await list_offsets(client, partitions, LATEST)

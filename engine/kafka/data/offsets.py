@@ -1,4 +1,4 @@
-"""Questions to partition leaders: offsets by timestamp, producers they remember."""
+"""Asks partition leaders for offsets by timestamp, and for the producers that they know."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ _CLIENT = -1
 async def by_leader(
     client: ClusterClient, partitions: Sequence[TopicPartition]
 ) -> tuple[Metadata, dict[int, dict[str, list[int]]]]:
-    """Group partitions by leader and topic; raises ConnectionLost where one has no leader."""
+    """Group partitions by leader and topic. Raises ConnectionLost if one has no leader."""
     metadata = await client.recent(sorted({partition.topic for partition in partitions}))
     grouped: dict[int, dict[str, list[int]]] = {}
     for partition in partitions:
@@ -33,10 +33,10 @@ async def by_leader(
 async def list_offsets(
     client: ClusterClient, partitions: Sequence[TopicPartition], timestamp_ms: int, *, committed: bool = False
 ) -> dict[TopicPartition, int]:
-    """Return the offset of each partition at a timestamp (-2 log start, -1 high watermark).
+    """Return the offset of each partition at a timestamp in ms (-2 log start, -1 high watermark).
 
-    `committed`: -1 is the last stable offset, where the first open transaction begins. A leader of another epoch than
-    the newest one that we know refuses, from ListOffsets v4 on.
+    `committed`: -1 is the last stable offset, where the first open transaction begins. From ListOffsets v4 on, a leader
+    refuses if its epoch is not the newest one that this client knows.
     """
     found: dict[TopicPartition, int] = {}
 
@@ -89,7 +89,7 @@ async def ask_offsets(
 async def describe_producers(
     client: ClusterClient, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState]]:
-    """Return the producers each leader remembers; none for leaders that do not know the request."""
+    """Return the producers that each leader knows; none for leaders that do not know the request."""
     found: dict[TopicPartition, list[ProducerState]] = {}
 
     async def ask(node: int, topics: dict[str, list[int]]) -> None:

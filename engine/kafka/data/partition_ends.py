@@ -52,7 +52,7 @@ async def known_ends(client: ClusterClient, known: Collection[TopicPartition], w
 
 
 async def _newest(client: ClusterClient, wanted: Iterable[TopicPartition]) -> Metadata:
-    """Ask every broker who leads: a broker that is cut off from its controller names itself, and its old ends."""
+    """Ask every broker who leads: a broker that is cut off from its controller names itself and its old ends."""
     topics = sorted({lane.topic for lane in wanted})
     await client.survey(topics)
     return await client.metadata(topics)
@@ -64,7 +64,7 @@ async def _ask(client: ClusterClient, metadata: Metadata, wanted: Iterable[Topic
     for lane in wanted:
         described = metadata.topics.get(lane.topic)
         if described is None or lane.partition not in described.partitions:
-            continue  # the source does not list it any more: `Ends` says so
+            continue  # the source does not list the partition any more: `Ends` says so
         leader, _ = metadata.leader(lane)
         if leader < 0:
             found.unknown[lane] = f"{lane} has no leader"

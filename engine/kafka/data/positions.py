@@ -1,4 +1,4 @@
-"""Reads of a positions topic that go on without the partitions whose brokers are away."""
+"""Reads a positions topic without the partitions whose brokers are unreachable."""
 
 import msgspec
 
@@ -18,9 +18,9 @@ class PositionsRead(msgspec.Struct, frozen=True):
 
 
 async def read_positions(client: ClusterClient, topic: str) -> PositionsRead:
-    """Read a positions topic as far as its brokers answer; nothing where the topic is not there yet.
+    """Read a positions topic as far as its brokers answer; no records if the topic does not exist yet.
 
-    Raises ConnectionLost or BrokerUnreachable where no partition can be read, OtherCluster, KafkaRefusal.
+    Raises ConnectionLost or BrokerUnreachable if no partition can be read, OtherCluster, KafkaRefusal.
     """
     described = (await client.metadata([topic])).topics.get(topic)
     if described is None or not described.partitions:

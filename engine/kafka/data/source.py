@@ -1,4 +1,4 @@
-"""A source broker: raw Fetch over a connection of its own."""
+"""A source broker: raw Fetch requests over its own connection."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -19,9 +19,9 @@ _TELLS_DIVERGING, _BY_ID = 12, 13
 
 
 class KafkaSourceBroker:
-    """Fills the SourceBroker port; topic ids are looked up in the table that the cluster keeps.
+    """Implements the SourceBroker port; `topic_ids` is the cluster's table of topic ids.
 
-    `lasting=False` is for a single fetch: it opens no session, of which a broker keeps a thousand.
+    `lasting=False` is for a single fetch: it opens no session, because a broker has only a thousand slots.
     """
 
     def __init__(self, connection: Connection, topic_ids: dict[str, UUID], *, lasting: bool = True) -> None:
@@ -33,7 +33,7 @@ class KafkaSourceBroker:
         self._session = FetchSession(ids_spoken=_BY_ID in spoken, lasting=lasting)
 
     async def fetch(self, wanted: Sequence[PartitionFetch], options: FetchOptions, room: Room) -> FetchAnswer:
-        """Fetch raw record sets into the room that the caller brings."""
+        """Fetch raw record sets into the caller's memory (`room`)."""
         parted = await self._epochs.parted(wanted) if self._epochs is not None else {}
         if not parted:
             return await self._fetch(wanted, options, room)

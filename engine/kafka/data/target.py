@@ -1,4 +1,4 @@
-"""A target broker: raw Produce over a connection of its own, acks=all, in order."""
+"""A target broker: raw Produce requests over its own connection, acks=all, in order."""
 
 import asyncio
 from collections import deque
@@ -24,7 +24,7 @@ _NO_ANSWER = Outcome(OutcomeKind.UNKNOWN, message="the broker's answer does not 
 
 
 class KafkaTargetBroker:
-    """Fills the TargetBroker port."""
+    """Implements the TargetBroker port."""
 
     def __init__(self, connection: Connection, topic_ids: dict[str, UUID], timeout_s: float) -> None:
         self._connection = connection
@@ -33,10 +33,10 @@ class KafkaTargetBroker:
         self._late: deque[Callable[[], None]] = deque()
 
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
-        """Send one Produce request; the payloads are not copied and must stay as they are until the outcomes.
+        """Send one Produce request; the payloads are not copied and must not change before the outcomes.
 
-        ValueError for two batches of one partition: a broker drops the first of them without a word and answers once;
-        also for batches of two transactions, which it refuses.
+        Raises ValueError for two batches of one partition, because a broker silently drops the first and answers once;
+        also for batches of two transactions, which a broker refuses.
         """
         partitions = [one.partition for one in appends]
         if len(set(partitions)) != len(partitions):
@@ -62,7 +62,7 @@ class KafkaTargetBroker:
             answer = self._answer(version, batches, on_outcomes)
             self._connection.send(PRODUCE_KEY, version, version >= 9, parts, answer)
         except ConnectionLost:
-            # Not at once: requests sent before may still be waiting for theirs, while the connection closes under them.
+            # Not at once: earlier requests may still wait for their outcomes while the connection closes.
             lost = [UNKNOWN_OUTCOME] * len(batches)
             asyncio.get_running_loop().call_soon(lambda: on_outcomes(lost))
 
@@ -83,7 +83,7 @@ class KafkaTargetBroker:
             names = {topic_id: topic for topic, topic_id, _, _ in batches}
             try:
                 throttle_ms, produced = decode_produce(version, body, names)
-            except Exception:  # whatever it is ends the connection, and must not leave these batches without an outcome
+            except Exception:  # any error ends the connection, but these batches must get an outcome first
                 self._deliver_late()
                 on_outcomes([UNKNOWN_OUTCOME] * len(batches))
                 raise
@@ -96,7 +96,7 @@ class KafkaTargetBroker:
         return answer
 
     def _deliver_after(self, throttle_s: float, deliver: Callable[[], None]) -> None:
-        """Hold outcomes back for as long as the broker's quota asks, in order: what is not answered sends no more."""
+        """Hold back outcomes as long as the broker's quota asks, in order: a lane without outcomes sends no more."""
         if not self._late:
             asyncio.get_running_loop().call_later(throttle_s, self._deliver_late)
         self._late.append(deliver)
@@ -108,16 +108,16 @@ class KafkaTargetBroker:
 
     @property
     def throttled(self) -> bool:
-        """Whether outcomes are held back, as the broker's quota asks (KIP-219)."""
+        """Whether outcomes are held back because of the broker's quota (KIP-219)."""
         return bool(self._late)
 
     @property
     def flushed(self) -> bool:
-        """Whether the system has all bytes that were sent."""
+        """Whether the operating system has all bytes that were sent."""
         return self._connection.flushed
 
     async def wait_lost(self) -> None:
-        """Return when the connection is gone and every request has had its outcomes."""
+        """Return when the connection is closed and every request has its outcomes."""
         await self._connection.closed.wait()
         self._deliver_late()
 

@@ -1,1 +1,1 @@
-"""Consumer groups on real brokers: listed, described and committed for, whichever brokers are away."""
+"""Lists and describes consumer groups and commits for them, also while some brokers are unreachable."""

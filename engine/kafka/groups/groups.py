@@ -1,6 +1,6 @@
-"""The Groups port on real brokers: coordinators found and remembered, many groups per request, each with its outcome.
+"""Implements the Groups port on real brokers: remembers coordinators, asks for many groups per request.
 
-Coordinators move, load and are away for seconds; what they say then is asked again with growing pauses until the bound.
+Coordinators move, load and disappear for seconds. Until its time limit, a question is repeated with growing pauses.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -35,32 +35,32 @@ _GROUP = 0
 _AT_ONCE = 200
 """Groups per request: answers stay below a megabyte with a hundred partitions each."""
 _ANSWER_S = 10.0
-"""Most time for one answer: a coordinator that is frozen leaves time to ask again, wherever the groups are then."""
+"""Most seconds for one answer, so that after a frozen coordinator there is time to ask the next one."""
 _RETENTION = "offsets.retention.minutes"
 _UNSTABLE, _NOT_FOUND, _UNSUPPORTED_VERSION = 88, 69, 35
 _LOADING = 14
 """CoordinatorLoadInProgress."""
 _NOT_OF_THE_NEWER = frozenset({_NOT_FOUND, _UNSUPPORTED_VERSION})
 """Codes that ConsumerGroupDescribe answers for a group of the classic protocol, or for any where KIP-848 is off (Kafka
-3.7 to 3.9 at their defaults, 4.x by `group.version` or `group.coordinator.rebalance.protocols`): DescribeGroups knows
-such groups, and Kafka's own client asks that next (DescribeConsumerGroupsHandler)."""
+3.7 to 3.9 at their defaults, 4.x by `group.version` or `group.coordinator.rebalance.protocols`). DescribeGroups knows
+such groups, and Kafka's own client sends it next (DescribeConsumerGroupsHandler)."""
 _AGAIN = COORDINATOR_RETRY | {_UNSTABLE}
 _MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
-"""Codes of a commit that say: the group has members (IllegalGeneration, UnknownMemberId, RebalanceInProgress,
+"""Error codes of a commit to a group with members (IllegalGeneration, UnknownMemberId, RebalanceInProgress,
 FencedInstanceId, FencedMemberEpoch, StaleMemberEpoch)."""
 _NAMES = {69: "GroupIdNotFound", 88: "UnstableOffsetCommit", 110: "FencedMemberEpoch", 113: "StaleMemberEpoch"}
 _RIGHT = "grant Describe on the group (Read on it to commit, and on its topics)"
 
 Verdict = tuple[int, T | None]
-"""Error code of a group, and its answer where that is 0."""
+"""Error code of a group, and its answer if the code is 0."""
 Ask = Callable[[Connection, list[str]], Awaitable[Mapping[str, tuple[int, Any]]]]
 
 
 class KafkaGroups:
-    """The groups of one cluster, over its shared control connections; `patience_s` bounds every question.
+    """The groups of one cluster, over its shared control connections; `patience_s` limits every question.
 
-    `away_s`: so long a coordinator that cannot be connected to is asked for again, the first time; as long as it stays
-    away its groups fail at once. None: as long as anything else.
+    `away_s`: how long to retry an unreachable coordinator the first time; after that its groups fail at once while it
+    stays unreachable. None: `patience_s`.
     """
 
     def __init__(self, client: ClusterClient, *, patience_s: float = 20.0, away_s: float | None = None) -> None:
@@ -70,13 +70,13 @@ class KafkaGroups:
         self._answer_s = min(_ANSWER_S, max(1.0, patience_s / 2))
         self._coordinators: dict[str, int] = {}
         self._away: set[int] = set()
-        """Coordinators that were away to the end of our patience."""
+        """Coordinators that stayed unreachable until the time limit."""
         self._loading: set[int] = set()
-        """Brokers that said, when groups were listed last, that they were loading them."""
+        """Brokers that were loading groups at the last listing."""
         self._reader = OffsetFetchReader()
 
     async def list_groups(self) -> Listed:
-        """Ask every broker for the groups it coordinates."""
+        """Ask every broker for the groups that it coordinates."""
         found: dict[str, GroupListing] = {}
         unheard: dict[int, ConnectionLost | BrokerUnreachable] = {}
 
@@ -88,7 +88,7 @@ class KafkaGroups:
                 unheard[node] = failure
 
         self._loading.clear()
-        await self._client.metadata([])  # brokers may have come since
+        await self._client.metadata([])  # there may be new brokers
         nodes = self._client.nodes
         await run_all(*(ask(node) for node in nodes))
         if nodes and len(unheard) == len(nodes):
@@ -115,7 +115,7 @@ class KafkaGroups:
             await pause(backoff_s(attempt))
 
     async def states(self, groups: Sequence[str]) -> Answers[GroupState]:
-        """Ask by the newer protocol, and by the older one for the groups that it does not know."""
+        """Ask with the newer request, and with the older one for groups that the newer does not know."""
         answers: Answers[GroupState] = await self._each(groups, self._describe_newer)
         unknown = [group for group, state in answers.found.items() if state is GroupState.ABSENT]
         older: Answers[GroupState] = await self._each(unknown, self._describe_older)
@@ -137,7 +137,7 @@ class KafkaGroups:
         return {row[1]: (row[0], state_of(row[2] or "")) for row in answer.groups}
 
     async def offsets(self, groups: Sequence[str], *, stable: bool = False) -> Answers[Offsets]:
-        """Read many groups per request, one by one from brokers before 3.0 (which know no `stable`)."""
+        """Read many groups per request; one by one from brokers before 3.0 (which do not know `stable`)."""
 
         async def ask(connection: Connection, part: list[str]) -> dict[str, tuple[int, Offsets]]:
             if not FetchOffsets.spoken_by(connection):
@@ -160,7 +160,7 @@ class KafkaGroups:
         return answer.error_code, stored
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, Stored]) -> dict[TopicPartition, str]:
-        """Commit as nobody; asked again while the coordinator moves, which is harmless: it is the same commit."""
+        """Commit without being a member. Repeat while the coordinator moves; repeating the same commit is harmless."""
         request = CommitOffsets(group, _by_topic(offsets))
         refused: dict[TopicPartition, str] = {}
 
@@ -184,7 +184,7 @@ class KafkaGroups:
         return refused
 
     async def retention_s(self) -> float | None:
-        """Ask the brokers for `offsets.retention.minutes`: the shortest of those that answer."""
+        """Return the shortest `offsets.retention.minutes` of the brokers that answer, in seconds."""
         told = await broker_configs(self._client, [_RETENTION])
         values = [float(configs[_RETENTION]) * 60 for configs in told.values() if _RETENTION in configs]
         return min(values, default=None)
@@ -192,7 +192,7 @@ class KafkaGroups:
     # --- many groups at their coordinators -----------------------------------------------------------------
 
     async def _each(self, groups: Sequence[str], ask: Ask) -> Answers[Any]:
-        """Ask each group's coordinator, many groups at once; what is not answered within the bound has failed."""
+        """Ask each group's coordinator, many groups at once; a group without an answer in time has failed."""
         answers: Answers[Any] = Answers({}, {})
         left, began_s, attempt = dict.fromkeys(groups, ""), now_s(), 0
         give_up_at_s = began_s + self._patience_s
@@ -208,7 +208,7 @@ class KafkaGroups:
             await pause(backoff_s(attempt))
 
     async def _round(self, left: dict[str, str], ask: Ask, answers: Answers[Any]) -> dict[str, int]:
-        """Ask once; `left` keeps the groups to ask again, each with why. Return those whose coordinator is away."""
+        """Ask once; `left` keeps the groups to ask again, with reasons. Return those with unreachable coordinators."""
         nodes = await self._coordinate(left, answers)
         away: dict[str, int] = {}
 
@@ -230,7 +230,7 @@ class KafkaGroups:
         return away
 
     def _give_up(self, left: dict[str, str], away: Mapping[str, int], answers: Answers[Any], *, late: bool) -> None:
-        """Give up the groups of coordinators that are away: at once where they were away the last time."""
+        """Give up the groups of unreachable coordinators; at once if these were unreachable the last time."""
         for group, node in away.items():
             if late or node in self._away:
                 answers.failed[group] = left.pop(group)
@@ -255,7 +255,7 @@ class KafkaGroups:
         return str(KafkaRefusal(f"group {group} on cluster {self._client.alias!r}", code, _name(code), _RIGHT))
 
     async def _coordinate(self, left: dict[str, str], answers: Answers[Any]) -> dict[int, list[str]]:
-        """Return the groups by coordinator, as far as coordinators are known."""
+        """Return the groups by coordinator; groups without a known coordinator are left out."""
         unknown = [group for group in left if group not in self._coordinators]
         try:
             for part in parts(unknown, _AT_ONCE):
@@ -287,12 +287,12 @@ class KafkaGroups:
 
 
 def _listing(row: tuple[Any, ...]) -> GroupListing:
-    # v0 to v2: id, protocol type; v4: state and tags behind; v5: state, type, tags
+    # v0 to v2: id, protocol type; v4: also state, tags; v5: also state, type, tags
     return GroupListing(row[0], row[1] or "", row[3].lower() if len(row) == 5 else "")
 
 
 def _judged(answer: GroupAnswer, *, stable: bool) -> tuple[int, Offsets]:
-    """Return the verdict on a group; a partition with an error is left out, or the group waits for it."""
+    """Return the verdict on a group. A partition with an error is left out; if `stable`, the group waits for it."""
     if stable and _UNSTABLE in answer.faults.values():
         return _UNSTABLE, answer.stored
     return answer.error_code, answer.stored

@@ -1,4 +1,4 @@
-"""The groups of a cluster of which some brokers are away: those that can be asked about, and who does not answer."""
+"""Lists the groups of the reachable brokers of a cluster, and names the brokers that do not answer."""
 
 import asyncio
 
@@ -12,17 +12,17 @@ _COMMITS = "__consumer_offsets"
 
 
 class ReachableGroups(KafkaGroups):
-    """As `KafkaGroups`, in bounded time for each broker, and whoever is missing is kept in words."""
+    """Like `KafkaGroups`, but with a time limit for each broker; `missing` names what is missing."""
 
     def __init__(self, client: ClusterClient, *, patience_s: float) -> None:
         super().__init__(client, patience_s=patience_s)
         self.missing: dict[str, str] = {}
-        """Whose groups nobody told at the last listing, and why."""
+        """The brokers (and partitions) whose groups are missing in the last listing, and why."""
 
     async def list_groups(self) -> Listed:
-        """Ask every broker for the groups it coordinates; who did not answer is in `missing`, and not in the list.
+        """Ask every broker for the groups that it coordinates; `missing` names the brokers that did not answer.
 
-        Raises KafkaRefusal; ConnectionLost, BrokerUnreachable where no broker answers.
+        Raises KafkaRefusal; ConnectionLost, BrokerUnreachable if no broker answers.
         """
         metadata = await self._client.metadata([_COMMITS])
         listed = await super().list_groups()

@@ -1,1 +1,1 @@
-"""Requests and responses that aiokafka lacks, Fetch and Produce by hand, and the meaning of every error code."""
+"""Requests and responses that aiokafka lacks, our own Fetch and Produce, and the meaning of every error code."""

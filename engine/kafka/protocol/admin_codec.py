@@ -1,9 +1,8 @@
-"""Configs and ACLs of a cluster by hand: requests and answers of the classic format (texts have two-byte lengths).
+"""Encodes and decodes requests about configs and ACLs, in the classic format (texts have two-byte lengths).
 
 DescribeConfigs v1 (brokers from 1.1 on), IncrementalAlterConfigs v0 (2.3; KIP-339), DescribeAcls and CreateAcls v1
-(2.0; KIP-290). A cluster of thousands of topics answers with a hundred thousand config entries, nearly all of them
-alike: an entry that was met before is the same object again, and so are all the configs of a topic, byte by byte the
-same as another's.
+(2.0; KIP-290). A cluster with thousands of topics answers with a hundred thousand config entries, most of them equal.
+So equal entries share one object, and so do topics whose configs are equal byte by byte.
 """
 
 import struct
@@ -24,11 +23,11 @@ _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
 _CODE_AND_NAME = struct.Struct(">bh")
 _THROTTLE_BYTES = 4
 _WHOLE = 8
-"""Kinds of topics that are told apart by comparing: a few classes of topics have the same configs."""
+"""How many different sets of topic configs to remember: most topics share one of a few sets."""
 
 
 class Described(msgspec.Struct):
-    """One topic of an answer: its configs (topics share them, nobody changes them), or why there are none."""
+    """One topic of an answer: its configs (shared between topics, never changed), or the error."""
 
     topic: str
     configs: dict[str, ConfigEntry]
@@ -44,7 +43,7 @@ def _text(value: str | None) -> bytes:
 
 
 def describe_configs(topics: Mapping[str, tuple[str, ...] | None]) -> bytes:
-    """Ask for configs of topics, all (None) or some by name, without synonyms. Kafka takes no names for all, too."""
+    """Ask for configs of topics, all (None) or some by name, without synonyms. An empty tuple also means all."""
     encoded: dict[tuple[str, ...] | None, bytes] = {None: _I32.pack(-1)}
     parts = [_I32.pack(len(topics))]
     for topic, names in topics.items():
@@ -56,7 +55,7 @@ def describe_configs(topics: Mapping[str, tuple[str, ...] | None]) -> bytes:
 
 
 def alter_configs(topics: Mapping[str, Mapping[str, str | None]]) -> bytes:
-    """Set configs of topics; None takes one away."""
+    """Set configs of topics; None removes a config."""
     parts = [_I32.pack(len(topics))]
     for topic, configs in topics.items():
         parts += [b"\x02", _text(topic), _I32.pack(len(configs))]
@@ -81,7 +80,7 @@ def create_acls(bindings: Sequence[Binding]) -> bytes:
 
 
 class _AnswerReader:
-    """Walks an answer once. Raises IndexError or struct.error where it is cut short."""
+    """Reads an answer once, in order. Raises IndexError or struct.error if it is cut short."""
 
     def __init__(self, body: bytes, at: int) -> None:
         self.body, self.at = body, at
@@ -102,7 +101,7 @@ class _AnswerReader:
         return range(value)
 
     def text(self) -> str:
-        """Read a text, empty for none."""
+        """Read a text; null becomes an empty text."""
         size = max(0, self.i16())
         self.at += size
         if self.at > len(self.body):
@@ -116,16 +115,16 @@ class ConfigsReader:
     def __init__(self) -> None:
         self._met: dict[bytes, tuple[str, ConfigEntry]] = {}
         self._met_whole: list[tuple[bytes, dict[str, ConfigEntry]]] = []
-        """All configs of topics that were met last, the last one first."""
+        """The sets of topic configs that were read last, as bytes and decoded, the newest first."""
 
     def read(self, body: bytes) -> list[Described]:
-        """Read the answer behind its correlation id. Raises IndexError or struct.error where it is cut short."""
+        """Read the answer after its correlation id. Raises IndexError or struct.error if it is cut short."""
         reader = _AnswerReader(body, _THROTTLE_BYTES)
         return [self._topic(reader) for _ in reader.count()]
 
     def _topic(self, reader: _AnswerReader) -> Described:
         code, message = reader.i16(), reader.text()
-        reader.at += 1  # the resource's type: topics are all that is asked for
+        reader.at += 1  # the resource type: only topics are requested
         topic, body, began = reader.text(), reader.body, reader.at
         for place, (whole, configs) in enumerate(self._met_whole):
             if body.startswith(whole, began):
@@ -151,7 +150,7 @@ class ConfigsReader:
                 known = met[raw] = _entry(raw)
             configs[known[0]] = known[1]
             at = end
-            if body[at : at + 4] == b"\0\0\0\0":  # no synonyms: they were not asked for
+            if body[at : at + 4] == b"\0\0\0\0":  # no synonyms, because none were requested
                 at += 4
             else:
                 at = _skip_synonyms(body, at)
@@ -175,7 +174,7 @@ def _skip_synonyms(body: bytes, at: int) -> int:
 
 
 def read_altered(body: bytes) -> dict[str, tuple[int, str]]:
-    """Read the answer to IncrementalAlterConfigs: error code and the broker's words by topic."""
+    """Read the answer to IncrementalAlterConfigs: error code and the broker's message by topic."""
     reader = _AnswerReader(body, _THROTTLE_BYTES)
     found: dict[str, tuple[int, str]] = {}
     for _ in reader.count():
@@ -185,7 +184,7 @@ def read_altered(body: bytes) -> dict[str, tuple[int, str]]:
 
 
 def read_acls(body: bytes) -> tuple[int, str, set[Binding]]:
-    """Read the answer to DescribeAcls: error code, the broker's words, bindings."""
+    """Read the answer to DescribeAcls: error code, the broker's message, bindings."""
     reader = _AnswerReader(body, _THROTTLE_BYTES)
     code, message = reader.i16(), reader.text()
     found: set[Binding] = set()
@@ -198,6 +197,6 @@ def read_acls(body: bytes) -> tuple[int, str, set[Binding]]:
 
 
 def read_created(body: bytes) -> list[tuple[int, str]]:
-    """Read the answer to CreateAcls: error code and the broker's words, in the order of the request."""
+    """Read the answer to CreateAcls: error code and the broker's message, in the order of the request."""
     reader = _AnswerReader(body, _THROTTLE_BYTES)
     return [(reader.i16(), reader.text()) for _ in reader.count()]

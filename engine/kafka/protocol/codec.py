@@ -1,9 +1,9 @@
-"""Fetch and Produce on the wire, by hand: the two requests of the data path, read and written without a copy.
+"""Encodes and decodes Fetch and Produce, the two requests of the data path, without copying records.
 
 Versions (Kafka protocol guide): Fetch 11 (names), 12 (flexible, diverging epoch), 13 (topic ids instead of names);
 Produce 8 (names, record errors), 13 (flexible, topic ids). Flexible versions count lengths plus one as unsigned
-varints and end every struct with a tag section. Transactional batches go by Produce 8 alone: from 12 on (KIP-890) it
-adds partitions to a transaction by itself, and wants an EndTxn that raises the epoch.
+varints and end every struct with a tag section. Transactional batches use Produce 8 only: from 12 on (KIP-890) Produce
+adds partitions to a transaction by itself, and requires an EndTxn that raises the epoch.
 """
 
 import struct
@@ -29,7 +29,7 @@ _DIVERGING_TAG = 0
 
 
 class Want(msgspec.Struct, frozen=True, gc=False):
-    """One partition of a Fetch: where to go on, and the epochs that fence a stale view (KIP-320, KIP-595)."""
+    """One partition of a Fetch: the offset, and the epochs that fence an old view (KIP-320, KIP-595)."""
 
     topic: str
     topic_id: UUID
@@ -54,7 +54,7 @@ class Fetched(msgspec.Struct, frozen=True):
     start: int
     end: int
     diverging: tuple[int, int] | None = None
-    """(epoch, end offset) where the source's history parts from what we fetched."""
+    """(epoch, end offset) where the source's history diverges from the fetched one."""
 
 
 class Produced(msgspec.Struct, frozen=True, gc=False):
@@ -83,7 +83,7 @@ def _text(value: str, flexible: bool) -> bytes:
 
 
 Place = tuple[str, UUID, int]
-"""A partition as a session forgets it: topic, topic id, partition."""
+"""A partition that a session forgets: topic, topic id, partition."""
 
 
 def encode_fetch(
@@ -150,7 +150,7 @@ def _by_topic(wants: Iterable[Want]) -> list[tuple[str, list[Want]]]:
 
 
 class _Cursor:
-    """A place in an answer."""
+    """Reads an answer from a position on."""
 
     __slots__ = ("at", "body", "flexible")
 
@@ -174,7 +174,7 @@ class _Cursor:
         return values
 
     def count(self) -> int:
-        """Read an array's length; -1 and 0 both mean that it has no element."""
+        """Read an array's length; -1 (null) becomes 0."""
         return max(0, self.uvarint() - 1 if self.flexible else self.take(_I32)[0])
 
     def text(self) -> str | None:
@@ -189,7 +189,7 @@ class _Cursor:
         return bytes(self.body[start : self.at])
 
     def tags(self) -> dict[int, tuple[int, int]]:
-        """Read a tag section: tag -> (start, end) of its bytes; empty where the version has none."""
+        """Read a tag section: tag -> (start, end) of its bytes; empty if the version has no tags."""
         found: dict[int, tuple[int, int]] = {}
         if self.flexible:
             for _ in range(self.uvarint()):
@@ -200,7 +200,7 @@ class _Cursor:
 
 
 class FetchedAll(msgspec.Struct, frozen=True):
-    """A Fetch answer; the session id is 0 where the broker keeps none."""
+    """A Fetch answer; the session id is 0 if the broker has no session."""
 
     throttle_ms: int
     error_code: int
@@ -209,7 +209,7 @@ class FetchedAll(msgspec.Struct, frozen=True):
 
 
 def decode_fetch(version: int, body: memoryview, names: Mapping[bytes, str]) -> FetchedAll:
-    """Decode a Fetch answer; `names` resolves the topic ids asked for (16 bytes), a topic of another id has no name."""
+    """Decode a Fetch answer; `names` maps requested topic ids (16 bytes) to names; other ids get an empty name."""
     reader = _Cursor(body, version >= 12)
     reader.tags()
     throttle_ms, error_code, session_id = reader.take(_FETCHED_HEAD)
@@ -258,9 +258,9 @@ Batch = tuple[str, UUID, int, bytes | bytearray | memoryview]
 def encode_produce(
     version: int, batches: Sequence[Batch], *, timeout_ms: int, transactional_id: str = ""
 ) -> list[bytes | bytearray | memoryview]:
-    """Encode a Produce with acks=all as parts: small glue between the batches, which stay where they are.
+    """Encode a Produce with acks=all as parts: small headers between the batches, which are not copied.
 
-    An empty `transactional_id` is none.
+    An empty `transactional_id` means none.
     """
     topics: dict[str, list[Batch]] = {}
     for batch in batches:

@@ -1,34 +1,34 @@
-"""Kafka's error codes, and what each means to a lane: the only such map, total over every code a broker may send."""
+"""Maps every error code that a broker may send to its meaning for a lane; the only such map."""
 
 from aiokafka.errors import for_code
 
 from engine.core.lane.outcome import UNAUTHORIZED, OutcomeKind
 
 _BEFORE_APPEND = (14, 15, 16, 19, 38, 41, 51, 84, 89, 94, 113)
-"""Retriable, and certainly not in the log.
+"""Retriable, and the batch is certainly not in the log.
 
 19: `Partition.appendRecordsToLeader` counts the in-sync replicas before it appends. 14, 15, 16, 51: the check of the
 transaction (`ReplicaManager.handleProduceAppend`, which makes most of them a 19) comes before the append. The others
-belong to requests that append nothing; no broker is known to answer an append with them.
+belong to requests that append nothing; as far as we know, no broker answers an append with them.
 """
 _PERHAPS_APPENDED = (-1, 3, 5, 6, 7, 9, 13, 20, 56, 74, 75, 100, 103)
-"""Retriable, and perhaps in the log, because these also come behind the local append while it waits for its followers.
+"""Retriable, but the batch may be in the log: they also come after the local append, while it waits for followers.
 
-`DelayedProduce.tryComplete` asks for the partition again and passes on what it finds: 6 (`Partition.
+`DelayedProduce.tryComplete` looks up the partition again and passes on its error: 6 (`Partition.
 checkEnoughReplicasReachOffset`: the leadership moved), 3 or 6 (`ReplicaManager.getPartitionOrError`: the broker holds
 the partition no more; 9 in the same place of older ones), 56 (its log directory went offline), 20 (in the log, with too
 few replicas), 7 (the followers needed longer than the request allows). 56 also comes from `UnifiedLog.append` itself,
-whose flush comes behind the write, and -1 stands for whatever was thrown in between. 5, 74, 75, 100 and 103 say, as 6
-does, that somebody else may lead by now: Kafka sends them before the append, if at all, but nothing promises it, and to
-ask the log costs little. 100 and 103 (topic id unknown, inconsistent) also come from a broker that has not heard of a
-new topic yet: whether the topic was re-created is for the next metadata to say.
+which flushes after the write, and -1 stands for any exception in between. 5, 74, 75, 100 and 103 say, as 6 does, that
+another broker may lead by now. Kafka sends them only before the append, if at all, but does not guarantee that, and
+reading the log costs little. 100 and 103 (topic id unknown, inconsistent) also come from a broker that has not learned
+of a new topic yet: the next metadata show whether the topic was created again.
 
-Kafka's base offset tells the two apart for 3 and 6 (-1: nothing was appended); other brokers promise no such thing.
+For 3 and 6, Kafka's base offset shows which case it is (-1: nothing was appended); other brokers do not promise that.
 """
 _ORDER = (45, 46, 59)
 _TOO_LARGE = (10, 18)
 _FENCED = (47, 48, 49, 90)
-# 48 and 49 (no such transaction, no such producer): the coordinator has ended the lane's transaction without us.
+# 48 and 49 (no such transaction, no such producer): the coordinator itself has ended the lane's transaction.
 
 _APPEND_KINDS: dict[int, OutcomeKind] = {
     **dict.fromkeys(_BEFORE_APPEND, OutcomeKind.RETRY),
@@ -68,7 +68,7 @@ _NEWER = {
 
 
 def append_kind(error_code: int) -> OutcomeKind:
-    """Classify the error code of an append; every code that is not known as something else is a refusal."""
+    """Classify the error code of an append; every other code is a refusal."""
     return _APPEND_KINDS.get(error_code, OutcomeKind.REFUSED)
 
 

@@ -1,4 +1,4 @@
-"""The answer to OffsetFetch v8 read by hand: a mirror of thousands of groups reads many of its rows often.
+"""Reads the answer to OffsetFetch v8, fast: a mirror of thousands of groups reads many rows often.
 
 throttle | groups: name, topics: name, partitions: (partition, offset, epoch, metadata, error) | error of the group
 """
@@ -17,7 +17,7 @@ NO_COMMIT = -1
 
 
 class GroupAnswer(msgspec.Struct):
-    """What is stored of one group, or its error; `faults` are error codes of single partitions."""
+    """The stored offsets of one group, or its error; `faults` has the error codes of single partitions."""
 
     group: str
     stored: dict[TopicPartition, Stored]
@@ -26,13 +26,13 @@ class GroupAnswer(msgspec.Struct):
 
 
 class OffsetFetchReader:
-    """Reads answers; partitions it has met before are the same objects again, which saves time and memory."""
+    """Reads answers; equal partitions are the same object, which saves time and memory."""
 
     def __init__(self) -> None:
         self._met: dict[str, dict[int, TopicPartition]] = {}
 
     def read(self, body: bytes) -> list[GroupAnswer]:
-        """Read the answer behind its correlation id. Raises IndexError or struct.error where it is cut short."""
+        """Read the answer after its correlation id. Raises IndexError or struct.error if it is cut short."""
         at = skip_tags(body, 0) + _THROTTLE_BYTES
         count, at = read_uvarint(body, at)
         answers: list[GroupAnswer] = []
@@ -60,7 +60,7 @@ class OffsetFetchReader:
             partition, offset, _epoch = row(body, at)
             at += row_bytes
             metadata = ""
-            if body[at] <= 1:  # none, or empty: nearly all of them
+            if body[at] <= 1:  # null or empty: nearly always
                 at += 1
             else:
                 metadata, at = read_text(body, at)
@@ -77,7 +77,7 @@ class OffsetFetchReader:
 
 
 def read_uvarint(body: bytes, at: int) -> tuple[int, int]:
-    """Return an unsigned varint, and where it ends."""
+    """Return an unsigned varint, and the index after it."""
     byte = body[at]
     if byte < 0x80:
         return byte, at + 1
@@ -92,7 +92,7 @@ def read_uvarint(body: bytes, at: int) -> tuple[int, int]:
 
 
 def read_text(body: bytes, at: int) -> tuple[str, int]:
-    """Return a compact text, empty for none, and where it ends."""
+    """Return a compact text (empty for null), and the index after it."""
     size, at = read_uvarint(body, at)
     if size <= 1:
         return "", at
@@ -101,7 +101,7 @@ def read_text(body: bytes, at: int) -> tuple[str, int]:
 
 
 def skip_tags(body: bytes, at: int) -> int:
-    """Return where a tag section ends."""
+    """Return the index after a tag section."""
     count, at = read_uvarint(body, at)
     for _ in range(count):
         _, at = read_uvarint(body, at)

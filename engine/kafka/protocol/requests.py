@@ -1,6 +1,6 @@
 """Requests that aiokafka 0.14 lacks, and their answers, as one table (Kafka protocol guide, message JSON schemas).
 
-Behind the table is a class for each, made of what its caller knows.
+After the table comes a class for each request, with the arguments that callers have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from aiokafka.protocol.commit import OffsetCommitRequest_v2, OffsetCommitRequest
 from engine.kafka.protocol.schema import Question, api
 
 _CLIENT = -1
-"""As the id of a replica: none, a client asks."""
+"""The replica id of a client."""
 _GROUP = 0
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _NOBODY, _NO_GENERATION, _NO_EPOCH, _AS_THE_BROKER_SAYS = "", -1, -1, -1
@@ -169,7 +169,7 @@ class MetadataWithEpochs(Question, versions=(METADATA_7,)):
 
 
 class DescribeLogDirs(Question, versions=(LOG_DIRS_4,)):
-    """The disks of one broker, and the bytes of its replicas of topics, given with their partition counts (KIP-827)."""
+    """The disks of one broker, and the bytes of its replicas of `topics` (name -> partition count; KIP-827)."""
 
     def __init__(self, topics: Mapping[str, int]) -> None:
         super().__init__([(name, list(range(count)), {}) for name, count in topics.items()])
@@ -179,7 +179,7 @@ class DescribeLogDirs(Question, versions=(LOG_DIRS_4,)):
 
 
 class ListOffsetsWithEpochs(Question, versions=(LIST_OFFSETS_4,)):
-    """Offsets at timestamps (brokers from 2.1 on): a leader of another epoch than ours refuses (KIP-320).
+    """Offsets at timestamps (brokers from 2.1 on); a leader with another epoch than the given one refuses (KIP-320).
 
     `topics` has (name, [(partition, current leader epoch, timestamp)]). `committed`: the end is the last stable offset.
     """
@@ -189,7 +189,7 @@ class ListOffsetsWithEpochs(Question, versions=(LIST_OFFSETS_4,)):
 
 
 class OffsetsForLeaderEpoch(Question, versions=(LEADER_EPOCH_3,)):
-    """Where epochs end in the leaders' logs (brokers from 2.3 on; KIP-320).
+    """The end offsets of epochs in the leaders' logs (brokers from 2.3 on; KIP-320).
 
     `topics` has (name, [(partition, current leader epoch, epoch asked for)]).
     """
@@ -199,7 +199,7 @@ class OffsetsForLeaderEpoch(Question, versions=(LEADER_EPOCH_3,)):
 
 
 class DescribeProducers(Question, versions=(PRODUCERS_0,)):
-    """The producers a partition's leader remembers (KIP-664)."""
+    """The producers that a partition's leader knows (KIP-664)."""
 
     def __init__(self, topics: list[tuple[str, list[int]]]) -> None:
         super().__init__([(name, partitions, {}) for name, partitions in topics])
@@ -229,24 +229,24 @@ class ListGroups(
     """The groups that a broker coordinates, with states (v4; KIP-518) and types (v5; KIP-848)."""
 
     def build(self, request_struct_class: type[RequestStruct]) -> RequestStruct:
-        """Ask for all groups: whatever filters the version has are empty."""
+        """Ask for all groups: the filters of the version are empty."""
         empty: dict[str, Any] = {"tags": {}}
         return request_struct_class(*(empty.get(name, []) for name in request_struct_class.SCHEMA.names))
 
 
 class DescribeGroups(Question, versions=(DescribeGroupsRequest_v0, DESCRIBE_GROUPS_3)):
-    """Groups of the classic protocol; aiokafka's own v3 has the operations behind the last group, not behind each."""
+    """Groups of the classic protocol; aiokafka's v3 reads the operations once after all groups, not after each."""
 
     def __init__(self, groups: Sequence[str]) -> None:
         super().__init__(list(groups), False)
 
     def build(self, request_struct_class: type[RequestStruct]) -> RequestStruct:
-        """Ask without the operations; the oldest version has no field for it."""
+        """Ask without the operations; the oldest version has no field for them."""
         return request_struct_class(*self.fields[: len(request_struct_class.SCHEMA.names)])
 
 
 class ConsumerGroupDescribe(Question, versions=(CONSUMER_GROUPS_0, CONSUMER_GROUPS_1)):
-    """Groups of the newer protocol (KIP-848), which DescribeGroups calls dead whatever they do."""
+    """Groups of the newer protocol (KIP-848), which DescribeGroups always reports as dead."""
 
     def __init__(self, groups: Sequence[str]) -> None:
         super().__init__(list(groups), False)
@@ -263,7 +263,7 @@ class FetchOffsets(Question, versions=(OFFSET_FETCH_8,)):
 
 
 class CommitOffsets(Question, versions=(OffsetCommitRequest_v2, OffsetCommitRequest_v3, OFFSET_COMMIT_8)):
-    """A commit by nobody: member "", generation -1, leader epoch -1; a group with members refuses it.
+    """A commit without a member: member "", generation -1, leader epoch -1; a group with members refuses it.
 
     `topics` has (name, [(partition, offset, metadata)]).
     """

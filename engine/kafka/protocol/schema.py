@@ -1,4 +1,4 @@
-"""Schemas of requests and answers as text, turned into aiokafka's protocol classes.
+"""Turns text schemas of requests and answers into aiokafka's protocol classes.
 
 `name:int32` is a field, `name:int32[]` an array of plain values, `name[...]` an array of structs, `name{...}` a struct.
 A flexible version has compact texts and arrays, and ends every struct with a tag section, the last value of its rows.
@@ -47,7 +47,7 @@ _WORD = re.compile(r"\w+[\[{]|\w+:\w+(?:\[\])?|[\]}]")
 
 
 def api(key: int, version: int, asks: str, answers: str, *, flexible: bool = True) -> type[RequestStruct]:
-    """Return the class of one version of a request; `RESPONSE_TYPE` is that of its answer."""
+    """Return the class of one version of a request; its `RESPONSE_TYPE` is the class of the answer."""
 
     class AnswerStruct(Response):
         API_KEY = key
@@ -89,7 +89,7 @@ class Speaker(Protocol):
 
 
 class Question(Request[RequestStruct]):
-    """A request in one or several versions, the newest last; `fields` are those of all of them, without tags."""
+    """A request in one or several versions, the newest last; `fields` are common to all versions, without tags."""
 
     API_KEY: ClassVar[int] = -1
 

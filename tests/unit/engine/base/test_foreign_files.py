@@ -60,9 +60,9 @@ def test_strimzis_identity_is_kafkas() -> None:
 @pytest.mark.parametrize(
     ("line", "wrong", "right"),
     [
-        ("A -> B.topics = x", "an alias alone is no key", "a space ends a key: write A->B.topics = x"),
-        ("A -> B.topics = ${env:X}", "an alias alone is no key", "remove the space"),
-        ("A->B:topics = x", "a flow alone is no key", "write a setting of it, e.g. A->B.enabled = true"),
+        ("A -> B.topics = x", "names a cluster, but no setting", "a space ends a key: write A->B.topics = x"),
+        ("A -> B.topics = ${env:X}", "names a cluster, but no setting", "remove the space"),
+        ("A->B:topics = x", "names a flow, but no setting", "write a setting of it, e.g. A->B.enabled = true"),
     ],
 )
 def test_a_key_that_ends_too_early(line: str, wrong: str, right: str) -> None:

@@ -223,8 +223,8 @@ async def test_topics_of_ours_that_are_there_are_judged_as_run_does(stage: Stage
     stage.topics["B"] = {**OWN, "mm2-offsets.A.internal": 5, "raymirror-state.A.internal": 2, "heartbeats": 7}
     stage.policies = {"raymirror-events.A.internal": "has cleanup.policy=delete"}
     positions, state, events = await stage.problems(mirror())
-    assert "5 partitions, needed is 25; set offset.storage.partitions = 5" in positions.text
-    assert "delete it, or make it anew with 1 partition" in state.text
+    assert "5 partitions, but needs 25; set offset.storage.partitions = 5" in positions.text
+    assert "delete it, or create it again with 1 partition" in state.text
     assert "has cleanup.policy=delete; set it on the topic" in events.text
     assert [positions.stops, state.stops, events.stops] == [True, True, False]
 

@@ -120,7 +120,7 @@ def test_a_list_in_quotes_is_refused(line: str, right: str) -> None:
     with pytest.raises(ConfigError) as caught:
         mirror(f"{line}\n")
     assert (caught.value.line, caught.value.right) == (5, right)
-    assert caught.value.wrong == "quotes are part of the value, and no name or address has any"
+    assert caught.value.wrong == "quotes are part of the value, but a name or address has none"
 
 
 def test_aliases_in_quotes_are_refused() -> None:

@@ -63,5 +63,5 @@ async def test_what_waiting_does_not_mend_is_an_error_at_once(
 def test_a_cluster_that_refuses_says_so_also_in_another_process() -> None:
     again = pickle.loads(pickle.dumps(BARS))
     assert isinstance(again, BrokerRefuses)
-    assert str(again) == "f:3: B.bootstrap.servers: no broker of cluster 'B' lets us in: b:1: not that password"
+    assert str(again) == "f:3: B.bootstrap.servers: no broker of cluster 'B' accepts raymirror: b:1: not that password"
     assert (AWAY.may_pass, again.may_pass) == (True, False)

@@ -28,11 +28,11 @@ def test_mistakes_of_every_kind_are_told_in_the_order_of_the_file() -> None:
         "sync.group.offset.enabled = true\n"
     )
     assert told(extra, BASE.replace("b1:9092", "b1")) == [
-        "3: B.bootstrap.servers: 'b1' is no address",
+        "3: B.bootstrap.servers: 'b1' is not an address",
         "5: A->B.topcis: no such key",
-        "6: tasks.max: 'two' is no number",
+        "6: tasks.max: 'two' is not a number",
         "7: replication.factor: 0 is out of range",
-        "8: A->B.groups: quotes are part of the value, and no name or address has any",
+        "8: A->B.groups: quotes are part of the value, but a name or address has none",
         "9: C->A.enabled: cluster 'C' is not in clusters",
         "10: emit.checkpoints.enabled: 'yes' is neither true nor false",
         "11: sync.group.offset.enabled: no such key",
@@ -44,12 +44,12 @@ def test_one_mistake_is_told_as_before_and_several_are_a_line_each() -> None:
         mirror("tasks.max = two\nA->B.topcis = x\n")
     assert str(caught.value).splitlines() == [
         "2 problems",
-        "  mm2.properties:5: tasks.max: 'two' is no number; give a whole number from 1 to 10000",
+        "  mm2.properties:5: tasks.max: 'two' is not a number; give a whole number from 1 to 10000",
         "  mm2.properties:6: A->B.topcis: no such key; did you mean A->B.topics?",
     ]
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.line) == (str(caught.value), 5)
-    assert told("tasks.max = two\n") == ["5: tasks.max: 'two' is no number"]
+    assert told("tasks.max = two\n") == ["5: tasks.max: 'two' is not a number"]
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_what_follows_from_a_mistake_is_not_told(extra: str, keys: list[str]) ->
 
 def test_spaces_in_keys_are_told_of_all_lines() -> None:
     assert told("A ->B.topics = x\nA ->B.groups = y\ntasks.max = two\n", SPACED) == [
-        "4: A: an alias alone is no key",
-        "5: A: an alias alone is no key",
-        "6: A: an alias alone is no key",
-        "7: tasks.max: 'two' is no number",
+        "4: A: names a cluster, but no setting",
+        "5: A: names a cluster, but no setting",
+        "6: A: names a cluster, but no setting",
+        "7: tasks.max: 'two' is not a number",
     ]
 
 
@@ -91,7 +91,7 @@ def test_where_no_flow_is_enabled_the_keys_that_meant_it_are_told() -> None:
 
 def test_without_the_aliases_nothing_else_is_asked() -> None:
     assert told("tasks.max = two\nA->B.topcis = x\n", BASE.replace("clusters = A, B", 'clusters = "A, B"')) == [
-        "1: clusters: quotes are part of the value, and no name or address has any"
+        "1: clusters: quotes are part of the value, but a name or address has none"
     ]
 
 

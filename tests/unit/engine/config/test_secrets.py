@@ -72,7 +72,7 @@ def test_what_a_placeholder_stands_for_is_not_repeated(monkeypatch: pytest.Monke
     monkeypatch.setenv("RAYMIRROR_TEST_WORD", CANARY)
     word = "${env:RAYMIRROR_TEST_WORD}"
     for key in ("replication.factor", "A.bootstrap.servers", "replication.policy.class", "A.consumer.isolation.level"):
-        with pytest.raises(ConfigError, match="what its placeholder stands for cannot be used") as caught:
+        with pytest.raises(ConfigError, match="the value of its placeholder cannot be used") as caught:
             read_config(parse_properties(f"{BASE}{key} = {word}\n", "mm2.properties"))
         assert CANARY not in "".join(traceback.format_exception(caught.value))
     warned = read_config(parse_properties(f"{BASE}B.producer.acks = {word}\n", "mm2.properties"))

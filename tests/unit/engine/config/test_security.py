@@ -47,22 +47,22 @@ def test_a_cluster_wins_over_the_top_level() -> None:
 @pytest.mark.parametrize(
     ("extra", "key", "wrong"),
     [
-        (SCRAM, "B.sasl.jaas.config", "missing, and security.protocol asks for SASL"),
+        (SCRAM, "B.sasl.jaas.config", "missing, but security.protocol asks for SASL"),
         ("B.security.protocol = SASL_SSL\n" + LOGIN, "B.sasl.mechanism", "GSSAPI is not supported"),
         ("B.security.protocol = SASL_SSL\nB.sasl.mechanism = X\n" + LOGIN, "B.sasl.mechanism", "X is not supported"),
         ("B.ssl.truststore.location = s.jks\n", "B.ssl.truststore.location", "JKS stores cannot be read, and a store"),
-        ("B.ssl.truststore.location = s.pem\n", "B.ssl.truststore.location", "a PEM file by its name"),
+        ("B.ssl.truststore.location = s.pem\n", "B.ssl.truststore.location", "the name is that of a PEM file"),
         ("B.ssl.keystore.location = s.p12\n", "B.ssl.keystore.location", "JKS stores cannot be read, and a store"),
         ("B.ssl.keystore.location = s\nB.ssl.keystore.type = JKS\n", "B.ssl.keystore.type", "JKS stores"),
         (
             "B.security.protocol = SASL_SSL\nB.sasl.mechanism = PLAIN\n" + LOGIN,
             "B.sasl.jaas.config",
-            "ScramLoginModule logs in by SCRAM-SHA-256 or SCRAM-SHA-512, and sasl.mechanism is PLAIN",
+            "ScramLoginModule is for SCRAM-SHA-256 or SCRAM-SHA-512, but sasl.mechanism is PLAIN",
         ),
         (
             SCRAM + LOGIN.replace("Scram", "Plain"),
             "B.sasl.jaas.config",
-            "PlainLoginModule logs in by PLAIN, and sasl.mechanism is SCRAM-SHA-",
+            "PlainLoginModule is for PLAIN, but sasl.mechanism is SCRAM-SHA-",
         ),
         (SCRAM + LOGIN.replace(";", ""), "B.sasl.jaas.config", "has no ; at its end"),
         (
@@ -82,14 +82,12 @@ def test_what_cannot_work_is_refused_before_connecting(extra: str, key: str, wro
 
 @pytest.mark.parametrize("jaas", ["nothing;", "M username=u;", "M password=p;"])
 def test_a_login_without_a_name_or_password(jaas: str) -> None:
-    with pytest.raises(ConfigError, match=r"mm2\.properties:7: B\.sasl\.jaas\.config: names no username"):
+    with pytest.raises(ConfigError, match=r"mm2\.properties:7: B\.sasl\.jaas\.config: has no username"):
         shake(SCRAM + f"B.sasl.jaas.config = {jaas}\n")
 
 
 def test_what_is_told_of_a_login_and_a_store_is_what_to_do() -> None:
-    with pytest.raises(
-        ConfigError, match=r"write org\.apache\.kafka\.common\.security\.scram\.ScramLoginModule there, or set"
-    ):
+    with pytest.raises(ConfigError, match=r"use org\.apache\.kafka\.common\.security\.scram\.ScramLoginModule, or set"):
         mirror(SCRAM + LOGIN.replace("Scram", "Plain"))
     with pytest.raises(ConfigError, match=r"set ssl\.keystore\.type=PEM; openssl pkcs12 -in STORE -nodes"):
         mirror("B.ssl.keystore.location = s.p12\n")

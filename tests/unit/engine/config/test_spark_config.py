@@ -51,10 +51,10 @@ def test_every_key_is_read() -> None:
     [
         ("raymirror.spark = true", "'true' is neither on nor off; write on or off"),
         ("raymirror.spark.executors = 0", "out of range"),
-        ("raymirror.spark.executor.cores = x", "no number"),
+        ("raymirror.spark.executor.cores = x", "is not a number"),
         ("raymirror.spark.executor.memory.bytes = 1000", "out of range"),
-        ("raymirror.spark.jars = a.jar", "'a.jar' is no absolute path of a jar"),
-        ("raymirror.spark.jars = /opt/jars", "is no absolute path of a jar"),
+        ("raymirror.spark.jars = a.jar", "'a.jar' is not an absolute path of a jar"),
+        ("raymirror.spark.jars = /opt/jars", "is not an absolute path of a jar"),
         ("raymirror.storage.shared = yes", "neither true nor false"),
     ],
 )
@@ -80,7 +80,7 @@ def test_copies_are_proven_all_the_time_if_the_file_says_so() -> None:
     [
         ("raymirror.proof = yes", "'yes' is neither on nor off"),
         ("raymirror.proof = on", "raymirror.spark is off"),
-        ("raymirror.spark = on\nraymirror.proof = on", "there is no place to remember"),
+        ("raymirror.spark = on\nraymirror.proof = on", "no raymirror.storage is set to store"),
         ("raymirror.proof.interval.seconds = 0", "out of range"),
     ],
 )

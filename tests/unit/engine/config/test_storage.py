@@ -31,12 +31,12 @@ def test_a_storage_is_read(text: str, uri: str) -> None:
         ("s3://bucket/x", "'s3' is not supported", "write s3a:"),
         ("gcs://bucket/x", "'gcs' is not supported", "write gs:"),
         ("hdfs://name/x", "'hdfs' is not supported", "s3a://bucket/raymirror or gs:"),
-        ("file:here/there", "'file:here/there' is no absolute path", "write e.g. file:/var/lib/raymirror"),
-        ("file://host/there", "is no absolute path", "write e.g. file:"),
-        ("file:/", "is no absolute path", "write e.g. file:"),
+        ("file:here/there", "'file:here/there' is not an absolute path", "write e.g. file:/var/lib/raymirror"),
+        ("file://host/there", "is not an absolute path", "write e.g. file:"),
+        ("file:/", "is not an absolute path", "write e.g. file:"),
         ("s3a:/bucket/x", "names no bucket", "write e.g. s3a://bucket/raymirror"),
         ("gs:///x", "names no bucket", "write e.g. gs://bucket/raymirror"),
-        ("s3a://bucket/year=*", "holds '*'", "use another name"),
+        ("s3a://bucket/year=*", "contains '*'", "use another name"),
     ],
 )
 def test_what_is_none_is_refused_with_what_would_be_right(text: str, wrong: str, right: str) -> None:

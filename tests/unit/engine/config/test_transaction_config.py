@@ -40,13 +40,13 @@ def test_an_interval_that_is_not_used_is_named(given_ms: int, used_s: float) -> 
 
 def test_what_the_mode_means_is_noted() -> None:
     (note,) = [one for one in mirror(ENABLED).notes if one.key == "B.exactly.once.source.support"]
-    assert "transactions of its own" in note.what
+    assert "in its own transactions" in note.what
     (note,) = [
         one
         for one in mirror("B.exactly.once.source.support = preparing\n").notes
         if one.key == "B.exactly.once.source.support"
     ]
-    assert "as disabled" in note.what
+    assert "so this means disabled" in note.what
 
 
 @pytest.mark.parametrize(

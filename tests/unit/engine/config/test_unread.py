@@ -135,4 +135,4 @@ def test_the_other_filters_are_refused_alike(key: str) -> None:
     ):
         mirror(f"A->B.{key} = com.acme.Filter\n")
     (warning,) = mirror(f"A->B.{key} = com.acme.Filter\nraymirror.unsupported = warn\n").warnings
-    assert warning.what.startswith("unknown filter 'com.acme.Filter', and goes unused; use Default")
+    assert warning.what.startswith("unknown filter 'com.acme.Filter', which is not used; use Default")

@@ -117,11 +117,11 @@ ONE = bytes.fromhex("0c000000010100")
 @pytest.mark.parametrize(
     ("area", "count", "what"),
     [
-        (ONE, 2, "2 records cannot stand in 7 bytes"),
-        (b"", 1, "1 records cannot stand in 0 bytes"),
-        (ONE + b"\x00", 1, "1 bytes behind the last"),
-        (ONE + ONE, 2, "offset delta 0 behind 0"),
-        (bytes.fromhex("0c000014010100"), 1, "offset delta 10 behind -1, last offset delta 9"),
+        (ONE, 2, "2 records do not fit into 7 bytes"),
+        (b"", 1, "1 records do not fit into 0 bytes"),
+        (ONE + b"\x00", 1, "1 bytes after the last"),
+        (ONE + ONE, 2, "offset delta 0 after 0"),
+        (bytes.fromhex("0c000014010100"), 1, "offset delta 10 after -1, last offset delta 9"),
         (bytes.fromhex("0c000001010100"), 1, "offset delta -1"),
         (bytes.fromhex("0e000000010100"), 1, "a record of 7 bytes"),
         (bytes.fromhex("04000000010100"), 1, "a record of 2 bytes"),

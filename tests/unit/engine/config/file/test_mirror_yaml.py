@@ -111,7 +111,7 @@ def test_the_ending_tells_the_format(tmp_path: Path, name: str) -> None:
     file.write_text("\ufeff# ä\n" + BASE, encoding="utf-8")
     assert load_config(file).file == str(file)
     file.write_bytes(b"a: b\nb: \xe4\n")
-    with pytest.raises(ConfigError, match=r"\.(yaml|YML):2: YAML: bytes that are no UTF-8; save the file as UTF-8"):
+    with pytest.raises(ConfigError, match=r"\.(yaml|YML):2: YAML: bytes that are not UTF-8; save the file as UTF-8"):
         load_config(file)
     assert parse_file(b"a: \xe4", "mm2.properties").get("a") == "ä"
 
@@ -120,7 +120,7 @@ def test_checks_of_the_values_name_the_line_of_the_tree() -> None:
     error = refused(BASE + "    replication.factor: 0\n")
     assert str(error).startswith("mirror.yaml:5: A->B.replication.factor: 0 is out of range; give a number from 1")
     error = refused(BASE + "    raymirror:\n      copiers: many\n")
-    assert str(error).startswith("mirror.yaml:6: A->B.raymirror.copiers: 'many' is no number")
+    assert str(error).startswith("mirror.yaml:6: A->B.raymirror.copiers: 'many' is not a number")
     error = refused(BASE + "  A->C: {enabled: true}\n")
     assert str(error).startswith("mirror.yaml:5: A->C.enabled: cluster 'C' is not in clusters")
     error = refused(BASE + "    topics.blacklist: x\n")
@@ -132,7 +132,9 @@ def test_checks_of_the_values_name_the_line_of_the_tree() -> None:
 @pytest.mark.parametrize("word", ["no", "NO", "y", "On", "off", "yes"])
 def test_words_that_are_truth_values_to_some(word: str) -> None:
     error = refused(f"{BASE}    heartbeats.replication.enabled: {word}\n")
-    assert str(error).startswith("mirror.yaml:5: A->B.heartbeats.replication.enabled: a word that is a truth value")
+    assert str(error).startswith(
+        "mirror.yaml:5: A->B.heartbeats.replication.enabled: a word that some YAML readers take for true"
+    )
     assert refused(f"{BASE}    topics: [{word}]\n").line == 5
     assert refused(f"clusters: {{{word}: {{bootstrap.servers: h:1}}}}").key == "clusters"
     assert config(f"{BASE}    topics: ['{word}']\n").flows[0].topics == (word,)
@@ -144,7 +146,7 @@ def test_words_that_are_truth_values_to_some(word: str) -> None:
 def test_numbers_that_are_others_to_some(word: str) -> None:
     error = refused(f"{BASE}    tasks.max: {word}\n")
     assert (error.line, error.key) == (5, "A->B.tasks.max")
-    assert error.wrong == "digits that are another number to some readers of YAML"
+    assert error.wrong == "digits that some YAML readers take for another number"
     assert config(f"{BASE}    groups: '{word}'\n").flows[0].groups.include == (word,)
 
 
@@ -166,25 +168,25 @@ def test_a_key_without_a_value(word: str) -> None:
     [
         ("", 0, "clusters", "missing"),
         ("# nothing", 0, "clusters", "missing"),
-        ("[a, b]", 1, "file", "no tree of keys"),
+        ("[a, b]", 1, "file", "not a tree of keys"),
         ("tasks.max: 1\ntasks.max: 2", 2, "tasks.max", "set twice, first in line 1"),
         ("tasks.max: 1\ntasks: {max: 2}", 2, "tasks.max", "set twice, first in line 1"),
         ("clusters: [A]\n'clusters': {A: {x: y}}", 2, "clusters", "set twice, first in line 1"),
         ("clusters:\n  A: {tasks.max: 1}\nA.tasks.max: 2", 3, "A.tasks.max", "set twice, first in line 2"),
         ("clusters:\n  A:\n", 2, "A", "has no settings below it"),
-        ("clusters:\n  'A,B': {x: y}\n", 2, "clusters", "alias 'A,B' holds a comma"),
-        ("flows: A->B\n", 1, "flows", "no tree of flows"),
-        ("flows:\n  A-B: {enabled: true}\n", 2, "flows", "'A-B' is no flow"),
+        ("clusters:\n  'A,B': {x: y}\n", 2, "clusters", "alias 'A,B' contains a comma"),
+        ("flows: A->B\n", 1, "flows", "not a tree of flows"),
+        ("flows:\n  A-B: {enabled: true}\n", 2, "flows", "'A-B' is not a flow"),
         ("flows:\n  A->B: true\n", 2, "A->B", "has no settings below it"),
-        ("topics: [[a]]", 1, "topics", "a list whose items are no single values"),
-        ("topics:\n- a\n- 'b,c'", 3, "topics", "an item that holds a comma"),
-        ("topics:\n- 'b{1,2}'", 2, "topics", "a comma inside {m,n} splits the list there"),
-        ("? [a]\n: b", 1, "file", "a key that is no word"),
-        ("a: {b: 1}\n<<: {c: 2}", 2, "file", "merge keys are not read"),
-        ("a: &x b\nc: *x", 1, "c", "used twice by an anchor"),
-        ("a: &x\n  b: *x", 1, "a.b", "used twice by an anchor"),
-        ("a:\n  b: !!int 3", 2, "a.b", "tags are not read"),
-        ("a: !env X", 1, "a", "tags are not read"),
+        ("topics: [[a]]", 1, "topics", "a list with an item that is not a single value"),
+        ("topics:\n- a\n- 'b,c'", 3, "topics", "an item that contains a comma"),
+        ("topics:\n- 'b{1,2}'", 2, "topics", "the comma inside {m,n} splits the list"),
+        ("? [a]\n: b", 1, "file", "a key that is not a word"),
+        ("a: {b: 1}\n<<: {c: 2}", 2, "file", "merge keys are not supported"),
+        ("a: &x b\nc: *x", 1, "c", "used twice through an anchor"),
+        ("a: &x\n  b: *x", 1, "a.b", "used twice through an anchor"),
+        ("a:\n  b: !!int 3", 2, "a.b", "tags are not supported"),
+        ("a: !env X", 1, "a", "tags are not supported"),
         ("a: 1\n\tb: 2", 2, "YAML", "found character '\\t' that cannot start any token"),
         ("a: 1\n b: 2", 2, "YAML", "mapping values are not allowed here"),
         ('topics: "a\\.b"', 1, "YAML", "found unknown escape character '.'"),
@@ -203,17 +205,17 @@ def test_trees_that_cannot_be_read(text: str, line: int, key: str, wrong: str) -
 def test_a_list_where_one_value_is_meant() -> None:
     for key, value in (("group.id", "x"), ("tasks.max", "1"), ("security.protocol", "SSL")):
         error = refused(f"{BASE}B:\n  {key}: [{value}]\n" if key != "tasks.max" else f"{BASE}{key}: [{value}]\n")
-        assert error.wrong == "a list where one value is meant"
+        assert error.wrong == "a list, but this key takes one value"
 
 
 def test_traps_are_warnings() -> None:
     (warning,) = config(BASE + "    topics: orders\\\\..*\n").warnings
     assert (warning.line, warning.key) == (5, "A->B.topics")
-    assert warning.what.startswith("two backslashes are two here")
+    assert warning.what.startswith("two backslashes stay two here")
     (warning,) = config(BASE + "    topics: [a, 'b\\\\.c']\n").warnings
     assert warning.what.startswith("two backslashes")
     (trap,) = parse_yaml("a.topics: 'x{1,3}'", "f").traps
-    assert trap.what.startswith("a comma inside {m,n}")
+    assert trap.what.startswith("the comma inside {m,n}")
 
 
 def test_placeholders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_backslash_that_takes_the_next_setting_into_its_value_is_told(equals: 
     text = f"a->b.topics = orders.*, \\\nb->a.enabled{equals}true\nx = 1\n"
     (trap,) = parse_properties(text, "f").traps
     assert str(trap) == (
-        "line 1: a->b.topics: the backslash at the end of line 1 makes line 2 a part of the value, and so"
+        "line 1: a->b.topics: the backslash at the end of line 1 makes line 2 a part of the value, so"
         " b->a.enabled is not set; remove the backslash"
     )
 

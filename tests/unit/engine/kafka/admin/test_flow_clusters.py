@@ -80,7 +80,7 @@ async def test_another_source_or_target_is_refused_and_left(stage: Stage) -> Non
     text = str(caught.value)
     assert "cluster 'A': this is cluster three" in text
     assert "in topic mm2-offsets.A.internal were written for cluster one" in text
-    assert "give the new one an alias of its own" in text
+    assert "give the new cluster another alias" in text
     assert (stage.source.left, stage.target.left) == (True, False)
     stage.target.cluster_id = "four"
     with pytest.raises(OtherCluster, match="cluster 'B': this is cluster four"):

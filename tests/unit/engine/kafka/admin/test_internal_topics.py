@@ -47,7 +47,7 @@ async def ensure(client: Client) -> bool:
 
 @pytest.mark.parametrize("unheard", [0, 1, 3])
 async def test_another_number_of_partitions_is_refused_whenever_the_broker_hears_of_the_topic(unheard: int) -> None:
-    with pytest.raises(KafkaRefusal, match="has 2 partitions, needed is 5"):
+    with pytest.raises(KafkaRefusal, match="has 2 partitions, but needs 5"):
         await ensure(Client(2, unheard))
 
 
@@ -59,5 +59,5 @@ async def test_a_topic_that_somebody_made_just_now_is_taken() -> None:
 
 async def test_a_topic_that_no_broker_hears_of_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(internal_topics, "HEARD_S", 0.1)
-    with pytest.raises(ConnectionLost, match=r"have not heard of it for 0\.1 s"):
+    with pytest.raises(ConnectionLost, match=r"still do not know it after 0\.1 s"):
         await ensure(Client(5, None))

@@ -249,7 +249,7 @@ async def test_a_coordinator_is_found_while_a_broker_keeps_silent(monkeypatch: p
 async def test_who_is_in_a_hurry_takes_a_silent_broker_for_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Silent(monkeypatch)
     away = await client.unreachable([1, 2], hurry=True)
-    assert away == {1: "broker 1 of cluster 'a': no sign of life when another one had long given its own"}
+    assert away == {1: "broker 1 of cluster 'a': no answer, long after another broker had answered"}
     assert await client.unreachable([1, 2], hurry=True) == away
     assert not await client.survey(["t"], hurry=True)
     assert sorted(client.asked) == [1, 2, 2], "what is known to keep silent is not asked again"
@@ -316,7 +316,7 @@ async def test_an_id_is_settled_when_most_brokers_answer_and_all_of_them_agree(
     if agreed:
         assert await client.settled_id("t") == UUID(int=7)
     else:
-        with pytest.raises(ConnectionLost, match="topic t on cluster 'a': its brokers do not agree which one it is"):
+        with pytest.raises(ConnectionLost, match="topic t on cluster 'a': its brokers do not agree on its id"):
             await client.settled_id("t")
 
 

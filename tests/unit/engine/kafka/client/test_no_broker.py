@@ -66,7 +66,7 @@ async def test_a_controller_s_port_is_no_broker_s() -> None:
         assert type(error) is NoBroker
         assert str(error) == (
             f"127.0.0.1:{port} answers, but is no Kafka broker: it offers no Metadata request (a KRaft controller's"
-            " port? clients need a broker's)"
+            " port? clients need a broker's port)"
         )
         assert type(error.again()) is NoBroker
 
@@ -78,7 +78,7 @@ async def test_a_cluster_whose_address_is_a_controller_s_is_named_with_its_line(
             await client.open()
         await client.close()
     assert str(raised.value).startswith(
-        "mm2.properties:2: A.bootstrap.servers: no broker of cluster 'A' lets us in:"
+        "mm2.properties:2: A.bootstrap.servers: no broker of cluster 'A' accepts raymirror:"
         f" 127.0.0.1:{port} answers, but is no Kafka broker: it offers no Metadata request"
     )
     assert not raised.value.may_pass
@@ -94,7 +94,7 @@ async def test_a_cluster_whose_address_is_a_controller_s_is_named_with_its_line(
         ),
         (b"SSH-2.0-Server_1\r\n", True, "answers, but is no Kafka broker: it says 'SSH-2.0-Server_1'"),
         (b"\xff\xfe\xfd\xfc\xfb", False, "answers, but is no Kafka broker: what it sends is not Kafka's protocol"),
-        (b"\x15\x03\x03\x00\x02\x02\x50", False, "TLS is spoken there; set security.protocol = SSL or SASL_SSL"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", False, "the port speaks TLS; set security.protocol = SSL or SASL_SSL"),
     ],
     ids=["HTTP", "a greeting", "bytes", "TLS"],
 )
@@ -111,22 +111,23 @@ async def test_a_port_that_keeps_silent_was_connected_to() -> None:
     assert type(error) is BrokerSilent
     assert error.may_pass
     assert str(error) == (
-        f"127.0.0.1:{port} takes the connection, but has not answered a Kafka request after 0.05 s; does a Kafka broker"
-        " listen there, and does security.protocol = PLAINTEXT fit this port?"
+        f"127.0.0.1:{port} accepts the connection, but has not answered a Kafka request after 0.05 s; does a Kafka"
+        " broker listen there, and does security.protocol = PLAINTEXT fit this port?"
     )
 
 
 async def test_a_port_that_begins_an_answer_and_does_not_end_it() -> None:
     async with listening(offering(API_VERSIONS)[:8]) as port:
         error = await refused(port, HURRIED)
-    assert str(error).endswith("takes the connection, but does not end the handshake within 0.05 s")
+    assert str(error).endswith("accepts the connection, but does not end the handshake within 0.05 s")
 
 
 async def test_a_port_that_hangs_up_was_connected_to() -> None:
     async with listening(b"", ends=True) as port:
         error = await refused(port)
     assert type(error) is BrokerSilent
-    assert "takes the connection, and ends it without an answer; does a Kafka broker listen there, and" in str(error)
+    closed = "accepts the connection, and closes it without an answer"
+    assert f"{closed}; does a Kafka broker listen there, and" in str(error)
 
 
 async def test_a_port_where_nobody_listens_was_not() -> None:

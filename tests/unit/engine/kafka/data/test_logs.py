@@ -66,7 +66,7 @@ async def test_a_broker_whose_quota_is_used_up_is_asked_again_when_it_says(monke
     answer = await log._answer(for_a_while, wanted, FETCH)
     assert (answer.slices[0].high_watermark, paused) == (5, [2.5, 2.5, 0.1])
     for_long: Any = _Throttled(1000)
-    with pytest.raises(ConnectionLost, match="t-0 on cluster 'a': a quota of ours on reading is used up"):
+    with pytest.raises(ConnectionLost, match="t-0 on cluster 'a': raymirror's quota for reading is used up"):
         await log._answer(for_long, wanted, FETCH)
 
 
