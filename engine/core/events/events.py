@@ -220,7 +220,7 @@ class BatchRefused(LaneEvent, frozen=True, kw_only=True, tag="batch_refused"):
     def text(self) -> str:
         return (
             f"{self.lane}: the batch at source offset {self.source_offset} has to be re-encoded, {self.what}; the"
-            " lane stopped, nothing of the batch was written. If the batch is valid, set raymirror.batch.inflated.bytes,"
+            " lane stopped; the batch was not written. If the batch is valid, set raymirror.batch.inflated.bytes,"
             f" now {self.limit_bytes} bytes, to more than the total size of its records, and resume the topic"
         )
 
