@@ -146,7 +146,7 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint:
 
 
 def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
-    """Return key and value, with the tail after MM2's bytes. Raises MalformedRecord for what does not fit the format."""
+    """Return key and value, with the tail after MM2's bytes. Raises MalformedRecord for fields that do not fit."""
     kind = "OffsetSync"
     key = _string(kind, sync.topic) + _packed(kind, _I32, sync.partition)
     return key, _packed(kind, _SYNC, sync.source_offset, sync.target_offset) + sync.tail

@@ -30,7 +30,7 @@ class _Rest(msgspec.Struct):
 
 
 class OffsetResets:
-    """Folds the events of one flow: the first of a group and a cause is sent at once, then one a minute with a count."""
+    """Folds the events of one flow: sends the first of a group and a cause at once, then one a minute with a count."""
 
     def __init__(self, flow: FlowName) -> None:
         self._flow = flow

@@ -1,4 +1,4 @@
-"""Counting durations into buckets: cumulative since a copier's start, never reset, cheap enough for every batch."""
+"""Counts durations in buckets: cumulative since a copier's start, never reset, cheap enough for every batch."""
 
 from bisect import bisect_left
 
@@ -12,23 +12,23 @@ BOUNDS_MS = (
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """Durations by bucket of BOUNDS_MS, and their sum in ms. `counts` is not accumulated from bucket to bucket."""
+    """Durations by bucket of BOUNDS_MS, and their sum in ms. `counts` has the count of each single bucket."""
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDS_MS) + 1)
     sum_ms: float = 0.0
 
     @property
     def count(self) -> int:
-        """How many durations."""
+        """The number of durations."""
         return sum(self.counts)
 
     def plus(self, other: "Histogram") -> "Histogram":
-        """Add two of them up."""
+        """Return the sum of two histograms."""
         counts = tuple(mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
         return Histogram(counts, self.sum_ms + other.sum_ms)
 
     def minus(self, earlier: "Histogram") -> "Histogram":
-        """Say what came since an earlier snapshot of the same histogram."""
+        """Return the difference from an earlier snapshot of the same histogram."""
         counts = tuple(now - then for now, then in zip(self.counts, earlier.counts, strict=True))
         return Histogram(counts, self.sum_ms - earlier.sum_ms)
 
@@ -41,7 +41,7 @@ class LatencyHistogram:
         self._sum_ms = 0.0
 
     def add(self, duration_ms: float, weight: int = 1) -> None:
-        """Count a duration, `weight` times; below zero (clocks differ) it counts as none at all."""
+        """Count a duration `weight` times; a negative one (clocks differ) counts as 0 ms."""
         duration_ms = max(duration_ms, 0.0)
         self._counts[bisect_left(BOUNDS_MS, duration_ms)] += weight
         self._sum_ms += duration_ms * weight
