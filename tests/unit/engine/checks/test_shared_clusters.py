@@ -86,7 +86,7 @@ def test_flows_that_go_round_and_flows_that_meet_on_one_cluster() -> None:
     identity = "replication.policy.class = IdentityReplicationPolicy\n"
     config = mirror(f"B->A.enabled = true\ntopics = [r-t]\n{identity}", THREE)
     (problem,), _ = shared(config, "t", A="one", B="two")
-    assert "topic 't' would be copied A -> B -> A and round again; use Default" in problem
+    assert "topic 't' would be copied A -> B -> A in an endless loop; use Default" in problem
     config = mirror("A->C.enabled = true\ntopics = t, u\n", THREE)
     (problem,), _ = shared(config, "t", "u", A="one", B="two", C="two")
     assert "A->B and A->C would both write topic 'A.t' on cluster 'C'" in problem

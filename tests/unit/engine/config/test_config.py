@@ -75,9 +75,9 @@ def test_clusters_that_cannot_be_used(text: str, line: int, key: str, wrong: str
         ("A->B.replication.factor = 40000", "A->B.replication.factor", "40000 is out of range"),
         ("replication.policy.class = X", "replication.policy.class", "unknown policy 'X'"),
         ("A.consumer.isolation.level = some", "A.consumer.isolation.level", "'some' is unknown"),
-        ("A.consumer.auto.offset.reset = none", "A.consumer.auto.offset.reset", "'none' is no place to begin"),
+        ("A.consumer.auto.offset.reset = none", "A.consumer.auto.offset.reset", "'none' is not a start"),
         ("raymirror.start = x", "raymirror.start", "'x' has no @"),
-        ("raymirror.start = x@never", "raymirror.start", "'never' is no start"),
+        ("raymirror.start = x@never", "raymirror.start", "'never' is not a start"),
         ("raymirror.source.gap = x@append", "raymirror.source.gap", "'x@append' chooses none of fail, continue"),
         (
             "A->B.raymirror.topic.recreated = (@append",
@@ -166,7 +166,7 @@ def test_an_alias_that_begins_like_another() -> None:
     (flow,) = config.flows
     assert (flow.name, flow.topics, flow.fetch.rack) == (FlowName("us", "us-east"), (".*",), "r")
     (warning,) = config.warnings
-    assert (warning.key, "reaches nothing under a cluster" in warning.what) == ("us-east.replication.factor", True)
+    assert (warning.key, "has no effect under a cluster" in warning.what) == ("us-east.replication.factor", True)
 
 
 def test_aliases_that_hold_the_separator() -> None:
