@@ -218,8 +218,8 @@ CONNECTOR = {
     ),
     "topic.filter.class": Ruling(
         KeyFate.UNSUPPORTED,
-        "a Java class that chooses topics cannot run here: raymirror would copy all topics that match `topics` and not"
-        " `topics.exclude`",
+        "a Java class that chooses topics cannot run here: raymirror would copy all topics that match `topics` and"
+        " not `topics.exclude`",
         "choose the topics with topics and topics.exclude",
         fine=r"(?:org\.apache\.kafka\.connect\.mirror\.)?DefaultTopicFilter",
     ),
