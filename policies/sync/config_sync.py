@@ -235,7 +235,7 @@ class _Planner:
     def _shape_conflicts(self, source: TopicState, target: TopicState) -> Iterator[tuple[ConflictKind, str]]:
         if target.partitions > source.partitions:
             what = f"the copy has {counted(target.partitions, 'partition')}, the source {source.partitions}"
-            yield ConflictKind.PARTITIONS, f"{what}: partitions are never removed"
+            yield ConflictKind.PARTITIONS, f"{what}: they are never removed"
         if 0 < target.replicas < self._replication_factor:
             what = (
                 f"the copy has {counted(target.replicas, 'replica')}, replication.factor is {self._replication_factor}"
