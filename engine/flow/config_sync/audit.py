@@ -165,8 +165,6 @@ def discovered(run: Run, events: Iterable[AnyEvent]) -> list[AuditRow]:
                     why="the source topic has this number of partitions"
                     if event.before
                     else "the flow copies this topic",
-                    if event.before
-                    else "the flow copies this topic",
                 )
             case TopicFailed():
                 row = run.row(
