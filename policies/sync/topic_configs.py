@@ -38,7 +38,7 @@ DURABLE = frozenset({MIN_INSYNC, _UNCLEAN})
 
 
 class ConfigEntry(msgspec.Struct, frozen=True, gc=False):
-    """One effective topic config: its value and where it comes from."""
+    """One effective topic config: its value and its origin."""
 
     value: str
     source: int

@@ -9,7 +9,7 @@
 | | | `re-create`: copies everything again that the source has |
 | a cluster is another one | stops | stops |
 
-Whatever is chosen, an event names what is not on the target.
+With every choice, an event names the records that are not on the target.
 """
 
 import re

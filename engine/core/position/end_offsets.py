@@ -3,7 +3,7 @@
     source   |= start ..... |== copied ==|- left out -|== copied ==|- waiting -| end
     target   |= start ..... |== copied ==| marker |======= copied =======| strangers | end
 
-The lane's map gives the copied parts; batch headers tell what the offsets outside the map are. Every offset of both
+The lane's map gives the copied parts; batch headers show the kind of the offsets outside the map. Every offset of both
 logs is in one of these parts, so the difference of the ends is the sum of their sizes.
 """
 

@@ -8,7 +8,7 @@ BOUNDS_MS = (
     *(0.5, 1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0),
     *(1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3, 1800e3, 3600e3, 21600e3, 86400e3),
 )
-"""Upper bounds of the buckets, inclusive, in ms: half a millisecond to a day; one more bucket holds what is above."""
+"""Upper bounds of the buckets, inclusive, in ms: half a millisecond to a day; one more bucket is above."""
 
 
 class Histogram(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Which topics a flow copies (mm2-contract 4.1 and 12.5)."""
+"""The topics that a flow copies, as in MM2."""
 
 import pytest
 
