@@ -78,7 +78,7 @@ def judge(one: ClusterFacts, other: ClusterFacts) -> SamenessFinding:
         return _by_topics(same, all_alike=len(same) == len(named))
     if named or not one.cluster_id or not other.cluster_id:
         return TWO
-    return SamenessFinding(Sameness.UNKNOWN, f"both report cluster id {one.cluster_id} and have no topic in common")
+    return SamenessFinding(Sameness.UNKNOWN, f"both report cluster id {one.cluster_id}, and have no topic in common")
 
 
 def _by_topics(same: Mapping[str, tuple[TopicFacts, TopicFacts]], *, all_alike: bool) -> SamenessFinding:

@@ -97,7 +97,7 @@ def test_one_cluster_id_alone_is_said_and_no_more() -> None:
     clusters = SharedClusters(config, config.flows, {"A": metadata("one"), "B": metadata("two")})
     assert list(clusters.problems({config.flows[0].name: {}})) == []
     (doubt,) = clusters.doubts(config.flows[0].name)
-    assert "'A' and 'B' may lead to one cluster: both name cluster id x" in doubt
+    assert "'A' and 'B' may lead to one cluster: both report cluster id x" in doubt
     assert "check A.bootstrap.servers and B.bootstrap.servers" in doubt
 
 

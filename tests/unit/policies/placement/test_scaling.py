@@ -160,7 +160,7 @@ def test_a_trial_without_lag_proves_nothing() -> None:
 def test_at_the_limit_it_says_so() -> None:
     behind = msgspec.structs.replace(BEHIND, copiers=2)
     _, decision = repeat(ScalingMemory(wanted=2), behind, 600, ScalingLimits(maximum=2))
-    assert decision == Decision(2, "the lag does not drain in time, but no more than 2 copiers may be")
+    assert decision == Decision(2, "the lag does not drain in time, but the flow may have at most 2 copiers")
     few = msgspec.structs.replace(behind, sets=2)
     assert repeat(ScalingMemory(wanted=2), few, 600)[1] == decision
 
