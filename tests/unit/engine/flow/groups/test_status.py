@@ -141,7 +141,7 @@ async def test_a_checkpoint_that_retention_has_passed_is_moved_to_what_is_left(w
     world.cluster.targets[COPY].start = 120
     standing = await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=True)
     assert world.target.stored["late"][COPY][0] == 120
-    assert "the target's log is from 120 to 150" in standing.stands[0].why
+    assert "the target's log is now from 120 to 150" in standing.stands[0].why
 
 
 async def test_a_checkpoint_of_a_copy_that_nobody_tells_of_is_committed_as_it_is(world: World) -> None:
