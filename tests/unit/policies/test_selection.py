@@ -1,4 +1,4 @@
-"""The topics that a flow copies, as in MM2."""
+"""The topics that a flow copies."""
 
 import pytest
 
