@@ -1,1 +1,1 @@
-"""The rules of a mirror: the topics to copy, their names, and where from. Pure, without I/O."""
+"""The rules of a mirror: the topics to copy, their names, their start offsets, config sync, placement. Without I/O."""

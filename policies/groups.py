@@ -1,20 +1,20 @@
-"""Consumer groups: which are mirrored, which checkpoints are told, and what is committed on the target.
+"""Decides which consumer groups are mirrored, which checkpoints are written, and what is committed on the target.
 
-What is committed for one partition of one group (`wanted`), and whether the group lets us (`barred`):
+The commit for one partition of one group (`wanted`; `barred` decides whether the group may be written at all):
 
-    stored on target | translated offset          | earlier commit of ours     | then
+    stored on target | translated offset          | raymirror's last commit    | then
     -----------------+----------------------------+----------------------------+--------------------------------
     nothing          | any                        | any                        | commit (NEW)
     lower            | any                        | any                        | commit (MOVED_ON)
     equal            |                            | young                      | leave (EQUAL)
     equal            |                            | old, or none known         | commit again (RENEWED)
-    higher           | source went back since     | it is what is stored       | commit (FOLLOWED)
-    higher           | exact                      | it is what is stored       | commit (CORRECTED)
+    higher           | source went back since     | equals the stored one      | commit (FOLLOWED)
+    higher           | exact                      | equals the stored one      | commit (CORRECTED)
     higher           | any                        | any other, asked to        | commit (ASKED)
     higher           | any                        | any other                  | leave (TARGET_AHEAD)
-    any              | none                       | any                        | leave (not asked about)
+    any              | none                       | any                        | leave (`wanted` is not called)
 
-A target group with members is never written to; the broker has the last word on that (mm2-contract 6.8, KIP-211).
+Raymirror never commits for a target group with members; the broker also refuses such a commit.
 """
 
 from collections.abc import Iterable
@@ -28,11 +28,11 @@ DEFAULT_GROUPS_EXCLUDE = ("console-consumer-.*", "connect-.*", "__.*")
 _CONSUMERS = ("consumer", "")
 _OTHER_KINDS = ("share", "streams")
 _RENEW_AT = 0.4
-"""Of the retention: before half of it has passed, by the rounds that a commit may come late."""
+"""The share of the retention after which a commit is renewed: below one half, because a round may be late."""
 
 
 class GroupState(Enum):
-    """What a cluster says of a group's members."""
+    """The state of a group's members on a cluster."""
 
     ABSENT = "absent"
     INACTIVE = "inactive"
@@ -40,12 +40,12 @@ class GroupState(Enum):
 
 
 def state_of(name: str) -> GroupState:
-    """Return what a state's name means, by either protocol; one that is not known counts as active, which is safe."""
+    """Return the state for a state name of either protocol; an unknown name counts as active, which is safe."""
     return {"Dead": GroupState.ABSENT, "Empty": GroupState.INACTIVE}.get(name, GroupState.ACTIVE)
 
 
 class GroupSelection:
-    """The groups of one flow, MM2's filter: whole names, exclude wins. Raises BadPattern."""
+    """Selects the groups of one flow with MM2's filter: whole names, exclude wins. Raises BadPattern."""
 
     def __init__(
         self, include: Iterable[str] = DEFAULT_GROUPS, exclude: Iterable[str] = DEFAULT_GROUPS_EXCLUDE
@@ -58,7 +58,7 @@ class GroupSelection:
         return self.why_not(group) is None
 
     def why_not(self, group: str) -> str | None:
-        """Return why a group is not mirrored, None for one that is."""
+        """Return why a group is not mirrored; None if it is."""
         if not self.include.matches(group):
             return "not in groups"
         if self.exclude.matches(group):
@@ -67,14 +67,14 @@ class GroupSelection:
 
 
 def unsupported(protocol_type: str, kind: str) -> str | None:
-    """Return what kind of group cannot be mirrored, as MM2 cannot: offsets of another meaning; None for consumers."""
+    """Return the kind of a group that cannot be mirrored, as in MM2: its offsets mean something else; else None."""
     if kind in _OTHER_KINDS:
         return f"{kind} group"
     return None if protocol_type in _CONSUMERS else f"group of protocol type {protocol_type}"
 
 
 class Ours(NamedTuple):
-    """What we last committed for a partition; `at_s` is None where that was before this process."""
+    """Raymirror's last commit for a partition; `at_s` (seconds) is None if an earlier process made it."""
 
     source: int
     target: int
@@ -82,27 +82,27 @@ class Ours(NamedTuple):
 
 
 class Why(Enum):
-    """Why something is committed or left; `commits` tells which."""
+    """Why raymirror commits an offset or leaves it; `commits` distinguishes the two."""
 
     NEW = "nothing is stored on the target"
     MOVED_ON = "the group moved on"
     RENEWED = "kept from expiring"
     FOLLOWED = "the group went back on the source"
     CORRECTED = "the target had lost records"
-    ASKED = "asked to go back"
+    ASKED = "an operator asked to go back"
     EQUAL = "equal"
     TARGET_AHEAD = "the target's offset is ahead"
     ACTIVE = "the group has members on the target"
 
     @property
     def commits(self) -> bool:
-        """Whether it is a reason to commit."""
+        """Whether this is a reason to commit."""
         return self in _COMMITS
 
 
 _COMMITS = frozenset(Why) - {Why.EQUAL, Why.TARGET_AHEAD, Why.ACTIVE}
 BACKWARDS = frozenset({Why.FOLLOWED, Why.CORRECTED, Why.ASKED})
-"""Reasons to commit something lower than what is stored."""
+"""Reasons to commit an offset lower than the stored one."""
 
 
 def wanted(
@@ -116,9 +116,9 @@ def wanted(
     backwards: bool = False,
     exact: bool = True,
 ) -> Why:
-    """Decide for one partition: `target` is what the group's `source` offset means there.
+    """Decide for one partition; `target`: the translation of the group's `source` offset.
 
-    `age_s` is how long ago we committed what is stored, None where that is not known.
+    `age_s`: the age in seconds of the stored commit if raymirror made it; None if not known.
     """
     if stored is None:
         return Why.NEW
@@ -129,46 +129,46 @@ def wanted(
     if ours is not None and ours.target == stored:
         if source < ours.source:
             return Why.FOLLOWED
-        if exact:  # the same record lies lower now
+        if exact:  # the same record has a lower offset now
             return Why.CORRECTED
     return Why.ASKED if backwards else Why.TARGET_AHEAD
 
 
 def barred(state: GroupState) -> Why | None:
-    """Return why nothing may be committed for a group in this state on the target, None where it may."""
+    """Return why raymirror must not commit for a group in this state on the target; None if it may."""
     return Why.ACTIVE if state is GroupState.ACTIVE else None
 
 
 def renew_after_s(retention_s: float | None) -> float:
-    """Return the age at which an unchanged commit is made again; never where the retention is not known."""
+    """Return the age in seconds at which an unchanged commit is renewed; infinite if the retention is not known."""
     return float("inf") if retention_s is None else retention_s * _RENEW_AT
 
 
 def sync_every_s(asked_s: float, retention_s: float | None) -> float:
-    """Return the seconds between two rounds of commits: as asked, but often enough that none expires between two."""
+    """Return the seconds between two rounds of commits: as configured, or less so that no commit expires in between."""
     return asked_s if retention_s is None else min(asked_s, retention_s / 10)
 
 
 class Told(NamedTuple):
-    """The last checkpoint of a partition."""
+    """The last checkpoint written for a partition."""
 
     source: int
     target: int
     metadata: str = ""
 
     def within(self, span: tuple[int, int] | None) -> "Told":
-        """Return it as the target's log is now: not below its start, not above its end, where records were lost.
+        """Return the checkpoint moved into the target's log: not below its start, not above its end.
 
-        `span`: both, None where they are not known. A commit above the end would skip what is written there next.
+        `span`: start and end; None if not known. A commit above the end would skip the next records written there.
         """
         return self if span is None else self._replace(target=min(max(self.target, span[0]), span[1]))
 
 
 def tells(known: Told | None, new: Told, *, exact: bool) -> bool:
-    """Whether a checkpoint is news.
+    """Whether a checkpoint must be written.
 
-    An exact one is, wherever it differs for those who read it. Of an approximate one, as MM2's filter says: only where
-    it goes on, or the group went back on the source (mm2-contract 6.6).
+    An exact one must, if it differs for its readers from the last one. An approximate one follows MM2's filter: only if
+    it advances, or if the group went back on the source.
     """
     if known is None:
         return True

@@ -1,4 +1,4 @@
-"""The nouns that every other part shares: topic partitions, flows, partition sets."""
+"""The data types that all other parts share: topic partitions, flows, lanes, partition sets."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ class FlowName(NamedTuple):
 
 
 class LaneName(NamedTuple):
-    """One source partition on its way to the target partition of the same number."""
+    """One source partition and the target partition of the same number."""
 
     source: TopicPartition
     target: TopicPartition

@@ -1,4 +1,4 @@
-"""The names of topics on the other cluster: MM2's replication policies (Kafka: ReplicationPolicy)."""
+"""The names of topics on the target cluster: MM2's replication policies (Kafka: ReplicationPolicy)."""
 
 HEARTBEATS = "heartbeats"
 DEFAULT_CLASS = "DefaultReplicationPolicy"
@@ -45,7 +45,7 @@ class DefaultNaming:
         return HEARTBEATS
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """Return MM2's offset-syncs topic, named after the cluster it does not live on."""
+        """Return MM2's offset-syncs topic, named after the other cluster of the flow."""
         return f"mm2-offset-syncs{self._internal}{alias}{self._internal}internal"
 
     def checkpoints_topic(self, alias: str) -> str:
@@ -74,7 +74,7 @@ class DefaultNaming:
 
 
 class IdentityNaming(DefaultNaming):
-    """Names stay as they are, except heartbeats; data loops cannot be seen in a name."""
+    """Topics keep their names, except heartbeats; so a name does not show a loop."""
 
     def __init__(self, source_alias: str, separator: str = ".", *, internal_separator: bool = True) -> None:
         super().__init__(separator, internal_separator=internal_separator)

@@ -1,4 +1,4 @@
-"""Java regular expressions, as Kafka's configuration has them, turned into Python's.
+"""Translates Java regular expressions of Kafka's configuration to Python.
 
 Topic, group and config names are ASCII, so Java's character classes become their ASCII members.
 """
@@ -42,7 +42,7 @@ _SET_OPERATORS = "&|~"
 
 
 class BadPattern(ValueError):
-    """A pattern that cannot be used: the pattern and why."""
+    """A pattern that cannot be used, and why."""
 
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__(pattern, why)
@@ -55,8 +55,8 @@ class BadPattern(ValueError):
 class PatternList:
     """A list of Java patterns of which one must match a whole name; an empty list matches nothing.
 
-    MM2 joins the list with `|` unparenthesised, so a flag such as `(?i)` at the head of one pattern holds for all
-    that follow (mm2-contract 4.1). Raises BadPattern.
+    MM2 joins the list with `|` without parentheses, so a flag such as `(?i)` at the start of one pattern holds for all
+    patterns after it. Raises BadPattern.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -67,10 +67,10 @@ class PatternList:
         except BadPattern:
             if not _compiles(whole):
                 raise
-            text = translate(whole)  # one pattern that was cut at its commas: `(a,b)` means `(a|b)` to MM2
+            text = translate(whole)  # one pattern that was split at its commas: `(a,b)` means `(a|b)` in MM2
         try:
             self._compiled = re.compile(text) if self.patterns else None
-        except re.error as error:  # each compiles alone: a group name that two of them use
+        except re.error as error:  # each compiles alone, but two of them use one group name
             raise BadPattern(whole, str(error)) from None
 
     def matches(self, name: str) -> bool:
@@ -84,7 +84,7 @@ def translate(pattern: str) -> str:
 
 
 def literal(pattern: str) -> str | None:
-    """Return the one name a pattern is meant for, None for a pattern of many; a bare dot counts as a dot."""
+    """Return the single name that a pattern means; None if it means several; a bare dot counts as a dot."""
     plain = re.sub(r"\\([^\w\s])", r"\1", pattern)
     return plain if re.fullmatch(r"[\w.\-]+", plain) and not re.search(r"\\\w", pattern) else None
 
@@ -106,7 +106,7 @@ def _compiles(pattern: str) -> bool:
 
 
 def _translate(pattern: str, flags: str) -> tuple[str, str]:
-    """Return one pattern in Python's words, in a group of its own, and the flags that hold behind it."""
+    """Return one pattern in Python's syntax, in its own group, and the flags that hold after it."""
     body = pattern
     while head := _FLAGS.match(body):
         if "x" in head[1]:
@@ -122,7 +122,7 @@ def _translate(pattern: str, flags: str) -> tuple[str, str]:
 
 
 class _Scanner:
-    """Walks a Java pattern once, construct by construct."""
+    """Reads a Java pattern once, construct by construct."""
 
     def __init__(self, pattern: str, body: str) -> None:
         self._pattern, self._body = pattern, body
@@ -169,7 +169,7 @@ class _Scanner:
             return f"(?P={reference[1]})"
         self._take(rest[:2])
         if inside and rest[1:2] in _CLASS_LETTERS and re.match(r"-[^\]]", rest[2:]):
-            self._take("-")  # no range begins with a class: to Java this is a hyphen, to Python a mistake
+            self._take("-")  # no range starts with a class: Java reads a hyphen here, Python an error
             return rf"{rest[:2]}\-"
         return r"\Z" if rest[:2] == r"\z" else rest[:2]
 
@@ -203,9 +203,9 @@ class _Scanner:
     def _group(self) -> str:
         rest = self._body[self._at :]
         if re.match(r"\(\?[a-zA-Z]*-?[a-zA-Z]+\)", rest):
-            raise self._bad("a flag stands behind the beginning of a pattern; put it first, or write (?i:...)")
+            raise self._bad("a flag is not at the start of the pattern; put it first, or write (?i:...)")
         if rest.startswith("(?") and not _GROUP.match(rest):
-            raise self._bad("Java knows no group that begins so")
+            raise self._bad("Java has no group that starts like this")
         if re.match(r"\(\?<[A-Za-z]", rest):
             self._take("(?<")
             return "(?P<"
@@ -214,5 +214,5 @@ class _Scanner:
     def _count(self) -> str:
         found = _COUNT.match(self._body, self._at)
         if found is None:
-            raise self._bad("{ opens no {m} or {m,n}; a list is split at every comma, so write {m,n} out")
+            raise self._bad("{ does not start {m} or {m,n}; a list is split at every comma, so write {m,n} out")
         return self._take(found[0])

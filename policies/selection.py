@@ -1,4 +1,4 @@
-"""Which topics a flow copies: MM2's filter, what it never copies, and cycles (mm2-contract 4.1)."""
+"""Selects the topics of a flow: MM2's filter, topics that are never copied, and cycles."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,11 +8,11 @@ from policies.patterns import PatternList
 
 DEFAULT_TOPICS = (".*",)
 DEFAULT_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", r"__.*")
-"""MM2 4.3.1's; older releases leave out every name that ends in `internal` (KIP-1074)."""
+"""The default of MM2 4.3.1; older releases exclude every name that ends in `internal` (KIP-1074)."""
 
 
 class TopicSelection:
-    """The topics of one flow; `never` names those that hold positions. Raises BadPattern."""
+    """The topics of one flow; `never`: the topics that hold positions. Raises BadPattern."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class TopicSelection:
         return self.why_not(topic) is None
 
     def why_not(self, topic: str) -> str | None:
-        """Return why a topic is not copied, None for one that is."""
+        """Return why a topic is not copied; None if it is."""
         if self.naming.is_internal_topic(topic) or topic in self._never:
             return "internal topic"
         if self.is_cycle(topic):
@@ -50,7 +50,7 @@ class TopicSelection:
         return None
 
     def lanes(self, partitions: Mapping[str, int]) -> list[LaneName]:
-        """Return the lanes of the topics that the flow copies; `partitions`: how many each source topic has."""
+        """Return the lanes of the topics that the flow copies; `partitions`: the number for each source topic."""
         return [
             LaneName(TopicPartition(topic, number), TopicPartition(self.target_topic(topic), number))
             for topic, count in sorted(partitions.items())
@@ -59,7 +59,7 @@ class TopicSelection:
         ]
 
     def is_cycle(self, topic: str) -> bool:
-        """Whether a topic's name says that it has been on the target already, at any hop."""
+        """Whether a topic's name shows that it was on the target already, at any hop."""
         source = self.naming.topic_source(topic)
         if source is None:
             return False

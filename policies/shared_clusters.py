@@ -1,4 +1,4 @@
-"""Finds copies in a circle between aliases of one cluster, where topic names hide which clusters a record has passed.
+"""Finds copy loops between aliases of one cluster, in which topic names hide the clusters that a record has passed.
 
 MM2 detects a cycle by the aliases in a topic's name (MirrorSourceConnector.isCycle). Two aliases of one cluster pass
 that test, also with DefaultReplicationPolicy: `t` becomes `A.t`, `A.t` becomes `A.A.t`, and so on.
@@ -18,7 +18,7 @@ class OneCluster(Enum):
     ALLOW = "allow"
     """Copy within the cluster, and leave out topics that would be copied again and again."""
     IGNORE = "ignore"
-    """They are two clusters, whatever their topic ids say: one was made from the other's disks."""
+    """They are two clusters, although their topic ids are equal: one was created from the other's disks."""
 
 
 def feeds_itself(flow: TopicSelection, topic: str) -> bool:
@@ -46,7 +46,7 @@ def find_way_back(
 def _walk(
     flows: Sequence[TopicSelection], way: tuple[str, ...], topic: str, flow: TopicSelection, same: Mapping[str, str]
 ) -> tuple[str, ...] | None:
-    """Follow a flow's copy until it reaches a cluster again; a way has never more steps than there are clusters."""
+    """Follow a flow's copy until it reaches a cluster again; a path never has more steps than there are clusters."""
     if not flow.wants(topic):
         return None
     target, after = flow.flow.target, (*way, flow.flow.target)

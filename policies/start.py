@@ -1,4 +1,4 @@
-"""Start rules: where a lane without a position begins, by topic pattern. The first pattern that matches wins."""
+"""Start rules: the start offset of a lane without a position, by topic pattern. The first pattern that matches wins."""
 
 import re
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class Duration(msgspec.Struct, frozen=True, tag="duration"):
 
 
 class Offsets(msgspec.Struct, frozen=True, tag="offsets"):
-    """From given offsets by partition; a partition without one begins at the earliest record."""
+    """From given offsets by partition; a partition without one starts at the earliest record."""
 
     offsets: dict[int, int]
 
@@ -46,7 +46,7 @@ _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 class StartRule(msgspec.Struct, frozen=True):
-    """A whole-name topic pattern (Python `re` syntax) and where its topics begin."""
+    """A whole-name topic pattern (Python `re` syntax) and the start of its topics."""
 
     pattern: str
     start: Start
@@ -59,7 +59,7 @@ class StartRules(msgspec.Struct, frozen=True):
     otherwise: Start = Earliest()
 
     def start_for(self, topic: str) -> Start:
-        """Return where a topic begins."""
+        """Return the start of a topic."""
         for rule in self.rules:
             if re.fullmatch(rule.pattern, topic):
                 return rule.start
@@ -73,11 +73,11 @@ def parse_reset(text: str) -> Start:
         return _ENDS[text]
     if text.startswith("by_duration:"):
         return _duration(f"-{text.removeprefix('by_duration:')}")
-    raise ValueError(f"{text!r} is no place to begin; write earliest, latest or by_duration:PT6H")
+    raise ValueError(f"{text!r} is not a start; write earliest, latest or by_duration:PT6H")
 
 
 def parse_rules(entries: Iterable[str], otherwise: Start) -> StartRules:
-    """Read `pattern@start` entries; the first that matches a topic holds. Raises ValueError that names the entry."""
+    """Read `pattern@start` entries; the first that matches a topic wins. Raises ValueError that names the entry."""
     rules = []
     for entry in entries:
         pattern, at, where = entry.partition("@")
@@ -104,7 +104,7 @@ def _duration(text: str) -> Duration:
     found = _DURATION.fullmatch(text)
     parts = {name: value for name, value in found.groupdict().items() if value} if found else {}
     if not parts:
-        raise ValueError(f"{text!r} is no duration; write for instance -PT6H or -P7D")
+        raise ValueError(f"{text!r} is not a duration; write for instance -PT6H or -P7D")
     return Duration(sum(float(value) * _SECONDS[name] for name, value in parts.items()))
 
 
@@ -113,7 +113,7 @@ def _instant(text: str) -> Timestamp:
         instant = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is no start; write earliest, latest, an instant such as 2026-01-01T00:00:00Z,"
+            f"{text!r} is not a start; write earliest, latest, an instant such as 2026-01-01T00:00:00Z,"
             " a duration such as -PT6H, or offsets such as 0:100;1:200"
         ) from None
     if instant.tzinfo is None:

@@ -1,4 +1,4 @@
-"""Finds faults that only several flows together have: two flows write one topic, or flows copy in a circle."""
+"""Finds faults that need several flows: two flows write one topic, or flows copy in a loop."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,13 +16,13 @@ _MOST_STEPS = 20_000
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """A source topic that is copied in a circle for ever, and the clusters that it passes."""
+    """A source topic that would be copied in an endless loop, and the clusters that it passes."""
 
     topic: str
     clusters: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"topic {self.topic!r} would be copied {' -> '.join(self.clusters)} and round again"
+        return f"topic {self.topic!r} would be copied {' -> '.join(self.clusters)} in an endless loop"
 
 
 def colliding_targets(wanted: Mapping[FlowName, Mapping[str, str]]) -> list[tuple[str, str, FlowName, FlowName]]:
@@ -41,13 +41,13 @@ def colliding_targets(wanted: Mapping[FlowName, Mapping[str, str]]) -> list[tupl
 
 
 def keeper_of(pair: FlowName, flows: Sequence[FlowName]) -> FlowName:
-    """Return the flow that keeps a pair of clusters without a flow: the reverse flow, else one to the same target."""
+    """Return the flow that serves a pair of clusters without a flow: the reverse flow, else one to the same target."""
     back = [flow for flow in flows if flow == (pair.target, pair.source)]
     return next(iter([*back, *(flow for flow in flows if flow.target == pair.target), *flows]))
 
 
 def named_targets(flows: Iterable[TopicSelection]) -> dict[FlowName, dict[str, str]]:
-    """Return the topics that flows name one by one, with their target names: known without asking a cluster."""
+    """Return the topics that flows list by name, with their target names: known without asking a cluster."""
     return {
         flow.flow: {
             topic: flow.target_topic(topic)
@@ -59,11 +59,12 @@ def named_targets(flows: Iterable[TopicSelection]) -> dict[FlowName, dict[str, s
 
 
 def find_loop(flows: Sequence[TopicSelection], topics: Iterable[str]) -> Loop | None:
-    """Return the first of some topics that flows would copy in a circle, from any source cluster; None if none.
+    """Return the first of some topics that flows would copy in a loop, from any source cluster; None if none.
 
-    Default naming stops a copy that comes back. Identity naming cannot, and a mixture of both may hide the way. So the
-    way of a topic is followed name by name. It is a loop if it reaches a (cluster, topic) again, or one cluster for the
-    third time under longer and longer names. In a mesh of many clusters only the first _MOST_STEPS steps are followed.
+    Default naming stops a copy that comes back. Identity naming cannot, and a mixture of both may hide the path. So
+    this follows the path of a topic name by name. It is a loop if it reaches a (cluster, topic) again, or one cluster
+    for the third time under longer and longer names. In a mesh of many clusters it follows only the first _MOST_STEPS
+    steps.
     """
     if _names_tell_the_way(flows):
         return None
@@ -76,7 +77,7 @@ def find_loop(flows: Sequence[TopicSelection], topics: Iterable[str]) -> Loop | 
 
 
 def _names_tell_the_way(flows: Sequence[TopicSelection]) -> bool:
-    """Whether every name keeps the clusters it passed, so that each flow sees which topics were on its target."""
+    """Whether every name shows the clusters that it passed, so that each flow sees which topics were on its target."""
     separators = {flow.naming.separator for flow in flows}
     aliases = {alias for flow in flows for alias in flow.flow}
     readable = len(separators) == 1 and not any(separator in alias for separator in separators for alias in aliases)
@@ -101,9 +102,9 @@ def _walk(
 
 
 def witnesses(flows: Iterable[TopicSelection]) -> tuple[str, ...]:
-    """Return topic names that the patterns of flows are likely to share: a sample of each, and samples joined.
+    """Return topic names that the patterns of flows probably share: a sample of each, and joined samples.
 
-    They serve checks before any cluster is asked: a name with a fault proves the fault, no such name proves nothing.
+    They serve checks without a cluster: a name with a fault proves the fault; if no name has one, nothing is proven.
     """
     patterns = dict.fromkeys(pattern for flow in flows for pattern in flow.include.patterns)
     samples = list(dict.fromkeys(sample for sample in map(_sample, patterns) if sample))
@@ -112,7 +113,7 @@ def witnesses(flows: Iterable[TopicSelection]) -> tuple[str, ...]:
 
 
 def _sample(pattern: str) -> str:
-    """Return a name that a simple pattern matches; for other patterns some name, which then matches nothing."""
+    """Return a name that a simple pattern matches; for other patterns a name that may match nothing."""
     text = re.sub(r"\\[wS]|(?<!\\)\.|\[[^\]]*[a-z][^\]]*\]", "x", pattern)
     text = re.sub(r"\\d|\[[^\]]*0[^\]]*\]", "0", text)
     while (simpler := re.sub(r"\((?:\?:)?([^()|]*)(?:\|[^()]*)?\)", r"\1", text)) != text:

@@ -1,13 +1,13 @@
-"""The rule of every format of ours that outlives a process: a reader takes its own version and the one above.
+"""The version rule of raymirror's stored formats: a reader accepts its own version and the next one.
 
-So versions may differ by one while they replace each other, in both directions. What that asks of a new version: it
-adds fields that have a default, and kinds; it changes the meaning of nothing that is there. Unknown fields are ignored.
+So processes of two neighbouring versions can replace each other, in both directions. A new version may add fields that
+have a default, and kinds; it never changes the meaning of an existing field. Readers ignore unknown fields.
 """
 
 from engine.base.errors import NewerFormat
 
 
 def check_format(found: int, own: int, where: str = "") -> None:
-    """Let pass what this version reads. Raises NewerFormat naming where it stands, found and own version."""
+    """Accept a version that this code can read. Raises NewerFormat with `where` and both versions."""
     if found > own + 1:
         raise NewerFormat(where, found, own)

@@ -1,4 +1,4 @@
-"""Files that are plainly something else than a mirror's configuration, and what to do with them."""
+"""Recognises files that are not a mirror's configuration, and says how to convert them."""
 
 import re
 from collections.abc import Collection
@@ -21,7 +21,7 @@ _WRITE = "write mm2.properties: clusters = A, B, then A.bootstrap.servers and B.
 
 
 class Foreign(msgspec.Struct, frozen=True):
-    """What a file is, the line that says so (0: none), and what would be right."""
+    """The kind of a file, the line that shows it (0: none), and what would be right."""
 
     what: str
     right: str
@@ -29,18 +29,18 @@ class Foreign(msgspec.Struct, frozen=True):
 
 
 def foreign_bytes(data: bytes) -> Foreign | None:
-    """Recognise an encoding that is not read; UTF-8 with a byte order mark is."""
+    """Recognise an encoding that raymirror cannot read; UTF-8 with a byte order mark is fine."""
     if data.startswith(_UTF_16) or b"\0" in data[:_START]:
         return Foreign("saved as UTF-16", "save it as UTF-8")
     return None
 
 
 def foreign_text(text: str, *, is_yaml: bool) -> Foreign | None:
-    """Recognise a file by its looks: a connector's JSON, a Kubernetes resource."""
+    """Recognise a file by its syntax: a connector's JSON, a Kubernetes resource."""
     if found := _RESOURCE.search(text):
         line = text.count("\n", 0, found.start()) + 1
         whose = "Strimzi's custom resource" if _STRIMZI.search(text) else "a Kubernetes resource"
-        right = f"{_WRITE}; what `config` has of a connector goes below A->B, what a cluster has below its alias"
+        right = f"{_WRITE}; put a connector's `config` entries below A->B, and a cluster's entries below its alias"
         return Foreign(f"this is {whose}, which an operator reads", right, line)
     if _JSON.match(text) and (found := _CONNECTOR.search(text)):
         return _connector(text.count("\n", 0, found.start()) + 1, "JSON")
@@ -54,15 +54,15 @@ def foreign_keys(keys: Collection[str]) -> Foreign | None:
     if "connector.class" in keys:
         return _connector(0, "properties")
     if mistyped := next((key for key in keys if nearest(key, ["clusters"])), None):
-        return Foreign(f"missing, and there is {mistyped}", "did you mean clusters?")
+        return Foreign(f"missing, but the file has {mistyped}", "did you mean clusters?")
     if any("->" in key for key in keys):
         return None
     if any(key in LIBRDKAFKA for key in keys):
         right = f"{_WRITE}, and A.sasl.jaas.config for a login"
-        return Foreign("these are settings of librdkafka's, of one client", right)
+        return Foreign("these are settings of one librdkafka client", right)
     if _MM1 & set(keys):
         right = f"{_WRITE}; --whitelist becomes A->B.topics, a consumer's settings go below A.consumer"
-        return Foreign("these are settings of one client, as MirrorMaker 1 takes them", right)
+        return Foreign("these are settings of one client, for MirrorMaker 1", right)
     return None
 
 
@@ -71,4 +71,4 @@ def _connector(line: int, kind: str) -> Foreign:
         f"{_WRITE}; source.cluster.X becomes A.X, target.cluster.X becomes B.X, any other key X becomes A->B.X, and"
         " the connector's name goes to raymirror.connector.name"
     )
-    return Foreign(f"this is a connector's {kind}, which Kafka Connect takes", right, line)
+    return Foreign(f"this is a connector's {kind} for Kafka Connect", right, line)

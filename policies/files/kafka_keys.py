@@ -1,9 +1,8 @@
-"""Every key that Kafka's classes know and raymirror does not read: what becomes of a file that sets it.
+"""Lists every key that Kafka's classes define and raymirror does not read, and what happens if a file sets it.
 
-A table per owner, the class of Kafka 4.3.1 that defines the names, with some of before: until 2.8 `rest.host.name` and
-`internal.*.converter`, until 3.9 `auto.include.jmx.reporter` and `add.source.alias.to.metrics`. What raymirror
-reads is in none of them: that is engine/CONFIG.md's. tests/contract/test_mm2_keys.py holds tables and CONFIG.md
-together against the classes themselves.
+One table per class of Kafka 4.3.1, with some older keys: until 2.8 `rest.host.name` and `internal.*.converter`, until
+3.9 `auto.include.jmx.reporter` and `add.source.alias.to.metrics`. Keys that raymirror reads are not here but in
+engine/CONFIG.md. tests/contract/test_mm2_keys.py compares both with Kafka's classes.
 """
 
 import enum
@@ -13,20 +12,20 @@ import msgspec
 
 
 class KeyFate(enum.Enum):
-    """What becomes of a key that is set and not read."""
+    """The consequence of a key that is set but not read."""
 
     NEEDLESS = "needless"
-    """It means nothing here and nothing is lost: one quiet line."""
+    """It has no effect here, and nothing is lost: one info line."""
     DIFFERENT = "different"
-    """Something is otherwise than the file says: a warning."""
+    """Raymirror behaves differently from what the file says: a warning."""
     UNSUPPORTED = "unsupported"
-    """What it asks for matters and cannot be had: refused, unless `raymirror.unsupported = warn`."""
+    """It asks for something important that raymirror cannot do: refused, unless `raymirror.unsupported = warn`."""
     MISTYPED = "mistyped"
-    """Nobody knows it, and it is close to one that is read: refused likewise."""
+    """It is unknown but similar to a key that is read: refused in the same way."""
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """The fate of a key: `why`, and what would be `right`; a value that matches `fine` is what happens anyway."""
+    """The fate of a key: `why`, and what would be `right`; a value that matches `fine` asks for the usual behaviour."""
 
     fate: KeyFate
     why: str
@@ -34,26 +33,26 @@ class Ruling(msgspec.Struct, frozen=True):
     fine: str = ""
 
     def of(self, value: str) -> "Ruling":
-        """Return what holds for a value; an empty one asks for nothing."""
+        """Return the ruling for a value; an empty value asks for nothing."""
         asks_for_nothing = not value.strip() or (self.fine and re.fullmatch(self.fine, value.strip()))
         return _AS_HERE if asks_for_nothing else self
 
 
 _AS_HERE = Ruling(KeyFate.NEEDLESS, "that is what happens anyway")
 _WORKER = Ruling(KeyFate.NEEDLESS, "no Connect worker runs here")
-_REST = Ruling(KeyFate.NEEDLESS, "no REST server is needed: raymirror's processes find each other by Ray")
+_REST = Ruling(KeyFate.NEEDLESS, "no REST server is needed: raymirror's processes find each other through Ray")
 _STORAGE = Ruling(KeyFate.NEEDLESS, "Connect's own topics are not needed")
-_CONVERTER = Ruling(KeyFate.NEEDLESS, "keys, values and headers are copied as the bytes that they are")
+_CONVERTER = Ruling(KeyFate.NEEDLESS, "keys, values and headers are copied byte for byte")
 _CLIENT = Ruling(KeyFate.NEEDLESS, "it tunes MM2's Java clients")
-_RETRIED = Ruling(KeyFate.NEEDLESS, "what fails is tried again for as long as it takes, and an event says so")
-_GROUP = Ruling(KeyFate.NEEDLESS, "no consumer group is used to copy")
-_IDEMPOTENT = Ruling(KeyFate.NEEDLESS, "every append is idempotent and is tried again until its outcome is known")
+_RETRIED = Ruling(KeyFate.NEEDLESS, "raymirror retries failed requests without a limit and reports them as events")
+_GROUP = Ruling(KeyFate.NEEDLESS, "raymirror copies without a consumer group")
+_IDEMPOTENT = Ruling(KeyFate.NEEDLESS, "every append is idempotent and is retried until its outcome is known")
 _METRICS = Ruling(KeyFate.NEEDLESS, "it tunes MM2's metrics; raymirror.metrics.port offers raymirror's")
 _TASKS = Ruling(KeyFate.NEEDLESS, "Connect's tasks do not exist here")
 _CREATION = Ruling(KeyFate.NEEDLESS, "a copy is created like its source topic")
-_LOGIN_TUNING = Ruling(KeyFate.NEEDLESS, "it tunes GSSAPI or OAUTHBEARER, which are not used")
+_LOGIN_TUNING = Ruling(KeyFate.NEEDLESS, "it tunes GSSAPI or OAUTHBEARER, which raymirror does not use")
 _JAVA_TLS = Ruling(KeyFate.NEEDLESS, "it tunes Java's TLS; OpenSSL agrees on TLS 1.2 or 1.3 with the broker")
-_STORE_PASSWORD = Ruling(KeyFate.NEEDLESS, "a PEM store has no password; its key's is ssl.key.password")
+_STORE_PASSWORD = Ruling(KeyFate.NEEDLESS, "a PEM store has no password; the password of its key is ssl.key.password")
 _REPORTERS = Ruling(
     KeyFate.DIFFERENT,
     "Java classes that report metrics cannot run here; raymirror.metrics.port offers metrics to Prometheus,"
@@ -61,19 +60,19 @@ _REPORTERS = Ruling(
     fine=r"(?:org\.apache\.kafka\.common\.metrics\.)?JmxReporter",
 )
 _CLIENT_ID = Ruling(
-    KeyFate.DIFFERENT, "clients are called raymirror|FLOW|... here; a quota by client id must name them so"
+    KeyFate.DIFFERENT, "raymirror's client ids are raymirror|FLOW|...; a quota by client id must use these ids"
 )
 _COMPRESSION = Ruling(
     KeyFate.DIFFERENT,
-    "batches keep the compression that they have on the source; compression.type of the topic on the target alters it",
+    "batches keep their compression from the source; compression.type of the target topic changes it",
 )
 _INTERCEPTORS = Ruling(
     KeyFate.UNSUPPORTED,
-    "Java classes that see or alter every record cannot run here",
+    "Java classes that read or change every record cannot run here",
     "remove the key",
     fine=r"io\.confluent\.monitoring\.[\w.]+",
 )
-_OPENSSL = Ruling(KeyFate.DIFFERENT, "it is not applied: OpenSSL's own choice holds")
+_OPENSSL = Ruling(KeyFate.DIFFERENT, "raymirror ignores it: OpenSSL chooses")
 _LOGIN_CLASS = Ruling(
     KeyFate.UNSUPPORTED,
     "a Java class that logs in cannot run here",
@@ -81,15 +80,15 @@ _LOGIN_CLASS = Ruling(
 )
 _PEM_TEXT = Ruling(
     KeyFate.UNSUPPORTED,
-    "key and certificates cannot stand in the configuration itself",
-    "write both into one PEM file, and name it with ssl.keystore.type = PEM and ssl.keystore.location",
+    "key and certificates cannot be in the configuration file itself",
+    "write both into one PEM file; set ssl.keystore.type = PEM and ssl.keystore.location to that file",
 )
 _CHANGED_RECORDS = Ruling(
     KeyFate.UNSUPPORTED,
-    "records are copied as they are: no transformation runs, so they would arrive unaltered and unfiltered",
-    "remove the key where that is meant",
+    "raymirror runs no transformations: records would arrive unchanged and unfiltered",
+    "remove the key if you want that",
 )
-_ALIAS = Ruling(KeyFate.UNSUPPORTED, "a flow's aliases are those of its name", "name the flow by them: A->B")
+_ALIAS = Ruling(KeyFate.UNSUPPORTED, "a flow takes its aliases from its name", "name the flow after them: A->B")
 
 
 def _all(ruling: Ruling, names: str) -> dict[str, Ruling]:
@@ -109,11 +108,11 @@ CLIENT_COMMON = {
     "ssl.engine.factory.class": Ruling(
         KeyFate.UNSUPPORTED,
         "a Java class that makes TLS connections cannot run here",
-        "name PEM files with ssl.truststore.location and ssl.keystore.location",
+        "set ssl.truststore.location and ssl.keystore.location to PEM files",
         fine=r"(?:org\.apache\.kafka\.common\.security\.ssl\.)?DefaultSslEngineFactory",
     ),
 }
-"""MirrorClientConfig.CLIENT_CONFIG_DEF: at top level, of a cluster, of one of its clients."""
+"""MirrorClientConfig.CLIENT_CONFIG_DEF: at top level, for a cluster, or for one of its clients."""
 
 _ANY_CLIENT = {
     **_all(
@@ -168,8 +167,8 @@ PRODUCER = {
     ),
     "interceptor.classes": _INTERCEPTORS,
     **_all(_CONVERTER, "key.serializer value.serializer"),
-    "max.request.size": Ruling(KeyFate.NEEDLESS, "a batch may be as large as the target's topic allows"),
-    "partitioner.class": Ruling(KeyFate.NEEDLESS, "a record keeps its partition, in MM2 too"),
+    "max.request.size": Ruling(KeyFate.NEEDLESS, "a batch may be as large as the target topic allows"),
+    "partitioner.class": Ruling(KeyFate.NEEDLESS, "a record keeps its partition, as in MM2"),
 }
 """ProducerConfig."""
 
@@ -190,39 +189,41 @@ CONNECTOR = {
     **_all(_CHANGED_RECORDS, "predicates transforms"),
     **_all(_ALIAS, "source.cluster.alias target.cluster.alias"),
     "topic.creation.groups": _CREATION,
-    "admin.timeout.ms": Ruling(KeyFate.NEEDLESS, "it bounds the start of MM2's connectors"),
+    "admin.timeout.ms": Ruling(KeyFate.NEEDLESS, "it limits how long MM2's connectors take to start"),
     "connector.class": Ruling(
         KeyFate.UNSUPPORTED,
-        "no connector but MM2's own has a counterpart here",
+        "raymirror replaces only MM2's own connectors",
         "remove the key",
         fine=r"(?:org\.apache\.kafka\.connect\.mirror\.)?Mirror(?:Source|Checkpoint|Heartbeat)Connector",
     ),
-    "consumer.poll.timeout.ms": Ruling(KeyFate.NEEDLESS, "it bounds the waiting of MM2's threads"),
+    "consumer.poll.timeout.ms": Ruling(KeyFate.NEEDLESS, "it limits how long MM2's threads wait"),
     "errors.tolerance": Ruling(
         KeyFate.DIFFERENT,
-        "no record is left out here: a partition whose record the target refuses waits, and an event says so",
+        "raymirror skips no record: if the target refuses one, the partition waits, and an event reports it",
         fine="(?i:none)",
     ),
     "forwarding.admin.class": Ruling(
         KeyFate.UNSUPPORTED,
-        "a Java class that creates topics, configs and ACLs cannot run here: raymirror asks the target for them itself",
-        "remove the key where that is meant",
+        "a Java class that creates topics, configs and ACLs cannot run here: raymirror creates them itself",
+        "remove the key if you want that",
         fine=r"(?:org\.apache\.kafka\.clients\.admin\.)?ForwardingAdmin",
     ),
-    "name": Ruling(KeyFate.NEEDLESS, "MM2 keeps positions under its own connectors' names too, whatever it says"),
+    "name": Ruling(
+        KeyFate.NEEDLESS, "MM2 also stores positions under its own connectors' names, whatever this key says"
+    ),
     "offsets.storage.topic": Ruling(
         KeyFate.UNSUPPORTED,
-        "positions would not be looked for in that topic",
-        "name it with offset.storage.topic",
+        "raymirror would not read positions from that topic",
+        "set offset.storage.topic instead",
     ),
     "topic.filter.class": Ruling(
         KeyFate.UNSUPPORTED,
-        "a Java class that chooses topics cannot run here: all that `topics` names and `topics.exclude` does not"
-        " would be copied",
-        "say it with topics and topics.exclude",
+        "a Java class that chooses topics cannot run here: raymirror would copy all topics that match `topics` and"
+        " not `topics.exclude`",
+        "choose the topics with topics and topics.exclude",
         fine=r"(?:org\.apache\.kafka\.connect\.mirror\.)?DefaultTopicFilter",
     ),
-    "use.incremental.alter.configs": Ruling(KeyFate.NEEDLESS, "configs are always altered one by one"),  # until 3.9
+    "use.incremental.alter.configs": Ruling(KeyFate.NEEDLESS, "raymirror always changes single configs"),  # until 3.9
 }
 """MirrorSourceConfig, MirrorCheckpointConfig, MirrorHeartbeatConfig and their tasks', SourceConnectorConfig."""
 
@@ -283,9 +284,9 @@ FAMILIES = (
     ("sasl.kerberos.", _LOGIN_TUNING),
     ("sasl.oauthbearer.", _LOGIN_TUNING),
     ("sasl.login.", _LOGIN_TUNING),
-    ("config.providers.", Ruling(KeyFate.NEEDLESS, "providers are named by config.providers, and take no parameters")),
+    ("config.providers.", Ruling(KeyFate.NEEDLESS, "config.providers names the providers, which take no parameters")),
 )
-"""Keys without a fixed name, or with one of many: what they begin with."""
+"""Prefixes of keys without a fixed name, or of large groups of keys."""
 
 MEANT = {
     "topics.blacklist": "topics.exclude",
@@ -302,7 +303,7 @@ MEANT = {
     "topic.blacklist": "topics.exclude",
     "enable": "enabled",
 }
-"""Names that people write, and old releases read, for those that are read."""
+"""Names that users write or old releases read -> the key that raymirror reads."""
 
 USUAL_EXCLUDES = frozenset(
     {
@@ -318,7 +319,7 @@ USUAL_EXCLUDES = frozenset(
         "connect-.*",
     }
 )
-"""What releases before 4.0 left out by default, as files repeat it under the old names."""
+"""The default excludes of releases before 4.0; files repeat them under the old names."""
 
 LIBRDKAFKA = {
     "metadata.broker.list": "bootstrap.servers",
@@ -331,4 +332,4 @@ LIBRDKAFKA = {
     "ssl.key.location": "ssl.keystore.location (key and certificates in one PEM file), with type PEM",
     "enable.ssl.certificate.verification": "ssl.truststore.location",
 }
-"""librdkafka's names (CONFIGURATION.md there) for what Kafka's Java clients call otherwise."""
+"""librdkafka's names (its CONFIGURATION.md) -> the names of Kafka's Java clients."""

@@ -1,4 +1,4 @@
-"""Which known word a mistyped one was meant to be."""
+"""Finds the known word that a mistyped word was probably meant to be."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ _UNITS = (".ms", ".seconds", ".minutes", ".hours", ".bytes")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that a mistyped one is likely meant for: a letter or a few off, or another unit."""
+    """Return the known word that a mistyped one probably means: one to three letters differ, or only the unit."""
     choices, most = tuple(known), _most(word)
     alike = [one for one in choices if abs(len(one) - len(word)) <= most]
     found = [(_distance(_plain(word), _plain(one)), one) for one in alike]

@@ -1,4 +1,4 @@
-"""Guesses what a pattern that matches nothing was meant to be: quotes, globs, beginnings of names, letters."""
+"""Guesses the meaning of a pattern that matches nothing: quotes, globs, starts of names, mistyped letters."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,7 +59,7 @@ def idle_patterns(patterns: Sequence[str], names: Sequence[str]) -> list[Idle]:
 
 
 def excluded_patterns(patterns: Sequence[str], excluded: Sequence[str], names: Sequence[str]) -> list[tuple[str, int]]:
-    """Return the patterns whose every matching name `excluded` takes out, each with the number of names it matches."""
+    """Return the patterns whose matches are all in `excluded`, each with the number of names that it matches."""
     left_out = PatternList(excluded)
     found = []
     for pattern, flags in islice(_one_by_one(patterns), _MOST_LOOKED_AT):
@@ -107,7 +107,7 @@ def _meant(flags: str, pattern: str, names: Sequence[str]) -> str | None:
 
 
 def _candidates(pattern: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield what people may have meant, the likeliest first."""
+    """Yield possible meanings, the likeliest first."""
     yield without_stars(pattern)
     yield pattern.strip("/")
     yield ",".join(part for part in _SEPARATORS.split(pattern) if part)

@@ -1,14 +1,14 @@
-"""Decides the fate of configuration keys that nobody reads.
+"""Decides the fate of configuration keys that raymirror does not read.
 
-Places where a key may stand, and what MM2 4.3.1 does with it there (MirrorMakerConfig.connectorBaseConfig and
+The possible places of a key, and its effect there in MM2 4.3.1 (MirrorMakerConfig.connectorBaseConfig and
 workerConfig):
 
     place                     | reaches in MM2
     --------------------------+----------------------------------------------------------------------------
-    key                       | connectors: their own keys only; the worker: what begins with offset.storage,
+    key                       | connectors: their own keys only; the worker: keys that start with offset.storage,
                               | config.storage, status.storage, *.converter, task, worker, replication.policy
     X.key                     | connections of X; the worker of flows to X
-    X.consumer. producer. ... | the clients of X; the producer of the data where X is the target
+    X.consumer. producer. ... | the clients of X; the producer of the data if X is the target
     A->B.key                  | the connectors of A->B, never the worker
     A->B.source.consumer.key  | the consumer of the data
     A->B.producer.key         | the producer of offset syncs
@@ -45,10 +45,10 @@ _CLIENTS = {"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN}
 _SELECTION = ("topics", "topics.exclude", "groups", "groups.exclude")
 _NOT_AT_TOP = ("offsets.storage.topic", "topic.creation.groups")
 """Keys of every Connect source connector that MM2's connectors do not define."""
-_NO_EFFECT = Ruling(KeyFate.NEEDLESS, "it reaches nothing in MM2 either")
+_NO_EFFECT = Ruling(KeyFate.NEEDLESS, "it has no effect in MM2 either")
 _SYNCS = Ruling(KeyFate.NEEDLESS, "it tunes the producer of MM2's offset syncs")
-_SAME_ALIAS = Ruling(KeyFate.NEEDLESS, "the flow's name says it")
-_SAME = Ruling(KeyFate.NEEDLESS, "it is what the cluster has")
+_SAME_ALIAS = Ruling(KeyFate.NEEDLESS, "it is the same as in the flow's name")
+_SAME = Ruling(KeyFate.NEEDLESS, "it is the same as the cluster's value")
 
 
 class KeyParts(NamedTuple):
@@ -91,7 +91,7 @@ class Scene(msgspec.Struct, frozen=True):
         return any(name in self.honoured.get(level, ()) for level in levels)
 
     def take_apart(self, key: str) -> KeyParts:
-        """Split a key into its parts; if several aliases fit, the longest one is meant."""
+        """Split a key into its parts; if several aliases fit, the longest one wins."""
         pairs = [f"{source}->{target}." for source, target in permutations(self.aliases, 2)]
         prefixes = [prefix for prefix in (*pairs, *(f"{alias}." for alias in self.aliases)) if key.startswith(prefix)]
         prefix = max(prefixes, key=len, default="")
@@ -102,7 +102,7 @@ class Scene(msgspec.Struct, frozen=True):
 
 
 def judge(key: str, scene: Scene) -> Ruling:
-    """Return the fate of a key that nobody reads."""
+    """Return the fate of a key that raymirror does not read."""
     place, value = scene.take_apart(key), scene.values[key]
     ruling = (
         _of_absent_cluster(key, scene)
@@ -143,7 +143,7 @@ def _of_ours(place: KeyParts, scene: Scene) -> Ruling | None:
     if not place.name.startswith(_OWN):
         return None
     if scene.is_honoured(place.name, "flow"):
-        return _refused("it holds for a flow, or for all at top level", f"write {_flow(scene)}.{place.name}")
+        return _refused("it is read for a flow, or at top level for all flows", f"write {_flow(scene)}.{place.name}")
     if scene.is_honoured(place.name, "top"):
         return _refused("it is read at top level only", f"write {place.name}")
     own = {name for level in ("flow", "top") for name in scene.honoured.get(level, ()) if name.startswith(_OWN)}
@@ -153,21 +153,21 @@ def _of_ours(place: KeyParts, scene: Scene) -> Ruling | None:
 
 
 def _of_names_meant(place: KeyParts, scene: Scene) -> Ruling | None:
-    """Judge names from former releases, from proposals, and from librdkafka."""
+    """Judge names from old releases, from proposals, and from librdkafka."""
     if place.name in LIBRDKAFKA:
         prefix = place.prefix or f"{scene.aliases[0]}."
-        return _refused("this is librdkafka's name for it", f"write {prefix}{LIBRDKAFKA[place.name]}")
+        return _refused("this is a key of librdkafka", f"write {prefix}{LIBRDKAFKA[place.name]}")
     if place.client:
         return None
     if place.name in MEANT:
         name = MEANT[place.name]
         new = place.prefix + name if place.is_flow or not place.prefix else f"{_flow(scene)}.{name}"
         if new in scene.values:
-            return Ruling(KeyFate.NEEDLESS, f"{new} says it")
+            return Ruling(KeyFate.NEEDLESS, f"{new} is set instead")
         old = "blacklist" in place.name
         why = "not read, as in Kafka 4.0 and newer" if old else "not read, as in MM2"
         if old and {item.strip() for item in scene.values[place.key].split(",")} <= USUAL_EXCLUDES:
-            return _differs(f"{why}; its defaults are left out anyway, else write {new}")
+            return _differs(f"{why}; raymirror excludes these defaults anyway; for other excludes write {new}")
         return Ruling(KeyFate.MISTYPED, why, f"did you mean {new}?")
     if scene.is_honoured(f"{place.name}.enabled", "flow"):
         return _differs(f"ignored, as in MM2; the key is {place.prefix}{place.name}.enabled")
@@ -183,7 +183,7 @@ def _of_tables(place: KeyParts, scene: Scene) -> Ruling | None:
 def _of_top(place: KeyParts, scene: Scene) -> Ruling | None:
     source, target = scene.flows[0]
     whole, name = place.whole, place.name
-    nowhere = "reaches nothing at top level, as in MM2; write"
+    nowhere = "has no effect at top level, as in MM2; write"
     if whole in _NOT_AT_TOP:
         return _NO_EFFECT
     if scene.is_honoured(whole, "filter"):
@@ -208,12 +208,12 @@ def _of_cluster(place: KeyParts, scene: Scene) -> Ruling | None:
     if scene.is_honoured(place.name, "flow", "filter"):
         right = f"write {_flow(scene)}.{place.name}"
         if place.name in _SELECTION:
-            return _refused("reaches nothing under a cluster, as in MM2, so it chooses nothing", right)
-        return _differs(f"reaches nothing under a cluster, as in MM2; {right}")
+            return _refused("has no effect under a cluster, as in MM2, so it selects nothing", right)
+        return _differs(f"has no effect under a cluster, as in MM2; {right}")
     for client in ("consumer", "producer"):
         if scene.is_honoured(place.name, client):
             right = f"{place.prefix}{client}.{place.name}"
-            return _differs(f"reaches nothing without its client, as in MM2; write {right}")
+            return _differs(f"has no effect without its client, as in MM2; write {right}")
     return _NO_EFFECT if place.name in CONNECTOR or _is_clients(place) else None
 
 
@@ -230,7 +230,7 @@ def _of_flow(place: KeyParts, scene: Scene) -> Ruling | None:
         return _refused("a flow has no connections of its own", f"write {alias}.{setting}")
     if place.client:
         return _of_client(place, scene, target if place.client.startswith(("target.", "producer.")) else source)
-    nowhere = "reaches nothing under a flow, as in MM2; write"
+    nowhere = "has no effect under a flow, as in MM2; write"
     if scene.is_honoured(name, "worker", "storage"):
         return _differs(f"{nowhere} {target}.{name}")
     if name in CLIENT_COMMON or scene.is_honoured(name, "cluster"):
@@ -254,7 +254,7 @@ def _of_client(place: KeyParts, scene: Scene, alias: str) -> Ruling | None:
         ruling = CLIENT_COMMON.get(place.name) or _of_families(KeyParts("", "", place.name))
         if ruling is not None and ruling.fate is not KeyFate.UNSUPPORTED:
             return ruling
-        return _refused("all clients of a cluster connect alike here", f"write {alias}.{place.name}")
+        return _refused("all clients of a cluster use the same connection settings", f"write {alias}.{place.name}")
     ruling = _CLIENTS[found["client"]].get(place.name)
     if place.is_flow and found["client"] == "producer" and not found["override"]:
         if scene.is_honoured(place.name, "producer"):
@@ -271,7 +271,7 @@ def _of_families(place: KeyParts) -> Ruling | None:
 
 
 def _unknown(key: str, place: KeyParts, scene: Scene) -> Ruling:
-    """Judge a key that nobody knows: refuse it as mistyped if the right key is read."""
+    """Judge an unknown key: refuse it as mistyped if a similar key is read."""
     read = {other.name: one for one in scene.asked if (other := scene.take_apart(one))[:2] == place[:2]}
     kafkas = _known_at(place)
     meant = nearest(place.name, {*read, *kafkas})
@@ -280,11 +280,11 @@ def _unknown(key: str, place: KeyParts, scene: Scene) -> Ruling:
     if meant is None and (elsewhere := _with_prefix_mended(key, scene)):
         return Ruling(KeyFate.MISTYPED, "no such key", f"did you mean {elsewhere}?")
     guess = f"; did you mean {place.prefix}{place.client}{meant}?" if meant else ""
-    return _differs(f"no key of MM2 or raymirror, so it does nothing{guess}")
+    return _differs(f"not a key of MM2 or raymirror, so it has no effect{guess}")
 
 
 def _with_prefix_mended(key: str, scene: Scene) -> str | None:
-    """Return the key that is read and differs from this key only a little, and only before its name."""
+    """Return the key that is read and differs from this one a little, and only in its prefix."""
     return next((one for one in sorted(scene.asked) if _differs_before_its_name(key, scene.take_apart(one))), None)
 
 

@@ -1,1 +1,1 @@
-"""Which copier gets which partitions, how many copiers there are, which one is ill."""
+"""Decides which copier gets which partitions, how many copiers a flow has, and which copier is unhealthy."""

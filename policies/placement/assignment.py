@@ -1,10 +1,11 @@
-"""Which lanes belong together, and who owns them: stable sets, sticky owners, few moves. Pure.
+"""Groups lanes into sets, and assigns the sets to copiers: stable sets, sticky owners, few moves. Pure.
 
-Two questions, answered apart. `SetPlan` says which lanes form a set: a lane keeps its set, except that a hot one may
-get a set of its own. `balance` says which copier owns a set. It never asks for a new world: sets without an owner find
-one, then a few sets move, and only while that makes two copiers more alike. On the same weights it comes to rest,
-because each move makes the sum of the squared loads smaller; `steady_weights` keeps the weights the same while traffic
-only trembles. (No rule that sees the present weights alone can: a hair above any threshold is a hair below it.)
+`SetPlan` decides which lanes form a set: a lane keeps its set, except that a hot lane may get its own set. `balance`
+decides which copier owns a set. It never reassigns everything: it gives an owner to sets without one, then it moves a
+few sets, and only while a move makes the loads of two copiers more equal. With constant weights it stops moving,
+because each move makes the sum of the squared loads smaller. `steady_weights` keeps the weights constant while traffic
+changes only a little. (A threshold on the present weights alone cannot: traffic may cross any threshold again and
+again.)
 
 Weights are in bytes per second.
 """
@@ -19,29 +20,29 @@ import msgspec
 from policies.model import FlowName, LaneName
 
 LANES_PER_SET = 32
-"""Lanes that move together: enough to keep sets few, few enough that a move is short."""
+"""Lanes per set. Large enough to keep the number of sets small, small enough that a move is short."""
 MOST_SOLO_SETS = 256
-"""Hot lanes with a set of their own: they keep it, so without a bound years of traffic would make a set per lane."""
+"""The most sets for single hot lanes. A lane keeps such a set, so without a bound each lane might get one over time."""
 TOO_HEAVY = 1.2
-"""What a set must weigh to be split, as a part of one copier's share (the flow's weight / copiers)."""
+"""The weight at which a set is split, as a multiple of one copier's share (the flow's weight / copiers)."""
 HOT = 0.5
-"""What a lane must weigh to get a set of its own, as a part of one copier's share."""
+"""The weight at which a lane may get its own set, as a multiple of one copier's share."""
 BUSY = 64 * 1024.0
-"""What a hot lane must weigh in any case: in a flow that sleeps, one lane of three is no load."""
+"""The least weight of a hot lane in bytes per second: in an idle flow even a third of all traffic is no load."""
 WORTH_SPLITTING = 0.1
-"""What the others in its set must weigh: with less, the set without it would be worth nothing to anybody."""
+"""The least weight of the other lanes of a set that is split, as a multiple of one copier's share."""
 IDLE_LANE = 4096.0
-"""What a lane without traffic weighs: it costs a fetch slot, memory and a barrier at every move."""
+"""The weight of a lane without traffic in bytes per second: it costs a fetch slot, memory and a barrier per move."""
 LAG_HORIZON_S = 600.0
-"""Lag counts as the rate that would drain it in so many seconds."""
+"""Lag counts as the rate that would drain it within this many seconds."""
 TREMBLE = 1.25
-"""A weight that is off by less than this factor has not changed: swallows noise of 10 % on both sides."""
+"""A weight that differs by less than this factor counts as unchanged; this covers noise of 10 % on both sides."""
 CLEAR_GAIN = 1.1
-"""A set moves only where the gap is larger than its weight by this factor, so that rounding cannot move it back."""
+"""A set moves only if the gap is larger than its weight by this factor, so that rounding cannot move it back."""
 
 _SOLO = "solo-"
 _WARD = "ward-"
-"""Sets that no new lane joins: of a hot lane, and of lanes one of which may end every copier."""
+"""Sets that no new lane joins: a hot lane's own set, and a set of suspects, one of which may end every copier."""
 
 
 class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,10 +51,10 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
     sets: dict[str, tuple[LaneName, ...]] = {}
 
     def with_lanes(self, flow: FlowName, lanes: Iterable[LaneName], least_sets: int = 1) -> "SetPlan":
-        """Return a plan in which every lane has a set: new ones join the smallest, more sets open when all are full.
+        """Return a plan in which every lane has a set: a new lane joins the smallest set, or a new set if all are full.
 
-        Lanes that are gone leave their set; none joins a solo set or a ward. `least_sets` is how many hands the flow
-        should be able to keep busy.
+        Removed lanes leave their set; no lane joins a solo set or a ward. `least_sets`: the least number of sets, so
+        that enough copiers can work.
         """
         listed = list(lanes)
         present = set(listed)
@@ -62,7 +63,7 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
         shared = [(len(held), set_id) for set_id, held in sets.items() if not is_closed(set_id)]
         heapq.heapify(shared)
         ids = _free_ids(flow, "", set(sets))
-        for lane in sorted(dict.fromkeys(lane for lane in listed if lane not in placed)):  # listed in order mostly
+        for lane in sorted(dict.fromkeys(lane for lane in listed if lane not in placed)):  # mostly in order already
             if len(shared) < least_sets or shared[0][0] >= LANES_PER_SET:
                 opened = next(ids)
                 sets[opened] = []
@@ -75,13 +76,13 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
     def split_hot(
         self, flow: FlowName, weights: Mapping[LaneName, float], copiers: int, total: float | None = None
     ) -> "SetPlan":
-        """Return a plan in which the hottest lane of a set too heavy for one copier has a set of its own.
+        """Return a plan in which the hottest lane of a set that is too heavy for one copier has its own set.
 
-        Too heavy: clearly more than the flow's weight / copiers, so that no move can even it out. Hot: half of that.
-        One lane per call, and only where the others in its set have weight too; the same plan where there is none.
-        Nothing else moves, and a solo set stays one. `weights`: `set_weight` of single lanes of the plan; a lane that
-        is not among them is idle, unless `total` says what the whole flow weighs: then they are those of the sets
-        that are `too_heavy`, and no others need looking at.
+        Too heavy: clearly more than the flow's weight / copiers, so that no move can balance it. Hot: half of that.
+        Each call splits off one lane at most, and only if the other lanes of its set have weight too; else it returns
+        the same plan. Nothing else moves, and a solo set stays one. `weights`: `set_weight` of single lanes. A lane
+        without an entry is idle, unless `total` (the weight of the whole flow) is given: then `weights` has only the
+        lanes of sets that are `too_heavy`, and the other sets need no check.
         """
         solo = {set_id for set_id, held in self.sets.items() if held and _is_solo(set_id)}
         if copiers < 2 or len(solo) >= MOST_SOLO_SETS:
@@ -104,9 +105,9 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
         return SetPlan(sets={**self.sets, home: others, next(_free_ids(flow, _SOLO, solo)): (hottest,)})
 
     def divide(self, flow: FlowName, set_id: str) -> "SetPlan":
-        """Return a plan in which the lanes of a set are in two wards, half and half; the same plan for a single lane.
+        """Return a plan in which the lanes of a set are split into two wards; the same plan for a single lane.
 
-        Wards stay what they are, so their number is bounded; the ids of those that are empty are used again.
+        A ward stays a ward, so their number is bounded; the ids of empty wards are used again.
         """
         held = self.sets[set_id]
         taken = {known for known, lanes in self.sets.items() if lanes}
@@ -118,9 +119,9 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def too_heavy(sets: Mapping[str, float], copiers: int) -> list[str]:
-    """Name the sets, given what each weighs, that no move can even out; a solo set cannot be split any further.
+    """Return the sets that are so heavy that no move can balance them, without solo sets, which cannot be split.
 
-    By a hair too many rather than too few: `split_hot` looks again, lane by lane.
+    The threshold is a little low on purpose: `split_hot` checks again, lane by lane.
     """
     most = (1 - 1e-9) * TOO_HEAVY * math.fsum(sets.values()) / max(1, copiers)
     return [set_id for set_id, weight in sets.items() if weight > most and not _is_solo(set_id)]
@@ -132,7 +133,7 @@ def _is_too_heavy(lane: LaneName, held: Iterable[LaneName], weights: Mapping[Lan
 
 
 def is_closed(set_id: str) -> bool:
-    """Whether no new lane joins a set: nor would a new plan make it again."""
+    """Whether no new lane joins a set; a new plan would not create such a set either."""
     return set_id.rpartition("/")[2].startswith((_SOLO, _WARD))
 
 
@@ -141,21 +142,21 @@ def _is_solo(set_id: str) -> bool:
 
 
 def _free_ids(flow: FlowName, kind: str, taken: Container[str]) -> Iterator[str]:
-    """Give the free `A->B/017`, the lowest first: a plan read back in part may have holes."""
+    """Yield the free ids (`A->B/017`), lowest first: a plan that was only partly read back may have holes."""
     prefix = f"{flow}/{kind}"
     return (set_id for number in count() if (set_id := f"{prefix}{number:03d}") not in taken)
 
 
 def set_weight(bytes_per_s: float, lag_bytes: float, lanes: int) -> float:
-    """Return what a set asks of its copier: its rate, the rate that its lag calls for, something for each lane.
+    """Return the load of a set: its rate, the rate that its lag needs, and a constant for each lane (bytes per second).
 
-    Unknown lag (-1) counts as none. Rates want to be means over a minute or so: a weight is no gauge.
+    Unknown lag (-1) counts as none. Pass rates that are means over about a minute, so that weights are steady.
     """
     return max(0.0, bytes_per_s) + max(0.0, lag_bytes) / LAG_HORIZON_S + IDLE_LANE * lanes
 
 
 def steady_weights(before: Mapping[str, float], measured: Mapping[str, float]) -> dict[str, float]:
-    """Return the weights to go on with: the one from before for each set whose weight has not really changed."""
+    """Return the weights to use: the earlier weight for each set whose weight has changed only a little."""
     return {
         set_id: known if (known := before.get(set_id, 0.0)) / TREMBLE <= weight <= known * TREMBLE else weight
         for set_id, weight in measured.items()
@@ -163,7 +164,7 @@ def steady_weights(before: Mapping[str, float], measured: Mapping[str, float]) -
 
 
 class Move(msgspec.Struct, frozen=True):
-    """A set that goes from one living copier to another."""
+    """A set that moves from one living copier to another."""
 
     set_id: str
     giver: str
@@ -171,7 +172,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """The owner that each set should have, and the moves among living copiers that are part of it, in order."""
+    """The owner that each set should have, and the moves between living copiers for it, in order."""
 
     owners: dict[str, str]
     moves: tuple[Move, ...] = ()
@@ -187,16 +188,16 @@ def balance(
     tolerance: float = 0.2,
     most_moves: int = 4,
 ) -> Assignment:
-    """Say who should own each set, given its weight and its owner so far.
+    """Decide which copier should own each set, given the weights and the present owners.
 
-    1. Sets without a living owner go to the copier with the least weight, the heaviest first.
+    1. Sets without a living owner go to the copier with the least load, the heaviest set first.
     2. Copiers in `leaving` give their sets away, the heaviest first.
-    3. While the fullest copier carries more than the emptiest by over `tolerance` x the mean load, a set moves between
-       the two that makes them most alike. A copier with nothing fitting to give is passed over.
+    3. While the loads of the fullest and the emptiest copier differ by more than `tolerance` x the mean load, the set
+       that makes the two most equal moves. A copier without a suitable set is skipped.
 
-    Step 3 leaves `pinned` sets alone: they have just come where they are. Steps 2 and 3 move `most_moves` sets at
-    most, each once; 0 only finds owners. With nobody to go to, a set stays with its living owner or has none. Ties
-    go by name.
+    Step 3 does not move `pinned` sets, which have just moved. Steps 2 and 3 move at most `most_moves` sets, each once;
+    with 0 only step 1 runs. If no copier can take a set, the set stays with its living owner or has none. Ties are
+    decided by name.
     """
     loads = _Loads(sets, owners, copiers, leaving, pinned)
     if not loads.held.keys() - leaving:
@@ -210,7 +211,7 @@ def balance(
 
 
 class _Loads:
-    """Who holds what, and how much that is; a scratch pad of one `balance`."""
+    """The sets and loads of all copiers, for the computation of one `balance`."""
 
     def __init__(
         self,
@@ -272,9 +273,9 @@ class _Loads:
         return None
 
     def most_fitting(self, giver: str, gap: float) -> str | None:
-        """The set that comes nearest to half of the gap; one as heavy as the gap would only change sides.
+        """Return the set whose weight is nearest to half of the gap; a set as heavy as the gap would gain nothing.
 
-        None of those that were free a moment ago: they have just found their owner, and are not with the giver yet.
+        Sets that step 1 has just assigned are left out, because the giver does not have them yet.
         """
         fitting = (
             set_id
@@ -283,7 +284,7 @@ class _Loads:
         )
         return min(
             fitting,
-            # of two that even out alike, the lighter one: fewer lanes stand still
+            # of two equally good sets the lighter one: fewer lanes pause
             key=lambda set_id: (abs(self.weights[set_id] - gap / 2), self.weights[set_id], set_id),
             default=None,
         )

@@ -1,23 +1,24 @@
-"""Which set ends its copiers, and how the others are kept out of it. Pure; times are seconds of one steady clock.
+"""Finds the set that ends its copiers, and protects the other sets. Pure; times are seconds of one steady clock.
 
-A copier that ends says nothing of which of its sets was to blame; the first end is nobody's fault. A set whose copier
-ends again, less than `SURVIVED_S` after taking it over, is a suspect. Suspects are searched by halves:
+The end of a copier does not show which of its sets caused it; the first end is held against no set. A set whose copier
+ends again, less than `SURVIVED_S` after taking it over, is a suspect. The search halves the suspects:
 
-1. The suspects of one end are split in two halves, each on a copier of its own with nobody else: a *ward*.
-2. A ward whose copier ends has the guilty one in it. It is split again and its other half is let out. So is a half that
-   has outlived its trial. Whoever was let out counts on as a suspect, but may be anywhere.
-3. A set that has been held for `SURVIVED_S` without an end is cleared, whatever was thought of it.
-4. A set that is the only suspect is divided: the search goes on among its partitions (`to_divide`, `divided`).
-5. A set that is the only suspect and cannot be divided, at its fifth end in a row or a later one, is quarantined: with
-   the reason, tried again, alone, every ten minutes or when the operator says so.
+1. The suspects of one end are split into two halves, each on its own copier without other sets: a *ward*.
+2. If the copier of a ward ends, the guilty set is in that ward. It is split again, and its other half is released. A
+   half that has outlived its trial is released too. A released set is still a suspect, but may be on any copier.
+3. A set that its copier has held for `SURVIVED_S` without an end is cleared.
+4. If one set is the only suspect, it is divided: the search continues among its partitions (`to_divide`, `divided`).
+5. If the only suspect cannot be divided, it is quarantined at its fifth end in a row or a later one. Raymirror reports
+   the reason, and tries the set again, alone, every ten minutes or when the operator asks for it.
 
-So one guilty set among n is alone after log2(n) + 2 ends. With as many copiers to spare as there are wards (two for one
-guilty set), only sets that were with it at its second end fall with it later. Several guilty ones are found side by
-side. If suspicion was wrong, the price is a second's wait, and a copier or two more for some seconds.
+So one guilty set among n is alone after log2(n) + 2 ends. If a spare copier exists for each ward (two for one guilty
+set), only sets that shared its copier at its second end suffer from later ends. Several guilty sets are found in
+parallel. If the suspicion was wrong, the cost is a second's wait, and one or two more copiers for some seconds.
 
-Somebody may be killing copiers, or a machine fails them. So only a *row* of ends is evidence: the last three while it
-was alone, each of the same kind of cause, in between no copier has ended that held no suspect, and one other has lived
-through it all. Where none has (there is but one, or all end), it takes a longer row.
+Copiers may also end because someone kills them or a machine fails. So only a *row* of ends is evidence: the set's last
+three ends while it was alone, all of the same kind of cause, without an end of a copier with no suspect in between, and
+with another copier that survived all of them. If no other copier did (there is only one, or all end), the row must be
+longer.
 """
 
 import math
@@ -28,50 +29,50 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 SURVIVED_S = 60.0
-"""An end that comes later than this after a set was taken over is not held against that set."""
+"""Seconds. An end that comes later than this after a set was taken over is not held against that set."""
 TRIAL_S = 10.0
 TRIAL_FACTOR = 3.0
-"""A half is let out when it has lived so many times as long as the copier that put it under suspicion."""
+"""A half is released when it has lived this many times as long as the copier whose end made it suspect."""
 QUARANTINE_ENDS = 5
 QUARANTINE_ROW = 3
-"""So many of them without company, of one kind, with another copier that lived meanwhile."""
+"""The number of ends in a row, alone and of one kind, that are needed if another copier survived all of them."""
 UNWITNESSED_ROW = 8
-"""So many where no other copier has lived through them."""
+"""The number of ends in a row that are needed if no other copier survived all of them."""
 DIVIDE_ENDS = 2
-"""A set is not divided at the first end that is held against it."""
+"""The number of ends before a set is divided."""
 RETRY_S = 600.0
 MOST_WAIT_S = 60.0
 SEARCH_WAIT_S = 4.0
-"""The longest wait while a suspect has company: each end of the search halves it, and the innocent wait too."""
+"""The longest wait in seconds while several sets are suspects: each end halves their number, and all of them wait."""
 
 
 class SetRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a set has been through. Only sets that have no clean record have one at all."""
+    """The record of a set whose copiers have ended; other sets have no record."""
 
     ends: int
-    """How many copiers in a row have ended with it, each soon after taking it over (the first at any time)."""
+    """The number of copiers in a row that ended with it, each soon after taking it over (the first at any time)."""
     lived_s: float = 0.0
-    """How long the last of them had held it."""
+    """How long the last of these copiers had held it, in seconds."""
     not_before_s: float = 0.0
     ward: tuple[str, ...] = ()
-    """The suspects that may share a copier with it, itself among them; empty: it may be anywhere."""
+    """The suspects that may share a copier with it, including itself; empty: it may be on any copier."""
     other_half: tuple[str, ...] = ()
     """The ward that was split off together with this one."""
     reason: str = ""
-    """Why it is in quarantine; empty when it is not."""
+    """Why it is in quarantine; empty if it is not."""
     row: int = 0
-    """How many of its last ends it was the only suspect at, all of one kind of cause."""
+    """The number of its last ends at which it was the only suspect, all of one kind of cause."""
     kind: str = ""
-    """That kind: the cause without its numbers."""
+    """The kind of these ends: the cause without its numbers."""
     row_since_s: float = 0.0
-    """When the first end of the row was."""
+    """The time of the first end of the row."""
 
 
 Records = Mapping[str, SetRecord]
 
 
 def after_survival(records: Records, held: Mapping[str, float], now_s: float) -> dict[str, SetRecord]:
-    """Let out and clear what has lived long enough. `held`: set -> since when its living copier holds it."""
+    """Release and clear sets that have lived long enough. `held`: set -> since when its living copier holds it."""
     lived = {set_id: _after_living(record, now_s - held.get(set_id, now_s)) for set_id, record in records.items()}
     return {set_id: record for set_id, record in lived.items() if record is not None}
 
@@ -87,12 +88,12 @@ def _after_living(record: SetRecord, lived_s: float) -> SetRecord | None:
 def after_end(
     records: Records, held: Mapping[str, float], now_s: float, cause: str, witness_s: float = math.inf
 ) -> dict[str, SetRecord]:
-    """Note that a copier has ended unasked. `held`: the sets it really held -> since when; `witness_s`: for how long
-    the oldest other copier of the flow has lived.
+    """Note that a copier has ended unexpectedly. `held`: the sets that it really held -> since when; `witness_s`: the
+    age of the flow's oldest other copier.
     """
     left = after_survival(records, held, now_s)
     if not any(left[set_id].ward for set_id in held if set_id in left):
-        # copiers end without a suspect too: what came in a row before says less than it seemed
+        # copiers end without a suspect too, so earlier rows are weaker evidence than they seemed
         left = {
             set_id: record if record.reason else msgspec.structs.replace(record, row=0)
             for set_id, record in left.items()
@@ -116,14 +117,14 @@ def _suspects(records: Records, held: Iterable[str]) -> list[str]:
 
 
 def to_divide(records: Records, held: Mapping[str, float], now_s: float) -> str | None:
-    """Before `after_end`: name the set that is to be divided first, because it is the only suspect left."""
+    """Return the set to divide before `after_end`, because it is the only suspect left; None if none."""
     left = after_survival(records, held, now_s)
     suspects = _suspects(left, held)
     return suspects[0] if len(suspects) == 1 and left[suspects[0]].ends >= DIVIDE_ENDS else None
 
 
 def divided(records: Records, set_id: str, parts: tuple[str, ...]) -> dict[str, SetRecord]:
-    """Suspect the parts of a set in its place."""
+    """Replace a suspect set by its parts."""
     record = records[set_id]
     inherited = SetRecord(ends=record.ends, ward=parts, other_half=record.other_half)
     return {known: kept for known, kept in records.items() if known != set_id} | dict.fromkeys(parts, inherited)
@@ -149,7 +150,7 @@ def _accused(
     wait_s = min(SEARCH_WAIT_S if other_half else MOST_WAIT_S, 2.0 ** min(ends - 2, 10))
     if alone and ends >= QUARANTINE_ENDS and row >= needed:
         wait_s = RETRY_S
-        reason = f"{ends} copiers in a row ended soon after taking it over, the last one with: {cause}"
+        reason = f"{ends} copiers in a row ended soon after taking it over; cause of the last end: {cause}"
     return SetRecord(
         ends=ends,
         lived_s=lived_s,
@@ -164,34 +165,34 @@ def _accused(
 
 
 def _let_out(records: Records, guilty: Sequence[str]) -> dict[str, SetRecord]:
-    """Let the other half of a guilty ward out; its ends still count, so that another guilty set is found soon."""
+    """Release the other half of a guilty ward; its ends still count, so that another guilty set is found soon."""
     out = {records[set_id].other_half for set_id in guilty} - {()}
     return {set_id: SetRecord(ends=record.ends) if record.ward in out else record for set_id, record in records.items()}
 
 
 def released(records: Records, set_id: str) -> dict[str, SetRecord]:
-    """Try a quarantined set now, because the operator says so: alone, and with its count begun anew."""
+    """Try a quarantined set now, because the operator asks for it: alone, and with its count reset."""
     return {**records, set_id: SetRecord(ends=1, ward=(set_id,))} if set_id in records else dict(records)
 
 
 def remembered(reason: str, failures: int, set_id: str, now_s: float) -> SetRecord:
-    """Go on with the quarantine of an earlier supervisor; its next try is as far away as after an end."""
+    """Continue the quarantine of an earlier supervisor; its next try comes after RETRY_S, as after an end."""
     return SetRecord(
         ends=max(failures, QUARANTINE_ENDS),
         not_before_s=now_s + RETRY_S,
         ward=(set_id,),
         reason=reason,
-        row=UNWITNESSED_ROW - 1,  # one more end, of whatever kind: it is back
+        row=UNWITNESSED_ROW - 1,  # one more end of any kind quarantines it again
     )
 
 
 def waiting(records: Records, now_s: float) -> frozenset[str]:
-    """Name the sets that nobody is to have now."""
+    """Return the sets that no copier may have now."""
     return frozenset(set_id for set_id, record in records.items() if record.not_before_s > now_s)
 
 
 def wards(records: Records, now_s: float) -> tuple[tuple[str, ...], ...]:
-    """List the groups of suspects that need a copier of their own now, the one that came first first."""
+    """Return the groups of suspects that need their own copier now, the oldest first."""
     found: defaultdict[tuple[float, tuple[str, ...]], list[str]] = defaultdict(list)
     for set_id, record in sorted(records.items()):
         if record.ward and record.not_before_s <= now_s:
@@ -200,17 +201,18 @@ def wards(records: Records, now_s: float) -> tuple[tuple[str, ...], ...]:
 
 
 class Apart(msgspec.Struct, frozen=True):
-    """Where suspects go; a ward that is not in `owners` waits. In `rooms` nobody else may stay."""
+    """The copiers of suspects; a ward that is not in `owners` waits. No other set may stay on a copier in `rooms`."""
 
     owners: dict[str, str]
     rooms: frozenset[str]
 
 
 def place_apart(groups: Sequence[Sequence[str]], owners: Mapping[str, str], copiers: Sequence[str]) -> Apart:
-    """Give each ward a copier of its own: the one it is on, else the one with the fewest other sets.
+    """Give each ward its own copier: its present one, else the copier with the fewest other sets.
 
-    Whoever else is there has to leave: hand `rooms` to `balance` as `leaving`. With one copier more than wards nobody
-    is disturbed; with as many, one ward and the others share; with fewer, wards wait until another is judged.
+    Other sets must leave that copier: pass `rooms` to `balance` as `leaving`. With more copiers than wards, no ward
+    shares a copier. With equal numbers, one ward shares its copier with the other sets. With fewer copiers, wards wait
+    until another ward is judged.
     """
     suspects = {set_id for group in groups for set_id in group}
     others = Counter(owner for set_id, owner in owners.items() if set_id not in suspects)

@@ -1,20 +1,20 @@
-"""Judges the health of a copier from what the supervisor sees. Pure; all times are seconds of the supervisor's clock.
+"""Judges the health of a copier from the supervisor's data. Pure; all times are seconds of the supervisor's clock.
 
 The first row that fits decides:
 
-| Seen | Verdict | Consequence for its sets |
+| Fact | Verdict | Consequence for its sets |
 | --- | --- | --- |
 | its process has ended, for certain | DEAD | free at once |
 | no report yet, started less than `start_s` ago | OK | it has no lease, so it copies nothing yet |
 | no report yet, though it answered `mute_s` ago | HUNG | it has none, and another copier is started |
 | no report yet, started earlier | SLOW | it has none: it waits for a CPU or a node |
-| its lease and the margin have run out | LOST | free: it has stopped itself, or the brokers refuse what it sends |
-| its data loop stood still for `hung_s` up to its last report | HUNG | end its process, then they are free |
-| no report for `late_s`, its lease holds | SLOW | its own: nobody else may touch them |
+| its lease and the margin have run out | LOST | free: it has stopped itself, or the brokers refuse its requests |
+| its data loop made no progress for `hung_s` up to its last report | HUNG | end its process, then they are free |
+| no report for `late_s`, its lease holds | SLOW | its own: no other copier may touch them |
 | else | OK | its own |
 
-A node that vanished says nothing about the processes on it (it may only be cut off). They have not ended for certain,
-so the lease decides. LOST is final once another copier has the sets: later reports are not judged.
+If a node vanishes, its processes may still run (the node may only be cut off), so the lease decides. LOST is final once
+another copier has the sets: later reports are not judged.
 """
 
 import enum
@@ -36,14 +36,14 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits, in seconds. Reports come every second; so do passes of a data loop that copies nothing."""
 
     start_s: float = 60.0
-    """A process starts within seconds; one that takes longer than this waits for a free CPU or a new node."""
+    """A process starts within seconds; after this long it waits for a free CPU or a new node."""
     mute_s: float = 60.0
-    """The first report follows the first answer within 1 s; the rest is for a machine that starts much else."""
+    """The first report follows the first answer within 1 s; the rest is a margin for a busy machine."""
     late_s: float = 3.0
     hung_s: float = 10.0
-    """Longer than the garbage collector, a large batch to re-encode or a busy machine delays a loop."""
+    """Longer than a garbage collection, a large batch to re-encode or a busy machine delays a loop."""
     margin_s: float = 1.0
-    """For two clocks of different speed, and for an append that the kernel got just before the lease ended."""
+    """For clocks of different speed, and for an append that the kernel got just before the lease ended."""
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,9 +56,9 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     started_s: float
     last_report_s: float | None
     beat_changed_s: float
-    """When the first report with the present beat of its data loop came."""
+    """When the first report with the present beat of its data loop arrived."""
     lease_until_s: float
-    """The latest possible end of its lease, by every renewal that was ever sent to it, answered or not."""
+    """The latest possible end of its lease, counting every renewal ever sent to it, answered or not."""
     died: bool = False
     answered_s: float | None = None
 
@@ -87,9 +87,10 @@ def reason(sighting: Sighting, limits: HealthLimits) -> str:
         return f"its lease ran out {sighting.now_s - sighting.lease_until_s:.1f} s ago"
     if sighting.last_report_s is None:
         if verdict is CopierHealth.HUNG:
-            return "it has started, and never reported"
+            return "it has started but never reported"
         waited_s = sighting.now_s - sighting.started_s
         return f"started {waited_s:.0f} s ago and has not answered yet" if verdict is CopierHealth.SLOW else ""
     if verdict is CopierHealth.HUNG:
-        return f"it reports, but its data loop stood still for {sighting.last_report_s - sighting.beat_changed_s:.1f} s"
+        hung_s = sighting.last_report_s - sighting.beat_changed_s
+        return f"it reports, but its data loop has made no progress for {hung_s:.1f} s"
     return f"no report for {sighting.now_s - sighting.last_report_s:.1f} s" if verdict is CopierHealth.SLOW else ""

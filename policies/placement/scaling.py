@@ -1,4 +1,4 @@
-"""Decides how many copiers a flow gets: from its rates, its lag and how long the lag takes to drain. Pure.
+"""Decides how many copiers a flow gets: from its rates, its lag and the time to drain the lag. Pure.
 
 Measurements decide, not a guess about processors:
 
@@ -6,14 +6,14 @@ Measurements decide, not a guess about processors:
   has been behind for `confirm_s` gets the copiers that would drain it in time, at most twice as many as it has.
 - **Capacity**: the rate that one copier can carry. It is known only while the flow has lag: without lag a copier
   carries what arrives.
-- **No use**: new copiers that did not raise the rate as they should show that the bottleneck is elsewhere. No more
-  come for `bar_s`. Then one comes; if it does not help either, none comes for twice as long, and so on.
-- **Calm**: hardly any lag, and what arrives would fit into one copier less with room to spare. After `shrink_after_s`
-  of that without a break, one copier goes.
+- **No use**: if new copiers do not raise the rate as expected, the bottleneck is elsewhere. The flow gets no more for
+  `bar_s`. Then it gets one; if that does not help either, it gets none for twice as long, and so on.
+- **Calm**: hardly any lag, and one copier less could carry the arriving records with room to spare. After
+  `shrink_after_s` of that without a break, one copier is removed.
 
-Between behind and calm lies a wide band in which nothing changes. Nothing changes either while rates say nothing:
-while copiers come or go, for `settle_s` after that, and while nothing moves at all (a target that is down is no reason
-for more copiers).
+Between behind and calm lies a wide band in which nothing changes. Nothing changes either while rates mean nothing:
+while copiers start or stop, for `settle_s` after that, and while nothing is copied at all (a target that is down is no
+reason for more copiers).
 """
 
 import math
@@ -26,7 +26,7 @@ SMOOTH_S = 20.0
 """Seconds over which rates are smoothed."""
 STALLED_FILL = 0.05
 """Share of the copiers' capacity: with lag and a rate of at most this share, the flow is stalled."""
-STALLED = "there is lag and nothing moves: more copiers would not help"
+STALLED = "the flow has lag but copies nothing: more copiers would not help"
 
 
 class ScalingLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,9 +36,9 @@ class ScalingLimits(msgspec.Struct, frozen=True, kw_only=True):
     maximum: int = 1
     target_drain_s: float = 600.0
     behind_s: float = 30.0
-    """Lag that is younger is never a reason to grow."""
+    """Lag younger than this is never a reason for more copiers."""
     calm_s: float = 10.0
-    """A flow with older lag is never calm; it is busy: its copiers do what they can."""
+    """A flow with lag older than this is busy, never calm: its copiers work at their capacity."""
     confirm_s: float = 10.0
     settle_s: float = 30.0
     useful: float = 0.2
@@ -46,14 +46,14 @@ class ScalingLimits(msgspec.Struct, frozen=True, kw_only=True):
     bar_s: float = 3600.0
     shrink_after_s: float = 900.0
     shrink_fill: float = 0.6
-    """The share of their capacity that the remaining copiers may need after one goes."""
+    """The share of their capacity that the remaining copiers may need after one is removed."""
 
 
 class FlowLoad(msgspec.Struct, frozen=True, kw_only=True):
     """The measurements of one flow at one instant; rates are means over about ten seconds, in bytes on the wire.
 
-    `copiers`: those that copy now. `sets`: partition sets with lanes. `lag_s`: age of the oldest record that is not
-    copied yet but could be. Paused, failed and quarantined lanes count neither in `lag_s` nor in `lag_bytes`.
+    `copiers`: the copiers that copy now. `sets`: partition sets with lanes. `lag_s`: age of the oldest record that is
+    not copied yet but could be. Paused, failed and quarantined lanes count neither in `lag_s` nor in `lag_bytes`.
     """
 
     at_s: float
@@ -66,7 +66,7 @@ class FlowLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """Copiers that were added and have yet to show that they help."""
+    """Copiers that were added and have not yet shown that they help."""
 
     before: int
     after: int
@@ -74,30 +74,30 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class ScalingMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """The memory from one decision to the next; `wanted`, the last decision, is all that the first one needs."""
+    """The state from one decision to the next; the first needs only `wanted`, the last decided number of copiers."""
 
     wanted: int
     at_s: float = -math.inf
     bytes_per_s: float = 0.0
-    """Smoothed, like `arrival_bytes_per_s`; both start again whenever rates say nothing."""
+    """Smoothed, like `arrival_bytes_per_s`; both start again whenever rates mean nothing."""
     arrival_bytes_per_s: float = 0.0
     unsettled_s: float = -math.inf
-    """When rates last said nothing."""
+    """When rates last meant nothing."""
     behind_since_s: float = math.inf
     calm_since_s: float = math.inf
     capacity: float | None = None
     """Bytes per second that one copier can carry."""
     trial: Trial | None = None
     bars: int = 0
-    """How many trials in a row have failed; `bar` says what the last one showed."""
+    """The number of failed trials in a row; `bar`: the result of the last one."""
     barred_until_s: float = -math.inf
     bar: str = ""
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """How many copiers there should be, and why that number changes, or does not change although it seems it should.
+    """The number of copiers, and why it changes, or why it does not change although the lag suggests it.
 
-    `reason` keeps its wording while there is nothing new to say, so each change of it is worth an event.
+    `reason` keeps its wording while nothing changes, so each change of it is worth an event.
     """
 
     copiers: int
@@ -106,10 +106,9 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(memory: ScalingMemory, load: FlowLoad, limits: ScalingLimits) -> tuple[ScalingMemory, Decision]:
-    """Decide from one measurement how many copiers there should be; pass the returned memory to the next call.
+    """Decide the number of copiers from one measurement; pass the returned memory to the next call.
 
-    `at_s` must grow from call to call. More copiers than sets would have nothing to do, so call this only when the sets
-    are known.
+    `at_s` must grow from call to call. More copiers than sets would be idle, so call this only when the sets are known.
     """
     most = max(1, min(limits.maximum, load.sets))
     least = min(limits.minimum, most)
@@ -152,7 +151,7 @@ def _measure(memory: ScalingMemory, load: FlowLoad, limits: ScalingLimits) -> Sc
 
 
 def _is_stalled(memory: ScalingMemory, load: FlowLoad, limits: ScalingLimits) -> bool:
-    """Whether there is lag and almost nothing moves."""
+    """Whether the flow has lag and copies almost nothing."""
     expected = (memory.capacity or 0.0) * load.copiers
     return load.lag_s > limits.calm_s and load.bytes_per_s <= STALLED_FILL * expected
 
@@ -187,11 +186,11 @@ def _grow(memory: ScalingMemory, load: FlowLoad, limits: ScalingLimits, most: in
         return memory, Decision(memory.wanted, memory.bar)
     if memory.wanted == most:
         return memory, Decision(
-            memory.wanted, f"the lag does not drain in time, but no more than {counted(most, 'copier')} may be"
+            memory.wanted, f"the lag does not drain in time, but the flow may have at most {counted(most, 'copier')}"
         )
     rate, arrival = memory.bytes_per_s, memory.arrival_bytes_per_s
-    # The flow is behind and settled. So it moves, its capacity is known (the rate over the copiers), and it needs more
-    # copiers than it has; only rounding could say otherwise.
+    # The flow is behind and settled. So it copies, its capacity is known (the rate over the copiers), and it needs more
+    # copiers than it has, apart from rounding.
     needed = math.ceil((arrival + load.lag_bytes / limits.target_drain_s) / (rate / memory.wanted))
     at_once = 2 * memory.wanted if memory.bars == 0 else memory.wanted + 1
     wanted = min(max(needed, memory.wanted + 1), at_once, most)
@@ -201,13 +200,13 @@ def _grow(memory: ScalingMemory, load: FlowLoad, limits: ScalingLimits, most: in
         if drain_s < math.inf
         else f"does not drain ({_size(rate)}/s copied, {_size(arrival)}/s arrive)"
     )
-    reason = f"lag {_size(load.lag_bytes)} {drains}, {_span(limits.target_drain_s)} wanted"
+    reason = f"lag {_size(load.lag_bytes)} {drains}, the goal is {_span(limits.target_drain_s)}"
     trial = Trial(memory.wanted, wanted, rate)
     return _resize(memory, load.at_s, wanted, reason, trial)
 
 
 def _shrink(memory: ScalingMemory, load: FlowLoad, limits: ScalingLimits) -> tuple[ScalingMemory, Decision]:
-    known = f"of {_size(memory.capacity)}/s each" if memory.capacity is not None else "that never had lag"
+    known = "that never had lag" if memory.capacity is None else f"that can carry {_size(memory.capacity)}/s each"
     reason = (
         f"lag under {limits.calm_s:.0f} s for {_span(limits.shrink_after_s)}, and {_size(memory.arrival_bytes_per_s)}/s"
         f" arrive for {counted(memory.wanted, 'copier')} {known}"

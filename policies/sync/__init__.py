@@ -1,1 +1,1 @@
-"""The rules for configs, ACLs, quotas and faults of topics: tables, then code."""
+"""The rules for configs, ACLs, quotas and faults of topics."""

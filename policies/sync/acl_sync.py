@@ -1,17 +1,17 @@
-"""ACLs of copies: which bindings of the source hold on the target too, under which name (mm2-contract 5).
+"""Plans the ACLs of copies: which bindings of the source get a counterpart on the target, and under which name.
 
     binding of the source                      | on the target
     -------------------------------------------+--------------------------------------------------------------
-    ALLOW WRITE on a topic                     | nothing: the mirror alone writes there
+    ALLOW WRITE on a topic                     | nothing: only the mirror writes there
     ALLOW ALL on a topic                       | ALLOW READ
     any other on a topic, literal, copied      | the same, on the copy's name
     on a topic that is not copied              | nothing
-    on `*`, copies keep their names            | the same, where `topics` matches everything
-    on `*`, copies have a prefix               | with the option: on the prefix; else nothing, which is told
-    on a prefix of topics                      | with the option, where a copied topic begins so; else nothing, told
-    on a consumer group                        | with the option, where the group is mirrored: the same
+    on `*`, copies keep their names            | the same, if `topics` matches everything
+    on `*`, copies have a prefix               | with the option: on the prefix; else nothing, and a report
+    on a prefix of topics                      | with the option, if a copied topic has it; else nothing, and a report
+    on a consumer group                        | with the option, if the group is mirrored: the same
 
-Bindings are only ever added: one that goes on the source stays on the target, as with MM2.
+Raymirror only adds bindings: a binding that is removed on the source stays on the target, as with MM2.
 """
 
 from collections.abc import Collection, Iterable
@@ -24,11 +24,11 @@ from policies.groups import GroupSelection
 from policies.selection import TopicSelection
 
 WILDCARD = "*"
-_PREFIXED_ONLY = "prefixed patterns are mirrored with raymirror.sync.acls.prefixed = true only"
+_PREFIXED_ONLY = "prefixed patterns are mirrored only with raymirror.sync.acls.prefixed = true"
 
 
 class Resource(IntEnum):
-    """Kafka's ResourceType, as far as it is mirrored."""
+    """The members of Kafka's ResourceType that are mirrored."""
 
     TOPIC = 2
     GROUP = 3
@@ -68,7 +68,7 @@ class Operation(IntEnum):
 
 
 class Binding(NamedTuple):
-    """Who may or may not do what with what; numbers are Kafka's codes, one that is not known stays a number."""
+    """One ACL binding; numbers are Kafka's codes, and an unknown code stays a number."""
 
     resource: int
     name: str
@@ -93,21 +93,21 @@ def _word(kind: type[IntEnum], code: int) -> str:
 
 
 class AddAcl(msgspec.Struct, frozen=True, kw_only=True, tag_field="change", tag="add_acl"):
-    """Add a binding to the target; `because` is the source's."""
+    """Add a binding to the target; `because`: the binding of the source."""
 
     binding: Binding
     because: Binding
 
 
 class KeptAcl(msgspec.Struct, frozen=True, kw_only=True):
-    """A binding of the source that concerns copied topics and has no counterpart on the target, and why."""
+    """A binding of the source for copied topics without a counterpart on the target, and why."""
 
     binding: Binding
     why: str
 
 
 class AclRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Which topics are copied, and ours: `prefixed` patterns too, and groups where `groups` is not None."""
+    """The copied topics and raymirror's options: `prefixed` patterns too, and groups if `groups` is not None."""
 
     selection: TopicSelection
     prefixed: bool = False
@@ -115,7 +115,7 @@ class AclRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AclPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be added, denials first, and what has no counterpart."""
+    """The bindings to add, denials first, and the bindings without a counterpart."""
 
     changes: tuple[AddAcl, ...] = ()
     left: tuple[KeptAcl, ...] = ()
@@ -124,7 +124,7 @@ class AclPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_acls(
     source: Iterable[Binding], target: Collection[Binding], rules: AclRules, copied: Collection[str]
 ) -> AclPlan:
-    """Plan the bindings of the target; `copied` are the source topics that the flow copies now."""
+    """Plan the bindings of the target; `copied`: the source topics that the flow copies now."""
     wanted: dict[Binding, Binding] = {}
     left: list[KeptAcl] = []
     for binding in sorted(source):
@@ -140,7 +140,7 @@ def plan_acls(
 
 
 def _counterpart(binding: Binding, rules: AclRules, copied: Collection[str]) -> Binding | str:
-    """Return what a binding becomes, or why it becomes nothing; empty where it concerns nothing that is copied."""
+    """Return the counterpart of a binding, or why it has none; empty if it concerns no copied topic."""
     if binding.resource == Resource.GROUP:
         return _of_group(binding, rules)
     if binding.resource != Resource.TOPIC:
@@ -149,7 +149,7 @@ def _counterpart(binding: Binding, rules: AclRules, copied: Collection[str]) -> 
     if isinstance(place, str):
         return place
     if binding.permission == Permission.ALLOW and binding.operation == Operation.WRITE:
-        return "the mirror alone writes to copies"
+        return "only the mirror writes to copies"
     name, pattern = place
     reads_only = binding.permission == Permission.ALLOW and binding.operation == Operation.ALL
     operation = int(Operation.READ) if reads_only else binding.operation
@@ -157,7 +157,7 @@ def _counterpart(binding: Binding, rules: AclRules, copied: Collection[str]) -> 
 
 
 def _place(binding: Binding, rules: AclRules, copied: Collection[str]) -> tuple[str, Pattern] | str:
-    """Return name and pattern on the target, or why there is none."""
+    """Return name and pattern on the target, or why there is no counterpart."""
     selection = rules.selection
     if binding.pattern == Pattern.PREFIXED:
         if not any(topic.startswith(binding.name) for topic in copied):
@@ -166,23 +166,19 @@ def _place(binding: Binding, rules: AclRules, copied: Collection[str]) -> tuple[
             return _PREFIXED_ONLY
         return selection.target_topic(binding.name), Pattern.PREFIXED
     if binding.pattern != Pattern.LITERAL:
-        return f"pattern type {binding.pattern} is not known"
+        return f"pattern type {binding.pattern} is unknown"
     if binding.name != WILDCARD:
         return (selection.target_topic(binding.name), Pattern.LITERAL) if selection.wants(binding.name) else ""
     if selection.target_topic(WILDCARD) == WILDCARD:
         return (WILDCARD, Pattern.LITERAL) if selection.wants(WILDCARD) else "topics does not match everything"
     if rules.prefixed:
         return selection.target_topic(""), Pattern.PREFIXED
-    return "all copies are a prefix on the target: mirrored with raymirror.sync.acls.prefixed = true only"
+    return "all copies are a prefix on the target: mirrored only with raymirror.sync.acls.prefixed = true"
 
 
 def _of_group(binding: Binding, rules: AclRules) -> Binding | str:
     if rules.groups is None:
         return ""
     if binding.pattern == Pattern.PREFIXED:
-        return (
-            binding
-            if rules.prefixed
-            else "prefixed patterns are mirrored with raymirror.sync.acls.prefixed = true only"
-        )
+        return binding if rules.prefixed else _PREFIXED_ONLY
     return binding if rules.groups.wants(binding.name) else ""

@@ -1,8 +1,8 @@
-"""Config sync as a plan: from what two clusters say of their topics to an ordered list of typed changes.
+"""Plans config sync: compares the topics of two clusters and returns an ordered list of typed changes.
 
-Copies are created or given partitions first, then each gets the configs that its source topic has and it has not.
-Nothing is written that is there already, nothing is lowered in silence: what may not be mended is a conflict, what
-somebody set on the copy and the source does not speak of is left.
+The plan first creates copies and adds partitions, then sets the configs in which a copy differs from its source topic.
+It writes no value that is already there and lowers nothing in silence: a difference that raymirror must not fix is a
+conflict. It leaves a config of the copy that the source topic does not have.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ from policies.words import counted
 
 
 class TopicState(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic as its cluster describes it; `replicas` of the partition that has fewest, 0: not known."""
+    """One topic as its cluster describes it; `replicas`: of the partition with the fewest replicas; 0: not known."""
 
     partitions: int
     replicas: int = 0
@@ -42,7 +42,7 @@ class TopicChange(msgspec.Struct, frozen=True, kw_only=True, tag_field="change")
 
 
 class CreateTopic(TopicChange, frozen=True, kw_only=True, tag="create_topic"):
-    """Create the copy; replication factor -1: the broker's default."""
+    """Create the copy; replication factor -1 means the broker's default."""
 
     partitions: int
     replication_factor: int
@@ -57,7 +57,7 @@ class GrowTopic(TopicChange, frozen=True, kw_only=True, tag="grow_topic"):
 
 
 class SetConfig(TopicChange, frozen=True, kw_only=True, tag="set_config"):
-    """Set one config; `before` is the value in effect, `overrides` whether it was the topic's own; `why` it is set."""
+    """Set one config; `before`: the value in effect; `overrides`: whether that was the topic's own; `why`: the rule."""
 
     name: str
     value: str
@@ -67,7 +67,7 @@ class SetConfig(TopicChange, frozen=True, kw_only=True, tag="set_config"):
 
 
 class DropConfig(TopicChange, frozen=True, kw_only=True, tag="drop_config"):
-    """Take one config of the topic's own away, so that the target's default holds; `why` it goes."""
+    """Remove one config of the topic's own, so that the target's default holds; `why`: the rule."""
 
     name: str
     before: str
@@ -79,7 +79,7 @@ Change = CreateTopic | GrowTopic | SetConfig | DropConfig | AddAcl
 
 
 class ConflictKind(Enum):
-    """What two topics may differ in that is not mended here."""
+    """The kinds of differences that config sync does not fix."""
 
     PARTITIONS = "more partitions"
     REPLICAS = "fewer replicas"
@@ -89,7 +89,7 @@ class ConflictKind(Enum):
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference that is told and left: where, and what."""
+    """A difference that config sync reports and does not fix."""
 
     topic: str
     target: str
@@ -98,7 +98,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptOverride(msgspec.Struct, frozen=True, kw_only=True):
-    """An override of a copy that its source topic does not have, left as it is."""
+    """An override of a copy that its source topic does not have; config sync leaves it."""
 
     target: str
     name: str
@@ -106,7 +106,7 @@ class KeptOverride(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done, in order; conflicts, what is left, and how many copies were looked at."""
+    """The changes in order, the conflicts, the overrides that stay, and the number of compared copies."""
 
     changes: tuple[Change, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
@@ -115,11 +115,11 @@ class ConfigPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Known = Mapping[str, Mapping[str, str]]
-"""By source topic, what it had of its own when it was looked at before."""
+"""By source topic, its own configs at the last comparison."""
 
 
 def own_configs(source: Mapping[str, TopicState], wanted: WantedConfigs) -> dict[str, Mapping[str, str]]:
-    """Return what is to be known when these topics are looked at again (`Known`): values that we have carried over."""
+    """Return the values that raymirror copies from these topics, for the next comparison (`Known`)."""
     return {topic: wanted.of(state.configs) for topic, state in source.items()}
 
 
@@ -132,10 +132,10 @@ def plan_configs(
     known: Known,
     wanted: WantedConfigs | None = None,
 ) -> ConfigPlan:
-    """Plan for every topic of `source`, which are those that the flow copies; `target` has their copies by name.
+    """Plan for every topic of `source`, the topics that the flow copies; `target` has their copies by name.
 
-    A config that `known` has, and that the source topic has lost since, goes from the copy too, where it still has that
-    value. Without that knowledge (the first look) it stays. `wanted`: what was worked out of these configs already.
+    A config in `known` that the source topic has lost since is also removed from the copy, if the copy still has that
+    value. Without that knowledge (the first comparison) it stays. `wanted`: the cache of wanted configs.
     """
     planner = _Planner(replication_factor, rules, wanted or WantedConfigs(rules))
     for topic in sorted(source):
@@ -145,20 +145,20 @@ def plan_configs(
 
 
 _WHY = {
-    TOPIC_OVERRIDE: "the source topic has it of its own",
+    TOPIC_OVERRIDE: "the source topic sets it",
     DYNAMIC_DEFAULT: "the source cluster has it as a dynamic default",
     DEFAULT: "use.defaults.from = source",
 }
-"""Why a config is set, by who set it on the source."""
+"""Why a config is set, by its origin on the source."""
 
 
 def why_of(change: Change) -> str:
     """Say which rule led to a change."""
     match change:
         case CreateTopic():
-            return "the flow copies this topic, and there was no copy"
+            return "the flow copies this topic, and it had no copy"
         case GrowTopic():
-            return "the source topic has so many partitions"
+            return "the source topic has this number of partitions"
         case SetConfig() | DropConfig():
             return change.why
         case _:
@@ -166,21 +166,21 @@ def why_of(change: Change) -> str:
 
 
 def _thinner(source: TopicState, copy: TopicState) -> Iterator[tuple[ConflictKind, str]]:
-    """Tell a copy that outlives fewer lost brokers than its source, as the configuration asks."""
+    """Yield a conflict if the configuration gives a copy fewer replicas than its source topic."""
     if 0 < copy.replicas < source.replicas:
         what = f"the copy has {counted(copy.replicas, 'replica')}, the source {source.replicas}"
         yield ConflictKind.THINNER, f"{what}: replication.factor says so"
 
 
 def _kept_back(change: Create, wanted: Mapping[str, str]) -> Iterator[tuple[ConflictKind, str]]:
-    """Tell the configs that a new copy does not get."""
+    """Yield a conflict for each config that a new copy does not get."""
     for name in sorted(wanted.keys() - change.configs.keys()):
         danger = needs_more_replicas(name, wanted[name], change.replication_factor)
-        yield ConflictKind.DURABILITY, f"{danger}; the copy is made without it"
+        yield ConflictKind.DURABILITY, f"{danger}; the copy is created without it"
 
 
 class _Planner:
-    """Collects, topic by topic."""
+    """Collects changes and conflicts topic by topic."""
 
     def __init__(self, replication_factor: int, rules: ConfigRules, wanted: WantedConfigs) -> None:
         self._replication_factor, self._rules, self._wanted = replication_factor, rules, wanted
@@ -191,7 +191,7 @@ class _Planner:
         self._topics = 0
 
     def plan(self) -> ConfigPlan:
-        """Return all that was found."""
+        """Return the collected plan."""
         return ConfigPlan(
             changes=(*self._shapes, *self._configs),
             conflicts=tuple(self._conflicts),
@@ -202,7 +202,7 @@ class _Planner:
     def look(
         self, topic: str, name: str, source: TopicState, target: TopicState | None, known: Mapping[str, str]
     ) -> None:
-        """Compare one topic with its copy (None: there is none)."""
+        """Compare one topic with its copy (None: no copy exists)."""
         self._topics += 1
         wanted = self._wanted.of(source.configs)
         present = target.partitions if target is not None else None
@@ -247,19 +247,20 @@ class _Planner:
     def _set(
         self, topic: str, name: str, source: TopicState, target: TopicState, wanted: Mapping[str, str]
     ) -> Iterator[tuple[ConflictKind, str]]:
-        """Plan what is missing on the copy; yield what may not be set there."""
+        """Plan the missing configs of the copy; yield the ones that must not be set there."""
         for config in sorted(wanted):
             value, there = wanted[config], target.configs.get(config)
             if there is None:
-                yield ConflictKind.UNKNOWN, f"the target knows no config {config} (the source has {config}={value})"
+                what = f"the target does not know config {config} (the source has {config}={value})"
+                yield ConflictKind.UNKNOWN, what
                 continue
             overrides = there.source == TOPIC_OVERRIDE
-            soft = source.configs[config].source != TOPIC_OVERRIDE  # nobody chose it for this topic
+            soft = source.configs[config].source != TOPIC_OVERRIDE  # it is not set for this topic itself
             if there.value == value and (overrides or soft):
                 continue
             danger = endangers(config, value, there.value, target.replicas)
             if danger is not None:
-                yield ConflictKind.DURABILITY, f"{danger}; set it by hand if it is meant"
+                yield ConflictKind.DURABILITY, f"{danger}; if you want this, set it by hand"
                 continue
             self._configs.append(
                 SetConfig(
@@ -276,7 +277,7 @@ class _Planner:
     def _drop(
         self, topic: str, name: str, target: TopicState, wanted: Mapping[str, str], known: Mapping[str, str]
     ) -> None:
-        """Plan what goes from the copy, and note what is left there."""
+        """Plan the removals of configs from the copy, and note the overrides that stay."""
         own = ((name, entry) for name, entry in target.configs.items() if entry.source == TOPIC_OVERRIDE)
         for config, there in sorted(own, key=lambda one: one[0]):
             if config in wanted or not self._rules.concerns(config, there):
@@ -289,5 +290,5 @@ class _Planner:
 
     def _why_drop(self, known: str | None, there: ConfigEntry) -> str | None:
         if known == there.value:
-            return "it was taken away on the source"
+            return "it was removed on the source"
         return "the source topic does not have it" if self._rules.remove_foreign else None

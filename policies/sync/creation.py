@@ -1,4 +1,4 @@
-"""Plans the creation of a target topic, and finds the differences from its source that will show in the data."""
+"""Plans the creation of a target topic, and finds differences from its source that change the copied data."""
 
 from collections.abc import Mapping
 
@@ -36,10 +36,10 @@ Change = Create | Grow
 def plan_topic(
     source_partitions: int, target_partitions: int | None, replication_factor: int, configs: Mapping[str, str]
 ) -> Change | None:
-    """Return the change that a target topic needs, None if none; `target_partitions` None: it does not exist.
+    """Return the change that a target topic needs; None if none; `target_partitions` None: it does not exist.
 
     A target with more partitions is left alone. `configs`: the configs that the copy should have (`wanted_configs`);
-    those that need more than `replication_factor` replicas are left out.
+    configs that need more than `replication_factor` replicas are left out.
     """
     if target_partitions is None:
         kept = {
@@ -52,7 +52,7 @@ def plan_topic(
 
 
 def compare(source: Mapping[str, str], target: Mapping[str, str], oldest_age_ms: int | None) -> list[str]:
-    """Return the differences that will show in the data, in words, from the effective configs of both topics.
+    """Return the differences that change the copied data, in words, from the effective configs of both topics.
 
     `oldest_age_ms`: the age of the oldest record still to copy, None if it is not known.
     """
@@ -72,7 +72,7 @@ def _age(target: Mapping[str, str], oldest_age_ms: int | None) -> str | None:
     if 0 <= keeps_ms < oldest_age_ms and _deletes(target):
         return (
             f"the oldest record to copy is {_hours(oldest_age_ms)} old, the target keeps {_hours(keeps_ms)}"
-            " (retention.ms): it will delete a part of the copy at once"
+            " (retention.ms): it will delete part of the copy at once"
         )
     return None
 
@@ -94,14 +94,14 @@ def _stamps(target: Mapping[str, str]) -> str | None:
 def _policy(source: Mapping[str, str], target: Mapping[str, str]) -> str | None:
     if "compact" in source.get("cleanup.policy", "") or "compact" not in target.get("cleanup.policy", ""):
         return None
-    return "the target compacts and the source does not: records without a key will be refused (cleanup.policy)"
+    return "the target compacts and the source does not: the target will refuse records without a key (cleanup.policy)"
 
 
 def _batches(source: Mapping[str, str], target: Mapping[str, str]) -> str | None:
     sent, taken = _number(source, "max.message.bytes"), _number(target, "max.message.bytes")
     if taken < 0 or sent <= taken:
         return None
-    return f"the target takes batches up to {taken} bytes, the source up to {sent} (max.message.bytes)"
+    return f"the target accepts batches up to {taken} bytes, the source up to {sent} bytes (max.message.bytes)"
 
 
 def _deletes(configs: Mapping[str, str]) -> bool:

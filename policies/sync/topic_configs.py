@@ -1,14 +1,14 @@
-"""Configs of topics: what a source topic's say about its copy, and which differences nobody may mend in silence.
+"""Decides which configs of a source topic its copy gets, and which differences raymirror must not fix in silence.
 
-An entry of the source, and what it means for the copy (mm2-contract 4.5; docs/config-sync.md has what MM2 does):
+The origin of a config on the source, and the action on the copy (docs/config-sync.md describes MM2's):
 
-    set on the source by            | use.defaults.from = target | = source
+    origin on the source            | use.defaults.from = target | = source
     --------------------------------+----------------------------+---------------------------------
     the topic                       | set it                     | set it
-    the cluster (dynamic)           | set it where it differs    | set it where it differs
-    one broker (dynamic)            | nothing                    | nothing: it depends on who answers
+    the cluster (dynamic)           | set it if it differs       | set it if it differs
+    one broker (dynamic)            | nothing                    | nothing: each broker may answer otherwise
     the broker's file (static)      | nothing                    | nothing
-    nobody: Kafka's default         | nothing                    | set it where it differs
+    Kafka's default                 | nothing                    | set it if it differs
     read-only, sensitive, excluded  | nothing                    | nothing
 """
 
@@ -38,7 +38,7 @@ DURABLE = frozenset({MIN_INSYNC, _UNCLEAN})
 
 
 class ConfigEntry(msgspec.Struct, frozen=True, gc=False):
-    """One effective topic config: its value and where it comes from."""
+    """One effective topic config: its value and its origin."""
 
     value: str
     source: int
@@ -47,8 +47,8 @@ class ConfigEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class ConfigRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set for the configs of copies: `exclude` is config.properties.exclude, `source_defaults` whether
-    use.defaults.from says source. `remove_foreign`: overrides that the source does not have go, as MM2 has it.
+    """The settings for configs of copies: `exclude` is config.properties.exclude; `source_defaults`: whether
+    use.defaults.from is source; `remove_foreign`: remove overrides that the source does not have, as MM2 does.
     """
 
     exclude: PatternList = PatternList(EXCLUDED_CONFIGS)
@@ -56,12 +56,12 @@ class ConfigRules(msgspec.Struct, frozen=True, kw_only=True):
     remove_foreign: bool = False
 
     def concerns(self, name: str, entry: ConfigEntry) -> bool:
-        """Whether an entry may be carried over at all."""
+        """Whether an entry may be copied at all."""
         return not (entry.read_only or entry.sensitive or self.exclude.matches(name))
 
 
 def wanted_configs(configs: Mapping[str, ConfigEntry], rules: ConfigRules) -> dict[str, str]:
-    """Return what the copy of a topic with these configs is to have, by the table above."""
+    """Return the configs for the copy of a topic with these configs, by the table above."""
     carried = {TOPIC_OVERRIDE, DYNAMIC_DEFAULT, DEFAULT} if rules.source_defaults else {TOPIC_OVERRIDE, DYNAMIC_DEFAULT}
     return {
         name: entry.value for name, entry in configs.items() if entry.source in carried and rules.concerns(name, entry)
@@ -69,15 +69,15 @@ def wanted_configs(configs: Mapping[str, ConfigEntry], rules: ConfigRules) -> di
 
 
 class WantedConfigs:
-    """`wanted_configs` of many topics, worked out once for those that share one mapping of configs."""
+    """Caches `wanted_configs` for topics that share one mapping of configs."""
 
     def __init__(self, rules: ConfigRules) -> None:
         self._rules = rules
         self._known: dict[int, tuple[Mapping[str, ConfigEntry], Mapping[str, str]]] = {}
-        """By identity; each mapping is kept, so that no other one gets its place in memory."""
+        """By identity; each mapping is referenced here, so that no other mapping gets its address."""
 
     def of(self, configs: Mapping[str, ConfigEntry]) -> Mapping[str, str]:
-        """Return what a copy is to have."""
+        """Return the configs for a copy."""
         known = self._known.get(id(configs))
         if known is None:
             known = self._known[id(configs)] = configs, wanted_configs(configs, self._rules)
@@ -85,9 +85,9 @@ class WantedConfigs:
 
 
 def endangers(name: str, value: str, present: str, replicas: int) -> str | None:
-    """Return why a value must not be set in silence on a topic that has another and so many replicas; None: it may.
+    """Return why raymirror must not set a config of a topic from `present` to `value` in silence; None if it may.
 
-    `replicas` 0: not known.
+    `replicas`: of the topic; 0: not known.
     """
     if name == _UNCLEAN and value == "true" and present != "true":
         return f"{name}=true would let an election lose acknowledged records"
@@ -99,7 +99,7 @@ def endangers(name: str, value: str, present: str, replicas: int) -> str | None:
 
 
 def needs_more_replicas(name: str, value: str, replicas: int) -> str | None:
-    """Return why a topic of so many replicas (0 or less: not known) could take no record with this config."""
+    """Return why a topic with `replicas` replicas (0 or less: not known) could take no record with this config."""
     if name == MIN_INSYNC and 0 < replicas < int(value):
-        return f"{name}={value} with {counted(replicas, 'replica')}: nothing could be appended"
+        return f"{name}={value} with {counted(replicas, 'replica')}: no record could be appended"
     return None

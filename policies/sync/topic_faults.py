@@ -2,14 +2,14 @@
 
 | What happened | `fail` | otherwise |
 | --- | --- | --- |
-| the source lost records, copied or not | stops | `continue`: after the gap, or where the histories part |
+| the source lost records, copied or not | stops | `continue`: after the gap, or where the histories diverge |
 | the source topic was re-created | stops | `append`: its records from the first on, after the old copy |
 | | | `re-create`: the same, once the copy was deleted and created again |
-| somebody re-created the copy | stops | `append`: continues at the position |
+| the copy was re-created | stops | `append`: continues at the position |
 | | | `re-create`: copies everything again that the source has |
 | a cluster is another one | stops | stops |
 
-Whatever is chosen, an event names what is not on the target.
+With every choice, an event names the records that are not on the target.
 """
 
 import re
@@ -22,7 +22,7 @@ from policies.patterns import translate
 
 
 class OnGap(Enum):
-    """The choices for source records that are gone."""
+    """The choices for lost source records."""
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -45,12 +45,12 @@ class Renewed(Enum):
 
 
 class GoOn(Enum):
-    """The place where a lane continues."""
+    """Where a lane continues."""
 
     NOWHERE = "stopped"
     POSITION = "at the position"
     FIRST = "at the first record that the source has"
-    BEHIND_TARGET = "at the first record, once the copy was made anew"
+    BEHIND_TARGET = "at the first record, once the copy was re-created"
 
 
 _PLACES = {
@@ -82,11 +82,11 @@ class FaultRules(msgspec.Struct, frozen=True):
     renewals: tuple[TopicRule, ...] = ()
 
     def on_gap(self, topic: str) -> OnGap:
-        """Return what to do about records of a topic that are gone."""
+        """Return the choice for lost records of a topic."""
         return OnGap(_chosen(self.gaps, topic))
 
     def on_renewal(self, topic: str) -> OnRenewal:
-        """Return what to do about a topic that was re-created."""
+        """Return the choice for a re-created topic."""
         return OnRenewal(_chosen(self.renewals, topic))
 
 
@@ -101,6 +101,6 @@ def parse_choices(entries: Iterable[str], choices: type[OnGap] | type[OnRenewal]
     for entry in entries:
         pattern, at, word = entry.rpartition("@")
         if word.strip() not in words:
-            raise ValueError(f"{entry!r} chooses none of {', '.join(words)}")
+            raise ValueError(f"{entry!r} does not end in one of {', '.join(words)}")
         rules.append(TopicRule(translate(pattern.strip() if at else ".*"), word.strip()))
     return tuple(rules)

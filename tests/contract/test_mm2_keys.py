@@ -127,7 +127,7 @@ def reached(java: Any, configs: dict[str, str]) -> set[str]:
 def told_to_reach_nothing(key: str) -> bool:
     text = "".join(f"{name} = {value}\n" for name, value in {**BASE, "raymirror.unsupported": "warn"}.items())
     config = read_config(parse_properties(f"{text}{key} = 12345\n", "f"))
-    return any(one.key == key and "reaches nothing" in one.what for one in config.warnings)
+    return any(one.key == key and "has no effect" in one.what for one in config.warnings)
 
 
 def test_what_is_said_to_reach_nothing_at_top_level_reaches_nothing(java: Any) -> None:

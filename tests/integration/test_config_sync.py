@@ -145,7 +145,7 @@ async def test_a_running_mirror_keeps_them_in_step(stage: Stage, shared_ray: Ray
         copied = {"segment.bytes": "2000000", "retention.ms": "8000000"}
         await set_configs(target, "a.live", {**copied, "cleanup.policy": "compact"})
         await set_configs(source, "live", {"retention.ms": "8000000"})
-        await until_told("configs of a.live changed: segment.bytes taken away")
+        await until_told("configs of a.live changed: segment.bytes removed")
         await until_equal(lambda: own(stage, "a.live"), {"retention.ms": "8000000", "cleanup.policy": "compact"})
         flow = live.flow("a->b")
         assert flow["configs"]["changes"] >= 3, live.describe()

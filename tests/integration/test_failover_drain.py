@@ -69,7 +69,7 @@ async def test_what_is_not_drained_in_time_is_named_and_its_groups_are_not_equal
     assert (free["drained"], free["why"], free["source_end"]) == (True, "", RECORDS + MORE)
     (new,) = by_partition(found, f"{topic}-never").values()
     assert (new["drained"], new["source_end"]) == (False, 7)
-    assert "has not taken it up" in new["why"]
+    assert "does not copy it yet" in new["why"]
     assert stands_of(found, "undrained-free") == {1: ""}
     stands = stands_of(found, "undrained-held")
     assert stands[1] == ""

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
 
 TOPIC = "job-tuned"
 COPY = f"source.{TOPIC}"
-TOLD = ("retention.ms 604800000 -> 8000000", "retention.ms 8000000 -> the default", "it was taken away on the source")
+TOLD = ("retention.ms 604800000 -> 8000000", "retention.ms 8000000 -> the default", "it was removed on the source")
 
 
 def test_a_config_changed_at_the_source_arrives_in_a_submitted_mirror(cluster_pair: Pair, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_mirror_keeps_the_history_of_its_lag(cluster_pair: Pair, shared_ray: R
         # Samples come once a second, and nothing is copied until this window is over: it ends with all that waits.
         # Spark starts meanwhile.
         over_ms = window_end_ms(wall_ms() + 3000)
-        live.until(lambda: live.told("would be lost if the source were lost now"), "the breach is told", READY_S)
+        live.until(lambda: live.told("if the source were lost now"), "the breach is told", READY_S)
         at_work = {f"lag {FLOW}": "running", f"care {FLOW}": "running"}
         live.until(lambda: jobs_of(live) == at_work, "both jobs run", READY_S)
         live.until(lambda: newest_lag(cluster_pair) == SECOND, "the newest value is of what waits")
@@ -194,5 +194,5 @@ def test_a_host_that_moves_to_another_node_goes_on(cluster_pair: Pair, tmp_path:
         (node,) = [node for node in ray.nodes if any(is_host(one) for one in node.processes())]
         ray.kill_node(node)
         until_kept(live, cluster_pair.target, flow, tmp_path)
-        assert not live.told("the checkpoint of the history of lag is gone")
+        assert not live.told("the checkpoint of the lag history is gone")
         live.end()

@@ -82,7 +82,7 @@ def test_one_partition_that_ends_its_copiers_is_left_alone_and_tried_again_when_
     live.until(lambda: live.told("is in quarantine"), "the guilty partition is found", SEARCH_S)
     (told,) = live.told("is in quarantine")
     assert told.startswith(f"{TOPIC}-{GUILTY} ("), "it alone"
-    assert "copiers in a row ended soon after taking it over, the last one with" in told
+    assert "copiers in a row ended soon after taking it over; cause of the last end" in told
     live.until(lambda: len(live.flow(FLOW)["quarantined"]) == 1, "the status says so")
 
     asyncio.run(fill(cluster_pair, first=RECORDS))

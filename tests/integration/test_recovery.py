@@ -129,7 +129,7 @@ async def test_the_sets_of_a_copier_that_died_with_its_supervisor_go_on_at_once(
     moved = {number for number in after if after[number] != before[number]}
     assert moved
     assert min(after[number] for number in moved) > max(before.values())
-    assert not story.live.told("the lane stood down")
+    assert not story.live.told("this copier gave up the lane")
 
 
 @pytest.mark.full

@@ -57,7 +57,9 @@ async def test_the_copy_is_made_anew_and_groups_follow(
         await stock.commit(source_cluster, GROUP, TOPIC, {0: 3, 1: 20, 2: 11})
         await mirror.until_equal(FLOW, GROUP, TOPIC, COPIED)
         assert mirror.live is not None
-        mirror.live.until(lambda: mirror.live and mirror.live.told("its copy first.remade-orders was deleted"), "told")
+        mirror.live.until(
+            lambda: mirror.live and mirror.live.told("raymirror deleted its copy first.remade-orders"), "told"
+        )
         mirror.end()
     finally:
         mirror.close()

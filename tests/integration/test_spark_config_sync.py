@@ -96,8 +96,8 @@ def check(rows: list[dict[str, Any]], copy: str, until_ms: list[int], partitions
     ]
     assert all(row["who"].startswith("mirror ") and row["outcome"] == "done" for row in rows)
     assert [row["why"] for row in rows[1:]] == [
-        "the source topic has it of its own",
-        "it was taken away on the source",
+        "the source topic sets it",
+        "it was removed on the source",
     ]
     late_ms = [row["at_ms"] - end_ms for row, end_ms in zip(rows[1:], until_ms, strict=True)]
     assert all(one <= 0 for one in late_ms), late_ms

@@ -1,1 +1,1 @@
-"""Everything that users are told: one class per event, with its severity and its text. Tags are a format: they stay."""
+"""The events that users read: one class per event, with severity and text. Tags are a format: they never change."""

@@ -1,4 +1,4 @@
-"""Events of config sync: changes, differences that it may not fix, failures. Many of one kind are one event."""
+"""Events of config sync: changes, differences that it must not fix, failures. One event covers many cases of a kind."""
 
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ class TopicConfigsChanged(Event, frozen=True, kw_only=True, tag="topic_configs_c
 
     def text(self) -> str:
         said = [f"{name}={value}" for name, value in self.changed.items()]
-        said += [f"{name} taken away" for name in self.dropped]
+        said += [f"{name} removed" for name in self.dropped]
         return f"{self.topic}: configs of {self.target} changed: {', '.join(said)}"
 
 
@@ -41,7 +41,7 @@ class AclsAdded(Event, frozen=True, kw_only=True, tag="acls_added"):
 
 
 class ManyChanged(Event, frozen=True, kw_only=True, tag="many_changed"):
-    """One round changed more topics or resources of a `part` than get events of their own; `count`: how many more."""
+    """One round changed more topics or resources of a `part` than get their own events; `count`: how many more."""
 
     part: str
     count: int
@@ -52,7 +52,7 @@ class ManyChanged(Event, frozen=True, kw_only=True, tag="many_changed"):
         return self.part
 
     def text(self) -> str:
-        return f"{self.part}: {self.count} more were brought in step in the same round"
+        return f"{self.part}: the same round changed {self.count} more on the target"
 
 
 class ConfigConflicts(Event, frozen=True, kw_only=True, tag="config_conflicts"):
@@ -70,11 +70,11 @@ class ConfigConflicts(Event, frozen=True, kw_only=True, tag="config_conflicts"):
 
     def text(self) -> str:
         more = f", and {self.count - 1} more" if self.count > 1 else ""
-        return f"{self.kind}: {self.first}{more}; left as it is, all are in: raymirror plan"
+        return f"{self.kind}: {self.first}{more}; raymirror does not change this; `raymirror plan` lists all"
 
 
 class ConfigSyncFailed(Event, frozen=True, kw_only=True, tag="config_sync_failed"):
-    """A part of a round (`part`: configs, ACLs) could not be read or written; it is tried again. The rest was done."""
+    """A `part` of a round (configs, ACLs) could not be read or written; raymirror retries it. The rest succeeded."""
 
     severity: ClassVar[str] = "warning"
     part: str
@@ -88,11 +88,11 @@ class ConfigSyncFailed(Event, frozen=True, kw_only=True, tag="config_sync_failed
 
     def text(self) -> str:
         more = f", and {self.count - 1} more" if self.count > 1 else ""
-        return f"{self.part}: not in step: {self.first}{more}; the rest is, and this is tried again in the next round"
+        return f"{self.part}: not synced: {self.first}{more}; the rest is synced; raymirror retries in the next round"
 
 
 class AclsRest(Event, frozen=True, kw_only=True, tag="acls_rest"):
-    """A cluster has no authorizer, so there are no ACLs to keep in step."""
+    """A cluster has no authorizer, so there are no ACLs to sync."""
 
     cluster: str
 
@@ -103,13 +103,13 @@ class AclsRest(Event, frozen=True, kw_only=True, tag="acls_rest"):
 
     def text(self) -> str:
         return (
-            f"{self.cluster}: this cluster has no authorizer, so there are no ACLs to keep in step;"
-            " sync.topic.acls.enabled = false says that this is meant"
+            f"{self.cluster}: this cluster has no authorizer, so there are no ACLs to sync;"
+            " if this is intended, set sync.topic.acls.enabled = false"
         )
 
 
 class AuditRests(Event, frozen=True, kw_only=True, tag="audit_rests"):
-    """There is no place for an audit trail (`key` is not set); reported when the first row would be written."""
+    """No storage is configured for an audit trail (`key` is not set); reported when the first row would be written."""
 
     key: str
 
@@ -120,13 +120,13 @@ class AuditRests(Event, frozen=True, kw_only=True, tag="audit_rests"):
 
     def text(self) -> str:
         return (
-            f"{self.key}: not set, so changes of topics, configs and ACLs are told as events and kept nowhere"
-            " else; a folder (file:/...) or bucket (s3a:, gs:) keeps an audit trail of them"
+            f"{self.key}: not set, so raymirror reports changes of topics, configs and ACLs as events and stores them"
+            " nowhere else; for an audit trail of the changes, set a folder (file:/...) or a bucket (s3a:, gs:)"
         )
 
 
 class AuditUnwritten(Event, frozen=True, kw_only=True, tag="audit_unwritten"):
-    """Rows of the audit trail could not be written; they wait in memory and are tried again."""
+    """Rows of the audit trail could not be written; they wait in memory, and raymirror retries them."""
 
     severity: ClassVar[str] = "warning"
     where: str
@@ -140,11 +140,11 @@ class AuditUnwritten(Event, frozen=True, kw_only=True, tag="audit_unwritten"):
 
     def text(self) -> str:
         rows = counted(self.count, "row")
-        return f"{self.where}: the audit trail lacks {rows} still: {self.why}; tried again, ever less often"
+        return f"{self.where}: {rows} of the audit trail not written yet: {self.why}; raymirror retries ever less often"
 
 
 class AuditLost(Event, frozen=True, kw_only=True, tag="audit_lost"):
-    """Rows of the audit trail were never written: its storage was away for longer than they could wait in memory."""
+    """Rows of the audit trail are lost: its storage was unreachable for longer than rows could wait in memory."""
 
     severity: ClassVar[str] = "error"
     where: str
@@ -157,11 +157,11 @@ class AuditLost(Event, frozen=True, kw_only=True, tag="audit_lost"):
 
     def text(self) -> str:
         rows = counted(self.count, "row")
-        return f"{self.where}: the audit trail lacks {rows} for good: its storage was away for too long"
+        return f"{self.where}: {rows} of the audit trail lost: its storage was unreachable for too long"
 
 
 class AuditUntidy(Event, frozen=True, kw_only=True, tag="audit_untidy"):
-    """Past days of the audit trail could not be merged or removed; new rows are written all the same."""
+    """Past days of the audit trail could not be merged or removed; raymirror still writes new rows."""
 
     severity: ClassVar[str] = "warning"
     where: str
@@ -173,7 +173,7 @@ class AuditUntidy(Event, frozen=True, kw_only=True, tag="audit_untidy"):
         return self.where
 
     def text(self) -> str:
-        return f"{self.where}: {self.why}; what is there can be read, and it is tried again on another day"
+        return f"{self.where}: {self.why}; existing rows stay readable; raymirror retries on another day"
 
 
 ConfigEvent = (

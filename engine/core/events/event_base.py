@@ -20,7 +20,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
 
     def text(self) -> str:
         """Say in one sentence what happened, where, and how to fix it."""
-        raise NotImplementedError  # pragma: no cover - every subclass says its own
+        raise NotImplementedError  # pragma: no cover - every subclass implements it
 
 
 class LaneEvent(Event, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
-"""The typed events of a mirror: one struct for each thing that can happen to a lane or a topic.
+"""The typed events of lanes and topics, one struct for each kind; `AnyEvent` is the union of all events of a mirror.
 
-An event is a value: the same struct is a log line, a row of `raymirror status` and a test's assertion. `severity`
-says who should read it: `info`, `warning`, or `error` (a lane stopped).
+The same struct becomes a log line, a row of `raymirror status` and a test's assertion. `severity` is `info`, `warning`
+or `error` (a lane stopped).
 """
 
 from typing import ClassVar
@@ -32,7 +32,7 @@ from policies.words import counted
 
 
 class Resumed(LaneEvent, frozen=True, kw_only=True, tag="resumed"):
-    """A lane found where to resume: by which method (`how`), and the length of the tail that no position counted."""
+    """A lane found its resume point. `how`: the method; `tail_records`: records on the target after the position."""
 
     how: str
     source_offset: int
@@ -41,13 +41,13 @@ class Resumed(LaneEvent, frozen=True, kw_only=True, tag="resumed"):
 
     def text(self) -> str:
         return (
-            f"{self.lane}: at source offset {self.source_offset}, target offset {self.target_offset}"
+            f"{self.lane}: resumes at source offset {self.source_offset}, target offset {self.target_offset}"
             f" ({self.how}, {counted(self.tail_records, 'record')} in the tail)"
         )
 
 
 class CopiedAgain(LaneEvent, frozen=True, kw_only=True, tag="copied_again"):
-    """Source offsets `first` to `last` (inclusive) may be on the target twice: nobody knows what MM2 copied last."""
+    """Source offsets `first` to `last` (inclusive) may be on the target twice: MM2's last record is not known."""
 
     severity: ClassVar[str] = "warning"
     first: int
@@ -55,9 +55,9 @@ class CopiedAgain(LaneEvent, frozen=True, kw_only=True, tag="copied_again"):
 
     def text(self) -> str:
         return (
-            f"{self.lane}: MM2's last position is before source offset {self.first}, and what it copied behind that"
-            f" cannot be told from the records on the target: source offsets {self.first} to {self.last} are copied"
-            " again and may be there twice"
+            f"{self.lane}: MM2's last position is before source offset {self.first}, and the records on the target do"
+            f" not show how far MM2 copied after that: source offsets {self.first} to {self.last} are copied again and"
+            " may be on the target twice"
         )
 
 
@@ -69,17 +69,17 @@ class SourceGap(LaneEvent, frozen=True, kw_only=True, tag="source_gap"):
     last: int
     cause: str
     goes_on_at: int = -1
-    """The next source offset that is copied, if the configuration says `continue`; -1: the lane stopped."""
+    """The source offset at which the lane continues, if the configuration says `continue`; -1: the lane stopped."""
 
     def text(self) -> str:
         gone = f"{self.lane}: gap: source offsets {self.first} to {self.last} are gone ({self.cause})"
         if self.goes_on_at < 0:
-            return f"{gone}; the lane stopped; raymirror.source.gap = continue would go on all the same"
-        return f"{gone}; copying goes on at source offset {self.goes_on_at}, as raymirror.source.gap says"
+            return f"{gone}; the lane stopped; to continue after the gap, set raymirror.source.gap = continue"
+        return f"{gone}; the lane continues at source offset {self.goes_on_at}, as raymirror.source.gap says"
 
 
 class TargetGap(LaneEvent, frozen=True, kw_only=True, tag="target_gap"):
-    """The target no longer shows where the copy ended, or ends below what it had acknowledged."""
+    """The target's log no longer shows the end of the copy, or ends below the acknowledged offset."""
 
     severity: ClassVar[str] = "error"
     expected: int
@@ -87,11 +87,14 @@ class TargetGap(LaneEvent, frozen=True, kw_only=True, tag="target_gap"):
     cause: str
 
     def text(self) -> str:
-        return f"{self.lane}: target ends at {self.found}, expected {self.expected} ({self.cause}); the lane stopped"
+        return (
+            f"{self.lane}: target ends at offset {self.found}, expected {self.expected} ({self.cause});"
+            " the lane stopped"
+        )
 
 
 class TargetCut(LaneEvent, frozen=True, kw_only=True, tag="target_cut"):
-    """The target lost records that it had acknowledged; they are copied again from `source_offset` on."""
+    """The target lost records that it had acknowledged; the lane copies them again from `source_offset` on."""
 
     severity: ClassVar[str] = "warning"
     expected: int
@@ -100,17 +103,17 @@ class TargetCut(LaneEvent, frozen=True, kw_only=True, tag="target_cut"):
 
     def text(self) -> str:
         return (
-            f"{self.lane}: the target had acknowledged up to offset {self.expected} and ends at {self.found}: it lost"
-            " records (an unclean election, a lost disk);"
-            f" they are copied again from source offset {self.source_offset} on"
+            f"{self.lane}: the target had acknowledged records up to offset {self.expected} and now ends at"
+            f" {self.found}: it lost records (an unclean election, a lost disk);"
+            f" the lane copies them again from source offset {self.source_offset} on"
         )
 
 
 class ForeignWriter(LaneEvent, frozen=True, kw_only=True, tag="foreign_writer"):
-    """Somebody else wrote target offsets `first` to `last` (inclusive).
+    """Another producer wrote target offsets `first` to `last` (inclusive).
 
-    `gaps`: stretches of offsets between our records since the last such event. `first` and `last` name the first
-    stretch that holds records of others; the stretches after it were not inspected.
+    `gaps`: the number of offset ranges between raymirror's records since the last such event. `first` and `last` are
+    the first range with records of another producer; raymirror did not inspect the ranges after it.
     """
 
     severity: ClassVar[str] = "error"
@@ -122,17 +125,17 @@ class ForeignWriter(LaneEvent, frozen=True, kw_only=True, tag="foreign_writer"):
 
     def text(self) -> str:
         then = (
-            "the lane stopped; set raymirror.foreign.writer=continue to append behind them"
+            "the lane stopped; to append after them, set raymirror.foreign.writer=continue"
             if self.stopped
-            else "copying goes on behind them"
+            else "the lane continues after them"
         )
-        more = f", {self.gaps} such places since the last event" if self.gaps > 1 else ""
+        more = f", {self.gaps} such ranges since the last event" if self.gaps > 1 else ""
         where = f"target {self.target} offsets {self.first} to {self.last}"
         return f"{self.lane}: {where} come from another writer{more}; {then}"
 
 
 class TargetEaten(LaneEvent, frozen=True, kw_only=True, tag="target_eaten"):
-    """The target's log start has passed the position: the target's retention deletes faster than we copy."""
+    """The target's log start has passed the position: the target's retention deletes faster than the lane copies."""
 
     severity: ClassVar[str] = "warning"
     target: TopicPartition
@@ -141,13 +144,13 @@ class TargetEaten(LaneEvent, frozen=True, kw_only=True, tag="target_eaten"):
 
     def text(self) -> str:
         return (
-            f"{self.lane}: target {self.target} now starts at offset {self.log_start}, at or behind the end of the copy"
-            f" ({self.target_next}): its retention deletes records older than it keeps as they arrive"
+            f"{self.lane}: target {self.target} now starts at offset {self.log_start}, at or after the end of the copy"
+            f" ({self.target_next}): the copied records are older than its retention, so it deletes them on arrival"
         )
 
 
 class RecordRefused(LaneEvent, frozen=True, kw_only=True, tag="record_refused"):
-    """The target refused a batch; `source_offset` is the first refused record, as exactly as the broker named it."""
+    """The target refused a batch; `source_offset`: the first refused record, as exactly as the broker names it."""
 
     severity: ClassVar[str] = "error"
     source_offset: int
@@ -157,12 +160,12 @@ class RecordRefused(LaneEvent, frozen=True, kw_only=True, tag="record_refused"):
     def text(self) -> str:
         return (
             f"{self.lane}: the target refused the record at source offset {self.source_offset}"
-            f" (error {self.error_code}: {self.reason}); the lane waits, mend the target topic's config or the record"
+            f" (error {self.error_code}: {self.reason}); the lane waits; fix the target topic's config or the record"
         )
 
 
 class PositionRefused(LaneEvent, frozen=True, kw_only=True, tag="position_refused"):
-    """The target refused the lane's position. Without a position the lane cannot resume exactly, so it stops."""
+    """The target refused the lane's position. Without a position the lane could not resume exactly, so it stops."""
 
     severity: ClassVar[str] = "error"
     error_code: int
@@ -170,13 +173,13 @@ class PositionRefused(LaneEvent, frozen=True, kw_only=True, tag="position_refuse
 
     def text(self) -> str:
         return (
-            f"{self.lane}: the target refused its position (error {self.error_code}: {self.reason}); the lane stopped,"
-            " check Write permission and max.message.bytes of the offsets topic"
+            f"{self.lane}: the target refused its position (error {self.error_code}: {self.reason}); the lane stopped;"
+            " check the Write permission and max.message.bytes of the offsets topic"
         )
 
 
 class LaneRefused(LaneEvent, frozen=True, kw_only=True, tag="lane_refused"):
-    """A cluster refused a request that the lane cannot do without."""
+    """A cluster refused a request that the lane needs."""
 
     severity: ClassVar[str] = "error"
     what: str
@@ -186,13 +189,13 @@ class LaneRefused(LaneEvent, frozen=True, kw_only=True, tag="lane_refused"):
 
 
 class AccessDenied(LaneEvent, frozen=True, kw_only=True, tag="access_denied"):
-    """A cluster does not allow what the lane needs. The lane waits and asks again; `LaneReleased` ends the wait."""
+    """A cluster denies a request that the lane needs. The lane waits and retries; `LaneReleased` ends the wait."""
 
     severity: ClassVar[str] = "error"
     what: str
 
     def text(self) -> str:
-        return f"{self.lane}: {self.what}; the lane waits, and asks again until it is allowed"
+        return f"{self.lane}: {self.what}; the lane waits and retries until the request is allowed"
 
 
 class CorruptSource(LaneEvent, frozen=True, kw_only=True, tag="corrupt_source"):
@@ -216,14 +219,14 @@ class BatchRefused(LaneEvent, frozen=True, kw_only=True, tag="batch_refused"):
 
     def text(self) -> str:
         return (
-            f"{self.lane}: the batch at source offset {self.source_offset} has to be written anew, {self.what}; the"
-            " lane stopped, nothing of it was written. If the batch is sound, set raymirror.batch.inflated.bytes,"
-            f" now {self.limit_bytes}, to more than its records have together, and resume the topic"
+            f"{self.lane}: the batch at source offset {self.source_offset} has to be re-encoded, {self.what}; the"
+            " lane stopped; the batch was not written. If the batch is valid, set raymirror.batch.inflated.bytes,"
+            f" now {self.limit_bytes} bytes, to more than the total size of its records, and resume the topic"
         )
 
 
 class OwnershipLost(LaneEvent, frozen=True, kw_only=True, tag="ownership_lost"):
-    """Another owner has the lane: one with a higher assignment epoch, or one that fences us again and again."""
+    """Another owner has the lane: its assignment epoch is higher, or it fences this copier again and again."""
 
     severity: ClassVar[str] = "error"
     assignment_epoch: int
@@ -233,29 +236,35 @@ class OwnershipLost(LaneEvent, frozen=True, kw_only=True, tag="ownership_lost"):
     def text(self) -> str:
         return (
             f"{self.lane}: owned at assignment epoch {self.other_epoch} by deployment {self.other_deployment!r},"
-            f" we hold {self.assignment_epoch}; the lane stood down"
+            f" this copier has epoch {self.assignment_epoch}; this copier gave up the lane"
         )
 
 
 class ProducerChanged(LaneEvent, frozen=True, kw_only=True, tag="producer_changed"):
-    """The lane's transactional id had expired. A new producer id fences nobody, so the lane waited out the old one."""
+    """The lane's transactional id had expired. A new producer id fences no stale owner, so the lane waited it out."""
 
     severity: ClassVar[str] = "warning"
     expected: int
     found: int
 
     def text(self) -> str:
-        return f"{self.lane}: producer id {self.expected} had expired, took over as {self.found} by detection"
+        return (
+            f"{self.lane}: producer id {self.expected} had expired; the lane continues with producer id {self.found},"
+            " after checking that no stale owner still writes"
+        )
 
 
 class UnfencedOwnership(LaneEvent, frozen=True, kw_only=True, tag="unfenced_ownership"):
-    """The target does not let us use transactional ids: a stale owner is detected, but not refused."""
+    """The target denies transactional ids: raymirror detects a stale owner, but the target does not refuse it."""
 
     severity: ClassVar[str] = "warning"
     reason: str
 
     def text(self) -> str:
-        return f"{self.lane}: no transactional id ({self.reason}): stale owners are detected, not refused"
+        return (
+            f"{self.lane}: no transactional id ({self.reason}): raymirror detects stale owners, but the target does"
+            " not refuse their writes"
+        )
 
 
 class HeldByTransaction(LaneEvent, frozen=True, kw_only=True, tag="held_by_transaction"):
@@ -269,8 +278,8 @@ class HeldByTransaction(LaneEvent, frozen=True, kw_only=True, tag="held_by_trans
 
     def text(self) -> str:
         return (
-            f"{self.lane}: waits at {self.last_stable_offset} of {self.high_watermark} for the open transaction of"
-            f" producer {self.producer_id}, {self.age_s:.0f} s old"
+            f"{self.lane}: waits at offset {self.last_stable_offset} of {self.high_watermark} for the open transaction"
+            f" of producer {self.producer_id}, {self.age_s:.0f} s old"
         )
 
 
@@ -278,7 +287,7 @@ class LaneReleased(LaneEvent, frozen=True, kw_only=True, tag="lane_released"):
     """A lane that was held or had stopped continues."""
 
     def text(self) -> str:
-        return f"{self.lane}: goes on"
+        return f"{self.lane}: copying continues"
 
 
 class TopicEvent(Event, frozen=True, kw_only=True):
@@ -304,7 +313,7 @@ class TopicCreated(TopicEvent, frozen=True, kw_only=True, tag="topic_created"):
 
 
 class TopicWarning(TopicEvent, frozen=True, kw_only=True, tag="topic_warning"):
-    """Source and target topic differ in a way that will show in the data."""
+    """Source and target topic differ in a way that changes the copied data."""
 
     severity: ClassVar[str] = "warning"
     what: str
@@ -314,19 +323,19 @@ class TopicWarning(TopicEvent, frozen=True, kw_only=True, tag="topic_warning"):
 
 
 class Mm2TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="mm2_topic_failed"):
-    """Records for MM2's readers cannot be written on cluster `cluster`; copying does not need them."""
+    """Records for MM2's readers cannot be written on `cluster`; copying does not need them."""
 
     severity: ClassVar[str] = "warning"
     cluster: str
     what: str
 
     def text(self) -> str:
-        cause = f"nothing is written there on cluster {self.cluster!r}: {self.what}"
+        cause = f"raymirror cannot write to this topic on cluster {self.cluster!r}: {self.what}"
         return f"{self.topic}: {cause}; copying does not need that topic"
 
 
 class TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="topic_failed"):
-    """A topic could not be prepared on the target; the other topics are copied all the same."""
+    """A topic could not be prepared on the target; copying of the other topics continues."""
 
     severity: ClassVar[str] = "error"
     what: str

@@ -18,7 +18,7 @@ class GroupEvent(Event, frozen=True, kw_only=True):
 
 
 class GroupNotSynced(GroupEvent, frozen=True, kw_only=True, tag="group_not_synced"):
-    """The offsets of a group mean something else than a consumer's offsets: they stay on the source."""
+    """The offsets of a group are not a consumer's offsets, so raymirror does not mirror them."""
 
     why: str
 
@@ -27,10 +27,10 @@ class GroupNotSynced(GroupEvent, frozen=True, kw_only=True, tag="group_not_synce
 
 
 class GroupWentBack(GroupEvent, frozen=True, kw_only=True, tag="group_went_back"):
-    """A group's commits on the target were set back, because the group or the target's log had gone back.
+    """A group's commits on the target were reset to lower offsets, because the group or the target's log went back.
 
-    `times`: how often since the last such event. `groups`: how many groups share the event; it names none of them.
-    `partitions`: the most partitions of one time.
+    `times`: how often since the last such event. `groups`: how many groups share the event, which names none of them.
+    `partitions`: the largest number of partitions in one reset.
     """
 
     severity: ClassVar[str] = "warning"
@@ -40,28 +40,28 @@ class GroupWentBack(GroupEvent, frozen=True, kw_only=True, tag="group_went_back"
     groups: int = 1
 
     def text(self) -> str:
-        whose = f" of {self.groups} groups that are not named," if self.groups > 1 else ""
-        often = f", {self.times} times since that was told last" if self.times > 1 else ""
+        whose = f" of {self.groups} groups (not named here)," if self.groups > 1 else ""
+        often = f", {self.times} times since the last such event" if self.times > 1 else ""
         most = " at most" if often else ""
-        what = f"offsets{whose} of {counted(self.partitions, 'partition')}{most} taken back on the target{often}"
+        what = f"offsets{whose} of {counted(self.partitions, 'partition')}{most} set back on the target{often}"
         return f"{self.group}: {what}: {self.why}"
 
 
 class GroupClamped(GroupEvent, frozen=True, kw_only=True, tag="group_clamped"):
-    """The target no longer has the record that a group would read next: its commit there is the log start."""
+    """The target no longer has the next record of a group, so the group's commit on the target is the log start."""
 
     severity: ClassVar[str] = "warning"
     partitions: int
 
     def text(self) -> str:
         return (
-            f"{self.group}: the target no longer has the next record of {counted(self.partitions, 'partition')}; its"
-            " offset there is the log start (retention on the target is shorter than the group's lag)"
+            f"{self.group}: the target no longer has the next record of {counted(self.partitions, 'partition')}; the"
+            " group's offset there is the log start (retention on the target is shorter than the group's lag)"
         )
 
 
 class GroupRefused(GroupEvent, frozen=True, kw_only=True, tag="group_refused"):
-    """A group could not be read on the source, or its offsets could not be committed on the target; others continue."""
+    """A group could not be read on the source or committed on the target; the other groups continue."""
 
     severity: ClassVar[str] = "error"
     what: str
@@ -71,7 +71,7 @@ class GroupRefused(GroupEvent, frozen=True, kw_only=True, tag="group_refused"):
 
 
 class GroupBrokerAway(GroupEvent, frozen=True, kw_only=True, tag="group_broker_away"):
-    """A broker does not answer for the groups that it coordinates: they wait, the groups of other brokers continue."""
+    """A broker does not answer for the groups that it coordinates: they wait; the groups of other brokers continue."""
 
     severity: ClassVar[str] = "warning"
     groups: int
@@ -79,17 +79,19 @@ class GroupBrokerAway(GroupEvent, frozen=True, kw_only=True, tag="group_broker_a
 
     def text(self) -> str:
         return (
-            f"{self.group}: it does not answer: {self.why}; the groups that it coordinates wait"
-            f" ({self.groups:,} of those that are known), all others are mirrored"
+            f"{self.group}: this broker does not answer: {self.why}; the groups that it coordinates wait"
+            f" ({self.groups:,} of the known groups); all other groups are mirrored"
         )
 
 
 class CommitsNotRead(GroupEvent, frozen=True, kw_only=True, tag="commits_not_read"):
-    """Commits of groups cannot be read as they are made, so groups are polled."""
+    """Raymirror cannot read commits of groups as they happen, so it polls the groups."""
 
     severity: ClassVar[str] = "warning"
     every_s: float
     why: str
 
     def text(self) -> str:
-        return f"{self.group}: polled every {self.every_s:g} s: commits are not read as they are made: {self.why}"
+        return (
+            f"{self.group}: polled every {self.every_s:g} s: raymirror cannot read commits as they happen: {self.why}"
+        )

@@ -1,4 +1,4 @@
-"""Events about progress samples, and about the lag that is computed from them."""
+"""Events of progress samples and of the lag that raymirror computes from them."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from engine.core.events.event_base import Event
 
 
 class SamplesNotWritten(Event, frozen=True, kw_only=True, tag="samples_not_written"):
-    """A copier's progress samples do not reach their topic: the history has a hole, copying continues."""
+    """A copier's progress samples do not reach their topic: the lag history has a gap, copying continues."""
 
     severity: ClassVar[str] = "warning"
     topic: str
@@ -19,13 +19,13 @@ class SamplesNotWritten(Event, frozen=True, kw_only=True, tag="samples_not_writt
 
     def text(self) -> str:
         return (
-            f"{self.topic}: progress samples are not written ({self.why}): the history of lag has a hole from now on;"
-            " copying goes on"
+            f"{self.topic}: raymirror cannot write progress samples ({self.why}): the lag history has a gap from now"
+            " on; copying continues"
         )
 
 
 class RpoBreached(Event, frozen=True, kw_only=True, tag="rpo_breached"):
-    """A topic is further behind than its objective allows: `seconds` behind in the window that begins at `since_ms`."""
+    """A topic is further behind than its objective allows: by `seconds` in the window that starts at `since_ms`."""
 
     severity: ClassVar[str] = "warning"
     topic: str
@@ -40,13 +40,13 @@ class RpoBreached(Event, frozen=True, kw_only=True, tag="rpo_breached"):
 
     def text(self) -> str:
         return (
-            f"{self.topic}: {self.seconds:.1f} s of records would be lost if the source were lost now;"
+            f"{self.topic}: if the source were lost now, {self.seconds:.1f} s of records would be lost;"
             f" the objective is {self.objective_s:g} s"
         )
 
 
 class RpoKept(Event, frozen=True, kw_only=True, tag="rpo_kept"):
-    """A topic is within its objective again; `seconds`: how long it was not; `worst_s`: its largest lag meanwhile."""
+    """A topic is within its objective again after `seconds`; `worst_s`: its largest lag in that time."""
 
     topic: str
     seconds: float
@@ -60,15 +60,15 @@ class RpoKept(Event, frozen=True, kw_only=True, tag="rpo_kept"):
 
     def text(self) -> str:
         return (
-            f"{self.topic}: within its objective of {self.objective_s:g} s again, after {self.seconds:.0f} s;"
-            f" at worst it was {self.worst_s:.1f} s behind"
+            f"{self.topic}: within its objective of {self.objective_s:g} s again, after {self.seconds:.0f} s outside;"
+            f" its largest lag was {self.worst_s:.1f} s"
         )
 
 
 class LagCheckpointLost(Event, frozen=True, kw_only=True, tag="lag_checkpoint_lost"):
-    """The query that computes the lag history has lost its checkpoint: it starts again at the begin of the topic.
+    """The query that computes the lag history lost its checkpoint and restarts at the earliest offset of the topic.
 
-    `what`: what happened to the checkpoint; it is gone, or can no longer be used.
+    `what`: the state of the checkpoint: it is missing, or no longer usable.
     """
 
     severity: ClassVar[str] = "warning"
@@ -83,8 +83,8 @@ class LagCheckpointLost(Event, frozen=True, kw_only=True, tag="lag_checkpoint_lo
 
     def text(self) -> str:
         return (
-            f"{self.checkpoint}: the checkpoint of the history of lag {self.what}: windows are made again of what"
-            f" {self.topic} still has; none is lost or doubled by that"
+            f"{self.checkpoint}: the checkpoint of the lag history {self.what}: raymirror computes the windows again"
+            f" from the samples that {self.topic} still has; no window is lost or doubled"
         )
 
 

@@ -19,5 +19,5 @@ class CopyDiffers(LaneEvent, frozen=True, kw_only=True, tag="proof_failed"):
     def text(self) -> str:
         return (
             f"{self.lane}: {counted(self.differences, 'difference')} between source offsets {self.source_from} and"
-            f" {self.source_to} and their copies, the first: {self.first}; all of them: raymirror verify CONFIG --again"
+            f" {self.source_to} and their copies; the first: {self.first}; for all: raymirror verify CONFIG --again"
         )

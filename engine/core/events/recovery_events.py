@@ -1,12 +1,12 @@
-"""The event for something that works again after an earlier event reported its failure."""
+"""The event of a subject that works again after an earlier event reported its failure."""
 
 from engine.core.events.event_base import Event
 
-WRITTEN_AGAIN = "records are written there again"
+WRITTEN_AGAIN = "raymirror can write to this topic again"
 
 
 class WorksAgain(Event, frozen=True, kw_only=True, tag="works_again"):
-    """A `subject` (a topic, a broker, all groups) works again after an event reported its failure; `what`: in words."""
+    """A `subject` (a topic, a broker, all groups) works again after a failure; `what`: the news in words."""
 
     subject: str
     what: str

@@ -1,4 +1,4 @@
-"""Events of topics and clusters that are not the ones that the stored positions name."""
+"""Events of topics and clusters whose ids differ from the ids in the stored positions."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from engine.core.events.event_base import Event, LaneEvent
 
 
 class IdentityChanged(LaneEvent, frozen=True, kw_only=True, tag="identity_changed"):
-    """A topic, a cluster or a producer id is not the one that the position was written for."""
+    """A topic, a cluster or a producer id differs from the one that the position was written for."""
 
     severity: ClassVar[str] = "error"
     what: str
@@ -14,11 +14,11 @@ class IdentityChanged(LaneEvent, frozen=True, kw_only=True, tag="identity_change
     found: str
 
     def text(self) -> str:
-        right = "; raymirror.topic.recreated = append or re-create would go on"
+        right = "; to continue, set raymirror.topic.recreated = append or re-create"
         if self.what.endswith("cluster's id"):
             right = (
-                f"; let the alias lead to cluster {self.expected} again; if the cluster was replaced on purpose, give"
-                " the new one an alias of its own, or delete the positions topic and the copies"
+                f"; point the alias at cluster {self.expected} again; if the cluster was replaced on purpose, give"
+                " the new cluster its own alias, or delete the positions topic and the copies"
             )
         return f"{self.lane}: {self.what} changed from {self.expected} to {self.found}; the lane stopped{right}"
 
@@ -26,7 +26,8 @@ class IdentityChanged(LaneEvent, frozen=True, kw_only=True, tag="identity_change
 class TopicRenewed(LaneEvent, frozen=True, kw_only=True, tag="topic_renewed"):
     """A lane continues although its source topic, target topic or both were re-created; `choice`: the configured value.
 
-    `copied`: the next source offset after everything copied before; of the former source topic if that was re-created.
+    `copied`: the next source offset after the last record copied before; of the previous source topic if that was
+    re-created.
     """
 
     severity: ClassVar[str] = "warning"
@@ -38,17 +39,19 @@ class TopicRenewed(LaneEvent, frozen=True, kw_only=True, tag="topic_renewed"):
     target_offset: int
 
     def text(self) -> str:
-        source = f"the source topic was made anew: of the former one nothing from offset {self.copied} on was copied; "
-        target = "the target topic was made anew: what was copied before is not there; "
+        source = (
+            f"the source topic was re-created: the previous one was copied up to offset {self.copied} (exclusive); "
+        )
+        target = "the target topic was re-created: it has no records that were copied before; "
         return (
-            f"{self.lane}: {source * self.source_renewed}{target * self.target_renewed}copying goes on at"
+            f"{self.lane}: {source * self.source_renewed}{target * self.target_renewed}the lane continues at"
             f" source offset {self.source_offset}, target offset {self.target_offset}, as raymirror.topic.recreated ="
             f" {self.choice} says"
         )
 
 
 class CopyKept(Event, frozen=True, kw_only=True, tag="copy_kept"):
-    """A copy was not deleted although `re-create` is set: the source may be another cluster, or a restored one."""
+    """A copy was kept although `re-create` is set: the source may be another cluster, or a restored one."""
 
     severity: ClassVar[str] = "error"
     topic: str
@@ -64,15 +67,15 @@ class CopyKept(Event, frozen=True, kw_only=True, tag="copy_kept"):
 
     def text(self) -> str:
         return (
-            f"{self.topic}: its id on the source is {self.present}, and its copy {self.target} was made of"
-            f" {self.former}; the copy was not deleted, because {self.what}: check that"
-            f" {self.flow.source}.bootstrap.servers lead to the right cluster in its present state; if the copy may go,"
-            f" delete topic {self.target} on {self.flow.target} by hand, and it is made again"
+            f"{self.topic}: its id on the source is {self.present}, but its copy {self.target} was made from id"
+            f" {self.former}; raymirror did not delete the copy, because {self.what}: check that"
+            f" {self.flow.source}.bootstrap.servers lead to the right cluster in its present state; if you do not need"
+            f" the copy, delete topic {self.target} on {self.flow.target} by hand, and raymirror creates it again"
         )
 
 
 class ClusterChanged(Event, frozen=True, kw_only=True, tag="cluster_changed"):
-    """An address of a cluster leads to another cluster, which gets no request."""
+    """An address of a cluster leads to another cluster; raymirror sends no request to that cluster."""
 
     severity: ClassVar[str] = "error"
     cluster: str
@@ -89,7 +92,7 @@ class ClusterChanged(Event, frozen=True, kw_only=True, tag="cluster_changed"):
 
 
 class CopyDeleted(Event, frozen=True, kw_only=True, tag="copy_deleted"):
-    """The copy of a former topic of the same name was deleted, as `re-create` says; it is created again."""
+    """The copy of a previous topic of the same name was deleted, as `re-create` says; raymirror creates it again."""
 
     severity: ClassVar[str] = "warning"
     topic: str
@@ -104,6 +107,6 @@ class CopyDeleted(Event, frozen=True, kw_only=True, tag="copy_deleted"):
 
     def text(self) -> str:
         return (
-            f"{self.topic}: made anew on the source (id {self.former}, now {self.present}): its copy {self.target} was"
-            " deleted and is made anew, as raymirror.topic.recreated = re-create says"
+            f"{self.topic}: re-created on the source (id {self.former}, now {self.present}): raymirror deleted its copy"
+            f" {self.target} and creates it again, as raymirror.topic.recreated = re-create says"
         )

@@ -6,7 +6,7 @@ from engine.core.events.event_base import Event
 
 
 class Mm2Active(Event, frozen=True, kw_only=True, tag="mm2_active"):
-    """MM2's consumer group on the target has members while we start the flow."""
+    """MM2's consumer group on the target has members while raymirror starts the flow."""
 
     severity: ClassVar[str] = "warning"
     group: str
@@ -18,13 +18,13 @@ class Mm2Active(Event, frozen=True, kw_only=True, tag="mm2_active"):
 
     def text(self) -> str:
         return (
-            f"{self.group}: MM2's group has members on {self.flow.target}: if it copies this flow too, records arrive"
-            " twice; stop MM2, or this flow"
+            f"{self.group}: MM2's group has members on {self.flow.target}: if MM2 copies this flow too, records arrive"
+            " twice; stop MM2 or this flow"
         )
 
 
 class StartDoubt(Event, frozen=True, kw_only=True, tag="start_doubt"):
-    """A warning about a flow that was checked late, because one of its clusters was away when the mirror started."""
+    """A warning about a flow that was checked late: one of its clusters was unreachable when the mirror started."""
 
     severity: ClassVar[str] = "warning"
     what: str

@@ -1,1 +1,1 @@
-"""Which cluster an alias stands for, from cluster ids, topic ids and leader epochs."""
+"""Identifies the cluster behind an alias by cluster ids, topic ids and leader epochs."""

@@ -1,18 +1,18 @@
-"""Decides whether two aliases lead to one cluster, as far as their metadata shows.
+"""Decides by metadata whether two aliases lead to one cluster.
 
 | Both answers have | Conclusion |
 | --- | --- |
 | different cluster ids | two |
-| a broker at the same address | one: whoever connects there reaches that broker, under either alias |
+| a broker at the same address | one: a connection to it reaches that broker under either alias |
 | topics of the same name, all with different ids | two, whatever their cluster ids: images ship constant ones |
 | topics with the same ids, most partitions at the same leader epoch | one: topic ids are random 128 bits (KIP-516) |
 | topics with the same ids, most partitions at other leader epochs | not known: copied disks look like that |
 | the same cluster id, no topic id in common | not known |
-| no cluster id | two, as far as anybody can know |
+| no cluster id | two, as far as can be known |
 
 Brokers that start from copied disks elect every leader again, and each election raises the leader epoch. If both
 clusters were started the same number of times since the copy, the epochs are equal again. Then only the administrator
-of the clusters knows.
+of the clusters can say.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class TopicFacts(msgspec.Struct, frozen=True):
 
 
 class ClusterFacts(msgspec.Struct, frozen=True):
-    """The metadata of a cluster under one alias; `addresses`: where its brokers tell clients to connect."""
+    """The metadata of a cluster under one alias; `addresses`: the addresses that its brokers advertise."""
 
     cluster_id: str
     addresses: frozenset[tuple[str, int]]
@@ -78,7 +78,7 @@ def judge(one: ClusterFacts, other: ClusterFacts) -> SamenessFinding:
         return _by_topics(same, all_alike=len(same) == len(named))
     if named or not one.cluster_id or not other.cluster_id:
         return TWO
-    return SamenessFinding(Sameness.UNKNOWN, f"both name cluster id {one.cluster_id}, and have no topic in common")
+    return SamenessFinding(Sameness.UNKNOWN, f"both report cluster id {one.cluster_id}, and have no topic in common")
 
 
 def _by_topics(same: Mapping[str, tuple[TopicFacts, TopicFacts]], *, all_alike: bool) -> SamenessFinding:
@@ -95,5 +95,5 @@ def _by_topics(same: Mapping[str, tuple[TopicFacts, TopicFacts]], *, all_alike: 
     if all_alike and 2 * unmoved > len(pairs):
         return SamenessFinding(Sameness.ONE, f"both have {shown}")
     return SamenessFinding(
-        Sameness.UNKNOWN, f"both have {shown}, with other leaders, as a cluster made of copied disks has"
+        Sameness.UNKNOWN, f"both have {shown}, but different leader epochs, as a cluster started from copied disks has"
     )

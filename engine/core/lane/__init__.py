@@ -1,4 +1,4 @@
-"""The state machine of one partition's copy: batches wait, go out in order, are acknowledged, or fail.
+"""The state machine of one lane: batches wait, are sent in order, and are acknowledged or fail.
 
-In: batches of the source, outcomes of appends. Out: batches to append, and actions for `engine.flow.ownership`.
+Input: batches of the source, outcomes of appends. Output: batches to append, and actions for `engine.flow.ownership`.
 """

@@ -20,7 +20,7 @@ class RetryRefused(msgspec.Struct, frozen=True):
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The target refused `piece` for its size: call `on_split` with smaller batches; without any, do `refused`."""
+    """The target refused `piece` for its size: call `on_split` with smaller batches; if none fits, do `refused`."""
 
     piece: PendingBatch
     refused: RetryRefused
@@ -33,7 +33,7 @@ class ReadTail(msgspec.Struct, frozen=True):
 
 
 class Inspect(msgspec.Struct, frozen=True):
-    """Target offsets `first` to `last` are not ours: check whether they hold more than control markers."""
+    """Raymirror did not write target offsets `first` to `last`: check whether they hold more than control markers."""
 
     first: int
     last: int
@@ -48,9 +48,9 @@ class Unmarked(msgspec.Struct, frozen=True):
 class Reacquire(msgspec.Struct, frozen=True):
     """Stop, check who owns the lane, acquire it again a bounded number of times, then call `own`.
 
-    `fenced`: the broker knows a newer owner, or does not know us; otherwise the lane itself wants a new epoch.
-    `settles`: the lane only wants to learn what the log holds. No other owner is involved, so it may ask any number of
-    times.
+    `fenced`: the broker knows a newer owner, or does not know this one; otherwise the lane itself needs a new epoch.
+    `settles`: the lane only needs to know the content of the log. No other owner is involved, so the number of tries
+    is not bounded.
     """
 
     reason: str
@@ -65,7 +65,7 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class WriteDenied(msgspec.Struct, frozen=True):
-    """The right to write a stream has lapsed: report it, call `ask_again` with `attempt` after a long back-off.
+    """The permission to write a stream was removed: report it, call `ask_again` with `attempt` after a long back-off.
 
     `what`: the stream, as `FencedStream.what` names it.
     """
@@ -88,10 +88,10 @@ NOTHING: Actions = ()
 
 
 def between(end: int, markers: int, base_offset: int) -> Actions:
-    """Return what to do about the offsets between our last record, which ends at `end`, and an append at `base_offset`.
+    """Return actions for the target offsets between `end`, the end of the copy, and an append at `base_offset`.
 
-    `markers`: the number of commit markers since `end`. If one is missing (`core/position/stored_tail.py`), its records
-    are still in a transaction.
+    `markers`: the number of commit markers since `end`. If a marker is missing (`core/position/stored_tail.py`), its
+    records are still in a transaction.
     """
     if base_offset < end + markers:
         return (Unmarked(end),)

@@ -1,10 +1,10 @@
 """The size limit of a lane's batches: the target topic's limit, or a smaller one for a while after a refusal.
 
-The broker of a target topic with a `compression.type` of its own compresses each batch again. It then checks the size
-of the result (Kafka's `UnifiedLog.append` checks again after `LogValidator`), which nobody knows in advance. So a
-refused batch that is below the limit halves the limit, and batches that fit let it grow again. One odd batch lowers
-the limit for some batches only. Where nearly every batch is refused, more and more batches must fit before the lane
-tries a larger one.
+If a target topic sets `compression.type`, its broker compresses each batch again. It then checks the size of the result
+(Kafka's `UnifiedLog.append` checks again after `LogValidator`), and the lane cannot know that size in advance. So a
+refused batch below the limit halves the limit, and batches that fit let the limit grow again. One odd batch lowers the
+limit only for some batches. If nearly every batch is refused, more and more batches must fit before the lane tries a
+larger one.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 DEFAULT_BYTES = 1_048_588
 """Kafka's default of `max.message.bytes`, in bytes."""
 SIZE_CONFIGS = ("max.message.bytes", "segment.bytes")
-"""A batch above the first limit is refused with error 10, a batch above the second with error 18."""
+"""The broker refuses a batch above the first limit with error code 10, and above the second with error code 18."""
 _FIRST_NEEDED, _MOST_NEEDED = 32, 4096
 
 
@@ -30,7 +30,7 @@ class BatchLimit:
         self._widened = False
 
     def learn(self, told: int) -> None:
-        """Take the limit from the topic's configs; if it has not changed, what was learned about it stays."""
+        """Take the limit from the topic's configs; if it has not changed, keep the limit learned from refusals."""
         if told != self.told:
             self.told = self.bytes = told
             self._fitted, self._needed, self._widened = 0, _FIRST_NEEDED, False

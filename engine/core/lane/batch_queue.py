@@ -1,4 +1,4 @@
-"""The batches of one lane in their order: those in flight, then those that wait."""
+"""The batches of one lane in order: first the batches in flight, then the waiting batches."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from engine.core.lane.pending_batch import PendingBatch
 
 
 class BatchQueue:
-    """Two queues and their bytes; whatever leaves them without being settled gives its receive buffer back."""
+    """Two queues and their total bytes; a batch that leaves them also releases its receive buffer."""
 
     def __init__(self) -> None:
         self.in_flight: deque[PendingBatch] = deque()
@@ -17,30 +17,30 @@ class BatchQueue:
 
     @property
     def last(self) -> PendingBatch | None:
-        """The piece that the next one follows."""
+        """The newest piece; None without one."""
         if self.waiting:
             return self.waiting[-1]
         return self.in_flight[-1] if self.in_flight else None
 
     @property
     def head_ms(self) -> int:
-        """Timestamp of the oldest record; -1 without one."""
+        """Timestamp of the oldest record in ms; -1 without one."""
         first = self.in_flight or self.waiting
         return first[0].first_timestamp if first else -1
 
     @property
     def tail_ms(self) -> int:
-        """Newest timestamp in the batch that came last and waits; -1 without one."""
+        """Newest timestamp in ms of the newest waiting batch; -1 without one."""
         return self.waiting[-1].max_timestamp if self.waiting else -1
 
     def add(self, piece: PendingBatch) -> None:
-        """Let a piece wait behind all others."""
+        """Append a piece to the waiting ones."""
         self.waiting.append(piece)
         self.queued_bytes += len(piece.payload)
 
     @property
     def has_unsent(self) -> bool:
-        """Whether something waits that was never sent, and can be dropped and fetched again."""
+        """Whether a batch waits that was never sent, so it can be dropped and fetched again."""
         return bool(self.waiting) and not self.waiting[-1].pinned
 
     def send_first(self) -> PendingBatch:
@@ -51,46 +51,46 @@ class BatchQueue:
         return piece
 
     def settled(self, piece: PendingBatch) -> None:
-        """A piece was taken out because it is copied."""
+        """Account for a piece that was removed from its queue."""
         self.queued_bytes -= len(piece.payload)
         piece.drop()
 
     def sought(self) -> None:
-        """The log was read, and does not hold what waits; a request that still lies at a broker may arrive later."""
+        """Note that the log was read and does not hold the waiting batches; a request still queued may arrive later."""
         for piece in self.waiting:
             piece.sought = True
 
     def older_than(self, before_ms: int) -> bool:
-        """Whether some batch that was sent and waits again has no timestamp as young as `before_ms`."""
+        """Whether all timestamps of some batch that was sent and waits again are below `before_ms`."""
         return any(piece.max_timestamp < before_ms for piece in self.waiting if piece.pinned)
 
     def may_double(self, forgets_before_ms: int) -> bool:
-        """Whether the log may hold what would be sent next, and the leader may have forgotten its producer.
+        """Whether the log may hold the next batch to send, while the leader may have forgotten its producer.
 
-        To be asked whenever a batch goes out again, however long after its outcome: while its leader was away its
-        records have grown old. A broker looks at the last batch of a producer, so any old one behind counts too.
+        Callers check this before every resend: while the leader was unreachable, the records of the batch have become
+        old. A broker checks the last batch of a producer, so any old waiting batch counts.
         """
         if not self.waiting or not self.waiting[0].pinned:
-            return False  # the way of nearly every batch
+            return False  # nearly every batch
         return self.older_than(forgets_before_ms) and any(piece.unknown for piece in self.waiting)
 
     def split_first(self, parts: Sequence[PendingBatch]) -> None:
-        """Put smaller pieces in the place of the first waiting one."""
+        """Replace the first waiting piece by smaller ones."""
         whole = self.waiting.popleft()
         self.waiting.extendleft(reversed(parts))
         self.queued_bytes += sum(len(piece.payload) for piece in parts) - len(whole.payload)
         whole.drop()
 
     def drop_unsent(self) -> None:
-        """Forget what was never sent."""
+        """Drop the batches that were never sent."""
         while self.has_unsent:
             self.settled(self.waiting.pop())
 
     def shed(self, outcomes: Sequence[Outcome]) -> bool:
-        """Keep what was sent, as bytes of our own, to be sent again first; drop the rest.
+        """Copy the sent batches out of the receive buffer, to send them again first; drop the rest.
 
-        `outcomes`: of the batches in flight; which of them the log may hold is remembered. Returns whether an earlier
-        try of the first one may be in the log, which was not read since.
+        `outcomes`: of the batches in flight; each batch that the log may hold is marked `unknown`. Returns whether the
+        log may hold an earlier try of the first batch and was not read since.
         """
         unsure = self.in_flight[0].unknown and not self.in_flight[0].sought
         for piece, outcome in zip(self.in_flight, outcomes, strict=True):
@@ -104,7 +104,7 @@ class BatchQueue:
         return unsure
 
     def drop_all(self) -> None:
-        """Forget everything."""
+        """Drop all batches."""
         for piece in (*self.in_flight, *self.waiting):
             piece.drop()
         self.in_flight.clear()

@@ -1,4 +1,4 @@
-"""From the bytes of one fetched partition to what its lane queues: pass, re-encode, or skip, batch by batch."""
+"""Turns the bytes of one fetched partition into batches for its lane: each batch is passed, re-encoded or skipped."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,13 +14,13 @@ from engine.wire.records import Encoded, reencode
 from policies.model import TopicPartition
 
 LONG_BYTES = 1024 * 1024
-"""A batch that inflates to more than this, to be written anew, is long work; a millisecond or two are not."""
+"""Bytes. Re-encoding a batch that decompresses to more than this is long work; work of 1 or 2 ms is not."""
 LONG_RECORDS = 5_000
-"""So is one with more records: each takes a microsecond or two."""
+"""Records. A batch with more records than this is long work too: each record takes 1 or 2 us."""
 
 
 class LongWork(Exception):
-    """The batch at `at` takes long to write anew: it is not for the loop. What stood before it is queued."""
+    """Re-encoding the batch at `at` is too slow for the event loop. The batches before it are queued."""
 
     def __init__(self, at: int) -> None:
         super().__init__(at)
@@ -28,9 +28,9 @@ class LongWork(Exception):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """The bytes of one fetched partition from an offset on, and how its batches are to travel; needs no lane.
+    """The bytes of one fetched partition from an offset on, with the settings for its batches; needs no lane.
 
-    `inflated_bytes`: what a batch may inflate to that is written anew.
+    `inflated_bytes`: the most bytes that a batch to re-encode may decompress to.
     """
 
     partition: TopicPartition
@@ -43,7 +43,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     inflated_bytes: int
 
     def behind(self, at: int, wanted: int) -> "Work":
-        """Return what is left from a batch on. What stood before may have been sent, and is no longer the source's."""
+        """Return the rest of the work from a batch on. Earlier batches may have been sent with changed headers."""
         return msgspec.structs.replace(self, start=at, wanted=wanted)
 
 
@@ -57,7 +57,7 @@ def work_for(
     max_batch_bytes: int,
     inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> Work:
-    """Say what is to be done with `buffer[start:end]`, which was fetched for a lane."""
+    """Describe the work on `buffer[start:end]`, which was fetched for a lane."""
     return Work(
         partition=lane.name.source,
         buffer=buffer,
@@ -71,7 +71,7 @@ def work_for(
 
 
 Step = tuple[int, BatchHeader, Verdict, Sequence[Encoded]]
-"""A batch: where it lies, its header, how it travels, and what it was written anew as."""
+"""A batch: its index in the buffer, its header, the verdict, and its re-encoded pieces."""
 
 
 def sift(work: Work, *, at_length: bool) -> Iterator[Step]:
@@ -113,15 +113,15 @@ def _write_anew(work: Work, at: int, header: BatchHeader, wanted: int, *, at_len
 
 
 def take_in(lane: Lane, work: Work, lease: BufferShare) -> None:
-    """Queue the batches. Raises what `sift` raises; what stood before the bad batch is queued by then."""
+    """Queue the batches. Raises what `sift` raises; the batches before the bad one are queued by then."""
     queue(lane, work, sift(work, at_length=False), lease)
 
 
 def queue(lane: Lane, work: Work, steps: Iterable[Step], lease: BufferShare) -> None:
-    """Queue batches that were looked at already.
+    """Queue batches that were sifted already.
 
-    The lane knows each epoch as soon as the batch is queued, also where a later one is bad or takes long: an epoch too
-    low for the offset behind it would find a divergence where there is none, one too high finds it early.
+    The lane learns each leader epoch as soon as its batch is queued, even if a later batch is bad or slow. If the epoch
+    were too low for the next offset, the lane would find a divergence that does not exist; too high finds one early.
     """
     buffer = work.buffer
     for at, header, verdict, pieces in steps:
@@ -135,14 +135,14 @@ def queue(lane: Lane, work: Work, steps: Iterable[Step], lease: BufferShare) -> 
 
 
 class Sifted(msgspec.Struct, frozen=True):
-    """What a thread has made of some work: the batches up to a bad one, and what is wrong with that."""
+    """The result of a thread that sifted some work: the batches before the first bad one, and the error of that one."""
 
     steps: list[Step]
     error: WireError | None
 
 
 def sift_all(work: Work) -> Sifted:
-    """Sift as long as it takes."""
+    """Sift all batches, however long that takes; for a thread."""
     steps: list[Step] = []
     try:
         for step in sift(work, at_length=True):
@@ -153,7 +153,7 @@ def sift_all(work: Work) -> Sifted:
 
 
 def stamp(piece: PendingBatch, producer_id: int, producer_epoch: int, *, transactional: bool = False) -> None:
-    """Give a batch our producer fields, once: sent again, it must be the same bytes."""
+    """Write the lane's producer fields into a batch, once: a resend must be the same bytes."""
     if not piece.stamped:
         header = piece.header or read_header(piece.payload, 0)
         sequence = piece.sequence & 0x7FFFFFFF

@@ -1,17 +1,17 @@
-"""The state machine of one partition on its way: events in, actions out.
+"""The state machine of one lane: it takes events and returns actions.
 
-A lane knows three places in the source log and the two in the target log they belong to:
+A lane knows three places in the source log and the two matching places in the target log:
 
     source   |== acknowledged ==|-- in flight --|-- waiting --|.. to fetch ..
              position.source_next                             fetch_offset
     target   |== acknowledged ==|-- in flight --|
              position.target_next
 
-It never skips, repeats or reorders: appends leave in order, one at a time until the broker has shown that it knows our
-producer (first acknowledgement, or a completed barrier), then up to `max_in_flight`; the first failed append stops the
-window, and what happens next is decided only when every batch in flight has its outcome
-(`engine/core/lane/outcome.py`). Batches of unknown outcome go out again byte for byte, in order, one at a time. The
-driver calls `next_append` when it has room in a request, tells outcomes by `on_outcome` in the order of the appends,
+It never skips, repeats or reorders records. Appends leave in order, one at a time until the broker has shown that it
+knows the lane's producer (first acknowledgement, or a completed barrier), then up to `max_in_flight` of them. The first
+failed append stops the window; the lane decides the next step only when every batch in flight has its outcome
+(`engine/core/lane/outcome.py`). Batches of unknown outcome are sent again byte for byte, in order, one at a time. The
+driver calls `next_append` when it has room in a request, reports outcomes by `on_outcome` in the order of the appends,
 and performs the returned actions.
 """
 
@@ -58,7 +58,7 @@ _TODAY_MS = 2**62
 
 
 class Lane:
-    """One source partition on its way to one target partition."""
+    """The copy of one source partition to one target partition."""
 
     def __init__(self, flow: FlowName, name: LaneName, limits: Limits | None = None) -> None:
         self.flow = flow
@@ -72,12 +72,12 @@ class Lane:
         self.reencoded = self.skipped = self.fetched = 0
         self.newest_ms = -1
         self.position_version = self.markers = 0
-        """Of ours, behind `target_next`: one for each transaction that was committed there since."""
+        """`markers`: the number of this lane's commit markers at or after `target_next`, one per transaction."""
         self.source_leader_epoch = -1
         self.forgets_before_ms = -(2**63)
         self.pieces, self.trail = BatchQueue(), RequestTrail()
         self.map: MapTail | None = None
-        """What was copied of the source, and where to; None while the lane has no owner."""
+        """The end of the offset map; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
         self._window = 1
         self.announced = False
@@ -88,7 +88,7 @@ class Lane:
         self._source_next = self._target_next = self._sequence = -1
 
     def own(self, position: Position, *, barrier_done: bool, alone: bool = False) -> None:
-        """Start from a position of our producer epoch; a barrier opens the window, `alone`: none was needed."""
+        """Start from a position of the present producer epoch; a barrier opens the window; `alone`: none was needed."""
         self.discard()
         self.state = states.step(self.state, states.LaneTrigger.OWNED)
         self._base = position.rooted()
@@ -105,23 +105,23 @@ class Lane:
         self.position_version += 1
 
     def watch(self, position: Position) -> None:
-        """Stand at a stored position without an owner: whatever is fetched there only says that it is time for one."""
+        """Wait at a stored position without an owner; the first records fetched there make the lane acquire one."""
         self.state = states.step(self.state, states.LaneTrigger.RESTED)
         self._source_next = self.fetch_offset = position.source_next
         self._target_next = position.target_next
         self.source_leader_epoch = position.source_leader_epoch
 
     def wake(self) -> None:
-        """There is something to copy."""
+        """Leave WATCHING, because records to copy have arrived."""
         self.state = states.step(self.state, states.LaneTrigger.AWOKEN)
 
     def adopt_epoch(self, assignment_epoch: int) -> None:
-        """Hold the lane at another assignment epoch from the next position on: the owner stays, its order is newer."""
+        """Write another assignment epoch from the next position on: the owner stays, its assignment is newer."""
         self._base = msgspec.structs.replace(self._owned(), assignment_epoch=assignment_epoch)
         self.position_version += 1
 
     def disown(self) -> None:
-        """Forget everything unacknowledged: the next owner (perhaps we) resumes by arithmetic."""
+        """Forget everything unacknowledged: the next owner (perhaps this copier) computes its resume point."""
         self.state = states.step(self.state, states.LaneTrigger.OWNERSHIP_LOST)
         self.discard()
 
@@ -136,19 +136,19 @@ class Lane:
         self.discard()
 
     def drain(self) -> None:
-        """Take nothing more from the source, forget what was not sent, let what is in flight finish."""
+        """Fetch nothing more, forget batches that were not sent, and let the batches in flight finish."""
         self.draining = True
         self.rewind()
 
     def rewind(self) -> None:
-        """Forget what was never sent, releasing its receive buffers; it will be fetched again."""
+        """Forget batches that were never sent and release their receive buffers; the lane fetches them again."""
         if self._line is None:
             return
         self.pieces.drop_unsent()
         self._continue_behind()
 
     def _continue_behind(self) -> None:
-        """Fetch and count on from the last piece, or from the position where there is none."""
+        """Continue fetching and counting after the last piece, or from the position if there is none."""
         last = self.pieces.last
         self.fetch_offset = last.source_next if last else self._source_next
         self._runs.cut(last.sequence + last.record_count if last else self._sequence)
@@ -166,7 +166,7 @@ class Lane:
 
     @property
     def position(self) -> Position:
-        """What is acknowledged now, with the runs from there on."""
+        """The present position: everything acknowledged, with the runs from there on."""
         return msgspec.structs.replace(
             self._owned(),
             **self._map.fields,
@@ -184,12 +184,12 @@ class Lane:
 
     @property
     def target_next(self) -> int:
-        """The target offset behind the last acknowledged record; -1 before the lane is owned or watches."""
+        """The target offset after the last acknowledged record; -1 before the lane is owned or watches."""
         return self._target_next
 
     @property
     def in_flight(self) -> int:
-        """Batches sent and not yet answered for."""
+        """The number of batches sent without an outcome yet."""
         return len(self.pieces.in_flight)
 
     @property
@@ -206,7 +206,7 @@ class Lane:
 
     @property
     def wants_fetch(self) -> bool:
-        """Whether there is room for more of the source."""
+        """Whether the lane has room for more source records."""
         if self.paused or self.draining:
             return False
         if self.state is State.WATCHING:
@@ -221,7 +221,7 @@ class Lane:
 
     @property
     def listens(self) -> bool:
-        """Whether the answer of a fetch from `fetch_offset` means anything to the lane."""
+        """Whether the lane uses the answer of a fetch from `fetch_offset`."""
         return (self.state is State.COPYING or self.state is State.WATCHING) and not (self.paused or self.draining)
 
     @property
@@ -235,12 +235,12 @@ class Lane:
         return self._runs.version
 
     def add_batch(self, header: BatchHeader, payload: Payload, lease: BufferShare) -> None:
-        """Queue a batch that passes unopened; `payload` is its bytes inside the leased receive buffer."""
+        """Queue a batch that passes unchanged; `payload`: its bytes inside the leased receive buffer."""
         self._runs.extend(header.base_offset, header.record_count)
         self._queue(passing_piece(self._runs.sequence - header.record_count, header, payload, lease))
 
     def add_encoded(self, pieces: Sequence[Encoded], lease: BufferShare) -> None:
-        """Queue what re-encoding one source batch gave; `lease`: of the buffer that the batch lies in."""
+        """Queue the pieces of one re-encoded source batch; `lease`: of the buffer with the source batch."""
         self.reencoded += 1
         for piece in pieces:
             for (index, source), (end, _) in zip(piece.runs, (*piece.runs[1:], (piece.record_count, 0)), strict=True):
@@ -267,10 +267,10 @@ class Lane:
     # --- target side -----------------------------------------------------------------------------------------
 
     def next_append(self) -> PendingBatch | None:
-        """Hand out the next batch to send, or None where the window, a plan or trouble holds it back."""
+        """Return the next batch to send; None while the window, a missing position or a failed append holds it back."""
         pieces = self.pieces
         if not pieces.in_flight and self._last_ms < self.forgets_before_ms:
-            self._window = 1  # the broker may have forgotten us: it would take a second batch after refusing this one
+            self._window = 1  # a broker that forgot the producer could refuse this batch and accept the next one
         if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
             return None
         first = pieces.waiting[0]
@@ -280,7 +280,7 @@ class Lane:
     def on_outcome(self, piece: PendingBatch, outcome: Outcome) -> Actions:
         """Take the answer for the oldest unanswered append.
 
-        An answer for a piece that is not it came after the lane was disowned: resume reads the log, it is ignored.
+        An answer for any other piece came after the lane was disowned; it is ignored, because the resume reads the log.
         """
         answered, in_flight = len(self._outcomes), self.pieces.in_flight
         if answered >= len(in_flight) or in_flight[answered] is not piece:
@@ -299,10 +299,10 @@ class Lane:
         known, end, markers = self.map, self._target_next, self.markers
         if base_offset < end:
             self.pieces.in_flight.appendleft(piece)
-            return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {end}"),)
+            return (Reacquire(f"the target appended at offset {base_offset}, below the acknowledged end {end}"),)
         self._take(piece)
         self._target_next, self.markers = base_offset + piece.record_count, 0
-        if known is not None and piece.header is not None:  # it passed unopened: nothing is between its records
+        if known is not None and piece.header is not None:  # it passed unchanged: its records are consecutive
             known.append(piece.source_base, base_offset, piece.record_count)
         else:
             self._map.append_all(self._runs.stretches(piece.sequence, piece.record_count), base_offset)
@@ -311,7 +311,7 @@ class Lane:
         return actions.between(end, markers, base_offset)
 
     def _take(self, piece: PendingBatch) -> None:
-        """Count a piece as copied and let its buffer go."""
+        """Count a piece as copied and release its buffer."""
         self.offsets += piece.source_next - self._source_next
         self.newest_ms = self._last_ms = piece.max_timestamp
         self.trail.appended(is_old=self._last_ms < self.forgets_before_ms)
@@ -341,7 +341,7 @@ class Lane:
             case RecoveryAction.SPLIT:
                 self.state = states.step(self.state, states.LaneTrigger.REFUSE)
                 return Split(self.pieces.waiting[0], self._refuse(first))
-            case one:  # REACQUIRE, or neither the log nor the broker can be believed: a new epoch ends the argument
+            case one:  # REACQUIRE, or the log and the broker contradict each other: a new epoch decides
                 reason, fenced = first.message or f"error {first.error_code}", first.kind is OutcomeKind.FENCED
                 return Reacquire(reason, fenced=fenced, settles=one is RecoveryAction.REACQUIRE and not fenced)
 
@@ -358,18 +358,18 @@ class Lane:
         return RetryRefused(self._attempt, event)
 
     def on_split(self, whole: PendingBatch, parts: Sequence[Encoded]) -> None:
-        """Put smaller batches, same sequences, in the place of the refused one; ignored if the lane forgot that."""
+        """Replace the refused batch by smaller ones with the same sequences; ignored if the lane dropped that batch."""
         waiting = self.pieces.waiting
         if waiting and waiting[0] is whole:
             self.pieces.split_first(split_piece(whole, parts, self._source_at))
 
     def on_retry(self) -> None:
-        """Send again after a back-off; a lane that was disowned or stopped meanwhile stays as it is."""
+        """Send again after a back-off; no effect if the lane was disowned or stopped during the back-off."""
         if self.state in (State.WAITING, State.REFUSED):
             self.state = states.step(self.state, states.LaneTrigger.RETRY)
 
     def on_tail(self, tail: Tail) -> Actions:
-        """Settle unknown outcomes by the log itself: what it holds is acknowledged, the rest goes out again."""
+        """Settle unknown outcomes by the log: acknowledge the batches that it holds, send the others again."""
         if self.state is not State.SETTLING:
             return NOTHING
         found = read_tail(self.position, tail)
@@ -381,7 +381,7 @@ class Lane:
         while waiting and waiting[0].sequence + waiting[0].record_count <= found.sequence:
             self._take(waiting.popleft())
         if found.sequence > self._sequence:
-            return (self._no_end(self._sequence, found.sequence, "the log holds a part of a batch of ours"),)
+            return (self._no_end(self._sequence, found.sequence, "the log holds only a part of a batch of this lane"),)
         self.pieces.sought()
         for run in found.copied:
             self._map.append(*run)
@@ -392,7 +392,7 @@ class Lane:
         return (retry, Inspect(found.foreign[0][0], found.foreign[-1][1])) if found.foreign else (retry,)
 
     def on_position_durable(self, plan_version: int) -> None:
-        """A position written at `plan_version` is durable: appends behind its runs may go."""
+        """Note that a position written at `plan_version` is durable: the lane may append after its runs."""
         self.announced = True
         self._runs.on_durable(plan_version)
 
@@ -402,7 +402,7 @@ class Lane:
 
     def _source_at(self, sequence: int) -> int:
         source = self._runs.source_of(sequence)
-        assert source is not None, f"{self.name}: sequence {sequence} is behind the position"
+        assert source is not None, f"{self.name}: sequence {sequence} is before the position"
         return source
 
     @property

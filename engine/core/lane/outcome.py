@@ -1,4 +1,4 @@
-"""The outcome of one append: a target broker's answer, reduced to what the lane must do about it."""
+"""Classifies the outcome of an append, and decides the lane's recovery action after a failed one."""
 
 import enum
 
@@ -12,18 +12,18 @@ class OutcomeKind(enum.Enum):
     RETRY = "retry"
     """Certainly not appended, worth a retry: too few replicas, transaction not yet verified, throttled."""
     UNKNOWN = "unknown"
-    """Perhaps appended: timeout, lost connection, too few replicas after the append, leader moved before or after."""
+    """Possibly appended: timeout, lost connection, too few replicas after the append, leader moved before or after."""
     ORDER = "order"
     """Errors 45, 46, 59: neither loss nor success is certain; only the log itself shows it."""
     TOO_LARGE = "too large"
     REFUSED = "refused"
     FENCED = "fenced"
-    """Errors 47, 90: a newer owner has the producer id, or the broker does not know our epoch; 48, 49: it does not
-    know our transaction."""
+    """Errors 47, 90: a newer owner has the producer id, or the broker does not know this producer epoch; 48, 49: the
+    broker does not know this transaction."""
 
 
 UNAUTHORIZED = frozenset({29, 30, 31, 53})
-"""Error codes of a missing right, which an administrator can grant and revoke at any time: ACLs of topic, group,
+"""Error codes of a missing permission, which an administrator can grant and revoke at any time: ACLs of topic, group,
 cluster and transactional id (Kafka: `Errors`)."""
 
 
@@ -68,15 +68,15 @@ _REMEDIES = {
 def recovery_action(outcomes: list[Outcome], *, forgotten: bool = False, unsure: bool = False) -> RecoveryAction:
     """Decide for a whole window, first outcome first; the first is never APPENDED.
 
-    A later batch that was appended proves that the first one was appended too, or that the log is not in our order.
-    Both cases need a look at the log. Two more cases need it: a refusal with later batches of unknown outcome, and a
-    refusal of a batch that was `unsure`. An earlier try of such a batch may have been appended, because a broker checks
-    sizes and contents before it checks for duplicates (UnifiedLog.append).
+    If a later batch was appended, then the first one was appended too, or the log is not in the lane's order. In both
+    cases the lane must read the log. It must also read the log after a refusal with later batches of unknown outcome,
+    and after a refusal of a batch that was `unsure`: an earlier try of that batch may have been appended, because a
+    broker checks sizes and contents before it checks for duplicates (UnifiedLog.append).
 
-    `forgotten`: a batch is older than the broker remembers producers. The broker takes a producer's age from the newest
-    timestamp in the producer's last batch (ProducerStateEntry, `producer.id.expiration.ms`). So after such a batch it
-    may know neither our sequence nor our epoch, and a batch that is sent again could be in the log twice. A new epoch
-    with its barrier settles that.
+    `forgotten`: a batch is so old that the broker may have forgotten its producer. The broker takes a producer's age
+    from the newest timestamp in the producer's last batch (ProducerStateEntry, `producer.id.expiration.ms`). So after
+    such a batch it may know neither the sequence nor the epoch, and a resend could put the batch into the log twice. A
+    new epoch with its barrier settles that.
     """
     first, later = outcomes[0], outcomes[1:]
     unknown = any(outcome.kind is OutcomeKind.UNKNOWN for outcome in outcomes)

@@ -1,4 +1,4 @@
-"""One target batch on its way, and the share of the receive buffer it lies in."""
+"""One target batch that waits or is in flight, and its share of the receive buffer."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -12,12 +12,12 @@ Payload = bytearray | memoryview
 
 
 class BufferShare(Protocol):
-    """A share of a receive buffer; released exactly once, when nothing of ours points into the buffer any more."""
+    """A share of a receive buffer; released exactly once, when nothing points into the buffer any more."""
 
     def own(self, size: int, *, stuck: bool) -> "BufferShare":
-        """Count `size` bytes of a batch's own memory in the budget that this buffer is of; a lease of its own.
+        """Return a lease on `size` bytes of a batch's own memory, counted in this buffer's budget.
 
-        `stuck`: the batch was sent and has to be kept until it is known to be appended, or known not to be.
+        `stuck`: the batch was sent, so it must stay in memory until its outcome is known.
         """
 
     def retain(self) -> "BufferShare":
@@ -28,11 +28,11 @@ class BufferShare(Protocol):
 
 
 class PendingBatch(msgspec.Struct, kw_only=True):
-    """One target batch in waiting or in flight; `sequence` is its first, not wrapped.
+    """One target batch that waits or is in flight; `sequence` is its first sequence, not wrapped.
 
-    `pinned`: its sequences have been on the wire, so they belong to these very records until the lane is owned anew.
-    `unknown`: it has been on the wire, and the log may hold it. `sought`: the log was read since, and did not hold it.
-    `detached`: it has memory of its own, counted as stuck.
+    `pinned`: the batch was sent, so its sequences belong to exactly these records until the lane has a new owner.
+    `unknown`: it was sent, and the log may hold it. `sought`: the log was read since and did not hold it.
+    `detached`: it has its own memory, counted as stuck.
     """
 
     sequence: int
@@ -50,19 +50,19 @@ class PendingBatch(msgspec.Struct, kw_only=True):
 
     @property
     def max_timestamp(self) -> int:
-        """The newest timestamp in the batch, -1 where records carry none."""
+        """The newest timestamp in the batch in ms; -1 if records have none."""
         return (self.header or read_header(self.payload, 0)).max_timestamp
 
     @property
     def first_timestamp(self) -> int:
-        """The timestamp of the batch's first record, as far as its header tells it."""
+        """The timestamp of the batch's first record in ms, according to its header."""
         return (self.header or read_header(self.payload, 0)).first_timestamp
 
     def detach(self) -> None:
-        """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""
+        """Copy the bytes out of the receive buffer, so that a lane in trouble does not hold one."""
         if self.lease is None or self.detached:
             return
-        if not isinstance(self.payload, bytearray):  # a view into the buffer; what was re-encoded has its own bytes
+        if not isinstance(self.payload, bytearray):  # a view into the buffer; a re-encoded batch has its own bytes
             self.payload = bytearray(self.payload)
         own = self.lease.own(len(self.payload), stuck=True)
         self.drop()
@@ -76,9 +76,9 @@ class PendingBatch(msgspec.Struct, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one lane: appends in flight, bytes waiting, runs of one position, looks at the log in a row.
+    """Bounds of one lane: appends in flight, bytes waiting, runs of one position, reads of the log's tail in a row.
 
-    `max_map_runs`: of the offset map, acknowledged and not yet in a durable block.
+    `max_map_runs`: acknowledged runs of the offset map that are not yet in a durable block.
     """
 
     max_in_flight: int = 5
@@ -89,7 +89,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def passing_piece(sequence: int, header: BatchHeader, payload: Payload, lease: BufferShare) -> PendingBatch:
-    """Make the piece of a batch that passes unopened."""
+    """Make the piece of a batch that passes unchanged."""
     return PendingBatch(
         sequence=sequence,
         record_count=header.record_count,
@@ -102,7 +102,7 @@ def passing_piece(sequence: int, header: BatchHeader, payload: Payload, lease: B
 
 
 def encoded_piece(sequence: int, encoded: Encoded, lease: BufferShare) -> PendingBatch:
-    """Make the piece of a batch of our own making; its bytes count in the budget that `lease` is of."""
+    """Make the piece of a re-encoded batch; its bytes count in the budget of `lease`."""
     return PendingBatch(
         sequence=sequence,
         record_count=encoded.record_count,
@@ -115,10 +115,10 @@ def encoded_piece(sequence: int, encoded: Encoded, lease: BufferShare) -> Pendin
 
 
 def split_piece(whole: PendingBatch, parts: Sequence[Encoded], source_at: Callable[[int], int]) -> list[PendingBatch]:
-    """Cut a batch into smaller ones; `source_at` tells the source offset of a sequence."""
+    """Cut a batch into smaller ones; `source_at` returns the source offset of a sequence."""
     split: list[PendingBatch] = []
     sequence, lease = whole.sequence, whole.lease
-    assert lease is not None, "a batch that waits has a share of the budget"
+    assert lease is not None, "a waiting batch has a share of the budget"
     for part in parts:
         last = sequence + part.record_count - 1
         split.append(

@@ -1,4 +1,4 @@
-"""The line of a lane: which source offset each producer sequence belongs to, and how much of that is durable."""
+"""Maps a lane's producer sequences to source offsets, and records how much of that map is durable."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ _LAST = 2**63
 
 
 class SequenceMap:
-    """Straight runs (sequence -> source offset), growing at the end, forgotten behind the acknowledged position.
+    """Runs (sequence -> source offset) in which both grow alike; runs before the acknowledged position are forgotten.
 
-    `sequence` is the next sequence to hand out. Every run has a version; a run must be durable, by a position that
-    names it, before anything behind its start is appended. `version` grows with each new run, so a position written
-    at version v makes every run up to v durable, whatever was cut or replaced meanwhile. Behind an atomic position
-    nothing needs to be durable but that position: what is appended there is rolled back or comes with the next one.
+    `sequence` is the next sequence to hand out. Every run has a version. A stored position must name a run before
+    anything after its start is appended. `version` grows with each new run, so a position written at version v makes
+    every run up to v durable, even if runs were cut or replaced since. After an atomic position only that position
+    needs to be durable: later appends are rolled back, or they commit together with the next position.
     """
 
     def __init__(self, position: Position) -> None:
@@ -28,11 +28,11 @@ class SequenceMap:
 
     @property
     def pending(self) -> int:
-        """Runs kept in memory."""
+        """The number of runs in memory."""
         return len(self._runs)
 
     def extend(self, source_base: int, record_count: int) -> None:
-        """Add consecutive source records, starting another run where the line breaks."""
+        """Add consecutive source records; start another run if they do not follow the last ones."""
         if source_base != self._source_next:
             self._begin_run(source_base)
         self.sequence += record_count
@@ -50,7 +50,7 @@ class SequenceMap:
             self.undurable_from = self.sequence if known is None else min(known, self.sequence)
 
     def source_of(self, sequence: int) -> int | None:
-        """Return the source offset of a sequence, None where it was forgotten."""
+        """Return the source offset of a sequence; None if its run was forgotten."""
         at = bisect_right(self._runs, (sequence, _LAST)) - 1
         if at < 0:
             return None
@@ -58,30 +58,30 @@ class SequenceMap:
         return source + (sequence - first)
 
     def stretches(self, sequence: int, count: int) -> Iterator[tuple[int, int]]:
-        """Yield (source offset, records) of the straight stretches behind a sequence (see `position.stretches`)."""
+        """Yield (source offset, records) of the `count` records from a sequence on (see `position.stretches`)."""
         return stretches(self._runs, sequence, count)
 
     def runs_from(self, sequence: int) -> tuple[Run, ...]:
-        """Return the runs that cover `sequence` and everything behind it, and forget the older ones."""
+        """Return the runs that cover `sequence` and everything after it, and forget the older runs."""
         at = max(0, bisect_right(self._runs, (sequence, _LAST)) - 1)
         del self._runs[:at], self._versions[:at]
         return tuple(self._runs)
 
     def holds_back(self, end_sequence: int) -> bool:
-        """Whether a batch that ends before `end_sequence` reaches behind a run that is not durable yet."""
+        """Whether a batch that ends before `end_sequence` reaches past the start of a run that is not durable yet."""
         return self.undurable_from is not None and end_sequence > self.undurable_from
 
     def on_durable(self, version: int) -> None:
-        """A position written at `version` is durable."""
+        """Note that a position written at `version` is durable."""
         at = len(self._versions) if self._atomic else bisect_right(self._versions, version)
         self.undurable_from = self._runs[at][0] if at < len(self._runs) else None
 
     def cut(self, sequence: int) -> None:
-        """Forget what was added from `sequence` on; it will be read again from the source.
+        """Forget everything added from `sequence` on; the lane reads it again from the source.
 
-        A run that is forgotten may be in a stored position, and another replica (KIP-392, or a new leader) may have
-        records where that run had none. So the straight continuation counts as a new run: nothing is appended behind
-        the cut before a position is durable that no longer names the forgotten ones.
+        A stored position may name a forgotten run, and another replica (KIP-392, or a new leader) may have records
+        where that run had none. So the continuation counts as a new run: nothing is appended after the cut before a
+        position without the forgotten runs is durable.
         """
         kept = bisect_left(self._runs, (sequence, -1), lo=1)
         forgotten = kept < len(self._runs)

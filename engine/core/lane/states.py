@@ -1,4 +1,4 @@
-"""The states of a lane, and every way from one to another."""
+"""The states of a lane and all transitions between them."""
 
 import enum
 
@@ -6,26 +6,26 @@ from engine.base.errors import MirrorError
 
 
 class State(enum.Enum):
-    """Where a lane stands."""
+    """The state of a lane."""
 
     ACQUIRING = "acquiring"
     WATCHING = "watching"
-    """At the end of the source by the stored position, without an owner until there is something to copy."""
+    """The stored position is at the end of the source; the lane has no owner until new records arrive."""
     COPYING = "copying"
     TROUBLED = "troubled"
-    """One append failed: nothing new is sent until every batch in flight has its outcome."""
+    """One append failed: the lane sends nothing new until every batch in flight has its outcome."""
     WAITING = "waiting"
-    """All outcomes are in; the same bytes go out again after a back-off."""
+    """All outcomes are known; the lane sends the same bytes again after a back-off."""
     SETTLING = "settling"
-    """The target's log is being read, because the answers alone do not say what was appended."""
+    """The lane reads the target's log, because the answers alone do not show what was appended."""
     REFUSED = "refused"
-    """The target will not take a record; tried again at long intervals, until somebody mends its config."""
+    """The target refuses a record; the lane retries at long intervals until an operator fixes the topic's config."""
     STOPPED = "stopped"
     FAILED = "failed"
 
 
 class LaneTrigger(enum.Enum):
-    """What moves a lane from state to state."""
+    """A trigger that moves a lane from one state to another."""
 
     OWNED = "owned"
     RESTED = "rested"
@@ -42,7 +42,7 @@ class LaneTrigger(enum.Enum):
 
 
 class IllegalTransition(MirrorError):
-    """A bug: an event that the present state does not know."""
+    """A bug: an event that the present state does not allow."""
 
     def __init__(self, event: str, state: str) -> None:
         super().__init__(event, state)
@@ -77,7 +77,7 @@ TRANSITIONS: dict[State, dict[LaneTrigger, State]] = {
 
 
 def step(state: State, event: LaneTrigger) -> State:
-    """Return the state after an event; raises IllegalTransition for one that cannot happen there."""
+    """Return the state after an event. Raises IllegalTransition if the state does not allow it."""
     try:
         return TRANSITIONS[state][event]
     except KeyError:

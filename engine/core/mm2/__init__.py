@@ -1,1 +1,1 @@
-"""The records that MM2's readers use (offset syncs, checkpoints, heartbeats), and the commits of consumers."""
+"""Encodes and decodes MM2's records (offset syncs, checkpoints, heartbeats) and decodes commits of consumers."""

@@ -1,6 +1,6 @@
 """Decodes committed offsets from a cluster's `__consumer_offsets`: the group, the partition, the offset.
 
-These bytes come from somebody else, so nothing here raises: a record that is not understood is no commit. A caller that
+Nothing here raises, because brokers wrote these bytes: a record of an unknown format is not a commit. A caller that
 needs every commit also asks the group coordinators from time to time. Formats: OffsetCommitKey v0, v1 and
 OffsetCommitValue v0 to v4 (Kafka's message definitions); keys of other versions belong to groups, members and
 transactions.
@@ -23,7 +23,7 @@ _VALUE_VERSIONS = range(5)
 
 
 class CommittedOffset(NamedTuple):
-    """One committed offset; group and topic stay bytes as on the wire, because most commits are filtered by them."""
+    """One committed offset; group and topic stay bytes, because callers filter out most commits by them."""
 
     group: bytes
     topic: bytes
@@ -32,7 +32,7 @@ class CommittedOffset(NamedTuple):
 
 
 def decode_commit(key: bytes | None, value: bytes | None) -> CommittedOffset | None:
-    """Return what a record commits; None for a deletion, another kind of record, or one that is not understood."""
+    """Return the commit of a record; None for a deletion, another kind of record, or an unknown format."""
     if key is None or value is None or len(key) < _VERSION.size or _VERSION.unpack_from(key)[0] not in _KEY_VERSIONS:
         return None
     group, at = _text(key, _VERSION.size)
@@ -44,7 +44,7 @@ def decode_commit(key: bytes | None, value: bytes | None) -> CommittedOffset | N
 
 
 def _text(key: bytes, at: int) -> tuple[bytes, int]:
-    """Return a length-prefixed text and where it ends; the text is empty if it does not fit into the key."""
+    """Return a length-prefixed text and its end index; the text is empty if it does not fit into the key."""
     if at + _LENGTH.size > len(key):
         return b"", at
     (size,) = _LENGTH.unpack_from(key, at)

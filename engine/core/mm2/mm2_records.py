@@ -1,9 +1,9 @@
-"""The three records that MM2 leaves for its readers, byte for byte: heartbeat, checkpoint, offset sync.
+"""Encodes and decodes the three records of MM2, byte for byte: heartbeat, checkpoint, offset sync.
 
-Numbers are big-endian, a string is its length in UTF-8 bytes (16 bits, signed) and the bytes, nothing is tagged (Kafka:
-Heartbeat, Checkpoint, OffsetSync in connect/mirror; `protocol.types.Type`). Readers ignore bytes behind the last
-field: offset syncs of ours carry more there. A version other than 0 is read as 0, as MM2 does. All three topics have
-one partition. MM2's readers fail on a record without a value, so nothing here is ever withdrawn by a tombstone.
+Numbers are big-endian. A string is its length in UTF-8 bytes (16 bits, signed) and the bytes. There are no tagged
+fields (Kafka: Heartbeat, Checkpoint, OffsetSync in connect/mirror; `protocol.types.Type`). Readers ignore bytes after
+the last field; raymirror's offset syncs have more data there. A version other than 0 is read as 0, as MM2 does. All
+three topics have one partition. MM2's readers fail on a record without a value, so raymirror writes no tombstones here.
 """
 
 import struct
@@ -21,18 +21,18 @@ _SYNC = struct.Struct(">qq")
 
 
 class MalformedRecord(MirrorError, ValueError):
-    """Bytes or fields that are no record of MM2's: which kind, what is wrong with it."""
+    """Bytes or fields that are not a valid record of MM2; names the kind of record and the fault."""
 
     def __init__(self, kind: str, what: str) -> None:
         super().__init__(kind, what)
         self.kind, self.what = kind, what
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.what}; needed are bytes as MM2's {self.kind} class writes them"
+        return f"{self.kind}: {self.what}; expected are bytes as MM2's {self.kind} class writes them"
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):
-    """A sign of life of a flow, by cluster alias; `timestamp_ms` is Unix time, the same as the record's."""
+    """A heartbeat of a flow, named by cluster aliases; `timestamp_ms` is Unix time, the same as the record's."""
 
     source: str
     target: str
@@ -40,7 +40,7 @@ class Heartbeat(msgspec.Struct, frozen=True, gc=False):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
-    """A group's committed offset on both sides; `topic` is the target's name, `metadata` that of the commit."""
+    """A group's committed offset on both sides; `topic`: its name on the target; `metadata`: of the commit."""
 
     group: str
     topic: str
@@ -51,7 +51,7 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetSync(msgspec.Struct, frozen=True, gc=False):
-    """One record's offset on both sides; `topic` is the source's name, `tail` our own bytes behind MM2's 16."""
+    """One record's offset on both sides; `topic`: its name on the source; `tail`: raymirror's bytes after MM2's 16."""
 
     topic: str
     partition: int
@@ -75,7 +75,7 @@ class _FieldReader:
         end = self._at + size
         if size < 0 or end > len(self._data):
             left = len(self._data) - self._at
-            raise self._error(f"a string of {size} bytes where {left} are left")
+            raise self._error(f"a string of {size} bytes, but only {left} bytes are left")
         raw, self._at = self._data[self._at : end], end
         try:
             return raw.decode()
@@ -102,7 +102,7 @@ def _string(kind: str, text: str) -> bytes:
     except UnicodeEncodeError as error:
         raise MalformedRecord(kind, f"{text[:40]!r} has no UTF-8 ({error.reason})") from None
     if len(raw) > _MOST_STRING:
-        raise MalformedRecord(kind, f"{text[:40]!r}... has {len(raw)} bytes, {_MOST_STRING} are the most")
+        raise MalformedRecord(kind, f"{text[:40]!r}... has {len(raw)} bytes, the limit is {_MOST_STRING} bytes")
     return _I16.pack(len(raw)) + raw
 
 
@@ -146,14 +146,14 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint:
 
 
 def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
-    """Return key and value, the tail behind MM2's bytes. Raises MalformedRecord for what does not fit the format."""
+    """Return key and value, with the tail after MM2's bytes. Raises MalformedRecord for fields that do not fit."""
     kind = "OffsetSync"
     key = _string(kind, sync.topic) + _packed(kind, _I32, sync.partition)
     return key, _packed(kind, _SYNC, sync.source_offset, sync.target_offset) + sync.tail
 
 
 def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
-    """Read an offset sync; whatever follows MM2's bytes is the tail. Raises MalformedRecord."""
+    """Read an offset sync; the bytes after MM2's fields are the tail. Raises MalformedRecord."""
     names, offsets = _FieldReader("OffsetSync", "key", key), _FieldReader("OffsetSync", "value", value)
     topic = names.string()
     (partition,) = names.numbers(_I32)

@@ -1,4 +1,4 @@
-"""Groups that go back again and again, told in few events: repeats are counted, and so are groups beyond a number."""
+"""Folds the events of groups whose offsets go back again and again: counts repeats, and groups beyond a limit."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,12 @@ from policies.model import FlowName
 
 WINDOW_S = 60.0
 NAMED = 20
-"""Groups told by name within one window; the others share one event for each cause."""
+"""The number of groups that get events of their own within one window; the others share one event for each cause."""
 OTHERS = "consumer groups"
 
 
 class _Held(msgspec.Struct):
-    """One group and cause that was told: until when it is only counted, and what was counted since."""
+    """A group and cause with an event in this window: until `until_s` its repeats are only counted."""
 
     until_s: float
     times: int = 0
@@ -22,7 +22,7 @@ class _Held(msgspec.Struct):
 
 
 class _Rest(msgspec.Struct):
-    """Groups that were not named, and what was counted of them."""
+    """Groups without events of their own, and their counts."""
 
     groups: set[str]
     times: int = 0
@@ -30,7 +30,7 @@ class _Rest(msgspec.Struct):
 
 
 class OffsetResets:
-    """Folds the events of one flow: the first of a group and a cause at once, then one a minute with the count."""
+    """Folds the events of one flow: sends the first of a group and a cause at once, then one a minute with a count."""
 
     def __init__(self, flow: FlowName) -> None:
         self._flow = flow
@@ -40,7 +40,7 @@ class OffsetResets:
         self._named = 0
 
     def admit(self, event: GroupWentBack, now_s: float) -> GroupWentBack | None:
-        """Return what is to be told of an event now; None where it is counted for later."""
+        """Return the event if it is to be sent now; None if it is only counted."""
         key = event.group, event.why
         held = self._held.get(key)
         if held is not None:
@@ -54,7 +54,7 @@ class OffsetResets:
         return None
 
     def due(self, now_s: float) -> Iterator[GroupWentBack]:
-        """Give what was counted for long enough, and forget what has not come again."""
+        """Yield one event for each count whose window has ended, and forget groups that did not go back again."""
         for (group, why), held in list(self._held.items()):
             if now_s < held.until_s:
                 continue

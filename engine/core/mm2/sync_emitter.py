@@ -1,17 +1,18 @@
-"""Which offset syncs of a lane are told, and when: one object per lane, which looks at the lane's map at each tick.
+"""Chooses the offset syncs that a lane writes: one object per lane, which reads the lane's map at each tick.
 
-MM2 writes a sync wherever an offset jumps and every `offset.lag.max` records. Its reader (`sync_store`) is never ahead
-of the truth as long as (1) every sync names one record's offsets on both sides, and (2) syncs that a target's loss made
-false are followed by one with a lower source offset, which wipes them (the same one does not). So, at each tick:
+MM2 writes a sync at every jump of an offset and every `offset.lag.max` records. Its reader (`sync_store`) is never
+ahead of the truth if (1) every sync names one record's offsets on both sides, and (2) after a target lost records, a
+sync with a lower source offset follows the syncs that became false. Such a sync wipes them; one with the same source
+offset does not. So each tick writes, in this order:
 
-- the last record below an owner's position comes before all others of its own: what a target lost, and is copied again
-  to other offsets, lies above it (2). Where that one is not known, the first that the owner copied stands for it;
-- then, in a busy tick, some pairs in between, at least `lag_max` target offsets apart;
-- last the newest pair. So a lane that stands still is told to its very end, whatever broke the line before.
+- once per owner, the last record below the owner's position. All records that a target lost and that are copied again
+  to other offsets lie above it (2). If that record is not known, the first record that the owner copied replaces it;
+- if the lane moved far, some pairs in between, at least `lag_max` target offsets apart;
+- the newest pair. So the syncs of an idle lane reach its very end.
 
-Jumps need no sync of their own: for the reader they only say again what its rule (one more than the newest sync below)
-gives anyway. What is not durable stays due. Where nobody knows whether it is (a lost answer), nothing in between is
-told again: behind a newer one it would cost the reader its history.
+Jumps need no sync of their own: the reader's rule (one more than the newest sync below) gives the same answer. A pair
+that is not durable stays due. If that is not known (a lost answer), the pairs in between are not written again: after a
+newer sync they would cost the reader its history.
 """
 
 from bisect import bisect_right
@@ -31,7 +32,7 @@ class OffsetPair(NamedTuple):
 
 
 class Due(NamedTuple):
-    """Pairs to write in this order; the lane's position version and the ownership that they belong to."""
+    """Pairs to write in this order, with the lane's position version and the ownership that they belong to."""
 
     pairs: tuple[OffsetPair, ...]
     version: int
@@ -39,7 +40,7 @@ class Due(NamedTuple):
 
 
 def last_pair(runs: Sequence[MapRun]) -> OffsetPair | None:
-    """Return the offsets of the last record of a lane's runs, None without one."""
+    """Return the offsets of the last record of a lane's runs; None without records."""
     if not runs:
         return None
     source, target, count = runs[-1]
@@ -47,11 +48,11 @@ def last_pair(runs: Sequence[MapRun]) -> OffsetPair | None:
 
 
 class SyncEmitter:
-    """What of one lane is due; bounded, the newest wins."""
+    """The pairs of one lane that are due: a bounded number, always with the newest."""
 
     def __init__(self, lag_max: int) -> None:
         self.version = -1
-        """The lane's position version that is durably told."""
+        """The lane's position version whose newest pair is durable as a sync; -1 without one."""
         self._lag_max = lag_max
         self._ownership = 0
         self._retries: OffsetPair | None = None
@@ -59,9 +60,9 @@ class SyncEmitter:
         self._told_to: OffsetPair | None = None
 
     def begin(self, last: OffsetPair | None) -> None:
-        """A new ownership begins; `last` is the last copied record below its position, where that is known.
+        """Start a new ownership; `last`: the last copied record below its position, None if not known.
 
-        Where the one before did not come to tell where it began, this is still owed.
+        If the previous ownership has not written its own first pair, the lower of both pairs is due.
         """
         self._ownership += 1
         self._retries = _lower(self._retries, last)
@@ -70,10 +71,10 @@ class SyncEmitter:
         self.version = -1
 
     def due(self, version: int, runs: Sequence[MapRun]) -> Due | None:
-        """Return what is to be written of the lane's runs, None without any; say `told` or `unknown` with its outcome.
+        """Return the pairs of the lane's runs to write, None if none; call `told` or `unknown` with the outcome.
 
-        What is asked for before that overlaps with it. Behind the last record the position may have passed markers,
-        which our own bytes behind a sync tell: then the same pair is due again.
+        A second call before that returns overlapping pairs. If the position has passed markers after the last record,
+        the same pair is due again, because the tail of a sync names the position.
         """
         newest = last_pair(runs)
         if newest is None or version == self.version:
@@ -85,7 +86,7 @@ class SyncEmitter:
         return Due((*first, *self._between(newest, runs), newest), version, self._ownership)
 
     def _between(self, newest: OffsetPair, runs: Sequence[MapRun]) -> list[OffsetPair]:
-        """Choose pairs behind what was told, as far apart as there is room for."""
+        """Choose at most MOST_BETWEEN evenly spaced pairs between the last written pair and the newest one."""
         begin = self._told_to or self._retries or newest
         if newest.target - begin.target <= self._lag_max:
             return []
@@ -96,12 +97,12 @@ class SyncEmitter:
         ]
 
     def told(self, due: Due) -> None:
-        """This is durable."""
+        """Note that these pairs are durable."""
         if due.ownership == self._ownership:
             self._retries, self._told_to, self.version = None, due.pairs[-1], due.version
 
     def unknown(self, due: Due) -> None:
-        """This may be durable or not."""
+        """Note that these pairs may be durable or not."""
         if due.ownership == self._ownership:
             self._told_to = due.pairs[-1]
 
@@ -111,7 +112,7 @@ def _lower(retries: OffsetPair | None, first: OffsetPair | None) -> OffsetPair |
 
 
 def _pair_at(runs: Sequence[MapRun], target: int) -> OffsetPair | None:
-    """Return the record at a target offset, or the last one before it; None where the runs begin later."""
+    """Return the record at a target offset, or the last one before it; None if the runs start later."""
     at = bisect_right(runs, target, key=_target) - 1
     if at < 0:
         return None

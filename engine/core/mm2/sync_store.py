@@ -1,12 +1,12 @@
-"""The offset syncs of MM2's checkpoint task: 64 slots per partition, and a translation that is never ahead.
+"""Stores offset syncs as MM2's checkpoint task does: 64 slots per partition, and a translation that is never ahead.
 
     slot      0        1       2      3        ...       63
     sync   newest   a little older   ...  ever farther apart   the oldest that still counts
 
-This is Kafka's OffsetSyncStore. It has two uses: to read syncs that MM2 wrote before us, as an approximation where
-there is no offset map, and to know how MM2's readers translate with our syncs. A committed offset translates to the
-target offset of the newest kept sync at or below it, or to one more if the sync lies below it. So records may be read
-again, but none is left out, as long as the syncs themselves are true.
+This follows Kafka's OffsetSyncStore. It has two uses: to translate with syncs that MM2 wrote before raymirror, as an
+approximation if no offset map exists, and to know how MM2's readers translate with raymirror's syncs. A committed
+offset translates to the target offset of the newest kept sync at or below it, or to one more if the sync lies below it.
+So a consumer may read records again but never skips one, as long as the syncs are true.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from policies.model import TopicPartition
 
 SLOTS: Final = 64
 TOO_OLD: Final = -1
-"""The answer for a committed offset below every sync that is kept."""
+"""The answer for a committed offset below every kept sync."""
 
 Slot = tuple[int, int]
 """(source offset, target offset). Two slots are equal only if they are the same object, as in Java."""
@@ -26,8 +26,8 @@ Slot = tuple[int, int]
 class SyncStore:
     """The offset syncs of many partitions.
 
-    `must_read_to_end`: of the first read of the topic only the last sync counts, as in an MM2 that could not read its
-    own checkpoints at start. Nothing is translated before `read_to_end`.
+    `must_read_to_end`: only the last sync of the first read of the topic counts, as in an MM2 that could not read its
+    own checkpoints at start. `translate` returns None before `read_to_end`.
     """
 
     def __init__(self, *, must_read_to_end: bool = False) -> None:
@@ -44,7 +44,7 @@ class SyncStore:
         lane, new = TopicPartition(sync.topic, sync.partition), (sync.source_offset, sync.target_offset)
         slots = self._slots.get(lane)
         forgets = self._must_read_to_end and not self._at_end
-        if slots is None or forgets or new[0] < slots[0][0]:  # the source went back: no older sync holds
+        if slots is None or forgets or new[0] < slots[0][0]:  # the source went back: no older sync is true
             self._slots[lane] = [new] * SLOTS
         else:
             _insert(slots, new)
@@ -60,7 +60,7 @@ class SyncStore:
         return TOO_OLD
 
     def kept(self, lane: TopicPartition) -> list[Slot]:
-        """Return the different syncs that are kept of a partition, newest first."""
+        """Return the distinct kept syncs of a partition, newest first."""
         slots = self._slots.get(lane, [])
         return [slot for at, slot in enumerate(slots) if at == 0 or slot is not slots[at - 1]]
 
@@ -78,7 +78,7 @@ def _insert(slots: list[Slot], new: Slot) -> None:
 
 
 def _replacement(slots: list[Slot], old: Sequence[Slot], current: int, at: int, candidate: Slot) -> tuple[int, Slot]:
-    """Find an older sync for slot `current`; return where to look next, and the best sync so far."""
+    """Find an older sync for slot `current`; return the next index to search, and the best sync so far."""
     before, last = slots[current - 1], current == SLOTS - 1
     while True:
         found = old[at]

@@ -1,1 +1,1 @@
-"""The exact map from source to target offsets: what a lane writes, what a reader looks up, its bytes, its retention."""
+"""The exact map from source to target offsets: the writer's side, the reader's side, the encoding, the retention."""

@@ -1,13 +1,13 @@
-"""The offset map as bytes: a block's record, the tail behind an offset sync, the tail in a position.
+"""Encodes and decodes the offset map: a block's record, the tail after an offset sync, the tail in a position.
 
     runs    varints: number of runs, first source, first target, count; per further run: source gap, target gap, count
     block   key   ["raymirror-map",{"block":n,"cluster":A,"partition":p,"topic":t}]
             value format, generation, runs
-    tail    format, generation, blocks, runs, what lies between the last run's ends and the lane's (source, target)
+    tail    format, generation, blocks, runs, distance from the end of the last run to the lane's end (source, target)
 
-Varints are Kafka's (zigzag). A gap is what lies between the end of one run and the begin of the next. Blocks lie on the
-partition that the lane's position key hashes to, all of a lane's on one. The format is one byte; `core/formats.py` has
-the rule of versions. MM2 reads the first fields of a sync and ignores what follows (its `Schema.read`).
+Varints are Kafka's (zigzag). A gap is the distance from the end of one run to the start of the next. All blocks of a
+lane are on one partition, the one that the lane's position key hashes to. The format is one byte; `core/formats.py` has
+the version rule. MM2 reads the first fields of a sync and ignores the rest (its `Schema.read`).
 """
 
 from base64 import b64decode, b64encode
@@ -24,11 +24,11 @@ from policies.model import TopicPartition
 FORMAT_VERSION = 1
 _KIND = "raymirror-map"
 _BEFORE_NUMBER = b'["raymirror-map",{"block":'
-"""How the key of every block begins: the members of a key and their order never change."""
+"""The first bytes of every block's key: the members of a key and their order never change."""
 
 
 class BlockPlace(NamedTuple):
-    """Where a block's first record lies on source and target, and the offset that the block itself has in its log."""
+    """The source and target offset of a block's first record, and the offset of the block itself on the map topic."""
 
     source: int
     target: int
@@ -36,12 +36,12 @@ class BlockPlace(NamedTuple):
 
 
 def map_topic(source: str) -> str:
-    """Name the topic that holds the map's blocks of flows from a source, on their target."""
+    """Return the name of the map topic for flows from a source; the topic is on their target."""
     return f"raymirror-map.{source}.internal"
 
 
 def encode_runs(runs: Sequence[MapRun]) -> bytes:
-    """Encode runs, gaps instead of offsets: three bytes for most."""
+    """Encode runs with gaps instead of offsets: three bytes for most runs."""
     out = [write_varint(len(runs))]
     source = target = 0
     for run in runs:
@@ -51,7 +51,7 @@ def encode_runs(runs: Sequence[MapRun]) -> bytes:
 
 
 def _decode_runs(data: bytes, at: int) -> tuple[tuple[MapRun, ...], int]:
-    """Return the runs at `at` and the index behind them. Raises ValueError, IndexError."""
+    """Return the runs at `at` and the index after them. Raises ValueError, IndexError."""
     number, at = read_varint(data, at)
     runs: list[MapRun] = []
     source = target = 0
@@ -85,14 +85,14 @@ def block_key(source_alias: str, lane: TopicPartition, number: int) -> bytes:
 
 
 def lane_key(source_alias: str, lane: TopicPartition) -> bytes:
-    """Return what all keys of a lane's blocks end with; `split_key` finds it."""
+    """Return the common ending of all block keys of a lane, as `split_key` returns it."""
     return block_key(source_alias, lane, 0)[len(_BEFORE_NUMBER) + 1 :]
 
 
 def split_key(key: bytes | None) -> tuple[bytes, int] | None:
-    """Return (what `lane_key` names, number) of a block's key by its bytes alone; None for any other key.
+    """Return (`lane_key`, number) of a block's key without decoding it; None for any other key.
 
-    Most blocks that a lane meets are of other lanes: nothing of those is decoded.
+    Most blocks that a lane reads belong to other lanes, so their keys are not decoded.
     """
     if key is None or not key.startswith(_BEFORE_NUMBER):
         return None
@@ -125,7 +125,7 @@ def encode_block(block: MapBlock) -> bytes:
 
 
 def decode_block(number: int, value: bytes, where: str = "") -> MapBlock:
-    """Decode a block's record. Raises NewerFormat naming `where`; ValueError for one that is not ours."""
+    """Decode a block's record. Raises NewerFormat naming `where`; ValueError for bytes that are not a block."""
     try:
         check_format(value[0], FORMAT_VERSION, where)
         generation, at = read_varint(value, 1)
@@ -136,7 +136,7 @@ def decode_block(number: int, value: bytes, where: str = "") -> MapBlock:
 
 
 def read_place(value: bytes, at: int, where: str = "") -> BlockPlace:
-    """Read where a block begins, and none of its further runs; `at` is its own offset. Raises as `decode_block`."""
+    """Read the start of a block without its further runs; `at`: the block's own offset. Raises as `decode_block`."""
     try:
         check_format(value[0], FORMAT_VERSION, where)
         _generation, index = read_varint(value, 1)
@@ -151,7 +151,7 @@ def read_place(value: bytes, at: int, where: str = "") -> BlockPlace:
 
 
 def encode_tail(head: MapHead) -> bytes:
-    """Encode what follows the fields of MM2 in an offset sync: with the blocks it counts it is the whole map."""
+    """Encode the bytes after MM2's fields in an offset sync; together with the blocks it is the whole map."""
     source, target, count = head.runs[-1] if head.runs else (0, 0, 0)
     return b"".join(
         (
@@ -166,9 +166,9 @@ def encode_tail(head: MapHead) -> bytes:
 
 
 def decode_tail(data: bytes, where: str = "") -> MapHead | None:
-    """Decode what follows the fields of MM2 in an offset sync; None where nothing does: MM2 wrote it.
+    """Decode the bytes after MM2's fields in an offset sync; None if there are none, because MM2 wrote the sync.
 
-    Raises NewerFormat naming `where`; ValueError for bytes that are not ours.
+    Raises NewerFormat naming `where`; ValueError for bytes that are not a tail.
     """
     if not data:
         return None

@@ -1,14 +1,14 @@
-"""Blocks of a lane's map that nobody needs: the target's retention has eaten every record they name.
+"""Finds blocks of a lane's map that are no longer needed: the target's retention has deleted all their records.
 
     map     block 0 | block 1 | block 2 | block 3 | tail
-    target           log start ^         (what lies before is gone)
+    target           log start ^         (records before it are deleted)
 
-Block 0 goes: the last block that begins at or below the log start (block 1) and all behind it stay, and the map begins
-there from then on. As nothing that is still there lies before it, offsets below are answered by the first record that
-is left. The position says so before the first block is removed.
+Here block 0 is removed. The last block that starts at or below the log start (block 1) and all later blocks stay, and
+the map starts at block 1 from then on. No earlier record is left, so offsets below the start translate to the first
+record that is left. A position stores the new start before the first block is removed.
 
-So no block has to be decoded: where each begins is enough. What that costs is one block too many at most, the one that
-ends below the log start while the next begins above it.
+So raymirror needs only the start of each block and decodes none. At most one block too many stays: a block that ends
+below the log start while the next block starts above it.
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ from engine.core.offset_map.map_runs import MapStart, MapTail
 
 
 class Eaten(msgspec.Struct, frozen=True):
-    """What a log start makes of a map: where it begins now, and which blocks may go."""
+    """The new start of a map after retention, and the numbers of the blocks to remove."""
 
     start: MapStart
     numbers: tuple[int, ...]
 
 
 def eaten(blocks: Mapping[int, BlockPlace], tail: MapTail, log_start: int) -> Eaten | None:
-    """Return what of a map is below the target's log start, None where nothing is.
+    """Return the part of a map that is below the target's log start; None if there is none.
 
-    `blocks`: those of the lane that are on their topic. One that is not durable by the tail's count is left alone.
+    `blocks`: the lane's blocks on the map topic. Blocks that the tail does not count as durable are ignored.
     """
     begins = {number: (place.source, place.target) for number, place in blocks.items() if number < tail.blocks}
     if tail.runs:

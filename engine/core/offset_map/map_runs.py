@@ -1,6 +1,6 @@
 """The parts of a lane's offset map: runs, full blocks of runs, and the tail after them, which grows with every append.
 
-`engine/core/offset_map/offset_map.py` has the picture and the invariants.
+`engine/core/offset_map/offset_map.py` has a diagram and the invariants.
 """
 
 from bisect import bisect_right
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 RUNS_PER_BLOCK = 128
-"""Runs. Enough that a block costs few bytes per run, few enough that the tail in every position stays small."""
+"""Runs. Large enough that a block needs few bytes per run, small enough that the tail in every position is short."""
 
 
 class MapRun(NamedTuple):
@@ -19,11 +19,11 @@ class MapRun(NamedTuple):
 
     source: int
     target: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used here
 
 
 class MapStart(msgspec.Struct, frozen=True, gc=False):
-    """The begin of a lane's map; `first`: nobody copied anything before it."""
+    """The start of a lane's map; `first`: no copied record lies before it."""
 
     source: int
     target: int
@@ -33,7 +33,8 @@ class MapStart(msgspec.Struct, frozen=True, gc=False):
 class MapHead(msgspec.Struct, frozen=True):
     """The end of a map: together with the blocks numbered below `blocks` it is the whole map.
 
-    Everything below `source_next` was copied or knowingly skipped; none of our records is at `target_next` or above.
+    All source offsets below `source_next` were copied or deliberately skipped; no copied record is at `target_next` or
+    above.
     """
 
     generation: int
@@ -57,7 +58,7 @@ def check_runs(runs: Sequence[MapRun]) -> None:
         raise ValueError("a run without records, or at a negative offset")
     for last, run in pairwise(runs):
         if run.source < last.source + last.count or run.target < last.target + last.count:
-            raise ValueError(f"run {tuple(run)} behind {tuple(last)}")
+            raise ValueError(f"run {tuple(run)} after {tuple(last)}")
 
 
 def cut_runs(runs: Iterable[MapRun], source_next: int) -> tuple[MapRun, ...]:
@@ -105,7 +106,7 @@ class MapTail:
         self._closed = list(runs[:-1])
         self._source, self._target, self._count = runs[-1] if runs else (-1, -1, 0)
         self.eaten: list[int] = []
-        """Blocks to remove: a position that no longer needs them is durable."""
+        """Numbers of blocks to remove, because a durable position no longer needs them."""
 
     @property
     def pending(self) -> int:
@@ -133,7 +134,7 @@ class MapTail:
             return
         ends = self._source + self._count, self._target + self._count
         if source < ends[0] or target < ends[1]:
-            raise AssertionError(f"{source} -> {target} behind {ends[0]} -> {ends[1]}")
+            raise AssertionError(f"{source} -> {target} after {ends[0]} -> {ends[1]}")
         if self._count:
             self._closed.append(MapRun(self._source, self._target, self._count))
         self._source, self._target, self._count = source, target, count
@@ -154,13 +155,13 @@ class MapTail:
         return len(self._closed) >= RUNS_PER_BLOCK
 
     def sealed(self) -> Iterator[MapBlock]:
-        """Yield the full blocks that are not durable yet: none of their runs can grow any more."""
+        """Yield the full blocks that are not durable yet; their runs no longer grow."""
         full = len(self._closed) - len(self._closed) % RUNS_PER_BLOCK
         for at in range(0, full, RUNS_PER_BLOCK):
             number = self.blocks + at // RUNS_PER_BLOCK
             yield MapBlock(number, self.generation, tuple(self._closed[at : at + RUNS_PER_BLOCK]))
 
     def on_durable(self, blocks: int) -> None:
-        """Forget the runs of durable blocks; `blocks`: how many are durable now, counted from the map's beginning."""
+        """Forget the runs of durable blocks; `blocks`: the number of durable blocks, counted from the map's start."""
         del self._closed[: (blocks - self.blocks) * RUNS_PER_BLOCK]
         self.blocks = blocks

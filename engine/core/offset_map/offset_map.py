@@ -1,19 +1,19 @@
-"""The exact map of one lane: which target offset each copied source record has, and back.
+"""The exact offset map of one lane: from source offsets to target offsets, and back.
 
     source log   40 41 42 [43 = marker] 44 45 46        run (40 -> 90, 3), run (44 -> 94, 3)
     target log   90 91 92 [93 = barrier] 94 95 96
 
-A *run* is a stretch of records that are consecutive on both sides. A lane's map is the list of its runs: full blocks of
-them on a compacted topic, and a *head*: what lies behind the last durable block, as the newest position or offset sync
-tells it. A lane keeps a `MapTail`, which only grows; a reader keeps an `OffsetMap`.
+A *run* is a range of records that are consecutive on both sides. A lane's map is the list of its runs: full blocks of
+runs on a compacted topic, and a *head*, the runs after the last durable block. The newest position or offset sync holds
+the head. A lane keeps a `MapTail`, which only grows; a reader keeps an `OffsetMap`.
 
 Invariants
 1. Runs ascend on both sides and do not overlap; every run has records.
-2. Within one *generation* (one ownership of the lane) the map only grows. What is cut (the target lost records) is cut
-   by a new owner, so heads of one generation are ordered by their ends, and a block of a newer generation than the head
-   says that the head is out of date.
+2. Within one *generation* (one ownership of the lane) the map only grows. Only a new owner cuts it (if the target lost
+   records). So heads of one generation are ordered by their ends, and a block of a newer generation than the head
+   means that the head is out of date.
 3. A block is durable before any head counts it; blocks numbered from `head.blocks` on are no part of the map.
-4. Whatever is answered follows from the whole map: where a part is not at hand, the answer says which.
+4. Every answer follows from the whole map: if a part is not in memory, the answer names that part.
 """
 
 import enum
@@ -44,29 +44,29 @@ class How(enum.Enum):
     """How an offset was found, or why it was not."""
 
     RUN = "run"
-    """The very record was copied."""
+    """This record was copied."""
     REFINED = "refined"
-    """That offset was not copied; the answer is the first copied record behind it."""
+    """This offset was not copied; the answer is the first copied record after it."""
     END = "end"
-    """Everything before that offset was copied and nothing behind it yet: the end of the copy."""
+    """Everything before this offset was copied and nothing after it yet: the end of the copy."""
     BEYOND = "beyond"
-    """The copy has not come so far."""
+    """The copy has not reached this offset yet."""
     BEFORE = "before"
-    """The map begins later, and something was copied before."""
+    """The map starts later, and records were copied before its start."""
     UNREAD = "unread"
-    """The block that knows is not in memory."""
+    """The block with the answer is not in memory."""
     STALE = "stale"
-    """There is no head yet, or a block is newer than it: a newer one is on its way."""
+    """No head was read yet, or a block is newer than the head: a newer head will follow."""
 
 
 CLAMPED = "log start"
-"""How an answer was found that retention on the target has moved up."""
+"""The method of an answer that was raised to the target's log start."""
 NEAR = "MM2 sync"
-"""How an answer was found that is near, and never ahead of the true one."""
+"""The method of an approximate answer from MM2's syncs, which is never ahead of the true one."""
 
 
 class Translation(msgspec.Struct, frozen=True, gc=False):
-    """An answer: `offset` is -1 where there is none; `block` is the one to be read where `how` is UNREAD."""
+    """An answer: `offset` is -1 if there is none; `block`: the number of the block to read if `how` is UNREAD."""
 
     how: How
     offset: int = -1
@@ -83,7 +83,7 @@ _BEFORE = Translation(How.BEFORE)
 _STALE = Translation(How.STALE)
 
 Columns = tuple["array[int]", "array[int]", "array[int]"]
-"""Sources, targets and counts of consecutive runs: 24 bytes a run."""
+"""Sources, targets and counts of consecutive runs: 24 bytes per run."""
 _BY_SOURCE, _BY_TARGET, _COUNTS = 0, 1, 2
 
 
@@ -104,13 +104,13 @@ class OffsetMap:
         self.loaded_runs = 0
         self._places = array("q")
         self._anchors = array("q"), array("q")
-        self._generation = -1  # the newest of all blocks
-        self._first = 0  # the lowest block from which on all are known
+        self._generation = -1  # the newest generation of all blocks
+        self._first = 0  # the lowest block from which on all blocks are known
         self._checked = 0
-        self._loaded: dict[int, Columns] = {}  # least lately used first
+        self._loaded: dict[int, Columns] = {}  # least recently used first
         self._tail: Columns = _columns(())
 
-    # --- what is read ----------------------------------------------------------------------------------------
+    # --- input: blocks and heads -----------------------------------------------------------------------------
 
     @property
     def blocks(self) -> int:
@@ -118,13 +118,13 @@ class OffsetMap:
         return len(self._places)
 
     def place(self, number: int) -> int:
-        """Return the log offset that a block was read at."""
+        """Return the offset of a block on the map topic."""
         return self._places[number]
 
     def add_block(self, block: MapBlock, place: int) -> None:
-        """Take a block as the log has it at offset `place`; a later one of the same number replaces it.
+        """Add a block that is at offset `place` of the map topic; a later block of the same number replaces it.
 
-        Its runs stay in memory until `thin`. Raises ValueError for runs that cannot be (invariant 1).
+        Its runs stay in memory until `thin`. Raises ValueError for runs that violate invariant 1.
         """
         check_runs(block.runs)
         if not block.runs:
@@ -140,7 +140,7 @@ class OffsetMap:
         self.load(block)
 
     def remove_block(self, number: int) -> None:
-        """A block was removed from the log, because its records are gone from the target."""
+        """Note that a block was removed from the map topic, because its records are no longer on the target."""
         if number < self.blocks:
             self._drop(number)
             self._places[number] = -1
@@ -148,13 +148,13 @@ class OffsetMap:
                 self._first = max(self._first, number + 1)
 
     def load(self, block: MapBlock) -> None:
-        """Keep the runs of a block that was read back."""
+        """Store the runs of a block that was read back."""
         if block.number not in self._loaded:
             self._loaded[block.number] = _columns(block.runs)
             self.loaded_runs += len(block.runs)
 
     def thin(self, keep_runs: int) -> None:
-        """Forget the runs of least lately used blocks until at most so many are kept; anchors stay."""
+        """Drop the runs of the least recently used blocks until at most `keep_runs` runs are left; anchors stay."""
         for number in list(self._loaded):
             if self.loaded_runs <= keep_runs:
                 break
@@ -166,7 +166,7 @@ class OffsetMap:
             self.loaded_runs -= len(columns[_COUNTS])
 
     def wants(self, head: MapHead) -> bool:
-        """Whether a head says more than the present one."""
+        """Whether a head is newer than the present one."""
         ours = self.head
         return ours is None or (head.generation, head.source_next, head.target_next, head.blocks) > (
             ours.generation,
@@ -176,10 +176,10 @@ class OffsetMap:
         )
 
     def follow(self, head: MapHead, start: MapStart | None = None) -> bool:
-        """Go on to a newer head, and return whether it was one; a position's brings the map's start with it.
+        """Take a head if it is newer, and return whether it was; a head from a position comes with the map's `start`.
 
-        Every block it counts must have been read by now: one that is missing is lost, and the map begins behind it.
-        Raises ValueError for runs that cannot be.
+        Every block that it counts must have been read by now: a missing block is lost, and the map starts after it.
+        Raises ValueError for runs that violate invariant 1.
         """
         if not self.wants(head):
             self._begin_later(head, start)
@@ -194,11 +194,11 @@ class OffsetMap:
             self._check(number)
         self._checked = head.blocks
         if head.runs and self._first < head.blocks and not self._fits(head):
-            self._first, self._checked = head.blocks, 0  # looked at again with the next head
+            self._first, self._checked = head.blocks, 0  # checked again with the next head
         return True
 
     def _begin_later(self, head: MapHead, start: MapStart | None) -> None:
-        """Take the start of a map whose lower blocks are gone with their records, from a head that says no more."""
+        """Take only the new start from a head that is not newer: lower blocks were removed with their records."""
         if self.head is None or self.start is None or start is None or head.generation != self.head.generation:
             return
         if (start.source, start.first) > (self.start.source, self.start.first):
@@ -209,24 +209,24 @@ class OffsetMap:
         return all(anchor < first for anchor, first in zip(last, head.runs[0], strict=False))
 
     def _check(self, number: int) -> None:
-        """Let the map begin behind a block that is missing, and at one that does not follow the one before."""
+        """Start the map after a missing block, or at a block that does not follow the previous one."""
         if number >= self.blocks or self._places[number] < 0:
             self._first = number + 1
         elif number > self._first and any(column[number] <= column[number - 1] for column in self._anchors):
             self._first = number
 
-    # --- what is asked ---------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------------
 
     @property
     def begins(self) -> MapStart | None:
-        """Where answers begin; None before there is a head."""
+        """The start of the part that can be answered; None before there is a head."""
         if self.head is None or self.start is None:
             return None
         found = self._first_known(self.head)
         return self.start if self._first == 0 or self.start.source >= found.source else found
 
     def _first_known(self, head: MapHead) -> MapStart:
-        """Return where the blocks and runs that are known begin."""
+        """Return the start of the known blocks and runs."""
         if self._first < head.blocks:
             sources, targets = self._anchors
             return MapStart(sources[self._first], targets[self._first], first=False)
@@ -235,11 +235,11 @@ class OffsetMap:
         return MapStart(head.source_next, head.target_next, first=False)
 
     def translate(self, source_offset: int) -> Translation:
-        """Return the target offset of the first copied record at or behind a source offset."""
+        """Return the target offset of the first copied record at or after a source offset."""
         return self._answer(source_offset, _BY_SOURCE)
 
     def source_of(self, target_offset: int) -> Translation:
-        """Return the source offset of the first copied record at or behind a target offset: the way back."""
+        """Return the source offset of the first copied record at or after a target offset."""
         return self._answer(target_offset, _BY_TARGET)
 
     def _answer(self, offset: int, by: int) -> Translation:
@@ -262,12 +262,12 @@ class OffsetMap:
         self._loaded[number] = columns
         return _look(columns, by, offset) or self._next(number + 1, by)
 
-    # --- all of it -------------------------------------------------------------------------------------------
+    # --- iteration -------------------------------------------------------------------------------------------
 
     def numbers(self, source_from: int) -> range:
-        """Return what holds the runs of a source offset and of all behind it: blocks, and `head.blocks` for the head.
+        """Return the numbers of the blocks with all runs from a source offset on; `head.blocks` stands for the head.
 
-        The first may end before that offset. Empty where nothing can be answered either.
+        The first block may end before that offset. Empty if the map cannot answer either.
         """
         head = self.head
         if head is None or self._generation > head.generation:
@@ -280,7 +280,7 @@ class OffsetMap:
         return self._tail if self.head is not None and number == self.head.blocks else self._loaded.get(number)
 
     def _next(self, number: int, by: int) -> Translation:
-        """Answer with the first record from a block on; the head's runs count as the block behind the last."""
+        """Answer with the first record from a block on; the head's runs count as the block after the last."""
         assert self.head is not None
         if number < self.head.blocks:
             return Translation(How.REFINED, self._anchors[1 - by][number])
@@ -290,7 +290,7 @@ class OffsetMap:
 
 
 def _look(columns: Columns, by: int, offset: int) -> Translation | None:
-    """Answer from some consecutive runs, the first of which begins at or before the offset; None behind the last."""
+    """Answer from consecutive runs, the first of which starts at or before the offset; None after the last run."""
     keys, values, counts = columns[by], columns[1 - by], columns[_COUNTS]
     at = bisect_right(keys, offset) - 1
     into = offset - keys[at]

@@ -1,1 +1,1 @@
-"""Positions: how far a partition is copied (MM2's record, our fields); where a new owner resumes, by the target log."""
+"""Positions: how far a partition is copied, stored as MM2's records, and where a new owner resumes."""

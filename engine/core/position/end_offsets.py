@@ -3,7 +3,7 @@
     source   |= start ..... |== copied ==|- left out -|== copied ==|- waiting -| end
     target   |= start ..... |== copied ==| marker |======= copied =======| strangers | end
 
-The lane's map gives the copied parts; batch headers tell what the offsets outside the map are. Every offset of both
+The lane's map gives the copied parts; batch headers show the kind of the offsets outside the map. Every offset of both
 logs is in one of these parts, so the difference of the ends is the sum of their sizes.
 """
 
@@ -27,16 +27,16 @@ class EndsVerdict(Enum):
     UNEXPLAINED = "not explained"
     """The copy has offsets that are neither copied records nor markers."""
     UNKNOWN = "unknown"
-    """There is no map of this partition: raymirror has not copied it yet, or it cannot be read."""
+    """This partition has no map: raymirror has not copied it yet, or the map cannot be read."""
 
 
 class EndsRow(msgspec.Struct, frozen=True, kw_only=True):
     """One partition: both end offsets, and the parts of their difference, in offsets.
 
-    `copied`: records in the copy. Of the source: `left_out` (markers, aborted and compacted records), `waiting` (not
-    copied yet). Of the target: `markers` (of our barriers and transactions), `rolled_back`, `strangers` (records of
-    other writers), `gone` (the log has nothing there any more), `unseen` (too many to inspect). `shift`: where the copy
-    begins, target offset minus source offset.
+    `copied`: records in the copy. Source offsets: `left_out` (markers, aborted and compacted records), `waiting` (not
+    copied yet). Target offsets: `markers` (of raymirror's barriers and transactions), `rolled_back`, `strangers`
+    (records of other writers), `gone` (no longer in the log), `unseen` (too many to inspect). `shift`: target offset
+    minus source offset at the start of the copy.
     """
 
     topic: str
@@ -56,7 +56,7 @@ class EndsRow(msgspec.Struct, frozen=True, kw_only=True):
     unseen: int = 0
     shift: int = 0
     whole: bool = False
-    """Whether the map begins where the copy does."""
+    """Whether the map starts at the start of the copy."""
     verdict: EndsVerdict = EndsVerdict.UNKNOWN
     why: str = ""
 
@@ -67,18 +67,18 @@ class EndsRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holes(msgspec.Struct, frozen=True):
-    """Stretches (first offset, end) of the target's log that hold no copied record."""
+    """Ranges (first offset, end) of the target's log without a copied record."""
 
     stretches: tuple[tuple[int, int], ...]
 
     @property
     def offsets(self) -> int:
-        """The number of offsets in all stretches."""
+        """The number of offsets in all ranges."""
         return sum(end - first for first, end in self.stretches)
 
 
 def target_holes(runs: Iterable[MapRun], first: int, end: int) -> Holes:
-    """Find the stretches between the runs of a map, from target offset `first` up to `end`."""
+    """Find the ranges between the runs of a map, from target offset `first` up to `end`."""
     found: list[tuple[int, int]] = []
     at = first
     for run in runs:
@@ -101,7 +101,7 @@ class Kinds(msgspec.Struct):
     gone: int = 0
 
     def add(self, first: int, end: int, batches: Sequence[TailBatch]) -> None:
-        """Count the offsets of one hole by its batch headers; offsets that no batch has are `gone`."""
+        """Count the offsets of one hole by its batch headers; offsets without a batch are `gone`."""
         seen = 0
         for batch in batches:
             size = min(batch.next_offset, end) - max(batch.base_offset, first)
@@ -157,11 +157,11 @@ def _why(row: EndsRow, verdict: EndsVerdict) -> str:
         (row.rolled_back, f"{counted(row.rolled_back, 'offset')} of rolled-back transactions"),
         (row.left_out, f"{counted(row.left_out, 'source offset')} without a record to copy"),
         (row.waiting, f"{row.waiting} not copied yet"),
-        (row.shift if row.whole else 0, f"the copy begins {abs(row.shift)} {'below' if row.shift < 0 else 'above'}"),
+        (row.shift if row.whole else 0, f"the copy starts {abs(row.shift)} {'below' if row.shift < 0 else 'above'}"),
         (row.strangers, f"{counted(row.strangers, 'record')} of another writer"),
-        (row.gone, f"{counted(row.gone, 'offset')} with nothing there any more"),
-        (row.unseen, f"{counted(row.unseen, 'offset')} not looked at"),
-        (not row.whole, "the map begins later than the copy"),
+        (row.gone, f"{counted(row.gone, 'offset')} no longer in the log"),
+        (row.unseen, f"{counted(row.unseen, 'offset')} not inspected"),
+        (not row.whole, "the map starts later than the copy"),
     )
     said = ", ".join(text for size, text in parts if size)
     if verdict is EndsVerdict.UNEXPLAINED:

@@ -1,4 +1,4 @@
-"""The map of a lane in the hands of its next owner: gone on with, or cut where the target lost records."""
+"""Builds the offset map of a lane's next owner: the stored map continued, or cut if records were lost."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,22 +11,22 @@ from engine.core.position.resume import RENEWED, ResumePoint
 
 
 def map_reaches(position: Position, target_end: int) -> bool:
-    """Whether the map's tail is enough to cut it at a target offset; else a block of it must be read back."""
+    """Whether the map's tail is enough to cut the map at a target offset; else a block must be read back."""
     tail = position.map_tail
     return not position.map_blocks or (bool(tail) and tail[0].target < target_end)
 
 
 def needed_blocks(position: Position, places: Mapping[int, BlockPlace], target_end: int) -> dict[int, BlockPlace]:
-    """Return those of a map's blocks that `unfolded` needs: from the last one on that begins below a target offset."""
+    """Return the blocks that `unfolded` needs: the last block that starts below a target offset, and all later ones."""
     counted = {number: place for number, place in places.items() if number < position.map_blocks}
     first = max((number for number, place in counted.items() if place.target < target_end), default=0)
     return {number: place for number, place in counted.items() if number >= first}
 
 
 def unfolded(position: Position, blocks: Mapping[int, MapBlock], target_end: int) -> Position:
-    """Take the last blocks of the map back into its tail, down to the one that a target offset lies in or behind.
+    """Move the last blocks of the map back into its tail, down to the last block that starts below a target offset.
 
-    Where one is missing, the map begins behind it.
+    If a block is missing, the map starts after it.
     """
     number, parts = position.map_blocks, [position.map_tail]
     start = position.map_start
@@ -57,9 +57,9 @@ def _follows(runs: Sequence[MapRun], behind: Sequence[MapRun]) -> bool:
 
 
 def resumed_map(stored: Position | ForeignPosition | None, found: ResumePoint, generation: int) -> MapTail:
-    """Return the lane's map as the next owner goes on with it.
+    """Return the lane's map for the next owner.
 
-    `generation` is that of a map which begins here; it must be above that of any former map of the lane.
+    `generation`: for a map that starts here; it must be above the generation of every earlier map of the lane.
     """
     place = MapStart(found.source_next, found.target_next, first=stored is None and not found.foreign)
     if not isinstance(stored, Position):
@@ -78,7 +78,7 @@ def resumed_map(stored: Position | ForeignPosition | None, found: ResumePoint, g
     kept = cut_runs(stored.map_tail, found.source_next) if found.target_end >= 0 else stored.map_tail
     if found.source_next < tail.start.source:
         tail.start = place
-    if not _follows(kept, found.copied):  # content that lies there twice was taken for MM2's: keep what is certain
+    if not _follows(kept, found.copied):  # duplicate content was treated as MM2's copy: use only what is certain
         return MapTail(tail.generation, place, 0, ())
     for run in (*kept, *found.copied):
         tail.append(*run)
@@ -86,9 +86,9 @@ def resumed_map(stored: Position | ForeignPosition | None, found: ResumePoint, g
 
 
 def _parted(stored: Position, found: ResumePoint, generation: int, place: MapStart) -> MapTail:
-    """Cut the map where the source's history parts; ahead of a hole nothing of it is lost.
+    """Cut the map where the source's history diverges; before a hole the map loses nothing.
 
-    What the present source never had goes, and where that reaches into blocks all of it does.
+    Runs that the present source never had are removed; if some of them are in blocks, the whole map is dropped.
     """
     into_blocks = stored.map_blocks > 0 and not (stored.map_tail and stored.map_tail[0].source < found.cut)
     if not _follows(stored.map_tail, found.copied) or (into_blocks and found.cut < stored.source_next):

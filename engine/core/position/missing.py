@@ -1,10 +1,10 @@
-"""Decides whether a source log lacks the records that would be copied next."""
+"""Decides whether the next records to copy are missing in the source log."""
 
 import msgspec
 
 
 class MissingRecords(msgspec.Struct, frozen=True):
-    """Source offsets `first` to `last`, both inclusive, that are not in the log, and why."""
+    """Source offsets `first` to `last` (inclusive) that are not in the log, and the cause."""
 
     first: int
     last: int
@@ -12,9 +12,9 @@ class MissingRecords(msgspec.Struct, frozen=True):
 
 
 def missing_records(source_next: int, log_start: int, log_end: int) -> MissingRecords | None:
-    """Return what a log from `log_start` to `log_end` lacks for a copy that continues at `source_next`; None: nothing.
+    """Return the records missing in a log from `log_start` to `log_end` for a copy at `source_next`; None if none.
 
-    Behind a truncated end the missing records are those that were copied and are not there any more.
+    After a truncation the missing records are the copied ones that the source no longer has.
     """
     if source_next < log_start:
         cause = "the source's log start passed the position: retention or deleted records"

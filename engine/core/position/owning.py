@@ -1,4 +1,4 @@
-"""Decides about a lane that gets an owner: who may own it, whether it needs one now, and its first position."""
+"""Decides who may own a lane, whether it needs an owner now, and the owner's first position."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from engine.core.position.resume import RENEWED, ResumePoint
 
 
 class LogEnds(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the logs of a lane's source and target partition begin and end (offsets; an end is the next offset)."""
+    """The start and end offsets of a lane's source and target log (an end is the next offset)."""
 
     source_start: int
     source_end: int
@@ -17,7 +17,7 @@ class LogEnds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """Who owns a lane from now on. `atomic`: its records and positions are written in transactions."""
+    """The new owner of a lane. `atomic`: it writes records and positions in transactions."""
 
     producer_id: int
     producer_epoch: int
@@ -28,7 +28,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaneIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """The topics and clusters that a lane copies between; empty where a broker does not tell."""
+    """The ids of a lane's topics and clusters; empty if a broker does not report an id."""
 
     source_topic_id: str
     target_topic_id: str
@@ -37,25 +37,25 @@ class LaneIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_superseded(stored: Position, *, assignment_epoch: int, deployment_id: str, was_owned: bool) -> bool:
-    """Whether another owner wrote this position, so that the lane is not ours any more.
+    """Whether a newer owner wrote this position, so that this copier may no longer own the lane.
 
-    `was_owned`: whether this process had the lane and lost it. Then another deployment at the same epoch is newer too.
+    `was_owned`: this process had the lane and lost it. Then another deployment at the same epoch is newer too.
     """
     is_other = was_owned and stored.deployment_id != deployment_id
     return stored.assignment_epoch > assignment_epoch - is_other
 
 
 def is_at_rest(stored: Position, ends: LogEnds) -> bool:
-    """Whether a lane has nothing to copy, and its target holds just what its position says.
+    """Whether a lane has nothing to copy, and its target ends where its position says.
 
-    Behind a position that was written in a transaction lies the marker of that transaction.
+    After a position that was written in a transaction, the target also has the marker of that transaction.
     """
     is_at_end = ends.source_start <= stored.source_next == ends.source_end
     return is_at_end and 0 <= ends.target_end - stored.target_next <= stored.atomic
 
 
 def copied_leader_epoch(stored: object, found: ResumePoint) -> int:
-    """Return the source leader epoch of the last copied batch; -1 unless nothing lies behind the stored position."""
+    """Return the source leader epoch of the last copied batch; -1 if the copy does not end at the stored position."""
     is_there = isinstance(stored, Position) and not found.tail_records and found.how != RENEWED and found.cut < 0
     return stored.source_leader_epoch if is_there and isinstance(stored, Position) else -1
 
@@ -63,7 +63,7 @@ def copied_leader_epoch(stored: object, found: ResumePoint) -> int:
 def first_position(
     owner: Owner, identity: LaneIdentity, found: ResumePoint, known: MapTail, source_leader_epoch: int
 ) -> Position:
-    """Return the position that a new owner begins with. `known`: the offset map as far as it is kept."""
+    """Return the first position of a new owner. `known`: its offset map."""
     return Position(
         source_next=found.source_next,
         target_next=found.target_next,

@@ -1,21 +1,21 @@
-"""The position of a lane, and its place in MM2's own offsets topic.
+"""The position of a lane, and its encoding for MM2's offsets topic.
 
     source log   ... 40 41 42 [43 = marker] 44 45 46 ...
     sequences         7  8  9               10 11 12        run (7 -> 40), run (10 -> 44)
     target log   ... 90 91 92               93 94 95 ...
 
-A producer sequence counts the records of one (producer id, epoch) on one target partition. Inside a straight *run*,
-source offset = run's source offset + (sequence - run's sequence). Whatever breaks the line (a hole left by compaction,
-a control or aborted batch, a filter) starts another run, and a run must be durable before the first append behind it:
-then the target's own batch headers tell exactly which source record the tail ends with. Sequences here never wrap;
-on the wire they do, at 2^31 - 1.
+A producer sequence counts the records of one (producer id, epoch) on one target partition. Inside one *run*, source
+offset = run's source offset + (sequence - run's sequence). Every jump of the source offset (a hole left by compaction,
+a control or aborted batch, a filter) starts another run. A run must be durable before the first append after its start:
+then the batch headers of the target show exactly which source record the tail ends with. Sequences here never wrap; on
+the wire they wrap after 2^31 - 1.
 
 The record is Connect's: its key is in `core/position/position_keys.py`, its value is `{"offset":n}`, n the last copied
-source offset; our extra fields are flat because Connect refuses nested ones. MM2 ignores them, so it can take over; a
-record without them was written by somebody else. The field `raymirror` is the version of the format; `core/formats.py`
-has the rule of versions. Format 2 adds the head of the lane's offset map (`map_...`, see
-`core/offset_map/offset_map.py`): without it, the map begins at the position. The field `left` came within format 2: a
-version that does not know it ignores it, writes its own positions without it, and puts up a barrier at each start
+source offset. Raymirror's extra fields are flat because Connect refuses nested ones. MM2 ignores them, so it can take
+over; a record without them was written by MM2 or another tool. The field `raymirror` is the version of the format;
+`core/formats.py` has the version rule. Format 2 adds the head of the lane's offset map (`map_...`, see
+`core/offset_map/offset_map.py`); without it, the map starts at the position. The field `left` was added within format
+2: a version that does not know it ignores it, writes positions without it, and uses a barrier at each start
 (`core/position/vacancy.py`).
 """
 
@@ -33,14 +33,14 @@ SEQUENCE_SPAN = 2**31
 """Sequences on the wire are 0 .. 2^31 - 1 and then 0 again (Kafka: DefaultRecordBatch.incrementSequence)."""
 
 Run = tuple[int, int]
-"""(first sequence, its source offset) of one straight run."""
+"""(first sequence, its source offset) of one run."""
 _LAST = 2**63
 
 
 def stretches(runs: Sequence[Run], sequence: int, count: int) -> Iterator[tuple[int, int]]:
-    """Yield (source offset, records) of the straight stretches that so many records from a sequence on lie in.
+    """Yield (source offset, records) of each consecutive range that `count` records from a sequence on lie in.
 
-    Nothing below the first run.
+    Records before the first run are left out.
     """
     end = sequence + count
     at = max(0, bisect_right(runs, (sequence, _LAST)) - 1)
@@ -54,7 +54,7 @@ def stretches(runs: Sequence[Run], sequence: int, count: int) -> Iterator[tuple[
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a lane stands: everything acknowledged, and the runs that name what may lie behind it."""
+    """The progress of a lane: everything acknowledged, and the runs that identify records appended after it."""
 
     source_next: int
     target_next: int
@@ -76,19 +76,19 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     map_first: bool = False
     map_tail: tuple[MapRun, ...] = ()
     atomic: bool = False
-    """Whether its lane copies in transactions: what this position does not tell of was never committed."""
+    """Whether the lane copies in transactions: records after this position were never committed with it."""
     left: bool = False
-    """Whether its owner ended with it: every request of it was answered, and it sends none any more."""
+    """Whether the owner ended with this position: all its requests were answered, and it sends no more."""
 
     @property
     def map_start(self) -> MapStart:
-        """Where the lane's offset map begins: here, where nobody kept one."""
+        """The start of the lane's offset map: this position, if no map is stored."""
         if self.map_source < 0:
             return MapStart(self.source_next, self.target_next, first=False)
         return MapStart(self.map_source, self.map_target, self.map_first)
 
     def rooted(self) -> "Position":
-        """Return it with the begin of its map written down."""
+        """Return this position with the start of its map in the fields."""
         start = self.map_start
         return msgspec.structs.replace(self, map_source=start.source, map_target=start.target, map_first=start.first)
 
@@ -98,7 +98,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
         return MapHead(self.map_generation, self.map_blocks, self.source_next, self.target_next, self.map_tail)
 
     def source_of(self, sequence: int) -> int | None:
-        """Return the source offset of a sequence, or None where it lies before the first known run."""
+        """Return the source offset of a sequence; None if it lies before the first known run."""
         found = None
         for first, source in self.runs:
             if first > sequence:
@@ -140,7 +140,7 @@ class _PositionValue(msgspec.Struct, omit_defaults=True):
 
 
 def encode_value(position: Position) -> bytes:
-    """Encode a position as Connect's JSON with our flat fields beside MM2's `offset`."""
+    """Encode a position as Connect's JSON: MM2's `offset` and raymirror's flat fields."""
     fields = msgspec.structs.asdict(position)
     fields["runs"] = ",".join(f"{sequence}:{source}" for sequence, source in position.runs)
     fields["map_tail"] = runs_text(position.map_tail)
@@ -150,7 +150,7 @@ def encode_value(position: Position) -> bytes:
 def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
     """Decode a stored position; None for a tombstone or a value that means "uncommitted" to MM2.
 
-    Raises NewerFormat for a value of a format of ours that is too new, ValueError for one that is not Connect's JSON.
+    Raises NewerFormat for a raymirror format that is too new, ValueError for a value that is not Connect's JSON.
     """
     if value is None:
         return None

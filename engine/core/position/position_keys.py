@@ -1,9 +1,9 @@
-"""The keys of positions, as Connect makes them for MM2's source connector.
+"""Encodes and decodes the keys of positions, as Connect makes them for MM2's source connector.
 
     ["MirrorSourceConnector",{"cluster":A,"partition":p,"topic":t}]
 
-The first element is the connector's name: its class's where MM2 runs by itself, the user's choice in a Connect cluster,
-whose one offsets topic then holds the offsets of other connectors too (mm2-contract 2.6).
+The first element is the connector's name: the name of its class if MM2 runs by itself, the user's choice in a Connect
+cluster. The offsets topic of a Connect cluster also holds the offsets of other connectors.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ import msgspec
 from policies.model import TopicPartition
 
 CONNECTOR = "MirrorSourceConnector"
-"""The name of the connector where MM2 runs by itself."""
+"""The name of the connector if MM2 runs by itself."""
 
 
 class PositionKeys(msgspec.Struct, frozen=True):
-    """Whose positions are meant: those of one source, kept under one connector's name."""
+    """Selects the positions of one source under one connector's name."""
 
     source: str
     connector: str = CONNECTOR
@@ -28,12 +28,12 @@ class PositionKeys(msgspec.Struct, frozen=True):
         return msgspec.json.encode([self.connector, partition])
 
     def decode(self, key: bytes | None) -> TopicPartition | None:
-        """Return the lane of a position of ours, None for any other key in the topic."""
+        """Return the lane of one of the selected positions; None for any other key in the topic."""
         read = _read(key)
         return read[2] if read is not None and read[:2] == (self.connector, self.source) else None
 
     def others(self, keys: Iterable[bytes | None]) -> dict[str, set[TopicPartition]]:
-        """Return the lanes of the same source that other connectors have positions of, by their names."""
+        """Return the lanes of the same source that have positions of other connectors, by connector name."""
         found: dict[str, set[TopicPartition]] = {}
         for key in keys:
             read = _read(key)

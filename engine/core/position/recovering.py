@@ -1,4 +1,4 @@
-"""Decides where a lane continues whose source or topics are not what its position was written for."""
+"""Decides where a lane continues if its topics or clusters are not the ones that its position was written for."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from policies.sync.topic_faults import Renewed
 
 
 def renewed_side(stored: Position, found: LaneIdentity) -> Renewed | None:
-    """Return which topics were deleted and created again since the position was written; None: neither."""
+    """Return which topics were re-created since the position was written; None if neither was."""
     source = _differ(stored.source_topic_id, found.source_topic_id)
     target = _differ(stored.target_topic_id, found.target_topic_id)
     if source and target:
@@ -26,7 +26,7 @@ def is_other_cluster(stored: Position, found: LaneIdentity) -> bool:
 def renewed_point(
     source_next: int, target_end: int, foreign: tuple[tuple[int, int], ...], *, whole: bool
 ) -> ResumePoint:
-    """Return where a lane continues with topics that were created again. `whole`: from the first record on."""
+    """Return where a lane continues after its topics were re-created. `whole`: from the first record on."""
     return ResumePoint(
         source_next=source_next,
         target_next=target_end,
@@ -39,10 +39,10 @@ def renewed_point(
 
 
 def behind_gap(found: ResumePoint, first: int, last: int) -> ResumePoint:
-    """Return where a lane continues that may leave source offsets `first` to `last` (inclusive) out.
+    """Return where a lane continues that may leave out source offsets `first` to `last` (inclusive).
 
-    A hole ahead of the lane is passed. Where the source ends, or diverged, before the lane's place, everything from
-    there on is new: the lane goes back to it.
+    The lane skips a hole ahead of it. If the source ends or diverges before the lane's position, all records from there
+    on are new, so the lane goes back to that offset.
     """
     continues_at = last + 1 if first >= found.source_next else first
     return msgspec.structs.replace(found, source_next=continues_at, cut=min(found.source_next, continues_at))

@@ -1,8 +1,8 @@
-"""Resume is arithmetic, never counting: where the copy ended, from the position and the target's own batch headers.
+"""Computes where the copy ended, from the position and the batch headers of the target's tail.
 
-Counting target records fails when the source was compacted meanwhile; a producer sequence does not. The tail of the
-target (everything from the position's target offset on, read after the barrier) holds batches of ours, control
-markers, and perhaps batches of foreign writers. Ours continue the sequence of the position.
+Counting target records would fail if the source was compacted in between; producer sequences do not. The tail of the
+target (everything from the position's target offset on, read after the barrier) holds batches of this lane, control
+markers, and possibly batches of other writers. The batches of this lane continue the sequence of the position.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from engine.core.offset_map.map_runs import MapRun, cut_at_target, join_runs, so
 from engine.core.position.position import SEQUENCE_SPAN, Position, stretches
 
 REGRESSION = "target regression"
-RENEWED = "topic made anew"
-_MISSING = "batches of ours are missing at this offset"
+RENEWED = "topic re-created"
+_MISSING = "batches of this lane are missing at this offset"
 _FORWARD = SEQUENCE_SPAN // 2
 """A sequence distance below this is a step forward; above it, a step back (serial number arithmetic)."""
 
@@ -22,8 +22,8 @@ _FORWARD = SEQUENCE_SPAN // 2
 class TailBatch(msgspec.Struct, frozen=True, gc=False):
     """One batch header of the target's tail.
 
-    `is_control`: a marker, or a batch of an aborted transaction: neither holds a record. `is_open`: a batch of a
-    transaction whose end was not read.
+    `is_control`: a marker, or a batch of an aborted transaction; neither holds a visible record. `is_open`: a batch of
+    a transaction whose end was not read.
     """
 
     base_offset: int
@@ -37,22 +37,22 @@ class TailBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_marker(self) -> bool:
-        """Whether it is a marker and never held a record: markers have no sequence."""
+        """Whether it is a marker; markers have no sequence."""
         return self.is_control and self.base_sequence < 0
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
-    """The target partition from the position's target offset on, as read."""
+    """The target partition from the position's target offset on."""
 
     log_start: int
     end: int
     batches: tuple[TailBatch, ...]
     last_sequence: int | None = None
-    """Our last sequence as DescribeProducers told it before the barrier; None where not asked or not known."""
+    """The lane's last sequence from DescribeProducers, before the barrier; None if not asked or not known."""
 
 
 class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the copy ended: next source offset, target end, next sequence (not wrapped), and how it was found."""
+    """The end of the copy: next source offset, target end, next sequence (not wrapped); `how`: the method."""
 
     source_next: int
     target_next: int
@@ -60,23 +60,23 @@ class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
     how: str
     tail_records: int
     foreign: tuple[tuple[int, int], ...] = ()
-    """Inclusive target offset ranges that another writer appended."""
+    """Target offset ranges (inclusive) that another writer appended."""
     twice: tuple[int, int] | None = None
-    """Inclusive source offsets that may be on the target already, and are copied again."""
+    """Source offsets (inclusive) that may be on the target already and are copied again."""
     copied: tuple[MapRun, ...] = ()
-    """What the tail holds of ours behind the position, as runs of the offset map."""
+    """The lane's records in the tail after the position, as runs of the offset map."""
     target_end: int = -1
-    """Where records that the position counts are gone: the end of those of ours that are left; the map is cut there."""
+    """If records that the position counts are lost: the end of the lane's remaining records; the map is cut there."""
     cut: int = -1
-    """Where the source lost something: the source offset that its records and the map of them fit to; -1: all do."""
+    """If the source lost records: the source offset up to which the source still matches the map; -1: it all does."""
     whole: bool = False
-    """Of a topic made anew: whether nothing of it was left out before `source_next`."""
+    """For a re-created topic: whether no record before `source_next` was left out."""
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """The target does not tell where the copy ended.
+    """The target does not show where the copy ended.
 
-    `target_end`: where the last batch of ours ends that is left; an older part of the offset map may know the rest.
+    `target_end`: the end of the lane's last remaining batch; an older part of the offset map may have the rest.
     """
 
     expected: int
@@ -88,8 +88,8 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     """Find where the copy ended.
 
-    The tail must have been read from `position.target_next` on (or from the log start where that is higher), from one
-    offset before where records may have been lost, and, where `doubtful` says so, from as far back as possible.
+    The tail must have been read from `position.target_next` on (or from the log start if that is higher), from one
+    offset earlier if records may have been lost, and from as far back as possible if `doubtful` is true.
     """
     if doubtful(position, tail):
         ours = _last_of_ours(position, tail)
@@ -110,10 +110,10 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
 
 
 def doubtful(position: Position, tail: Tail) -> bool:
-    """Whether the log may have been cut below the position: it ends there, or the offset before holds something newer.
+    """Whether the log may have been cut below the position: it ends there, or the offset before holds a newer batch.
 
-    A marker of another epoch, or a batch that reaches across, can only stand there if what stood there is gone; but
-    for one race (two barriers at once), which the sequences tell from a loss.
+    A marker of another epoch, or a batch that spans the position, can be there only if the original batch is lost.
+    The one exception is a race of two barriers; the sequences distinguish it from a loss.
     """
     last = position.target_next - 1
     across = [batch for batch in tail.batches if batch.base_offset <= last < batch.next_offset]
@@ -124,7 +124,7 @@ def doubtful(position: Position, tail: Tail) -> bool:
 
 
 def _overwritten(position: Position, tail: Tail) -> bool:
-    """Whether a marker stands where the offset map has a record of ours: only a loss can have made room for it."""
+    """Whether a marker is at an offset where the map has a record of this lane, which only a loss can explain."""
     return any(
         batch.is_control and source_at(position.map_tail, batch.base_offset) is not None for batch in tail.batches
     )
@@ -136,7 +136,7 @@ def is_mine(position: Position, batch: TailBatch) -> bool:
 
 
 def _last_of_ours(position: Position, tail: Tail) -> int | Unknown | None:
-    """Return the sequence behind our last batch; what follows a hole in our sequences is not to be built on."""
+    """Return the sequence after the lane's last batch; Unknown if its sequences have a hole."""
     last: int | None = None
     offset = -1
     for batch in tail.batches:
@@ -150,10 +150,10 @@ def _last_of_ours(position: Position, tail: Tail) -> int | Unknown | None:
 
 
 def _broken(position: Position, tail: Tail) -> Unknown | None:
-    """Find where our batches do not continue each other although no offset is missing between them.
+    """Find a place where the lane's batches do not continue each other although no offset is missing between them.
 
-    Compaction and retention leave holes in the offsets. A hole or a repetition in our sequences alone means that the
-    target did not refuse what it must: a broker that forgot its producers appends a batch twice, or behind a lost one.
+    Compaction and retention leave holes in the offsets. A hole or a repetition in the sequences without one in the
+    offsets means that the broker forgot its producers: it appended a batch twice, or after a lost one.
     """
     offset: int | None = position.target_next if tail.log_start <= position.target_next else None
     sequence = position.sequence
@@ -161,7 +161,7 @@ def _broken(position: Position, tail: Tail) -> Unknown | None:
         if is_mine(position, batch) and not batch.is_control:
             first = unwrap(position, batch)
             if first < sequence or (first > sequence and batch.base_offset == offset):
-                cause = "batches of ours are there twice at this offset" if first < sequence else _MISSING
+                cause = "batches of this lane are there twice at this offset" if first < sequence else _MISSING
                 return Unknown(expected=position.target_next, found=batch.base_offset, cause=cause)
             sequence = first + batch.record_span
         offset = batch.next_offset
@@ -169,13 +169,13 @@ def _broken(position: Position, tail: Tail) -> Unknown | None:
 
 
 def unwrap(position: Position, batch: TailBatch) -> int:
-    """Return a batch's sequence as the position counts, which never wraps."""
+    """Return a batch's sequence in the position's count, which never wraps."""
     ahead = (batch.base_sequence - position.sequence) % SEQUENCE_SPAN
     return position.sequence + (ahead if ahead < _FORWARD else ahead - SEQUENCE_SPAN)
 
 
 def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Follow our sequence through the tail; return it and the foreign ranges."""
+    """Follow the lane's sequence through the tail; return its end and the ranges of other writers."""
     sequence = position.sequence
     foreign: list[tuple[int, int]] = []
     for batch in tail.batches:
@@ -208,8 +208,8 @@ def _extend(ranges: list[tuple[int, int]], batch: TailBatch) -> None:
 def _found(
     position: Position, tail: Tail, sequence: int, foreign: tuple[tuple[int, int], ...], how: str
 ) -> ResumePoint | Unknown:
-    # What lies behind the last record of the source was skipped knowingly (markers, aborted batches): the position,
-    # where nothing was appended behind it, already knows.
+    # The lane may have skipped source offsets (markers, aborted batches) after its last record. If nothing was appended
+    # after the position, its `source_next` already counts them.
     source_next = position.source_next if sequence == position.sequence else position.source_of(sequence)
     if source_next is None:
         return Unknown(expected=position.target_next, found=tail.end, cause=f"no run covers sequence {sequence}")
@@ -225,7 +225,7 @@ def _found(
 
 
 def _copied(position: Position, tail: Tail) -> tuple[MapRun, ...]:
-    """Return which source records the tail's batches of ours hold, and where."""
+    """Return the source and target offsets of the lane's records in the tail, as runs."""
     runs: list[MapRun] = []
     for batch in tail.batches:
         if is_mine(position, batch) and not batch.is_control:
@@ -237,30 +237,30 @@ def _copied(position: Position, tail: Tail) -> tuple[MapRun, ...]:
 
 
 def _end(tail: Tail) -> int:
-    """Return the end of what was read: without a barrier, batches may have come since the end offset was asked for."""
+    """Return the end of the tail; without a barrier, batches may have been appended after the end offset was read."""
     return max(tail.end, tail.batches[-1].next_offset) if tail.batches else tail.end
 
 
 def _eaten(position: Position, tail: Tail, foreign: tuple[tuple[int, int], ...]) -> ResumePoint | Unknown:
-    """Retention took the tail and nothing of ours is left in it: only the broker's producer state may know."""
+    """Resume by the broker's producer state, because retention deleted all the lane's batches in the tail."""
     if tail.last_sequence is None:
         return Unknown(
             expected=position.target_next,
             found=tail.log_start,
-            cause="the target's retention took the tail of the copy",
+            cause="the target's retention deleted the tail of the copy",
         )
     ahead = (tail.last_sequence + 1 - position.sequence) % SEQUENCE_SPAN
     if ahead >= _FORWARD:
         return Unknown(
             expected=position.target_next,
             found=tail.log_start,
-            cause="the target's retention took the tail of the copy, and its producer state is older than the position",
+            cause="the target's retention deleted the tail of the copy; its producer state is older than the position",
         )
     return _found(position, tail, position.sequence + ahead, foreign, "producer state")
 
 
 def _regressed(position: Position, tail: Tail, ours: int | None) -> ResumePoint | Unknown:
-    """The target lost acknowledged records: rewind to what it still has, if a run or the map says what that is."""
+    """Rewind to the records that the target still has, if a run or the map names them: it lost acknowledged records."""
     mine = [at for at, batch in enumerate(tail.batches) if not batch.is_control and _of_our_id(position, batch, ours)]
     source_next = None if ours is None else position.source_of(ours)
     end = tail.batches[mine[-1]].next_offset if mine else -1
@@ -285,14 +285,14 @@ def _regressed(position: Position, tail: Tail, ours: int | None) -> ResumePoint 
 
 
 def _of_our_id(position: Position, batch: TailBatch, ours: int | None) -> bool:
-    """Whether a batch is of the position's epoch or, where none of those is left, of an older one of its id."""
+    """Whether a batch is of the position's epoch or, if no such batch is left, of an older epoch of its producer id."""
     if ours is not None:
         return is_mine(position, batch)
     return batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
 
 
 def _mapped_end(position: Position, target_end: int) -> int | None:
-    """Return the source offset behind the last record below a target offset, if the map's tail ends a record there."""
+    """Return the source offset after the last record below a target offset, if a record of the map ends there."""
     kept = cut_at_target(position.map_tail, target_end)
     if not kept or kept[-1].target + kept[-1].count != target_end:
         return None

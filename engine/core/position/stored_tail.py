@@ -1,15 +1,15 @@
 """Finds where the copy ended, from a position as it was stored.
 
-An atomic position is committed together with its records, or neither is. One thing breaks that: a coordinator that
-decides a commit while a partition has no leader may leave out the partition's marker for good (KAFKA-20734, Kafka 4.0
-and later). The committer does not learn about it.
+An atomic position is committed together with its records, or neither is. One bug breaks that: a coordinator that
+decides a commit while a partition has no leader may never write the partition's marker (KAFKA-20734, Kafka 4.0 and
+later). The committer does not learn about it.
 
     positions  ... | position N | commit |
     target     ... | marker | records of N                | here the commit marker should be
-    target     ... | marker | records of N | more of ours | abort: of a barrier, or of an expired transaction
+    target     ... | marker | records of N | more records | abort: of a barrier, or of an expired transaction
 
-The next end of a transaction of the same producer also ends this stretch of the target, whatever it was meant for. A
-commit repairs it. An abort rolls back records that the position counts as copied; they are copied again.
+The next end of a transaction of the same producer also ends this part of the target. A commit repairs it. An abort
+rolls back records that the position counts as copied; the lane copies them again.
 """
 
 from collections.abc import Sequence
@@ -32,18 +32,18 @@ from engine.core.position.resume import (
 
 UNDONE = "undone commit"
 _FOLDED = 10_000
-"""Offsets to look back if the last run is already in a block of the map."""
-_POSITION_LOST = "records of ours were committed here with a position that is not there any more"
+"""Offsets to read back if the last run is already in a block of the map."""
+_POSITION_LOST = "records of this lane were committed here with a position that no longer exists"
 _NOT_MAPPED = "a commit was undone here, and the offset map does not reach back to its first record"
 
 
 def read_stored_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     """Find where the copy ended, from a position as it was stored: as `read_tail`, unless the position is atomic.
 
-    Records are committed together with an atomic position or not at all. So nothing after the position counts, and
-    nothing needs to be there. What the broker remembers of the producer may come from batches that were rolled back.
-    Committed records of ours after the position mean that their position is lost, and that the runs between are not
-    known. If the commit itself was undone, the tail must reach back to the begin of the transaction (`reaches_begin`).
+    Records are committed together with an atomic position or not at all. So records after the position do not count,
+    and none need to be there. The broker's producer state may come from batches that were rolled back. If committed
+    records of this lane follow the position, their position is lost and the runs between are not known. If the commit
+    itself was undone, the tail must reach back to the start of the transaction (`reaches_begin`).
     """
     if not position.atomic:
         return read_tail(position, tail)
@@ -72,9 +72,9 @@ def last_counted(position: Position) -> int:
 
 
 def undone_from(position: Position, batches: Sequence[TailBatch]) -> int | None:
-    """Return the target offset of the first record that the position counts and that was rolled back; mostly None.
+    """Return the target offset of the first rolled-back record that the position counts; None in most cases.
 
-    `batches`: from `last_counted` or an earlier offset on. If they begin inside a transaction, that began earlier.
+    `batches`: from `last_counted` or an earlier offset on. They may start inside a transaction that began earlier.
     """
     begin: int | None = None
     for batch in batches:
@@ -88,9 +88,9 @@ def undone_from(position: Position, batches: Sequence[TailBatch]) -> int | None:
 
 
 def reaches_begin(position: Position, batches: Sequence[TailBatch]) -> bool:
-    """Whether batches reach back to the begin of the transaction that the position was written in.
+    """Whether batches reach back to the start of the transaction that the position was written in.
 
-    A marker of the same producer ends what lies before that transaction: of a commit, or of its owner's barrier.
+    A marker of the same producer ends the previous transaction: a commit, or the barrier of its owner.
     """
     return any(
         batch.is_marker and batch.producer_id == position.producer_id and batch.base_offset < position.target_next

@@ -1,12 +1,12 @@
-"""A long tail known from its end: where offsets and sequences advance alike, all between is ours.
+"""Derives a long tail from its end: if offsets and sequences grow alike, all records between are the lane's.
 
-    target log   ... | position                                    | last batch of ours | markers |
+    target log   ... | position                                    | lane's last batch | markers |
                        target_next, sequence   ... n offsets ...     sequence + n?
 
-A target takes the records of one producer epoch in the order of their sequences, none left out, and each takes one
-offset. So where a batch of ours lies exactly as many offsets behind the position as its sequence is ahead, the offsets
-between hold just the records between: no marker, no other writer. What was compacted or retained away since was there.
-Where it does not fit (a marker of a keep-alive, another writer, anything strange), the whole tail has to be read.
+A target appends the records of one producer epoch in the order of their sequences without a gap, and each record takes
+one offset. So if the lane's last batch is n offsets and also n sequences after the position, the offsets between hold
+exactly the records between: no marker, no other writer. Compaction and retention may have deleted some of them since.
+If the numbers differ (a keep-alive's marker, another writer, anything unexpected), the whole tail must be read.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from engine.core.position.resume import TailBatch, is_mine, unwrap
 
 
 def from_end(position: Position, batches: Sequence[TailBatch]) -> tuple[TailBatch, ...] | None:
-    """Return the whole tail behind a position, what lies before `batches` as one; None where they do not tell it.
+    """Return the whole tail after a position, with all batches before `batches` as one; None if it must be read.
 
-    `batches` are all there are from some offset on.
+    `batches`: all batches from some offset on.
     """
     if not batches or batches[0].is_control or batches[0].is_open or not is_mine(position, batches[0]):
         return None

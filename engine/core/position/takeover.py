@@ -9,8 +9,8 @@ finds k.
 
 Every k for which the target's end equals the source's beginning is a candidate (the borders of Knuth, Morris, Pratt).
 A candidate is accepted if the target also has the records *before* the position right before these k, and if it is the
-only such candidate. Where no record before the position is known, equal content is no proof: on a target with
-log-append times all records of a topic may be alike.
+only such candidate. If no record before the position is known, equal content is no proof: on a target with log-append
+times all records of a topic may be alike.
 """
 
 from collections import Counter
@@ -22,15 +22,15 @@ import msgspec
 from engine.wire.records import Record
 
 CERTAIN = 32
-"""So many records, all different, make a candidate certain: before the position, without a look at other candidates;
-after the position, if no record before it is known."""
+"""The number of records, all different, that make a candidate certain: before the position, without checking other
+candidates; after the position, if no record before it is known."""
 
 
 class BehindPosition(msgspec.Struct, frozen=True, kw_only=True):
     """The number of source `records` that the target holds after the position; None if that is not certain.
 
-    `doubtful`: if it is not certain, how many records after the position may be there at most.
-    `proven`: no longer read of the two logs could give another answer.
+    `doubtful`: if it is not certain, the most records after the position that the target may have.
+    `proven`: reading more of the two logs could not change the answer.
     """
 
     records: int | None
@@ -51,7 +51,7 @@ def copied_behind(
     whole: bool = False,
     timed: bool = False,
 ) -> BehindPosition:
-    """Find how many records of `source` the target ends with.
+    """Find with how many records of `source` the target ends.
 
     `before`: fingerprints of the source's records up to the position, `source`: from the position on, `target`: of the
     target's last records, each in log order. `whole`: `before` and `target` begin with the first records that their

@@ -1,4 +1,4 @@
-"""The result of a failover's drain, per source partition: whether all of it is copied, and if not, why."""
+"""Judges a failover's drain per source partition: whether the partition is completely copied, and if not, why."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -10,13 +10,13 @@ from policies.words import counted
 
 ABSENT = "absent"
 """The state of a partition that the source lists but the mirror does not know."""
-NOT_TAKEN_UP = "the mirror has not taken it up: it was made, or grew, after the last look at the source's topics"
+NOT_TAKEN_UP = "the mirror does not copy it yet: it was created after the last check of the source's topics"
 _FOR_AN_OPERATOR = frozenset({"failed", "stopped", "paused", ABSENT})
-"""States that do not end by waiting."""
+"""States in which waiting does not help."""
 IsHeartbeats = Callable[[str], bool]
-"""Tells by its name whether a source topic holds heartbeats: they are written all the time, so never all copied."""
+"""Whether a source topic of this name holds heartbeats: they are written all the time, so they are never all copied."""
 _TOO_LATE = "not copied before the flow was stopped"
-_WRITTEN_SINCE = "written to the source after the flow had copied what was there"
+_WRITTEN_SINCE = "written to the source after the flow had caught up"
 
 
 class Ends(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
     gone: str = ""
 
     def plus(self, later: "Ends") -> "Ends":
-        """Add the answers to a later question about some of the partitions."""
+        """Add later answers about some of the partitions."""
         known = self.ends | later.ends
         unknown = {lane: why for lane, why in (self.unknown | later.unknown).items() if lane not in known}
         return Ends(ends=known, unknown=unknown, gone=self.gone)
@@ -96,7 +96,7 @@ def judged(
     ends: Ends,
     is_heartbeats: IsHeartbeats = lambda _topic: False,
 ) -> tuple[PartitionDrain, ...]:
-    """Judge lanes that came to rest: a lane is drained if it is copied and committed up to the source's end.
+    """Judge stopped lanes: a lane is drained if it is copied and committed up to the source's end.
 
     `before`: the lanes before the flow was paused; `drained_to`: the ends that the failover waited for; `ends`: the
     source's ends now.
@@ -126,25 +126,25 @@ def _judged(
 
 
 def _why(lane: LaneProgress, before: LaneProgress, drained_to: int, left: int, ends: Ends) -> str:
-    """Say why a partition is not drained. The first cause is what an operator must look at first."""
+    """Say why a partition is not drained. The first cause is the one that an operator must check first."""
     if ends.end(lane.lane) < 0:
         return f"where the source ends is not known: {ends.why_unknown(lane.lane)}"
     if lane.state == "failed":
         return f"the partition has failed: {lane.reason}"
     if lane.source_next < 0:
-        return lane.reason or before.reason or f"nobody knows how far it is copied ({lane.state})"
+        return lane.reason or before.reason or f"its position is not known ({lane.state})"
     if ends.end(lane.lane) < lane.source_next:
         return (
             f"the source ends at {ends.end(lane.lane)}, below what was copied ({lane.source_next}): it lost records, or"
-            " a leader of the past has answered"
+            " a stale leader has answered"
         )
     if left:
         since = 0 <= drained_to <= lane.source_next
         return f"{counted(left, 'record')} left: {before.reason or (_WRITTEN_SINCE if since else _TOO_LATE)}"
     if lane.state == "acquiring":
-        return f"it has to be taken over again, and may have to copy some of it again: {lane.reason or before.reason}"
+        return f"it needs a new owner, which may have to copy some of it again: {lane.reason or before.reason}"
     return (
-        "" if lane.committed else f"it is copied, and not committed yet ({lane.reason or before.reason or lane.state})"
+        "" if lane.committed else f"it is copied, but not committed yet ({lane.reason or before.reason or lane.state})"
     )
 
 

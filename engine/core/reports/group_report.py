@@ -17,15 +17,15 @@ class GroupsReport(msgspec.Struct, frozen=True, kw_only=True):
     how: dict[str, int] = {}
     without: dict[str, int] = {}
     active: int = 0
-    """Groups with members on the target, for which nothing is committed."""
+    """Groups with members on the target; raymirror commits nothing for them."""
     ahead: int = 0
-    """Partitions whose offset is further on the target than on the source; it is left there."""
+    """Partitions whose offset on the target is ahead of the source; raymirror does not change it."""
     checkpoints: int = 0
     commits: int = 0
     not_synced: dict[str, str] = {}
     failed: dict[str, str] = {}
     failing: int = 0
-    """The number of failed groups: those in `failed`, and those that it has no room for."""
+    """The number of all failed groups; `failed` names only some of them."""
     away: dict[str, str] = {}
     """Brokers that do not answer about groups, each with the cause."""
     waiting: int = 0
@@ -33,12 +33,12 @@ class GroupsReport(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str = ""
     """Why the last round did not succeed; empty when all is well."""
     on_commit: bool = False
-    """Whether commits are read as they are made; otherwise groups are polled."""
+    """Whether raymirror reads commits as they happen; otherwise it polls groups."""
     polled_because: str = ""
     """Why groups are polled although commits should be read."""
     latency: Histogram = Histogram()
     """Per checkpoint: from the start of the round that found it to its acknowledgement (MM2: checkpoint-latency-ms)."""
     commit_latency: Histogram = Histogram()
-    """Where commits are read: from a group's first new commit until all its checkpoints and commits are written."""
+    """If commits are read: from a group's first new commit until all its checkpoints and commits are written."""
     map_bytes: int = 0
     """Memory of the exact maps, in bytes."""

@@ -1,23 +1,23 @@
-"""Measures how far a lane is behind, in seconds and in bytes, from what its driver sees anyway.
+"""Measures how far a lane is behind, in seconds and in bytes, from facts that its driver has anyway.
 
-Lag in seconds is the age of the oldest record that the source holds and the target does not. Nobody knows that age
+Lag in seconds is the age of the oldest record that the source has and the target does not. That age cannot be read
 directly. These facts bound it:
 
-- the record at the head of the lane's queue has a timestamp. If nothing is queued, the last copied record has one, and
-  the next record came after it. For a lane that has copied nothing yet and is not fetched, the source is asked for the
-  timestamp of the next record (`engine/flow/io/ends.py`);
-- at the instant when the lane last had everything, nothing was uncopied: so nothing uncopied is older. That corrects
-  records written late with old timestamps, and the first record after a quiet day;
-- the lane has been behind since its last acknowledgement, or since it came to this copier: so it is behind at least
-  that long. That corrects timestamps from the future, and serves where no timestamp is known.
+- the first record of the lane's queue has a timestamp. If the queue is empty, the last copied record has one, and the
+  next record came after it. For a lane that has copied nothing yet and is not fetched, raymirror asks the source for
+  the timestamp of the next record (`engine/flow/io/ends.py`);
+- at the instant when the lane had last caught up, every record was copied: so no uncopied record is older. That
+  corrects records written late with old timestamps, and the first record after a quiet day;
+- the lane has been behind since its last acknowledgement at the latest, or since this copier got it. That corrects
+  timestamps from the future, and it is the answer if no timestamp is known.
 """
 
 _FADING = 0.9
-"""The share of the old measurements that remains at each new one: about ten snapshots count."""
+"""The weight of the old measurements at each new one: about ten snapshots count."""
 
 
 class LagWatch:
-    """The notes of a lane's driver from which its lag is computed; times are Unix ms, -1: never."""
+    """The measurements of a lane's driver for its lag; times are Unix ms, -1: never."""
 
     def __init__(self, began_ms: int) -> None:
         self.began_ms = began_ms
@@ -29,16 +29,16 @@ class LagWatch:
         self._offsets = 0.0
 
     def date(self, offset: int, timestamp_ms: int, at_ms: int) -> None:
-        """Take the source's answer: the timestamp of the first record at or after a source offset; -1: none came."""
+        """Store the source's answer: the timestamp of the first record at or after a source offset; -1: no answer."""
         self._dated = offset, timestamp_ms, at_ms
 
     def is_dated(self, offset: int, since_ms: int) -> bool:
-        """Whether the source answered for this offset, or was asked in vain since an instant (Unix ms)."""
+        """Whether the source answered for this offset, or was asked without an answer since an instant (Unix ms)."""
         of, timestamp_ms, at_ms = self._dated
         return of == offset and (timestamp_ms >= 0 or at_ms >= since_ms)
 
     def date_of(self, offset: int) -> int:
-        """Return the timestamp that the source answered; -1 without an answer."""
+        """Return the timestamp in the source's answer; -1 without an answer."""
         return self._dated[1] if self._dated[0] == offset else -1
 
     def behind_since_ms(self, head_ms: int, newest_ms: int) -> int:

@@ -1,4 +1,4 @@
-"""Frozen snapshots that leave the core: what a lane and a flow have done so far."""
+"""Frozen snapshots of the progress of lanes and flows."""
 
 import msgspec
 
@@ -8,14 +8,14 @@ from engine.core.reports.source_end import end_known
 from policies.model import FlowName, LaneName, TopicPartition
 
 IN_QUARANTINE = "in quarantine"
-"""How the reason of a lane begins that is left alone because it ends its copiers."""
+"""The first words of the reason of a quarantined lane, which is not copied because it ends its copiers."""
 
 
 class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One lane at one moment. Offsets are next offsets; -1 where not known yet.
+    """One lane at one moment. Offsets are next offsets; -1: not known yet. Times are Unix ms; -1: never.
 
-    `source_end` and what is made of it (`lag_bytes`, `behind_since_ms`) are as of `source_end_age_ms` ago. Ask
-    `lag_known` before you take them for now.
+    `source_end` and the fields computed from it (`lag_bytes`, `behind_since_ms`) are as of `source_end_age_ms` ago.
+    They describe the present only if `lag_known` is true.
     """
 
     lane: TopicPartition
@@ -34,29 +34,29 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     skipped: int
     set_id: str = ""
     epoch: int = -1
-    """Assignment epoch that the lane is held at."""
+    """The assignment epoch of the lane."""
     source_end_age_ms: int = 0
-    """How long ago, at the snapshot, a broker of the source last said where it ends; -1 where none ever has."""
+    """The time in ms, at the snapshot, since a source broker last reported the end of the partition; -1: never."""
     source_reached: bool = True
-    """Whether the source broker that the lane is fetched from can be asked, as far as one knows."""
+    """Whether the source broker that the lane is fetched from is reachable, as far as known."""
     lag_bytes: int = -1
-    """What lies between position and source's end, in bytes on the wire: lag x measured bytes per source offset."""
+    """The bytes on the wire from the position to the source's end: lag x measured bytes per source offset."""
     newest_ms: int = -1
-    """Newest timestamp in the batch that was copied last."""
+    """The newest timestamp in the last copied batch."""
     appended_at_ms: int = -1
     """When the target acknowledged the last batch."""
     behind_since_ms: int = -1
-    """Since when the source holds what is not copied (`engine/core/reports/lag.py`); -1: it does not."""
+    """Since when the source has uncopied records (`engine/core/reports/lag.py`); -1: it has none."""
     latency_ms: int = 0
-    """Sum over all copied records of the time from their timestamp to their acknowledgement."""
+    """The sum over all copied records of the time in ms from their timestamp to their acknowledgement."""
     began_ms: int = -1
-    """When its copier took the lane up; its counters begin then."""
+    """When this copier took the lane; the lane's counters start at that time."""
     committed: bool = True
-    """Whether the position of all that is counted as copied is durable and, in transactions, committed."""
+    """Whether the position of all records counted as copied is durable and, in transactions, committed."""
 
     @property
     def end_known(self) -> bool:
-        """Whether the source said lately where it ends."""
+        """Whether the source has reported its end recently."""
         return end_known(self.source_end, self.source_end_age_ms, reached=self.source_reached)
 
     @property
@@ -66,31 +66,31 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def lag_heard(self) -> bool:
-        """Whether the lag is known, or was: the source's end may have been heard too long ago."""
+        """Whether the lag is known or was known: the source's last report may be too old."""
         return self.source_end >= 0 and self.source_next >= 0
 
     def lag_ms(self, now_ms: int) -> int:
-        """Age of the oldest record that is not copied, at an instant of Unix time; 0 without one, -1 unknown."""
+        """Return the age in ms of the oldest uncopied record at `now_ms` (Unix time); 0: there is none; -1: unknown."""
         return self.least_lag_ms(now_ms) if self.lag_known else -1
 
     def least_lag_ms(self, now_ms: int) -> int:
-        """Age that the oldest uncopied record has at least: that of what was heard; -1 where nothing ever was."""
+        """Return the least age in ms of the oldest uncopied record by the source's last report; -1: no report ever."""
         if not self.lag_heard:
             return -1
         return max(0, now_ms - self.behind_since_ms) if self.behind_since_ms >= 0 else 0
 
     def heard_lag_ms(self, now_ms: int) -> int:
-        """Age that the oldest uncopied record had when the source's end was heard last; -1 where it never was."""
+        """Return the age in ms of the oldest uncopied record at the source's last report; -1: no report ever."""
         return self.least_lag_ms(now_ms - self.source_end_age_ms)
 
     @property
     def lag_records(self) -> int:
-        """Offsets between the copied position and the source's end; -1 unknown."""
+        """The number of offsets from the position to the source's end; -1: unknown."""
         return self.least_lag_records if self.lag_known else -1
 
     @property
     def least_lag_records(self) -> int:
-        """Offsets between the copied position and the source's end that was heard last; -1 where none ever was."""
+        """The number of offsets from the position to the source's last reported end; -1: no report ever."""
         return max(0, self.source_end - self.source_next) if self.lag_heard else -1
 
 
@@ -117,7 +117,7 @@ def unowned(name: LaneName, set_id: str, epoch: int, reason: str) -> LaneProgres
 
 
 class TopicCount(msgspec.Struct, frozen=True, kw_only=True):
-    """What was copied of one source topic by lanes that are no longer listed."""
+    """The totals of one source topic, copied by lanes that have left the copier."""
 
     topic: str
     records: int
@@ -125,7 +125,7 @@ class TopicCount(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms: int
 
     def plus(self, records: int, wire_bytes: int, latency_ms: int) -> "TopicCount":
-        """Add what another lane copied."""
+        """Return the totals with those of another lane added."""
         return TopicCount(
             topic=self.topic,
             records=self.records + records,
@@ -144,21 +144,21 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     buffer_bytes: int
     set_ids: tuple[str, ...]
     beat: int = 0
-    """Passes of the copier's tick loop: one that stands still while snapshots come is a stuck data loop."""
+    """The number of passes of the copier's tick loop; if it does not grow from snapshot to snapshot, the loop hangs."""
     left: tuple[TopicCount, ...] = ()
-    """What lanes had copied here before they left this copier; counters of a copier never fall."""
+    """The totals of lanes that have left this copier; so the counters of a copier never fall."""
     append_latency: Histogram = Histogram()
-    """Per produce request with an acknowledged batch: from sending to the answer, a quota's wait included."""
+    """Per produce request with an acknowledged batch: from sending to the answer, including a quota's wait."""
     replication_latency: Histogram = Histogram()
     """Per copied record (of a batch: its newest timestamp): from its timestamp to its acknowledgement."""
     record_age: Histogram = Histogram()
     """Per fetched record (of a fetch: the newest timestamp of the partition): from its timestamp to its arrival."""
     append_failures: int = 0
-    """Appended batches whose answer was not an acknowledgement."""
+    """The number of batches whose answer was not an acknowledgement."""
     waits_for: str = ""
-    """What keeps the whole flow from copying in this copier: a cluster that does not answer. Empty while it copies."""
+    """Why the whole flow does not copy in this copier: a cluster that does not answer. Empty while it copies."""
     is_open: bool = True
-    """Whether the copier has connected to both clusters, so that lanes that it is given can be acquired at once."""
+    """Whether the copier is connected to both clusters, so that it can acquire new lanes at once."""
     records: int = 0
-    """Copied since the copier began, by lanes that have left it too; so with `wire_bytes`."""
+    """Records copied since the copier started, including lanes that have left it; `wire_bytes` likewise."""
     wire_bytes: int = 0

@@ -1,10 +1,10 @@
-"""Progress samples: what one copier tells every few seconds about its lanes, for whoever makes history of it.
+"""Progress samples: the measurements that a copier writes about its lanes every few seconds, for the lag history.
 
     {"format":1,"flow":"A->B","copier":"copier-1","at_ms":...,"span_ms":5000,"lanes":[{"topic":"orders",...},...]}
 
-One record has many lanes, because ten thousand of them every few seconds must cost next to nothing. Counts are of the
-span since the sample before, as the copier took it: one that is lost takes its counts along, and one that is written
-twice bears the same copier and instant. Fields at their default are left out.
+One record has many lanes, because samples of ten thousand lanes every few seconds must be cheap. Counts are for the
+span since the copier's previous sample: a lost sample loses its counts, and a sample that is written twice has the same
+copier and instant. Fields with their default value are left out.
 """
 
 from collections.abc import Iterator
@@ -19,24 +19,24 @@ from policies.model import TopicPartition
 
 FORMAT_VERSION = 1
 LANES_A_RECORD = 500
-"""Some 100 KiB before compression: well below what a topic takes."""
+"""Lanes in one record: about 100 KiB before compression, well below the default of `max.message.bytes`."""
 
 
 def progress_topic(source: str) -> str:
-    """Name the topic that holds the progress samples of flows from a source, on their target."""
+    """Return the name of the topic with the progress samples of flows from a source; it is on their target."""
     return f"raymirror-progress.{source}.internal"
 
 
 def lag_topic(source: str) -> str:
-    """Name the compacted topic that holds the newest window of every lane, on the flow's target."""
+    """Return the name of the compacted topic with the newest window of every lane; it is on the flow's target."""
     return f"raymirror-lag.{source}.internal"
 
 
 class LaneSample(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """One lane at the sample's instant. Offsets are next offsets, times Unix ms; -1 where not known.
+    """One lane at the sample's instant. Offsets are next offsets, times are Unix ms; -1: not known.
 
-    `records`, `wire_bytes` and `latency_ms` (summed over the records: timestamp to acknowledgement) are of the last
-    `span_ms`, which is shorter than the sample's for a lane that was taken up meanwhile.
+    `records`, `wire_bytes` and `latency_ms` (summed over the records: timestamp to acknowledgement) are for the last
+    `span_ms`, which is shorter than the sample's span for a lane that the copier got within it.
     """
 
     topic: str
@@ -56,10 +56,10 @@ class LaneSample(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
 
 
 class CopierSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is counted per copier, in the first record of a sample; counts by bucket of BOUNDS_MS, of the span.
+    """The counts per copier, in the first record of a sample; by bucket of BOUNDS_MS, for the span.
 
     `append_ms`: per produce request; `copied_ms`: per record, timestamp to acknowledgement; `fetched_ms`: per record,
-    timestamp to arrival. `dropped` counts lane samples that were never written since the copier began.
+    timestamp to arrival. `dropped`: lane samples that were never written since the copier started.
     """
 
     lanes: int
@@ -86,7 +86,7 @@ class ProgressSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class _Counted(msgspec.Struct, frozen=True, gc=False):
-    """What a lane had counted at the sample before."""
+    """The counters of a lane at the previous sample."""
 
     began_ms: int
     records: int
@@ -98,7 +98,7 @@ _NOTHING = Histogram()
 
 
 class Sampler:
-    """Makes samples of a copier's snapshots: it remembers what was counted at the last one."""
+    """Makes samples from a copier's snapshots; it stores the counters of the last sample."""
 
     def __init__(self, copier: str) -> None:
         self._copier = copier
@@ -106,9 +106,9 @@ class Sampler:
         self._counted: dict[TopicPartition, _Counted] = {}
 
     def take(self, progress: FlowProgress, dropped: int = 0) -> Iterator[ProgressSample]:
-        """Give the records of a sample, a bounded number of lanes each; all must be taken before the next sample.
+        """Yield the records of a sample, a bounded number of lanes each; take all of them before the next sample.
 
-        Nothing for a snapshot that was sampled before.
+        Yields nothing for a snapshot that was sampled before.
         """
         before = self._before
         if before is not None and progress.at_ms <= before.at_ms:

@@ -1,4 +1,4 @@
-"""Quantiles of durations that were counted into buckets."""
+"""Estimates quantiles of durations that were counted in buckets."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ _LOWER = (0.0, *BOUNDS_MS)
 def quantile(counts: Sequence[int], q: float) -> float | None:
     """Estimate a quantile in ms from counts by bucket of BOUNDS_MS, evenly spread within its bucket; None without any.
 
-    What is above the last bound counts as being there, so it is a lower bound then.
+    Durations above the last bound count as the last bound, so the estimate is then a lower bound.
     """
     wanted, seen = q * sum(counts), 0
     for at, count in enumerate(counts):

@@ -1,18 +1,18 @@
-"""Keeps the end offset of a lane's source partition, and when a broker last reported it: the one owner of both.
+"""Stores the end offset of a lane's source partition, and when a broker last reported it.
 
 A lag is only as fresh as the source end that it is computed from. While no broker of the source answers, the end stays
 at the last report and says nothing about now.
 """
 
 END_LASTS_MS = 10_000
-"""How long (ms) a reported end counts as known. A lane that is fetched hears its end twice a second; the source is
-asked about any other lane after 4 s, every second (`engine/flow/io/ends.py`). So an older end means that nobody
+"""How long (ms) a reported end counts as known. A fetch reports the end twice a second; for lanes that are not fetched
+raymirror asks the source after 4 s, then every second (`engine/flow/io/ends.py`). So an older end means that no broker
 answers."""
 UNREACHED_END_LASTS_MS = 2_000
-"""The same (ms) if the broker that reports the end cannot be reached: a lost source must not look like "nothing is
-behind". The end is then asked for every second, so it stays known while a broker answers."""
+"""The same (ms) if the broker that reports the end is unreachable: a lost source must not look like "caught up".
+Raymirror then asks for the end every second, so the end stays known while a broker answers."""
 _MISSES = 2
-"""Questions in a row without an answer that also mean "not reached". One alone may have met a leader that moved."""
+"""The number of requests in a row without an answer that also mean "not reached". One alone may hit a moved leader."""
 
 
 def end_known(offset: int, age_ms: int, *, reached: bool = True) -> bool:
@@ -30,7 +30,7 @@ class SourceEnd:
         self.offset = -1
         self.at_ms = -1
         self.reached = True
-        """Whether the broker that reports the end can be asked, as far as known. Kept when a copier ends."""
+        """Whether the broker that reports the end is reachable, as far as known; outlives the copier."""
         self._in_doubt = False
         self._misses = 0
 
@@ -50,7 +50,7 @@ class SourceEnd:
         self.reached, self._in_doubt = False, True
 
     def miss(self) -> None:
-        """Note a question for the end that got no answer."""
+        """Note a request for the end that got no answer."""
         self._misses += 1
         if self._misses >= _MISSES:
             self.lose()

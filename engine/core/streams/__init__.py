@@ -1,1 +1,1 @@
-"""Streams that a lane writes beside its records: positions, map blocks, its transaction. One write in flight each."""
+"""The other writes of a lane, each with one write in flight: positions, map blocks, and the lane's transactions."""

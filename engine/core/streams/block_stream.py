@@ -1,4 +1,4 @@
-"""The full blocks of one lane's offset map as a fenced stream: full ones go together, as many as one batch takes."""
+"""Writes the full blocks of one lane's offset map, as many in one batch as fit."""
 
 from engine.core.events.events import AnyEvent, LaneRefused
 from engine.core.offset_map.map_blocks import block_key, encode_block, map_topic
@@ -8,24 +8,24 @@ from engine.core.streams.fenced_stream import FencedStream, Write
 _ZSTD = 4
 _MOST_REMOVED = 200
 _MOST_BYTES = 256 * 1024
-"""Of blocks in one batch, before they are compressed: a quarter of what `max.message.bytes` is by default."""
+"""Bytes of blocks in one batch before compression: a quarter of the default of `max.message.bytes`."""
 
 
 class BlockWrite(Write, kw_only=True):
-    """Some blocks on their way; `blocks`: how many are durable once these are; `removed`: tombstones instead."""
+    """Blocks in flight; `blocks`: the number of durable blocks after this write; `removed`: tombstones instead."""
 
     blocks: int
     removed: int = 0
 
 
 class BlockStream(FencedStream[BlockWrite]):
-    """Writes the blocks of a lane's map as they fill up, and removes those that retention has made useless."""
+    """Writes the blocks of a lane's map when they are full, and removes blocks whose records retention has deleted."""
 
     what = "offset map"
 
     @property
     def due(self) -> bool:
-        """Whether a block is full; none goes before a position of its generation, which readers would wait for."""
+        """Whether a block is full. Its generation's first position comes before it, because readers need that first."""
         known = self._lane.map
         return known is not None and self._lane.announced and (known.has_sealed or bool(known.eaten))
 
@@ -38,7 +38,7 @@ class BlockStream(FencedStream[BlockWrite]):
             key, value = block_key(lane.flow.source, lane.name.source, one.number), encode_block(one)
             size += len(key) + len(value)
             if records and size > _MOST_BYTES:
-                break  # the rest goes when these are durable
+                break  # the next write has the rest
             records.append((key, value))
             blocks = one.number + 1
         if not records:
@@ -59,7 +59,7 @@ class BlockStream(FencedStream[BlockWrite]):
         if write.removed:
             return
         self._lane.map.on_durable(write.blocks)
-        self._lane.position_version += 1  # the next one counts them
+        self._lane.position_version += 1  # the next position counts them
 
     def _refusal(self, error_code: int, reason: str) -> AnyEvent:
         topic = map_topic(self._lane.flow.source)

@@ -1,8 +1,8 @@
-"""A stream of tiny batches that a lane writes beside its records: one in flight, fenced like the data.
+"""A stream of small batches that a lane writes in addition to its records: one in flight, fenced like the data.
 
-The lane's own producer id writes them, with a sequence of its own on their partition. The lane's barrier covers that
-partition too, so a stale owner can neither write there nor append data. A batch that is written twice does no harm,
-which makes every answer but fencing simple.
+The lane's producer id writes them, with a separate sequence on their partition. The lane's barrier covers that
+partition too, so a stale owner can neither write there nor append data. A batch that is written twice does no harm, so
+every failure but fencing is simply retried.
 """
 
 from abc import ABC, abstractmethod
@@ -24,12 +24,12 @@ from engine.wire.record import Record
 _DUPLICATE = 46
 _MINE = frozenset({State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.REFUSED})
 _STILL_MINE = _MINE | {State.FAILED}
-"""States in which a write of unknown outcome is sent again. Not where another owner may have the lane: some lanes have
-no fence."""
+"""States in which a write of unknown outcome is sent again. In other states another owner may have the lane, and some
+lanes have no fence."""
 
 
 class Write(msgspec.Struct, kw_only=True):
-    """Some records that are on their way as one batch."""
+    """Some records that are in flight as one batch."""
 
     payload: Payload
     record_count: int
@@ -43,7 +43,7 @@ W = TypeVar("W", bound=Write)
 
 
 class FencedStream(ABC, Generic[W]):
-    """Decides when to write, and what an answer means; `wall_ms` gives the records' timestamps."""
+    """Decides when to write, and handles the answers; `wall_ms` returns the timestamp for records (Unix ms)."""
 
     def __init__(self, lane: Lane, wall_ms: Callable[[], int]) -> None:
         self._lane = lane
@@ -54,7 +54,7 @@ class FencedStream(ABC, Generic[W]):
         self._attempt = 0
         self._waits = False
         self.denied = False
-        """Whether the last answer was that we may not write: a right was revoked, and may be granted again."""
+        """Whether the last answer was a missing permission, which an administrator may grant again."""
 
     def begin(self) -> None:
         """Start again under a new producer epoch."""
@@ -65,7 +65,7 @@ class FencedStream(ABC, Generic[W]):
 
     @property
     def writing(self) -> bool:
-        """Whether a write is on its way: it may become durable whatever happens to us."""
+        """Whether a write is in flight: it may become durable whatever happens to the lane."""
         return self._pending is not None
 
     def next_write(self) -> W | None:
@@ -82,7 +82,7 @@ class FencedStream(ABC, Generic[W]):
         return self._pending
 
     def on_outcome(self, write: W, outcome: Outcome) -> Action | None:
-        """Take the answer to a write; ignore an answer to a write of a former epoch."""
+        """Take the answer to a write; ignore an answer to a write of an earlier epoch."""
         if write is not self._pending:
             return None
         if outcome.kind is OutcomeKind.APPENDED or outcome.error_code == _DUPLICATE:
@@ -103,11 +103,11 @@ class FencedStream(ABC, Generic[W]):
                 return self._refused(outcome)
 
     def on_retry(self) -> None:
-        """Send the same bytes again, unless the write waits for a right: only `ask_again` tries that again."""
+        """Send the same bytes again, unless the write waits for a permission: only `ask_again` retries that."""
         self._resend = self._pending is not None and not self._waits
 
     def ask_again(self, attempt: int) -> None:
-        """Send the write again that was denied at this attempt; a later attempt has a back-off of its own."""
+        """Send the write again that was denied at this attempt; a later attempt has its own back-off."""
         if self._waits and attempt == self._attempt:
             self._waits = False
             self._resend = True
@@ -119,7 +119,7 @@ class FencedStream(ABC, Generic[W]):
     def _refused(self, outcome: Outcome) -> Fail | WriteDenied | None:
         if self._lane.state not in _MINE:
             return None  # the lane has failed, stopped, or is being acquired again: this write no longer matters
-        if outcome.error_code in UNAUTHORIZED:  # a broker checks rights before it appends anything
+        if outcome.error_code in UNAUTHORIZED:  # a broker checks permissions before it appends
             self._waits = self.denied = True
             return WriteDenied(self.what, self._attempt, outcome.error_code, outcome.message or outcome.kind.value)
         self._lane.fail()
@@ -143,14 +143,14 @@ class FencedStream(ABC, Generic[W]):
     # --- for subclasses: the content of the writes ----------------------------------------------------------
 
     what: str
-    """The name of what is written, in a word."""
+    """The content of the stream in a word or two, for messages."""
     transactional = False
     """Whether the writes are part of the lane's transactions."""
 
     @property
     @abstractmethod
     def due(self) -> bool:
-        """Whether there is something to write."""
+        """Whether a write is needed."""
 
     @abstractmethod
     def _make(self) -> W:

@@ -1,4 +1,4 @@
-"""The positions of one lane as a fenced stream: the newest wins."""
+"""Writes the positions of one lane; only the newest position counts."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ from engine.core.position.position import encode_value
 from engine.core.streams.fenced_stream import FencedStream, Write
 
 _GZIP = 1
-"""Every target reads it, and of single small records it makes less than zstd does."""
+"""Every target supports it, and it compresses single small records better than zstd does."""
 
 
 class PositionWrite(Write, kw_only=True):
-    """One position on its way: its bytes, and what is durable once it is."""
+    """One position in flight: its bytes, and the versions that become durable with it."""
 
     plan_version: int
     position_version: int
@@ -37,14 +37,14 @@ class PositionStream(FencedStream[PositionWrite]):
         self._durable_records = lane.records
 
     def begin(self) -> None:
-        """Start anew under a new producer epoch."""
+        """Start again under a new producer epoch."""
         super().begin()
         self._durable_version = -1
         self._durable_records = self._lane.records
 
     @property
     def records_behind(self) -> int:
-        """Records acknowledged since the last durable position: the tail that the next owner would find."""
+        """The number of records acknowledged since the last durable position: the tail for the next owner."""
         return self._lane.records - self._durable_records
 
     @property
@@ -58,19 +58,19 @@ class PositionStream(FencedStream[PositionWrite]):
 
     @property
     def due(self) -> bool:
-        """Whether appends wait for a position, or a changed one was asked for; a paused lane asks when it is done."""
+        """Whether appends wait for a position, a flush of a changed one is due, or a paused lane has become idle."""
         lane = self._lane
         dirty = lane.position_version != self._durable_version
         return lane.plan_needed or self._may_leave or (dirty and (self.flush_asked or (lane.paused and lane.idle)))
 
     @property
     def parting(self) -> bool:
-        """Whether the position that says that the owner has left is still to be written, or waits for its answer."""
+        """Whether the final position (`left`) is still to be written, or waits for its answer."""
         return self._will_leave or (self._lane.trail.left and self.writing and not self._attempt)
 
     @property
     def _may_leave(self) -> bool:
-        """Whether nothing of the lane is on its way, and nothing will be."""
+        """Whether no request of the lane is in flight, and none will follow."""
         return self._will_leave and not self._lane.trail.writes
 
     @property
@@ -80,11 +80,11 @@ class PositionStream(FencedStream[PositionWrite]):
 
     @property
     def told_version(self) -> int:
-        """The version of what others may be told of the lane; -1 while that is nothing."""
+        """The version of the lane that may be published; -1 while none may."""
         return self._lane.position_version
 
     def told_head(self) -> MapHead | None:
-        """Return the end of the lane's map as others may know it, None while that is nothing."""
+        """Return the end of the lane's map that may be published; None while none may."""
         lane = self._lane
         return None if lane.map is None else lane.map.head(lane.source_next, lane.target_next)
 

@@ -1,22 +1,22 @@
-"""The transactions of one lane: records become visible together with the position that says so, or not at all.
+"""The state machine of one lane's transactions: records become visible together with their position, or not at all.
 
-    CLOSED     nothing is open
-      | begin  something is to be written
-    BEGINNING  the coordinator is told which partitions take part
+    CLOSED     no transaction is open
+      | begin  records or a position are to be written
+    BEGINNING  the driver adds the partitions to the transaction at the coordinator
       |
-    OPEN       records go; time passes, or there are no more of them
-      | seal   no new ones
-    SEALING    what is in flight has its outcome, what has none goes again
+    OPEN       the lane appends, until time is up or it has caught up
+      | seal   no new batches
+    SEALING    batches in flight get their outcome; batches of unknown outcome are sent again
       |
     WRITING    the position, and nothing else
       |
-    ENDING     the coordinator is told to commit; told again where its answer was lost
+    ENDING     the driver asks the coordinator to commit, and asks again if the answer was lost
       |
-    CLOSED     what was written is durable and visible
+    CLOSED     records and position are durable and visible
 
-A transaction is never aborted from here: whoever owns the lane next takes its producer id at a higher epoch, and the
-coordinator rolls back whatever was open; so it does by itself with one that stays open too long. A lane that cannot
-append therefore holds back nobody's readers but those of its own partition.
+The lane never aborts a transaction. Its next owner takes the producer id at a higher epoch, and the coordinator then
+rolls back an open transaction; it also does so by itself if a transaction stays open too long. So a lane that cannot
+append holds back only the readers of its own partition.
 """
 
 import enum
@@ -30,12 +30,12 @@ from engine.core.streams.position_stream import PositionStream, PositionWrite
 OWNED = frozenset({State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.REFUSED})
 """States of a lane that has an owner."""
 _CALM = 10
-"""A lane that has copied everything commits at once, but no more than so often in one interval."""
+"""The most commits in one interval of a lane that has caught up; such a lane commits at once."""
 _LONG_AGO_S = -1e9
 
 
 class TransactionStage(enum.Enum):
-    """Where a transaction stands."""
+    """The stage of a transaction."""
 
     CLOSED = "closed"
     BEGINNING = "beginning"
@@ -46,20 +46,20 @@ class TransactionStage(enum.Enum):
 
 
 class TransactionStep(enum.Enum):
-    """What a driver is to do next."""
+    """The next step for the driver."""
 
     BEGIN = "begin"
     """Add the partitions to a transaction, then call `begun`."""
     WRITE = "write"
-    """The position may go."""
+    """Write the position."""
     COMMIT = "commit"
     """End the transaction, then call `committed`."""
 
 
 class CommittedPositions(PositionStream):
-    """The positions of a lane that copies in transactions, and the state of the transaction they end.
+    """The positions of a lane that copies in transactions, and the state of the transaction that each position ends.
 
-    `every_s`: how long a transaction of a busy lane stays open.
+    `every_s`: how long a transaction of a busy lane stays open, in seconds.
     """
 
     transactional = True
@@ -70,30 +70,30 @@ class CommittedPositions(PositionStream):
         self.with_records = False
         """Whether the target partition takes part in the transaction."""
         self.whole = False
-        """Whether the next transaction is to reach every partition that the lane's fence covers."""
+        """Whether the next transaction must include every partition that the lane's fence covers."""
         self._every_s = every_s
         self._began_s = self._ended_s = _LONG_AGO_S
         self._written: PositionWrite | None = None
         self._committed: PositionWrite | None = None
 
     def begin(self) -> None:
-        """Start anew under a new producer epoch: what was open is rolled back by then."""
+        """Start again under a new producer epoch: an open transaction is rolled back by then."""
         super().begin()
         self.stage, self.with_records, self.whole = TransactionStage.CLOSED, False, False
         self._written = self._committed = None
 
-    # --- what may be written ---------------------------------------------------------------------------------
+    # --- permitted writes ------------------------------------------------------------------------------------
 
     @property
     def takes_records(self) -> bool:
-        """Whether the lane may append: while it is open, and behind that only what may be there already."""
+        """Whether the lane may append: in OPEN any batch, in SEALING only batches of unknown outcome."""
         if self.stage is TransactionStage.SEALING:
             return self.with_records and self._must_resend
         return self.stage is TransactionStage.OPEN and self.with_records
 
     @property
     def between_steps(self) -> bool:
-        """Whether nobody has to answer before records may go: no coordinator, no leader of the position."""
+        """Whether the lane waits for no answer of the coordinator or of the leader of the positions partition."""
         return self.stage in (TransactionStage.CLOSED, TransactionStage.OPEN)
 
     @property
@@ -108,7 +108,7 @@ class CommittedPositions(PositionStream):
 
     @property
     def told_version(self) -> int:
-        """The version of the committed position: others are told of nothing that may be rolled back."""
+        """The version of the committed position: raymirror publishes nothing that may be rolled back."""
         return -1 if self._committed is None else self._committed.position_version
 
     def told_head(self) -> MapHead | None:
@@ -117,24 +117,24 @@ class CommittedPositions(PositionStream):
 
     @property
     def _must_resend(self) -> bool:
-        """Whether a batch that was sent may be there or not."""
+        """Whether a batch of unknown outcome must be sent again."""
         lane = self._lane
         return lane.state is State.COPYING and bool(lane.pieces.waiting) and lane.pieces.waiting[0].pinned
 
     @property
     def _dry(self) -> bool:
-        """Whether every record that was sent is known to be there, or known not to be."""
+        """Whether the outcome of every sent batch is known."""
         lane = self._lane
         if lane.in_flight:
             return False
         return lane.state is State.REFUSED or (lane.state is State.COPYING and not self._must_resend)
 
-    # --- what comes next -------------------------------------------------------------------------------------
+    # --- the next step ---------------------------------------------------------------------------------------
 
     def step(self, now_s: float, *, caught_up: bool) -> TransactionStep | None:
-        """Go on as far as it goes by itself; return what the driver is to do for the rest, once each.
+        """Advance as far as possible; return the step that the driver must take next, each step once.
 
-        `caught_up`: the lane has copied all that the source is known to hold.
+        `caught_up`: the lane has copied all known source records.
         """
         if self._lane.state not in OWNED:
             return None
@@ -170,11 +170,11 @@ class CommittedPositions(PositionStream):
         return lane.draining or self.whole or (calm and (caught_up or lane.paused))
 
     def begun(self, now_s: float) -> None:
-        """The partitions take part: what waits may go. The time counts from here, however long the coordinator took."""
+        """Note that the partitions are in the transaction: appends may start, and `every_s` counts from here."""
         self.stage, self._began_s = TransactionStage.OPEN, now_s
 
     def committed(self, now_s: float) -> None:
-        """The coordinator has decided: whatever happens now, what was written is there."""
+        """Note that the coordinator has decided to commit: records and position are durable from now on."""
         write = self._written
         assert write is not None, "no position was written"
         self._committed, self._written = write, None
@@ -185,7 +185,7 @@ class CommittedPositions(PositionStream):
         super()._durable(write)
 
     def refresh(self) -> None:
-        """Let the next transaction come soon and reach every partition, so that neither id nor fence expires."""
+        """Start the next transaction soon and include every partition, so that neither id nor fence expires."""
         self.whole = True
 
     def _durable(self, write: PositionWrite) -> None:

@@ -162,7 +162,9 @@ def discovered(run: Run, events: Iterable[AnyEvent]) -> list[AuditRow]:
                     name="partitions",
                     before=str(event.before or ""),
                     after=str(event.partitions),
-                    why="the source topic has so many partitions" if event.before else "the flow copies this topic",
+                    why="the source topic has this number of partitions"
+                    if event.before
+                    else "the flow copies this topic",
                 )
             case TopicFailed():
                 row = run.row(

@@ -79,7 +79,7 @@ def test_a_large_mesh_is_not_followed_for_ever() -> None:
 
 
 def test_a_loop_says_its_topic_and_way() -> None:
-    assert str(Loop("t", ("A", "B", "A"))) == "topic 't' would be copied A -> B -> A and round again"
+    assert str(Loop("t", ("A", "B", "A"))) == "topic 't' would be copied A -> B -> A in an endless loop"
 
 
 @pytest.mark.parametrize(

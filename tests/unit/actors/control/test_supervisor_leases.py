@@ -43,7 +43,7 @@ def test_a_copier_with_a_stuck_data_loop_is_told_from_an_idle_one(fleet: FakeFle
         supervisor.step()
     assert fleet.retired == [stuck.copier_id]
     assert sorted(idle.sets) == ["A->B/a", "A->B/b"]
-    assert any("stood still" in event.text for event in supervisor.status().events)
+    assert any("made no progress" in event.text for event in supervisor.status().events)
 
 
 def test_a_set_moves_only_when_it_was_let_go(fleet: FakeFleet, clock: Clock) -> None:

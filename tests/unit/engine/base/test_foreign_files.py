@@ -25,7 +25,7 @@ STRIMZI = "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaMirrorMaker2\nspec:\
         ("mm2.yaml", STRIMZI.encode(), "file", "this is Strimzi's custom resource"),
         ("mm2.properties", STRIMZI.encode(), "file", "this is Strimzi's custom resource"),
         ("mm2.properties", b"name=x\nconnector.class=MirrorSourceConnector\n", "clusters", "a connector's properties"),
-        ("consumer.properties", b"bootstrap.servers=h:1\ngroup.id=mm\n", "clusters", "as MirrorMaker 1 takes them"),
+        ("consumer.properties", b"bootstrap.servers=h:1\ngroup.id=mm\n", "clusters", "for MirrorMaker 1"),
         ("client.conf", b"bootstrap.servers=h:1\nsasl.username=me\n", "clusters", "librdkafka"),
         ("mm2.properties", BASE.replace("clusters", "Cluster").encode(), "clusters", "did you mean clusters?"),
         ("mm2.properties", b"A->B.enabled = true\n", "clusters", "list the cluster aliases"),

@@ -86,7 +86,7 @@ def test_flows_that_go_round_and_flows_that_meet_on_one_cluster() -> None:
     identity = "replication.policy.class = IdentityReplicationPolicy\n"
     config = mirror(f"B->A.enabled = true\ntopics = [r-t]\n{identity}", THREE)
     (problem,), _ = shared(config, "t", A="one", B="two")
-    assert "topic 't' would be copied A -> B -> A and round again; use Default" in problem
+    assert "topic 't' would be copied A -> B -> A in an endless loop; use Default" in problem
     config = mirror("A->C.enabled = true\ntopics = t, u\n", THREE)
     (problem,), _ = shared(config, "t", "u", A="one", B="two", C="two")
     assert "A->B and A->C would both write topic 'A.t' on cluster 'C'" in problem
@@ -97,7 +97,7 @@ def test_one_cluster_id_alone_is_said_and_no_more() -> None:
     clusters = SharedClusters(config, config.flows, {"A": metadata("one"), "B": metadata("two")})
     assert list(clusters.problems({config.flows[0].name: {}})) == []
     (doubt,) = clusters.doubts(config.flows[0].name)
-    assert "'A' and 'B' may lead to one cluster: both name cluster id x" in doubt
+    assert "'A' and 'B' may lead to one cluster: both report cluster id x" in doubt
     assert "check A.bootstrap.servers and B.bootstrap.servers" in doubt
 
 

@@ -16,7 +16,7 @@ CODEC = EventCodec(FLOW, TOPIC)
 GAP = SourceGap(flow=FLOW, lane=TopicPartition("t", 3), first=5, last=9, cause="retention")
 GAP_TEXT = (
     "t-3: gap: source offsets 5 to 9 are gone (retention); the lane stopped;"
-    " raymirror.source.gap = continue would go on all the same"
+    " to continue after the gap, set raymirror.source.gap = continue"
 )
 KEY = b'{"kind":"source_gap","flow":"A->B","about":"t-3"}'
 VALUE = (

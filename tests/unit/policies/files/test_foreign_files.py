@@ -58,7 +58,7 @@ def test_what_may_be_a_configuration(text: str, is_yaml: bool) -> None:
         (["metadata.broker.list"], "librdkafka"),
         (["bootstrap.servers", "group.id"], "MirrorMaker 1"),
         (["zookeeper.connect"], "MirrorMaker 1"),
-        (["cluster", "A->B.enabled"], "missing, and there is cluster"),
+        (["cluster", "A->B.enabled"], "missing, but the file has cluster"),
     ],
 )
 def test_by_its_keys(keys: list[str], what: str) -> None:

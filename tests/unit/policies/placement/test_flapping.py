@@ -101,7 +101,7 @@ def test_a_lone_suspect_waits_twice_as_long_each_time_and_is_quarantined_at_the_
         lived_s=2.0,
         not_before_s=402.0 + RETRY_S,
         ward=("s1",),
-        reason="5 copiers in a row ended soon after taking it over, the last one with: boom 4",
+        reason="5 copiers in a row ended soon after taking it over; cause of the last end: boom 4",
         row=4,
         kind="boom #",
         row_since_s=102.0,

@@ -80,7 +80,11 @@ def test_an_end_every_two_minutes_suspects_nobody() -> None:
     assert max(flow.idle.values()) == 0
 
 
-CAUSES = ("its process ended", "it reports, but its data loop stood still for {} s", "its lease ran out {} s ago")
+CAUSES = (
+    "its process ended",
+    "it reports, but its data loop has made no progress for {} s",
+    "its lease ran out {} s ago",
+)
 
 
 def test_quick_kills_of_any_copiers_for_different_causes_quarantine_no_innocent_set() -> None:

@@ -19,12 +19,12 @@ WELL = Sighting(now_s=100.0, started_s=0.0, last_report_s=99.0, beat_changed_s=9
         ({"last_report_s": 97.0, "beat_changed_s": 97.0}, CopierHealth.OK, ""),
         ({"last_report_s": 96.5}, CopierHealth.SLOW, "no report for 3.5 s"),
         ({"beat_changed_s": 89.0}, CopierHealth.OK, ""),
-        ({"beat_changed_s": 88.0}, CopierHealth.HUNG, "it reports, but its data loop stood still for 11.0 s"),
+        ({"beat_changed_s": 88.0}, CopierHealth.HUNG, "it reports, but its data loop has made no progress for 11.0 s"),
         # It stood still when it last reported; that it reports late now makes it no better.
         (
             {"beat_changed_s": 80.0, "last_report_s": 95.0},
             CopierHealth.HUNG,
-            "it reports, but its data loop stood still for 15.0 s",
+            "it reports, but its data loop has made no progress for 15.0 s",
         ),
         # Nothing was heard since, so nobody knows whether the loop goes round.
         ({"beat_changed_s": 88.5, "last_report_s": 89.0}, CopierHealth.SLOW, "no report for 11.0 s"),
@@ -47,7 +47,7 @@ WELL = Sighting(now_s=100.0, started_s=0.0, last_report_s=99.0, beat_changed_s=9
         (
             {"last_report_s": None, "lease_until_s": 0.0, "answered_s": 39.0},
             CopierHealth.HUNG,
-            "it has started, and never reported",
+            "it has started but never reported",
         ),
     ],
 )

@@ -29,7 +29,7 @@ def repeat(
 def test_a_flow_that_is_behind_gets_the_copiers_that_drain_it_in_time_at_most_twice_as_many() -> None:
     memory, decision = repeat(ScalingMemory(wanted=1), BEHIND, 600)
     assert decision == Decision(
-        2, "lag 12.4 GB drains in 41 min at 5.1 MB/s, 10 min wanted: 1 -> 2 copiers", changed=True
+        2, "lag 12.4 GB drains in 41 min at 5.1 MB/s, the goal is 10 min: 1 -> 2 copiers", changed=True
     )
     assert memory.at_s == 5 + LIMITS.settle_s + LIMITS.confirm_s
     twice = msgspec.structs.replace(BEHIND, copiers=2, bytes_per_s=10.2 * MB)
@@ -43,7 +43,7 @@ def test_a_flow_that_is_behind_gets_the_copiers_that_drain_it_in_time_at_most_tw
 def test_lag_that_grows_is_told_so() -> None:
     _, decision = repeat(ScalingMemory(wanted=1), msgspec.structs.replace(BEHIND, arrival_bytes_per_s=7 * MB), 600)
     assert decision.reason == (
-        "lag 12.4 GB does not drain (5.1 MB/s copied, 7.0 MB/s arrive), 10 min wanted: 1 -> 2 copiers"
+        "lag 12.4 GB does not drain (5.1 MB/s copied, 7.0 MB/s arrive), the goal is 10 min: 1 -> 2 copiers"
     )
 
 
@@ -160,7 +160,7 @@ def test_a_trial_without_lag_proves_nothing() -> None:
 def test_at_the_limit_it_says_so() -> None:
     behind = msgspec.structs.replace(BEHIND, copiers=2)
     _, decision = repeat(ScalingMemory(wanted=2), behind, 600, ScalingLimits(maximum=2))
-    assert decision == Decision(2, "the lag does not drain in time, but no more than 2 copiers may be")
+    assert decision == Decision(2, "the lag does not drain in time, but the flow may have at most 2 copiers")
     few = msgspec.structs.replace(behind, sets=2)
     assert repeat(ScalingMemory(wanted=2), few, 600)[1] == decision
 
@@ -216,7 +216,7 @@ def test_what_arrives_must_fit_into_one_less_with_room_to_spare() -> None:
         load = msgspec.structs.replace(CALM, arrival_bytes_per_s=arrival)
         _, decision = repeat(memory, load, 2000)
         assert decision.copiers == copiers
-    assert "1.2 MB/s arrive for 3 copiers of 1.0 MB/s each" in decision.reason
+    assert "1.2 MB/s arrive for 3 copiers that can carry 1.0 MB/s each" in decision.reason
 
 
 def test_a_break_in_the_calm_begins_it_anew() -> None:
@@ -237,7 +237,7 @@ def test_a_break_in_the_calm_begins_it_anew() -> None:
 def test_reasons_are_readable(lag_bytes: float, rate: float, words: str) -> None:
     load = msgspec.structs.replace(BEHIND, lag_bytes=lag_bytes, bytes_per_s=rate, arrival_bytes_per_s=0.0)
     _, decision = repeat(ScalingMemory(wanted=1), load, 600, ScalingLimits(maximum=2, target_drain_s=60))
-    assert decision.reason == f"{words}, 60 s wanted: 1 -> 2 copiers"
+    assert decision.reason == f"{words}, the goal is 60 s: 1 -> 2 copiers"
 
 
 def test_the_same_measurement_gives_the_same_decision() -> None:

@@ -48,7 +48,7 @@ def test_every_operation_of_a_copied_topic(operation: Operation, permission: Per
     source = binding(operation=operation, permission=permission)
     if permission is Permission.ALLOW and operation is Operation.WRITE:
         assert added(source, rules()) is None
-        assert "mirror alone writes" in why_left(source, rules())
+        assert "only the mirror writes" in why_left(source, rules())
         return
     reads = permission is Permission.ALLOW and operation is Operation.ALL
     wanted = source._replace(name="A.orders", operation=int(Operation.READ if reads else operation))

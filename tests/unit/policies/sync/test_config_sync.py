@@ -96,7 +96,7 @@ def test_a_new_copy_that_cannot_have_as_many_in_sync_is_told() -> None:
     (conflict,) = found.conflicts
     assert conflict.kind is ConflictKind.DURABILITY
     assert conflict.what == (
-        "min.insync.replicas=3 with 2 replicas: nothing could be appended; the copy is made without it"
+        "min.insync.replicas=3 with 2 replicas: no record could be appended; the copy is created without it"
     )
 
 
@@ -107,12 +107,12 @@ def test_every_change_says_which_rule_led_to_it() -> None:
     found = [*plan(source, None).changes, *plan(source, copy, rules, {"flush.ms": "9"}).changes]
     binding = Binding(2, "t", 3, "User:ann", "*", 3, 3)
     assert [why_of(change) for change in (*found, AddAcl(binding=binding, because=binding))] == [
-        "the flow copies this topic, and there was no copy",
-        "the source topic has so many partitions",
+        "the flow copies this topic, and it had no copy",
+        "the source topic has this number of partitions",
         "use.defaults.from = source",
-        "the source topic has it of its own",
+        "the source topic sets it",
         "the source cluster has it as a dynamic default",
-        "it was taken away on the source",
+        "it was removed on the source",
         "the source has: ALLOW READ on topic 't' for User:ann from *",
     ]
 
@@ -131,7 +131,7 @@ def test_a_topics_own_config_is_set_and_pinned(there: tuple[str, int], overrides
             value="5",
             before=there[0],
             overrides=overrides,
-            why="the source topic has it of its own",
+            why="the source topic sets it",
         ),
     )
 
@@ -151,7 +151,7 @@ def test_a_config_that_the_target_does_not_know_is_told() -> None:
             topic="t",
             target="A.t",
             kind=ConflictKind.UNKNOWN,
-            what="the target knows no config brand.new (the source has brand.new=5)",
+            what="the target does not know config brand.new (the source has brand.new=5)",
         ),
     )
 
@@ -172,7 +172,7 @@ def test_what_somebody_set_on_the_copy_stays() -> None:
 
 def test_what_we_carried_over_goes_when_the_source_loses_it() -> None:
     source = state(segment_ms=("1", DEFAULT))
-    taken = DropConfig(topic="t", target="A.t", name="segment.ms", before="9", why="it was taken away on the source")
+    taken = DropConfig(topic="t", target="A.t", name="segment.ms", before="9", why="it was removed on the source")
     assert plan(source, state(segment_ms="9"), known={"segment.ms": "9"}).changes == (taken,)
     changed_since = plan(source, state(segment_ms="8"), known={"segment.ms": "9"})
     assert changed_since.changes == ()

@@ -41,7 +41,7 @@ def test_equal_topics_have_nothing_to_say() -> None:
         ({}, {"retention.ms": "3600000"}, 2 * HOUR_MS, "2.0 h old, the target keeps 1.0 h"),
         ({}, {"message.timestamp.before.max.ms": "0"}, HOUR_MS, "refuses records older than 0.0 h"),
         ({}, {"message.timestamp.type": "LogAppendTime"}, None, "overwrites record timestamps"),
-        ({"cleanup.policy": "delete"}, {"cleanup.policy": "compact,delete"}, None, "without a key will be refused"),
+        ({"cleanup.policy": "delete"}, {"cleanup.policy": "compact,delete"}, None, "will refuse records without a key"),
         ({"max.message.bytes": "20"}, {"max.message.bytes": "10"}, None, "batches up to 10 bytes, the source up to 20"),
         ({"retention.bytes": "20"}, {"retention.bytes": "10"}, None, "keeps 10 bytes of a partition, the source 20"),
         ({"retention.bytes": "-1"}, {"retention.bytes": "10"}, None, "the source no limit"),

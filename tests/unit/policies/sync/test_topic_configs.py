@@ -64,7 +64,7 @@ def test_what_is_excluded_sensitive_or_read_only_stays() -> None:
     ("name", "value", "present", "replicas", "words"),
     [
         ("min.insync.replicas", "1", "2", 3, "lowered from 2 to 1"),
-        ("min.insync.replicas", "3", "1", 2, "nothing could be appended"),
+        ("min.insync.replicas", "3", "1", 2, "no record could be appended"),
         ("min.insync.replicas", "2", "1", 2, None),
         ("min.insync.replicas", "3", "1", 0, None),
         ("unclean.leader.election.enable", "true", "false", 3, "lose acknowledged records"),

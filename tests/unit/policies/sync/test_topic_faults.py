@@ -39,9 +39,9 @@ def test_without_a_rule_everything_fails() -> None:
 
 
 def test_entries_that_say_nothing() -> None:
-    with pytest.raises(ValueError, match="'orders@append' chooses none of fail, continue"):
+    with pytest.raises(ValueError, match="'orders@append' does not end in one of fail, continue"):
         parse_choices(["orders@append"], OnGap)
-    with pytest.raises(ValueError, match="'orders' chooses none of fail, append, re-create"):
+    with pytest.raises(ValueError, match="'orders' does not end in one of fail, append, re-create"):
         parse_choices(["orders"], OnRenewal)
     with pytest.raises(BadPattern):
         parse_choices(["(@append"], OnRenewal)

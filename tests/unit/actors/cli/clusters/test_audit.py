@@ -67,7 +67,7 @@ def test_what_was_applied_is_told_with_who_and_why(stage: Stage, capsys: pytest.
     assert stage.run("audit", "orders") == exits.OK
     told = capsys.readouterr().out
     assert "retention.ms 6 -> 5" in told
-    assert "the source topic has it of its own" in told
+    assert "the source topic sets it" in told
     assert "A.clicks" not in told
     assert stage.run("audit", "A.clicks", "--flow", "A->B") == exits.OK
     assert "left: the copy has 3 partitions" in capsys.readouterr().out

@@ -68,7 +68,7 @@ def test_an_event_of_a_flow_is_about_nothing_within_it() -> None:
     assert Flowing(flow=FlowName("A", "B")).about == ""
 
 
-@pytest.mark.parametrize(("stopped", "words"), [(True, "the lane stopped"), (False, "copying goes on")])
+@pytest.mark.parametrize(("stopped", "words"), [(True, "the lane stopped"), (False, "the lane continues")])
 def test_a_foreign_writer_stops_the_lane_or_not(stopped: bool, words: str) -> None:
     event = msgspec.structs.replace(example(events.ForeignWriter), stopped=stopped)
     assert words in event.text()
@@ -76,7 +76,7 @@ def test_a_foreign_writer_stops_the_lane_or_not(stopped: bool, words: str) -> No
 
 def test_a_gap_stops_the_lane_or_not() -> None:
     event = msgspec.structs.replace(example(events.SourceGap), goes_on_at=7)
-    assert "copying goes on at source offset 7" in event.text()
+    assert "the lane continues at source offset 7" in event.text()
     assert "the lane stopped" in msgspec.structs.replace(event, goes_on_at=-1).text()
 
 
@@ -85,8 +85,8 @@ def test_what_is_another_topic_may_be_gone_on_with() -> None:
     assert "raymirror.topic.recreated" in event.text()
     assert "recreated" not in msgspec.structs.replace(event, what="the source cluster's id").text()
     renewed = msgspec.structs.replace(example(events.TopicRenewed), target_renewed=False)
-    assert "what was copied before is not there" not in renewed.text()
-    assert "nothing from offset 12 on was copied" in renewed.text()
+    assert "it has no records that were copied before" not in renewed.text()
+    assert "was copied up to offset 12 (exclusive)" in renewed.text()
 
 
 def test_many_of_a_kind_are_counted() -> None:

@@ -34,12 +34,12 @@ def test_a_cluster_is_another_one_where_no_position_names_it(found: str, named: 
     ("stored", "source", "target", "doubt"),
     [
         (("one", "two"), "one", "two", ""),
-        (("one", "two"), "three", "two", "written for source cluster one, and this is cluster three"),
-        (("one", "two"), "one", "three", "written for target cluster two, and this is cluster three"),
-        (("", "two"), "one", "two", "names no source cluster"),
-        (("one", ""), "one", "two", "names no target cluster"),
-        (("one", "two"), "", "two", "the source cluster names no cluster id"),
-        (("one", "two"), "one", "", "the target cluster names no cluster id"),
+        (("one", "two"), "three", "two", "written for source cluster one, but this is cluster three"),
+        (("one", "two"), "one", "three", "written for target cluster two, but this is cluster three"),
+        (("", "two"), "one", "two", "has no source cluster id"),
+        (("one", ""), "one", "two", "has no target cluster id"),
+        (("one", "two"), "", "two", "the source cluster reports no cluster id"),
+        (("one", "two"), "one", "", "the target cluster reports no cluster id"),
         (("one", "one"), "one", "one", "the same cluster id one, which proves nothing"),
     ],
 )
@@ -56,6 +56,6 @@ def test_a_topic_that_has_less_than_was_copied_of_it_is_of_an_earlier_state() ->
     both = {LANE: copied, OTHER: copied}
     assert behind(both, {LANE: 100, OTHER: 200}, {LANE: 4, OTHER: 5}) == ""
     assert behind(both, {}, {}) == ""
-    assert behind(both, {LANE: 100, OTHER: 99}, {}) == "u-3 ends at 99 on the source, and was copied up to 100"
-    assert behind(both, {}, {OTHER: 3}) == "u-3 has leader epoch 3 on the source, and was copied at 4"
+    assert behind(both, {LANE: 100, OTHER: 99}, {}) == "u-3 ends at offset 99 on the source, but was copied up to 100"
+    assert behind(both, {}, {OTHER: 3}) == "u-3 has leader epoch 3 on the source, but was copied at 4"
     assert behind(both, {}, {OTHER: -1}) == ""  # a broker that tells no epochs

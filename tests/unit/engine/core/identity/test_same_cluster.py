@@ -24,7 +24,7 @@ def cluster(cluster_id: str = "x", *addresses: tuple[str, int], **topics: TopicF
         (cluster("x", HERE, THERE), cluster("x", THERE), Sameness.ONE, "a broker at broker-9:9092"),
         (cluster("", HERE), cluster("", HERE), Sameness.ONE, "a broker at broker-1:9092"),
         (cluster("", HERE), cluster("x", THERE), Sameness.TWO, ""),
-        (cluster("x", HERE), cluster("x", THERE), Sameness.UNKNOWN, "both name cluster id x"),
+        (cluster("x", HERE), cluster("x", THERE), Sameness.UNKNOWN, "both report cluster id x"),
         # Ids of topics: two listeners of one cluster, constant cluster ids, copied disks.
         (cluster("x", HERE, t=topic(1)), cluster("x", THERE, t=topic(1)), Sameness.ONE, "both have topic 't' of"),
         (cluster("", HERE, t=topic(1)), cluster("x", THERE, t=topic(1)), Sameness.ONE, "both have topic 't' of"),

@@ -94,9 +94,9 @@ def test_other_versions_and_more_bytes_are_read_as_mm2_reads_them() -> None:
 
 
 def test_errors_say_what_is_wrong() -> None:
-    with pytest.raises(MalformedRecord, match=r"Heartbeat: the value is null; needed are bytes as MM2's Heartbeat"):
+    with pytest.raises(MalformedRecord, match=r"Heartbeat: the value is null; expected are bytes as MM2's Heartbeat"):
         decode_heartbeat(encode_heartbeat(HEARTBEAT)[0], None)
-    with pytest.raises(MalformedRecord, match=r"key: a string of -1 bytes where 2 are left"):
+    with pytest.raises(MalformedRecord, match=r"key: a string of -1 bytes, but only 2 bytes are left"):
         decode_heartbeat(b"\xff\xff\x00\x00", b"")
     with pytest.raises(MalformedRecord, match=r"key: a string that is not UTF-8"):
         decode_offset_sync(b"\x00\x01\xff\x00\x00\x00\x00", b"")
@@ -105,7 +105,7 @@ def test_errors_say_what_is_wrong() -> None:
 
 
 def test_what_does_not_fit_is_refused_when_written() -> None:
-    with pytest.raises(MalformedRecord, match=r"has 32768 bytes, 32767 are the most"):
+    with pytest.raises(MalformedRecord, match=r"has 32768 bytes, the limit is 32767 bytes"):
         encode_checkpoint(Checkpoint("g", "t", 0, 1, 2, "x" * 32768))
     with pytest.raises(MalformedRecord, match=r"has no UTF-8"):
         encode_checkpoint(Checkpoint("\ud800", "t", 0, 1, 2))

@@ -24,10 +24,10 @@ def test_the_first_is_told_at_once_and_repeats_once_a_minute_with_their_count() 
     (told,) = rewinds.due(WINDOW_S)
     assert (told.group, told.times, told.partitions) == ("g", 59, 4)
     assert told.text() == (
-        "g: offsets of 4 partitions at most taken back on the target, 59 times since that was told last:"
+        "g: offsets of 4 partitions at most set back on the target, 59 times since the last such event:"
         " the group went back"
     )
-    assert back(partitions=3).text() == "g: offsets of 3 partitions taken back on the target: the group went back"
+    assert back(partitions=3).text() == "g: offsets of 3 partitions set back on the target: the group went back"
 
 
 def test_what_has_not_come_again_is_forgotten() -> None:
@@ -55,8 +55,7 @@ def test_of_many_groups_some_are_named_and_the_rest_share_an_event_a_minute() ->
     shared = [event for event in told if event.group == OTHERS]
     assert [event.groups for event in shared] == [1_000 - NAMED, 1_000, 1_000]
     assert (
-        "consumer groups: offsets of 1000 groups that are not named, of 1 partition at most taken back"
-        in shared[1].text()
+        "consumer groups: offsets of 1000 groups (not named here), of 1 partition at most set back" in shared[1].text()
     )
     assert len(told) + named <= 3 * (NAMED + 1)
 

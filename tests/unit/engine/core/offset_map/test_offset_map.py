@@ -43,7 +43,7 @@ def test_a_tail_goes_on_where_it_was_left() -> None:
 
 @pytest.mark.parametrize(("source", "target"), [(20, 31), (21, 30)])
 def test_records_below_the_end_are_a_bug(source: int, target: int) -> None:
-    with pytest.raises(AssertionError, match="behind 21 -> 31"):
+    with pytest.raises(AssertionError, match="after 21 -> 31"):
         MapTail(2, START, 5, RUNS).append(source, target, 1)
 
 

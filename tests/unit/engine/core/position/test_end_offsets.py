@@ -83,9 +83,9 @@ def test_equal_ends_need_no_word() -> None:
     ("kinds", "unseen", "begins", "said"),
     [
         (Kinds(strangers=3), 0, BEGINS, "3 records of another writer"),
-        (Kinds(gone=1), 0, BEGINS, "1 offset with nothing there any more"),
-        (Kinds(markers=1), 4, BEGINS, "4 offsets not looked at"),
-        (Kinds(markers=1), 0, MapStart(0, 5, first=False), "the map begins later than the copy"),
+        (Kinds(gone=1), 0, BEGINS, "1 offset no longer in the log"),
+        (Kinds(markers=1), 4, BEGINS, "4 offsets not inspected"),
+        (Kinds(markers=1), 0, MapStart(0, 5, first=False), "the map starts later than the copy"),
     ],
 )
 def test_what_is_neither_a_record_nor_a_marker_is_not_explained(

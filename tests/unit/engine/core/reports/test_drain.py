@@ -39,9 +39,9 @@ def test_what_is_copied_and_committed_up_to_the_end_is_drained() -> None:
         (lane(10, "failed", reason="a gap"), None, "the partition has failed: a gap"),
         (lane(-1, "unowned", reason="in quarantine: it kills"), None, "in quarantine: it kills"),
         (lane(-1, "acquiring"), lane(-1, "acquiring", reason="taking ownership"), "taking ownership"),
-        (lane(-1, "acquiring"), None, "nobody knows how far it is copied (acquiring)"),
+        (lane(-1, "acquiring"), None, "its position is not known (acquiring)"),
         (lane(10, "acquiring", reason="the target ends at 3"), None, "some of it again: the target ends at 3"),
-        (lane(10, committed=False, reason="no answer"), None, "it is copied, and not committed yet (no answer)"),
+        (lane(10, committed=False, reason="no answer"), None, "it is copied, but not committed yet (no answer)"),
     ],
 )
 def test_every_reason_not_to_be_drained(after: LaneProgress, before: LaneProgress | None, said: str) -> None:
@@ -50,7 +50,7 @@ def test_every_reason_not_to_be_drained(after: LaneProgress, before: LaneProgres
 
 def test_what_came_when_all_was_copied_is_told_apart() -> None:
     assert why(lane(10), Ends(ends={LANE: 12})) == (
-        "2 records left: written to the source after the flow had copied what was there"
+        "2 records left: written to the source after the flow had caught up"
     )
     assert "not copied before" in why(lane(10), Ends(ends={LANE: 12}), to=Ends())
 
@@ -85,7 +85,7 @@ def test_what_the_mirror_does_not_know_is_not_drained() -> None:
     assert [one.lane for one in found] == [A1.source, TopicPartition("new", 0)]
     rows = judged([lane(), *found], {}, ends, ends)
     assert [row.drained for row in rows] == [True, False, False]
-    assert "has not taken it up" in rows[2].why
+    assert "does not copy it yet" in rows[2].why
     assert not any(is_waited_for(one, ends) for one in found)
 
 

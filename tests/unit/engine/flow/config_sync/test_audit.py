@@ -131,7 +131,7 @@ async def test_a_store_that_fails_is_told_once_and_tried_again_and_nothing_is_lo
     (told,) = trail.take_events()
     assert isinstance(told, AuditUnwritten)
     assert told.text() == (
-        "file:/x/audit: the audit trail lacks 2 rows still: the disk is full; tried again, ever less often"
+        "file:/x/audit: 2 rows of the audit trail not written yet: the disk is full; raymirror retries ever less often"
     )
 
 

@@ -54,8 +54,8 @@ async def test_groups_of_a_broker_that_is_away_wait_and_the_others_go_on(pair: P
     assert (none, again) == ([], [])
     alias = "A" if side == "source" else "B"
     assert event.text() == (
-        f"broker 3 of cluster '{alias}': it does not answer: broker 3: cannot connect: down; the groups that it"
-        " coordinates wait (1 of those that are known), all others are mirrored"
+        f"broker 3 of cluster '{alias}': this broker does not answer: broker 3: cannot connect: down; the groups that"
+        " it coordinates wait (1 of the known groups); all other groups are mirrored"
     )
     report = pair.keeper.report
     assert (report.groups, report.waiting, report.failing, report.failed) == (2, 1, 0, {})

@@ -147,7 +147,7 @@ async def test_the_next_event_says_how_many_gaps_there_were_meanwhile(monkeypatc
     told = stage.foreign_told()
     assert [one.gaps for one in told] == [1, 1, 3]
     assert [one.last < other.first for one, other in pairwise(told)] == [True, True]
-    assert "3 such places since the last event" in told[2].text()
+    assert "3 such ranges since the last event" in told[2].text()
 
 
 async def test_a_whole_range_of_another_writer_is_named_from_its_first_offset_to_its_last() -> None:

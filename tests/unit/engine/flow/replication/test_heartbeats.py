@@ -73,7 +73,7 @@ async def test_a_refusal_is_one_event_and_is_tried_again() -> None:
         await until(lambda: len(stage.events) == 3)
     event, again, _ = stage.events
     assert isinstance(event, Mm2TopicFailed)
-    assert (again.about, again.text()) == (event.about, "heartbeats: records are written there again")
+    assert (again.about, again.text()) == (event.about, "heartbeats: raymirror can write to this topic again")
     assert (event.flow, event.topic, event.cluster) == (FlowName("A", "B"), "heartbeats", "A")
 
 

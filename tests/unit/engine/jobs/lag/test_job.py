@@ -107,8 +107,8 @@ def test_the_loss_is_told_with_what_is_read_anew() -> None:
     told = LagCheckpointLost(flow=FLOW, checkpoint="file:/c", topic="raymirror-progress.A.internal", what="is gone")
     assert (told.severity, told.about) == ("warning", "raymirror-progress.A.internal")
     assert told.text() == (
-        "file:/c: the checkpoint of the history of lag is gone: windows are made again of what"
-        " raymirror-progress.A.internal still has; none is lost or doubled by that"
+        "file:/c: the checkpoint of the lag history is gone: raymirror computes the windows again"
+        " from the samples that raymirror-progress.A.internal still has; no window is lost or doubled"
     )
 
 

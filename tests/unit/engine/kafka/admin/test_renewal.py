@@ -182,9 +182,9 @@ async def test_what_the_target_refuses_is_told_once(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "why"),
     [
-        ("three", "two", "written for source cluster one, and this is cluster three"),
-        ("one", "three", "written for target cluster two, and this is cluster three"),
-        ("", "two", "the source cluster names no cluster id"),
+        ("three", "two", "written for source cluster one, but this is cluster three"),
+        ("one", "three", "written for target cluster two, but this is cluster three"),
+        ("", "two", "the source cluster reports no cluster id"),
     ],
 )
 async def test_nothing_is_deleted_on_the_word_of_another_cluster(
@@ -238,7 +238,7 @@ async def test_a_topic_that_comes_back_under_a_former_id_is_of_a_restored_cluste
 
 async def test_nothing_is_deleted_where_another_topic_has_less_than_was_copied_of_it(stage: Stage) -> None:
     stage.ends = {U: 4}
-    assert "u-0 ends at 4 on the source" in await stage.kept()
+    assert "u-0 ends at offset 4 on the source" in await stage.kept()
     stage.ends, stage.source.epoch = {U: 5}, 2
     (event,) = await stage.look()
     assert isinstance(event, CopyKept)
