@@ -39,7 +39,7 @@ pytestmark = [
 DEADLINE_S = 240.0
 WINDOW_MS = 5000
 KILLS = 5
-GONE = "the checkpoint of the history of lag is gone"
+GONE = "the checkpoint of the lag history is gone"
 
 
 class Story:
