@@ -73,7 +73,7 @@ def unsupported(protocol_type: str, kind: str) -> str | None:
     return None if protocol_type in _CONSUMERS else f"group of protocol type {protocol_type}"
 
 
-class Ours(NamedTuple):
+class OwnCommit(NamedTuple):
     """Raymirror's last commit for a partition; `at_s` (seconds) is None if an earlier process made it."""
 
     source: int
@@ -109,7 +109,7 @@ def wanted(
     stored: int | None,
     source: int,
     target: int,
-    ours: Ours | None,
+    ours: OwnCommit | None,
     *,
     age_s: float | None,
     renew_after_s: float,
@@ -149,14 +149,14 @@ def sync_every_s(asked_s: float, retention_s: float | None) -> float:
     return asked_s if retention_s is None else min(asked_s, retention_s / 10)
 
 
-class Told(NamedTuple):
+class WrittenCheckpoint(NamedTuple):
     """The last checkpoint written for a partition."""
 
     source: int
     target: int
     metadata: str = ""
 
-    def within(self, span: tuple[int, int] | None) -> "Told":
+    def within(self, span: tuple[int, int] | None) -> "WrittenCheckpoint":
         """Return the checkpoint moved into the target's log: not below its start, not above its end.
 
         `span`: start and end; None if not known. A commit above the end would skip the next records written there.
@@ -164,7 +164,7 @@ class Told(NamedTuple):
         return self if span is None else self._replace(target=min(max(self.target, span[0]), span[1]))
 
 
-def tells(known: Told | None, new: Told, *, exact: bool) -> bool:
+def must_write(known: WrittenCheckpoint | None, new: WrittenCheckpoint, *, exact: bool) -> bool:
     """Whether a checkpoint must be written.
 
     An exact one must, if it differs for its readers from the last one. An approximate one follows MM2's filter: only if

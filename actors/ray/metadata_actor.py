@@ -123,7 +123,7 @@ class FlowLoops:
             finally:
                 await self._watch.service.close()
 
-    def look_anew(self) -> None:
+    def read_again(self) -> None:
         """Forget the last discovery, and answer only with a new one: another supervisor asks.
 
         The previous supervisor may have given sets at epochs whose copiers died with it: only positions have these.
@@ -269,10 +269,10 @@ class MetadataActor:
         flow.store_events(events)
         return msgspec.msgpack.encode(flow.answer())
 
-    async def look_anew(self) -> None:
+    async def read_again(self) -> None:
         """Answer for each flow only after a new discovery: another supervisor has taken this actor over."""
         for flow in self._flows.values():
-            flow.look_anew()
+            flow.read_again()
 
     async def store_state(self, source: str, target: str, state: bytes) -> None:
         """Store the state of one flow; returns when it is durable. Raises MirrorError."""

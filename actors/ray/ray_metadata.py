@@ -175,7 +175,7 @@ class RayMetadata:
         actor = self._actor = self._actor or self._find_or_start()
         try:
             if actor.inherited:
-                await bounded(METADATA, "look_anew", actor.handle.look_anew.remote())
+                await bounded(METADATA, "read_again", actor.handle.read_again.remote())
                 actor.inherited = False
             if actor.spec is not self._spec:
                 await self._reload(actor)

@@ -108,7 +108,7 @@ class SparkHostActor:
 
     @staticmethod
     def _failed_jobs(runner: JobRunner) -> frozenset[str]:
-        return frozenset(line.job_id for line in runner.look() if line.state is JobState.FAILED)
+        return frozenset(line.job_id for line in runner.lines() if line.state is JobState.FAILED)
 
     def _break(self, reason: str, *, refused: bool = False) -> None:
         log_sentence("error", reason)
@@ -134,7 +134,7 @@ class SparkHostActor:
 
         Otherwise the session itself has failed, and the job runs again on the next host.
         """
-        lines = self._runner.look() if self._runner is not None else ()
+        lines = self._runner.lines() if self._runner is not None else ()
         return tuple(
             msgspec.structs.replace(line, state=JobState.RUNNING, error="")
             if line.state is JobState.FAILED and line.job_id not in self._vetted

@@ -131,7 +131,7 @@ class RoundPasses(_OwnPasses):
 
 
 async def _round(sync: ConfigSync) -> None:
-    looked = await sync.look(Scope(shapes=False))
+    looked = await sync.compare(Scope(shapes=False))
     if failed := [one.failure for one in await sync.apply(looked.changes) if one.failure] + list(
         looked.unread.values()
     ):

@@ -183,7 +183,7 @@ class _Stage:
         """Wait; prove the copy again and again if this part does."""
         while time.time() < until_s and telling.poll() is None:
             self._check(runner)
-            running = [line for line in runner.look() if line.job == "proof" and line.state not in ENDED]
+            running = [line for line in runner.lines() if line.job == "proof" and line.state not in ENDED]
             if self._part == "proof" and not running:
                 options = ProofOptions(flow=self._flow, topics=(_TOPIC,), again=True)
                 runner.submit(f"proof-{self._proofs}", "proof", msgspec.msgpack.encode(options))
@@ -191,7 +191,7 @@ class _Stage:
             time.sleep(0.5)
 
     def _check(self, runner: JobRunner) -> None:
-        for line in runner.look():
+        for line in runner.lines():
             if line.state is JobState.FAILED:
                 raise BenchError("lag", f"job {line.job_id} failed: {line.error}")
 

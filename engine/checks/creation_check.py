@@ -24,7 +24,7 @@ from engine.kafka.admin.internal_topics import (
     SYNCS_KEY,
     check_partitions,
     check_policy,
-    made_anew,
+    how_to_recreate,
     mm2_replicas,
 )
 from engine.kafka.admin.trials import NewTopic, Refused, try_creating, try_growing
@@ -212,7 +212,7 @@ class CreationCheck:
     def _as_it_is(self, one: Planned, partitions: int) -> str:
         if one.topic.name == self._flow.positions_topic:
             return f"set offset.storage.partitions = {partitions}"
-        return made_anew(one.topic.partitions, dict(one.topic.configs))
+        return how_to_recreate(one.topic.partitions, dict(one.topic.configs))
 
     async def _planned_copies(self, copies: Mapping[str, str], found: list[Problem]) -> list[Planned]:
         """Return copies to be created or grown, as `run` would do it; configs that cannot be read are a problem."""

@@ -66,7 +66,7 @@ async def survey_flow(
         stored = await _stored(target, flow, obstacles)
         starts = StartResolver(source_port, flow.starts.start_for)
         survey = TakeoverSurvey(source_port, target_port, starts, read_committed=flow.mm2_read_committed)
-        found = await survey.look(lanes, stored, done)
+        found = await survey.survey(lanes, stored, done)
     obstacles += [presence.unknown] if presence.unknown else []
     return _told(flow, presence, obstacles, found)
 

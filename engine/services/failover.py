@@ -133,7 +133,7 @@ class Failover(Opened):
             late = now_s() >= give_up_at_s
             try:
                 async with asyncio.timeout(max(LOOK_S, give_up_at_s - now_s())):
-                    found = await stands.look()
+                    found = await stands.read()
             except TimeoutError:
                 if found is None:
                     raise ConnectionLost("consumer groups: not all brokers answered in time") from None

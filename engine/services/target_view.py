@@ -24,7 +24,7 @@ from policies.model import TopicPartition
 CLIENT_ID = "raymirror-look"
 
 
-class GroupsTold(msgspec.Struct, frozen=True, kw_only=True):
+class GroupsSummary(msgspec.Struct, frozen=True, kw_only=True):
     """How many consumer groups have checkpoints, and when the newest one was written (Unix time, ms; -1: none)."""
 
     groups: int
@@ -58,17 +58,17 @@ class TargetView(Opened):
         """Read the desired state of the flow and its last owner. Raises what `stored_state` raises."""
         return await stored_state(self._target, self._flow.name)
 
-    async def groups(self) -> GroupsTold:
+    async def groups(self) -> GroupsSummary:
         """Read which groups have checkpoints. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         topic = self._flow.naming.checkpoints_topic(self._flow.name.source)
         if not await self._target.leaders([TopicPartition(topic, 0)]):
-            return GroupsTold(groups=0, newest_ms=-1)
+            return GroupsSummary(groups=0, newest_ms=-1)
         log = CheckpointLog(self._target, topic, self._flow.request_timeout_s)
         try:
             await log.read_stamped()
         finally:
             await log.close()
-        return GroupsTold(groups=len(log.told), newest_ms=max(log.stamps.values(), default=-1))
+        return GroupsSummary(groups=len(log.written), newest_ms=max(log.stamps.values(), default=-1))
 
     async def events(self, kinds: Iterable[type[Event]], since_ms: int = 0) -> list[EventRecord]:
         """Read the events since an instant (Unix time), oldest first. Raises what `EventLog.read` raises."""

@@ -23,7 +23,7 @@ from engine.kafka.admin.reach import open_source, tell_apart
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import clients_of
 from engine.services.maps import clusters_of, last_known_of, translations_of
-from policies.groups import GroupState, Told
+from policies.groups import GroupState, WrittenCheckpoint
 from policies.model import TopicPartition
 
 CLIENT_ID = "raymirror-translate"
@@ -165,7 +165,7 @@ class GroupTranslator(Opened):
         for client in self._clients:
             await client.close()
 
-    async def look(self, *, apply: bool = False, stable: bool = False) -> Translated:
+    async def translate(self, *, apply: bool = False, stable: bool = False) -> Translated:
         """Translate the group's current offsets; `apply` first commits them on the target, if it has no members there.
 
         Raises UnknownGroup, NoCheckpoint, GroupFailed, ConnectionLost, BrokerUnreachable.
@@ -193,14 +193,14 @@ class GroupTranslator(Opened):
         """Return the group's offsets by its last checkpoints; with `apply`, commit them."""
         flow = self._flow
         await self._log.read_stamped()
-        told = self._log.told.get(self._group)
-        if not told:
+        written = self._log.written.get(self._group)
+        if not written:
             topic = flow.naming.checkpoints_topic(flow.name.source)
             raise NoCheckpoint(self._group, topic, flow.name.target, self.gone)
         positions = await last_known_of(flow, self._cluster)
-        places, others = checkpointed(told, positions, await log_spans(self._cluster, told))
+        places, others = checkpointed(written, positions, await log_spans(self._cluster, written))
         if apply:
-            self._commits.remember({self._group: told})  # checkpoints were committed: only those may be moved back
+            self._commits.remember({self._group: written})  # checkpoints were committed: only those may be moved back
             await self._commit(places)
         stored = await self._ask(self._target.offsets([self._group]))
         there = await self._ask(self._target.states([self._group]))
@@ -247,7 +247,9 @@ class GroupTranslator(Opened):
 
 
 def checkpointed(
-    told: Mapping[TopicPartition, Told], known: LastKnown, spans: Mapping[TopicPartition, tuple[int, int]]
+    written: Mapping[TopicPartition, WrittenCheckpoint],
+    known: LastKnown,
+    spans: Mapping[TopicPartition, tuple[int, int]],
 ) -> tuple[list[TranslatedOffset], dict[TopicPartition, TranslationRow]]:
     """Return the offsets of a group by its checkpoints, and a row for each partition that the flow does not copy.
 
@@ -260,7 +262,7 @@ def checkpointed(
         why = f"its source partition is not known, because {unread[0]} cannot be read: {unread[1]}"
     places: list[TranslatedOffset] = []
     others: dict[TopicPartition, TranslationRow] = {}
-    for where, one in sorted(told.items()):
+    for where, one in sorted(written.items()):
         if where in lanes:
             at = one.within(spans.get(where)).target
             how = CHECKPOINT if at == one.target else f"{CHECKPOINT} ({one.target}), moved into the target's log"

@@ -140,7 +140,7 @@ def plan_configs(
     planner = _Planner(replication_factor, rules, wanted or WantedConfigs(rules))
     for topic in sorted(source):
         name = target_topic(topic)
-        planner.look(topic, name, source[topic], target.get(name), known.get(topic, {}))
+        planner.compare(topic, name, source[topic], target.get(name), known.get(topic, {}))
     return planner.plan()
 
 
@@ -199,7 +199,7 @@ class _Planner:
             topics=self._topics,
         )
 
-    def look(
+    def compare(
         self, topic: str, name: str, source: TopicState, target: TopicState | None, known: Mapping[str, str]
     ) -> None:
         """Compare one topic with its copy (None: no copy exists)."""

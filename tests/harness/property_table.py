@@ -209,7 +209,7 @@ class Table:
             config = self._config(Setting(title, "m", alias, keys))
             async with config_sync(config, config.flows[0], "table") as sync:
                 scope = Scope(configs=False)
-                await sync.apply((await sync.look(scope)).changes)
+                await sync.apply((await sync.compare(scope)).changes)
                 await _until_in_step(sync, scope)
             self.acls[title] = alias, self._target_admin.acls()
 
@@ -225,12 +225,12 @@ class Table:
         for flow in config.flows:
             async with config_sync(config, flow, "table") as sync:
                 scope = Scope(acls=False, shapes=False)
-                await sync.apply((await sync.look(scope)).changes)
+                await sync.apply((await sync.compare(scope)).changes)
                 await _until_in_step(sync, scope)
                 gone = [drive.topic(Case.GONE) for drive in self._usable()]
                 await set_each(self._source, {topic: {} for topic in gone})
                 await until_equal(lambda: own_configs(self._source, gone), {topic: dict[str, str]() for topic in gone})  # noqa: B023
-                await sync.apply((await sync.look(scope)).changes)
+                await sync.apply((await sync.compare(scope)).changes)
                 await _until_in_step(sync, scope)
             # The next flow begins where this one began.
             given = {drive.topic(Case.GONE): {drive.name: drive.value or ""} for drive in self._usable()}
@@ -247,7 +247,7 @@ async def _until_in_step(sync: ConfigSync, scope: Scope) -> None:
     """Wait until the target tells what was written to it: nothing is left to do."""
 
     async def left() -> int:
-        return len((await sync.look(scope)).changes)
+        return len((await sync.compare(scope)).changes)
 
     await until_equal(left, 0)
 

@@ -194,7 +194,7 @@ async def test_a_cluster_that_takes_the_place_of_the_source_while_we_run_is_not_
     async with config_sync(flow.config, settings, "test") as sync, beside(copier.run()):
         await keeper.open()
         assert len((await keeper.step()).lanes) == 2
-        assert not (await sync.look(Scope())).unread
+        assert not (await sync.compare(Scope())).unread
         copier.assign(lanes)
         told: list[AnyEvent] = []
 
@@ -218,7 +218,7 @@ async def test_a_cluster_that_takes_the_place_of_the_source_while_we_run_is_not_
         with pytest.raises(OtherCluster, match=was):
             await keeper.step()
         with pytest.raises(OtherCluster, match=was):
-            await sync.look(Scope())
+            await sync.compare(Scope())
         assert len(changed()) == 1
         assert not [one for one in told if isinstance(one, TopicRenewed | CopyDeleted)]
         await keeper.close()

@@ -295,7 +295,7 @@ async def lanes_of_a_taken_flow(stage: Stage) -> tuple[LaneName, ...]:
         await topics.close()
         await state.close()
     async with config_sync(stage.config, stage.flow, "test") as sync:
-        assert not (await sync.look(Scope(acls=False))).unread
+        assert not (await sync.compare(Scope(acls=False))).unread
     return lanes
 
 

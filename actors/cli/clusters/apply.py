@@ -63,7 +63,7 @@ async def apply(
     store, who = audit_store(config), _me()
     for flow in flows:
         async with config_sync(config, flow, CLIENT_ID) as sync:
-            looked = await sync.look(scope_of(flow))
+            looked = await sync.compare(scope_of(flow))
             outcomes = await sync.apply(looked.changes)
         done.append((looked, outcomes))
         if store is not None and (rows := rows_of(new_run(flow.name, who), outcomes, looked.conflicts)):

@@ -65,7 +65,7 @@ async def plan_all(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[Sy
     found = []
     for flow in flows:
         async with config_sync(config, flow, CLIENT_ID) as sync:
-            found.append(await sync.look(msgspec.structs.replace(scope_of(flow), left=True)))
+            found.append(await sync.compare(msgspec.structs.replace(scope_of(flow), left=True)))
     return found
 
 

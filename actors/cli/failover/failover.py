@@ -317,9 +317,9 @@ async def go_back(
     async with Failover(config, flow) as asked:
         way = await asked.way_back(backwards=args.backwards)
         others = await asked.other_writers()
-        rows, failed = await way.look()
+        rows, failed = await way.read()
         if args.apply:
             committed, refused = await way.apply(rows)
-            seen, failed = await way.look()
+            seen, failed = await way.read()
             rows, failed = with_commits(seen, committed), failed | refused
         return rows, failed, others

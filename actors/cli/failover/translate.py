@@ -96,7 +96,7 @@ async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Names
             )
         while True:
             try:
-                found = await translator.look(apply=args.apply, stable=hold)
+                found = await translator.translate(apply=args.apply, stable=hold)
             except _UNREACHABLE:
                 if not hold or now_s() >= give_up_at_s:
                     raise

@@ -22,23 +22,23 @@ def most_bytes(configs: Mapping[str, str]) -> int | None:
 
 
 class BatchLimit:
-    """The limit of one lane, in bytes of a whole batch as it is sent; `told` is the limit in the topic's configs."""
+    """The limit of one lane, in bytes of a whole batch as sent; `configured`: the limit in the topic's configs."""
 
-    def __init__(self, told: int = DEFAULT_BYTES) -> None:
-        self.told = self.bytes = told
+    def __init__(self, configured: int = DEFAULT_BYTES) -> None:
+        self.configured = self.bytes = configured
         self._fitted, self._needed = 0, _FIRST_NEEDED
         self._widened = False
 
-    def learn(self, told: int) -> None:
+    def learn(self, configured: int) -> None:
         """Take the limit from the topic's configs; if it has not changed, keep the limit learned from refusals."""
-        if told != self.told:
-            self.told = self.bytes = told
+        if configured != self.configured:
+            self.configured = self.bytes = configured
             self._fitted, self._needed, self._widened = 0, _FIRST_NEEDED, False
 
     def refused(self, size_bytes: int) -> None:
-        """Note a batch that was too large: lower the limit to `told`, or to half of a batch within `told`."""
-        if size_bytes > self.told:
-            self.bytes = min(self.bytes, self.told)
+        """Note a batch that was too large: lower the limit to `configured`, or to half of a batch within it."""
+        if size_bytes > self.configured:
+            self.bytes = min(self.bytes, self.configured)
             return
         self.bytes = max(1, min(self.bytes, size_bytes // 2))
         self._needed = min(2 * self._needed, _MOST_NEEDED) if self._widened else self._needed
@@ -46,13 +46,13 @@ class BatchLimit:
 
     def fitted(self, size_bytes: int) -> None:
         """Note a batch that was appended; after enough batches of about the limit's size, double the limit."""
-        if not (self._widened or self.bytes < self.told) or 2 * size_bytes < self.bytes:
+        if not (self._widened or self.bytes < self.configured) or 2 * size_bytes < self.bytes:
             return
         self._fitted += 1
         if self._fitted < self._needed:
             return
         self._fitted = 0
-        if self.bytes < self.told:
-            self.bytes, self._widened = min(2 * self.bytes, self.told), True
+        if self.bytes < self.configured:
+            self.bytes, self._widened = min(2 * self.bytes, self.configured), True
         else:  # the limit of the topic's configs holds again
             self._needed, self._widened = _FIRST_NEEDED, False

@@ -10,7 +10,7 @@ import struct
 from typing import NamedTuple
 
 TOPIC = "__consumer_offsets"
-UNTOLD = -1
+NO_OFFSET = -1
 """The offset of a commit whose value has an unknown format; the commit itself is certain."""
 
 _VERSION = struct.Struct(">h")
@@ -54,5 +54,5 @@ def _text(key: bytes, at: int) -> tuple[bytes, int]:
 
 def _offset(value: bytes) -> int:
     if len(value) < _VERSION.size + _OFFSET.size or _VERSION.unpack_from(value)[0] not in _VALUE_VERSIONS:
-        return UNTOLD
-    return max(UNTOLD, int(_OFFSET.unpack_from(value, _VERSION.size)[0]))
+        return NO_OFFSET
+    return max(NO_OFFSET, int(_OFFSET.unpack_from(value, _VERSION.size)[0]))

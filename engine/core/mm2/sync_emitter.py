@@ -57,7 +57,7 @@ class SyncEmitter:
         self._ownership = 0
         self._retries: OffsetPair | None = None
         self._starts = True
-        self._told_to: OffsetPair | None = None
+        self._written_to: OffsetPair | None = None
 
     def begin(self, last: OffsetPair | None) -> None:
         """Start a new ownership; `last`: the last copied record below its position, None if not known.
@@ -67,11 +67,11 @@ class SyncEmitter:
         self._ownership += 1
         self._retries = _lower(self._retries, last)
         self._starts = last is None
-        self._told_to = None
+        self._written_to = None
         self.version = -1
 
     def due(self, version: int, runs: Sequence[MapRun]) -> Due | None:
-        """Return the pairs of the lane's runs to write, None if none; call `told` or `unknown` with the outcome.
+        """Return the pairs of the lane's runs to write, None if none; call `written` or `unknown` with the outcome.
 
         A second call before that returns overlapping pairs. If the position has passed markers after the last record,
         the same pair is due again, because the tail of a sync names the position.
@@ -87,7 +87,7 @@ class SyncEmitter:
 
     def _between(self, newest: OffsetPair, runs: Sequence[MapRun]) -> list[OffsetPair]:
         """Choose at most MOST_BETWEEN evenly spaced pairs between the last written pair and the newest one."""
-        begin = self._told_to or self._retries or newest
+        begin = self._written_to or self._retries or newest
         if newest.target - begin.target <= self._lag_max:
             return []
         step = max(self._lag_max + 1, -(-(newest.target - begin.target) // (MOST_BETWEEN + 1)))
@@ -96,15 +96,15 @@ class SyncEmitter:
             pair for pair in dict.fromkeys(found) if pair is not None and begin.target < pair.target < newest.target
         ]
 
-    def told(self, due: Due) -> None:
+    def written(self, due: Due) -> None:
         """Note that these pairs are durable."""
         if due.ownership == self._ownership:
-            self._retries, self._told_to, self.version = None, due.pairs[-1], due.version
+            self._retries, self._written_to, self.version = None, due.pairs[-1], due.version
 
     def unknown(self, due: Due) -> None:
         """Note that these pairs may be durable or not."""
         if due.ownership == self._ownership:
-            self._told_to = due.pairs[-1]
+            self._written_to = due.pairs[-1]
 
 
 def _lower(retries: OffsetPair | None, first: OffsetPair | None) -> OffsetPair | None:

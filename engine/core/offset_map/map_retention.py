@@ -19,14 +19,14 @@ from engine.core.offset_map.map_blocks import BlockPlace
 from engine.core.offset_map.map_runs import MapStart, MapTail
 
 
-class Eaten(msgspec.Struct, frozen=True):
+class DeletedBlocks(msgspec.Struct, frozen=True):
     """The new start of a map after retention, and the numbers of the blocks to remove."""
 
     start: MapStart
     numbers: tuple[int, ...]
 
 
-def eaten(blocks: Mapping[int, BlockPlace], tail: MapTail, log_start: int) -> Eaten | None:
+def deleted_blocks(blocks: Mapping[int, BlockPlace], tail: MapTail, log_start: int) -> DeletedBlocks | None:
     """Return the part of a map that is below the target's log start; None if there is none.
 
     `blocks`: the lane's blocks on the map topic. Blocks that the tail does not count as durable are ignored.
@@ -37,6 +37,6 @@ def eaten(blocks: Mapping[int, BlockPlace], tail: MapTail, log_start: int) -> Ea
     kept = max((number for number, (_, target) in begins.items() if target <= log_start), default=-1)
     gone = tuple(sorted(number for number in begins if number < kept))
     if gone:
-        return Eaten(MapStart(*begins[kept], first=True), gone)
+        return DeletedBlocks(MapStart(*begins[kept], first=True), gone)
     start = msgspec.structs.replace(tail.start, first=True)
-    return Eaten(start, ()) if log_start >= start.target and start != tail.start else None
+    return DeletedBlocks(start, ()) if log_start >= start.target and start != tail.start else None

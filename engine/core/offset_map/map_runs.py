@@ -105,7 +105,7 @@ class MapTail:
         self.blocks = blocks
         self._closed = list(runs[:-1])
         self._source, self._target, self._count = runs[-1] if runs else (-1, -1, 0)
-        self.eaten: list[int] = []
+        self.to_remove: list[int] = []
         """Numbers of blocks to remove, because a durable position no longer needs them."""
 
     @property

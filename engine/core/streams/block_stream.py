@@ -27,7 +27,7 @@ class BlockStream(FencedStream[BlockWrite]):
     def due(self) -> bool:
         """Whether a block is full. Its generation's first position comes before it, because readers need that first."""
         known = self._lane.map
-        return known is not None and self._lane.announced and (known.has_sealed or bool(known.eaten))
+        return known is not None and self._lane.announced and (known.has_sealed or bool(known.to_remove))
 
     def _make(self) -> BlockWrite:
         lane = self._lane
@@ -46,7 +46,7 @@ class BlockStream(FencedStream[BlockWrite]):
         return BlockWrite(payload=self._encode(records, _ZSTD), record_count=len(records), blocks=blocks)
 
     def _removal(self, known: MapTail) -> BlockWrite:
-        lane, numbers = self._lane, known.eaten[:_MOST_REMOVED]
+        lane, numbers = self._lane, known.to_remove[:_MOST_REMOVED]
         tombstones = [(block_key(lane.flow.source, lane.name.source, number), None) for number in numbers]
         count = len(tombstones)
         return BlockWrite(
@@ -55,7 +55,7 @@ class BlockStream(FencedStream[BlockWrite]):
 
     def _durable(self, write: BlockWrite) -> None:
         assert self._lane.map is not None
-        del self._lane.map.eaten[: write.removed]
+        del self._lane.map.to_remove[: write.removed]
         if write.removed:
             return
         self._lane.map.on_durable(write.blocks)

@@ -120,7 +120,7 @@ class ConfigSyncLoop:
         Raises MirrorError if a cluster does not answer.
         """
         began_s = now_s()
-        looked = await self._sync.look(scope)
+        looked = await self._sync.compare(scope)
         if looked.changes and not self.may_write():
             return False
         outcomes = await self._sync.apply(looked.changes)

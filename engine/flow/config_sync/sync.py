@@ -88,7 +88,7 @@ class ConfigSync:
         self._snapshots = Snapshots(source, target, options.acls.selection)
         self._known: Known = {}
 
-    async def look(self, scope: Scope) -> SyncPlan:
+    async def compare(self, scope: Scope) -> SyncPlan:
         """Compare both clusters; changes nothing. Raises ConnectionLost, BrokerUnreachable."""
         topics = await self._copied()
         plan, uncopied, unread = ConfigPlan(), 0, dict[str, str]()

@@ -88,7 +88,7 @@ class Failback:
         self._source, self._target = source, target
         self._backwards = backwards
 
-    async def look(self) -> tuple[list[FailbackRow], dict[str, str]]:
+    async def read(self) -> tuple[list[FailbackRow], dict[str, str]]:
         """Return a row for every partition, and the groups that could not be read, with why.
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.

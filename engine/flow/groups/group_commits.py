@@ -17,7 +17,7 @@ from engine.base.parts import parts
 from engine.core.events.events import AnyEvent, GroupWentBack
 from engine.flow.groups.translations import TranslatedOffset, Translations
 from engine.flow.ports.ports import Groups, Offsets, Stored
-from policies.groups import BACKWARDS, Ours, Told, Why, barred, renew_after_s, wanted
+from policies.groups import BACKWARDS, OwnCommit, Why, WrittenCheckpoint, barred, renew_after_s, wanted
 from policies.model import FlowName, TopicPartition
 
 _AT_ONCE = 200
@@ -56,7 +56,7 @@ class GroupCommits:
         rules = rules or CommitRules()
         self._backwards = rules.backwards
         self._unknown_age_s = None if rules.renews else 0.0
-        self._ours: dict[str, dict[TopicPartition, Ours]] = {}
+        self._ours: dict[str, dict[TopicPartition, OwnCommit]] = {}
         self.retention_s: float | None = None
         """Seconds until commits expire on the target; None if the target does not say."""
         self.active: set[str] = set()
@@ -72,10 +72,10 @@ class GroupCommits:
         """Ask how long the target keeps commits. Raises ConnectionLost, BrokerUnreachable."""
         self.retention_s = await self._target.retention_s()
 
-    def remember(self, told: Mapping[str, Mapping[TopicPartition, Told]]) -> None:
+    def remember(self, written: Mapping[str, Mapping[TopicPartition, WrittenCheckpoint]]) -> None:
         """Take the checkpoints of the flow's previous owner as offsets that raymirror committed."""
-        for group, rows in told.items():
-            self._ours[group] = {where: Ours(one.source, one.target) for where, one in rows.items()}
+        for group, rows in written.items():
+            self._ours[group] = {where: OwnCommit(one.source, one.target) for where, one in rows.items()}
 
     def forget(self, group: str) -> None:
         """Forget a group that is gone."""
@@ -177,7 +177,7 @@ class GroupCommits:
         back: Counter[Why] = Counter()
         for where, (place, why) in wishes.items():
             if where not in refused:
-                ours[where] = Ours(place.source_offset, place.offset, at_s)
+                ours[where] = OwnCommit(place.source_offset, place.offset, at_s)
                 self.made += 1
                 back[why] += why in BACKWARDS
         for why, count in (+back).items():

@@ -49,7 +49,7 @@ class GroupNotes:
         """Groups that could not be read or committed for, and why; without those that wait for a broker."""
         self.away = AwayBrokers(flow)
         self.latency, self.commit_latency = LatencyHistogram(), LatencyHistogram()
-        self.told = 0
+        self.written = 0
         """How many checkpoints were written."""
 
     def say(self, event: AnyEvent) -> None:
@@ -153,7 +153,7 @@ class GroupNotes:
             groups=groups,
             how={how: count for (there, how), count in total.items() if there},
             without={how: count for (there, how), count in total.items() if not there},
-            checkpoints=self.told,
+            checkpoints=self.written,
             not_synced=dict(list(self.not_synced.items())[:_NAMED]),
             failing=len(self.failed),
             failed=dict(list(self.failed.items())[:_NAMED]),

@@ -13,7 +13,7 @@ from engine.flow.groups.translations import TranslatedOffset, Translations
 from engine.flow.lane.bisection import log_spans
 from engine.flow.ports.ports import Cluster, GroupListing, Groups, Offsets, Stored
 from engine.flow.topic_logs.checkpoints import CheckpointLog
-from policies.groups import GroupSelection, GroupState, Ours, Told, Why, unsupported, wanted
+from policies.groups import GroupSelection, GroupState, OwnCommit, Why, WrittenCheckpoint, unsupported, wanted
 from policies.model import TopicPartition
 
 LAST_CHECKPOINT = "known only from its last checkpoint: the source does not answer, so later commits are not known"
@@ -113,7 +113,7 @@ class GroupStatusReader:
         self.unanswered: frozenset[str] = frozenset()
         """The groups whose commits the source returned at the last `look` (`answered`), and the groups that failed."""
 
-    async def look(self) -> GroupStatus:
+    async def read(self) -> GroupStatus:
         """Read, commit if `commit` is set, and compare. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         groups, left, unheard = await selected(self._source, self._selection)
         commits = await self._source.offsets(groups, stable=True)
@@ -199,33 +199,33 @@ async def stand_by_checkpoints(
     target cluster. Raises its ConnectionLost, BrokerUnreachable, KafkaRefusal.
     """
     await log.read_stamped()
-    told = {group: rows for group, rows in log.told.items() if of(group) and selection.wants(group)}
-    spans = await log_spans(cluster, {where for rows in told.values() for where in rows})
-    states, stored = await target.states(list(told)), await target.offsets(list(told))
+    written = {group: rows for group, rows in log.written.items() if of(group) and selection.wants(group)}
+    spans = await log_spans(cluster, {where for rows in written.values() for where in rows})
+    states, stored = await target.states(list(written)), await target.offsets(list(written))
     failed = states.failed | stored.failed
     free = [group for group, state in states.found.items() if state is not GroupState.ACTIVE and group in stored.found]
     for group in free if commit else []:
-        why = await _commit_checkpoints(target, group, told[group], spans, stored.found[group])
+        why = await _commit_checkpoints(target, group, written[group], spans, stored.found[group])
         if why:
             failed[group] = why
-    there = await target.offsets(list(told))
+    there = await target.offsets(list(written))
     failed |= there.failed
     stands = [
         _last(group, where, one, spans, there.found[group], states.found[group], log.stamps.get((group, where), -1))
-        for group, rows in told.items()
+        for group, rows in written.items()
         if group in there.found and group in states.found
         for where, one in sorted(rows.items())
     ]
-    return GroupStatus(groups=len(told), stands=tuple(stands), failed=failed)
+    return GroupStatus(groups=len(written), stands=tuple(stands), failed=failed)
 
 
 async def _commit_checkpoints(
-    target: Groups, group: str, told: Mapping[TopicPartition, Told], spans: Spans, there: Offsets
+    target: Groups, group: str, written: Mapping[TopicPartition, WrittenCheckpoint], spans: Spans, there: Offsets
 ) -> str:
     rows: dict[TopicPartition, Stored] = {}
-    for where, one in told.items():
+    for where, one in written.items():
         stored, at = there[where][0] if where in there else None, one.within(spans.get(where)).target
-        ours = Ours(one.source, one.target)  # a checkpoint was committed too, so only that commit may be lowered
+        ours = OwnCommit(one.source, one.target)  # a checkpoint was committed too, so only that commit may be lowered
         if wanted(stored, one.source, at, ours, age_s=0.0, renew_after_s=float("inf")).commits:
             rows[where] = at, one.metadata
     if not rows:
@@ -240,18 +240,24 @@ async def _commit_checkpoints(
 
 
 def _last(
-    group: str, where: TopicPartition, told: Told, spans: Spans, there: Offsets, state: GroupState, at_ms: int
+    group: str,
+    where: TopicPartition,
+    written: WrittenCheckpoint,
+    spans: Spans,
+    there: Offsets,
+    state: GroupState,
+    at_ms: int,
 ) -> GroupPartitionStatus:
-    stored, at = there[where][0] if where in there else -1, told.within(spans.get(where)).target
+    stored, at = there[where][0] if where in there else -1, written.within(spans.get(where)).target
     moved = ""
-    if at != told.target:
+    if at != written.target:
         start, end = spans[where]
-        moved = f"; the checkpoint says {told.target}, but the target's log is now from {start} to {end}"
+        moved = f"; the checkpoint says {written.target}, but the target's log is now from {start} to {end}"
     return GroupPartitionStatus(
         group=group,
         topic=where.topic,
         partition=where.partition,
-        source_offset=told.source,
+        source_offset=written.source,
         target_offset=at,
         stored=stored,
         why=_why(at, "", stored, state) or f"{LAST_CHECKPOINT}{moved}",

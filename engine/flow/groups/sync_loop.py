@@ -19,7 +19,7 @@ from engine.base.clock import cpu_s, now_s, pause, wall_ms
 from engine.base.errors import MirrorError
 from engine.base.tasks import run_all
 from engine.core.events.events import AnyEvent
-from engine.core.mm2.commit_records import UNTOLD
+from engine.core.mm2.commit_records import NO_OFFSET
 from engine.core.reports.group_report import GroupsReport
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.group_notes import GroupNotes
@@ -29,7 +29,7 @@ from engine.flow.groups.translations import TranslatedOffset, Translations
 from engine.flow.ports.ports import Groups, Offsets
 from engine.flow.topic_logs.checkpoints import CheckpointLog, News
 from engine.flow.topic_logs.commit_reader import Hints
-from policies.groups import GroupSelection, Told, sync_every_s, tells
+from policies.groups import GroupSelection, WrittenCheckpoint, must_write, sync_every_s
 from policies.model import FlowName, TopicPartition
 
 _BREATH = 100
@@ -39,7 +39,7 @@ _GATHER_S = 0.5
 _STRANGERS_S = 1.0
 """Least time between two listings of groups, if a group commits that is not known yet."""
 _OWED_S = 5.0
-_NONE = (UNTOLD, "")
+_NONE = (NO_OFFSET, "")
 _NO_HINTS = Hints({}, missed=False, since_ms=-1)
 
 
@@ -121,7 +121,7 @@ class GroupSyncLoop:
         """Read the checkpoints that the flow's previous owner wrote and committed. Raises MirrorError."""
         if self.options.checkpoints:
             await self._log.read()
-            self._commits.remember(self._log.told)
+            self._commits.remember(self._log.written)
         if self.options.commits:
             await self._commits.open()
 
@@ -247,9 +247,9 @@ class GroupSyncLoop:
         self._notes.clamped(places)
         self._notes.away.listed(self.options.flow.target, self._translations.away)
         if self.options.checkpoints and self.may_write():
-            told = await self._log.tell(await self._news(places), at_ms)
-            self._notes.told += told
-            self._notes.latency.add((now_s() - started_s) * 1000, told)
+            written = await self._log.write(await self._news(places), at_ms)
+            self._notes.written += written
+            self._notes.latency.add((now_s() - started_s) * 1000, written)
         if self.options.commits and commit:
             failed |= await self._commits.commit(places)
             away |= {group: (self.options.flow.target, node) for group, node in self._commits.away.items()}
@@ -291,26 +291,26 @@ class GroupSyncLoop:
     async def _news(self, places: Mapping[str, Sequence[TranslatedOffset]]) -> list[News]:
         """Return the checkpoints that are not written yet."""
         news: list[News] = []
-        nothing: dict[TopicPartition, Told] = {}
+        nothing: dict[TopicPartition, WrittenCheckpoint] = {}
         for number, (group, rows) in enumerate(places.items()):
             if number % _BREATH == 0:
                 await pause(0.0)
-            told = self._log.told.get(group, nothing)
+            written = self._log.written.get(group, nothing)
             for place in rows:
-                known = told.get(place.target)
+                known = written.get(place.target)
                 if known is not None and known[1] == place.offset and known[2] == place.metadata:
                     continue  # nearly all checkpoints
                 new = self._new(place, known)
-                if new is not None and tells(known, new, exact=place.exact):
+                if new is not None and must_write(known, new, exact=place.exact):
                     news.append((group, place.target, new))
         return news
 
-    def _new(self, place: TranslatedOffset, known: Told | None) -> Told | None:
+    def _new(self, place: TranslatedOffset, known: WrittenCheckpoint | None) -> WrittenCheckpoint | None:
         """Return the checkpoint of a partition; without a translation, only one that lowers a checkpoint too high."""
         if place.offset >= 0:
-            return Told(place.source_offset, place.offset, place.metadata)
+            return WrittenCheckpoint(place.source_offset, place.offset, place.metadata)
         head = self._translations.lost(place.lane, known.target) if known is not None else None
-        return None if head is None else Told(head.source_next, head.target_next, place.metadata)
+        return None if head is None else WrittenCheckpoint(head.source_next, head.target_next, place.metadata)
 
     # --- retries and report -------------------------------------------------------------------------------
 
@@ -324,7 +324,9 @@ class GroupSyncLoop:
             wait = notes.waits(group) or notes.away.waits(group)
             kept = wait or group in notes.failed or group in self._commits.active or self._log.trouble
             seen = {} if kept else hints.seen.get(group, {})
-            if kept or any(offset not in (UNTOLD, found[group].get(lane, _NONE)[0]) for lane, offset in seen.items()):
+            if kept or any(
+                offset not in (NO_OFFSET, found[group].get(lane, _NONE)[0]) for lane, offset in seen.items()
+            ):
                 self._retries.again(group, at_s, most_s)
             elif (since_ms := self._retries.settle(group)) is not None:
                 notes.commit_latency.add(wall_ms() - since_ms)

@@ -138,7 +138,7 @@ class FailureHandler:
             configs = {}  # the batch is cut by the known limit, or in halves
         if not _stands_refused(driver):
             return None
-        driver.limit.learn(most_bytes(configs) or driver.limit.told)
+        driver.limit.learn(most_bytes(configs) or driver.limit.configured)
         if piece.record_count == 1:
             return self._refused(driver, action.refused.event, action.refused.attempt)
         driver.limit.refused(len(piece.payload))

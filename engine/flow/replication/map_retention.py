@@ -9,7 +9,7 @@ from collections import defaultdict
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.core.lane.states import State
-from engine.core.offset_map.map_retention import eaten
+from engine.core.offset_map.map_retention import deleted_blocks
 from engine.core.offset_map.map_runs import MapTail
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.io.router import BrokerRouter
@@ -69,7 +69,7 @@ class MapRetention:
             if known is None or known is not maps[driver]:
                 continue  # the lane was acquired again, and may have other blocks: checked in the next round
             self._seen[driver.name.source] = log_start
-            found = eaten(blocks[driver.name.source], known, log_start)
+            found = deleted_blocks(blocks[driver.name.source], known, log_start)
             if found is not None:
                 known.start = found.start
                 driver.lane.position_version += 1
@@ -83,7 +83,7 @@ class MapRetention:
                     del begun[driver]  # the next owner finds the blocks again
                 elif driver.positions.is_durable(version):
                     del begun[driver]
-                    known.eaten += sorted(set(numbers).difference(known.eaten))
+                    known.to_remove += sorted(set(numbers).difference(known.to_remove))
                     self._router.schedule_send([driver])
             await pause(_LOOK_S)
         for driver in begun:

@@ -70,7 +70,7 @@ class SyncWriter:
         self._writing = asyncio.Lock()
         self._well_at_s = now_s()
         self._not_before_s = 0.0
-        self._told = False
+        self._reported = False
 
     async def run(self) -> None:
         """Write once a second until cancelled; no failure of a broker ends it."""
@@ -160,10 +160,10 @@ class SyncWriter:
         match outcome.kind:
             case OutcomeKind.APPENDED:
                 for part in parts:
-                    part.emitter.told(part.due)
-                if self._told:
+                    part.emitter.written(part.due)
+                if self._reported:
                     self._report(WorksAgain(flow=self._flow, subject=self._options.topic, what=WRITTEN_AGAIN))
-                self.trouble, self._well_at_s, self._told = "", now_s(), False
+                self.trouble, self._well_at_s, self._reported = "", now_s(), False
                 return True
             case OutcomeKind.UNKNOWN:
                 _unknown(parts)
@@ -177,8 +177,8 @@ class SyncWriter:
         passing = outcome.kind in (OutcomeKind.RETRY, OutcomeKind.UNKNOWN, OutcomeKind.TOO_LARGE)
         if not passing:
             self._not_before_s = now_s() + _REFUSED_S
-        if not self._told and (not passing or now_s() - self._well_at_s >= _TOLD_AFTER_S):
-            self._told = True
+        if not self._reported and (not passing or now_s() - self._well_at_s >= _TOLD_AFTER_S):
+            self._reported = True
             cluster = self._flow.source if self._options.on_source else self._flow.target
             self._report(Mm2TopicFailed(flow=self._flow, topic=self._options.topic, cluster=cluster, what=self.trouble))
 

@@ -78,7 +78,7 @@ class TakeoverSurvey:
         self._starts = starts
         self._takeover = Takeover(source, target, read_committed=read_committed)
 
-    async def look(
+    async def survey(
         self,
         lanes: Sequence[LaneName],
         stored: Mapping[TopicPartition, Stored],

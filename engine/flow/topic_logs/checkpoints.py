@@ -15,7 +15,7 @@ from engine.flow.ports.ports import Cluster
 from engine.wire.codecs import ZSTD
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
-from policies.groups import Told
+from policies.groups import WrittenCheckpoint
 from policies.model import TopicPartition
 
 _AT_ONCE = 2_000
@@ -24,7 +24,7 @@ _AT_ONCE = 2_000
 _BREATH = 2_000
 """Checkpoints decoded in a row (some milliseconds) before other tasks of the event loop get a turn."""
 
-News = tuple[str, TopicPartition, Told]
+News = tuple[str, TopicPartition, WrittenCheckpoint]
 """Group, target partition, and the checkpoint to write."""
 
 
@@ -35,7 +35,7 @@ class CheckpointLog:
         self._cluster = cluster
         self._topic = topic
         self._writer = PartitionWriter(cluster, TopicPartition(topic, 0), request_timeout_s)
-        self.told: dict[str, dict[TopicPartition, Told]] = {}
+        self.written: dict[str, dict[TopicPartition, WrittenCheckpoint]] = {}
         self.stamps: dict[tuple[str, TopicPartition], int] = {}
         """When each checkpoint was written (Unix time, ms), after `read_stamped`."""
         self.malformed = 0
@@ -53,7 +53,7 @@ class CheckpointLog:
         await self._read((record.key, record.value, record.timestamp) for record in records)
 
     async def _read(self, records: Iterable[tuple[bytes | None, bytes | None, int]]) -> None:
-        self.told, self.stamps, self.malformed = {}, {}, 0
+        self.written, self.stamps, self.malformed = {}, {}, 0
         met: dict[TopicPartition, TopicPartition] = {}
         for number, (key, value, at_ms) in enumerate(records):
             if number % _BREATH == 0:
@@ -64,13 +64,13 @@ class CheckpointLog:
                 self.malformed += 1
                 continue
             where = TopicPartition(one.topic, one.partition)
-            told = Told(one.source_offset, one.target_offset, one.metadata)
+            written = WrittenCheckpoint(one.source_offset, one.target_offset, one.metadata)
             where = met.setdefault(where, where)
-            self.told.setdefault(one.group, {})[where] = told
+            self.written.setdefault(one.group, {})[where] = written
             if at_ms >= 0:
                 self.stamps[one.group, where] = at_ms
 
-    async def tell(self, news: Sequence[News], at_ms: int) -> int:
+    async def write(self, news: Sequence[News], at_ms: int) -> int:
         """Write checkpoints, with the time when their groups were read; return how many were acknowledged.
 
         If a batch fails, `trouble` says why, and its checkpoints are new again in the next round.
@@ -79,15 +79,15 @@ class CheckpointLog:
         for part in parts(news, _AT_ONCE):
             if not await self._write(part, at_ms):
                 break
-            for group, where, told in part:
-                self.told.setdefault(group, {})[where] = told
+            for group, where, written in part:
+                self.written.setdefault(group, {})[where] = written
             done += len(part)
         return done
 
     async def _write(self, part: Sequence[News], at_ms: int) -> bool:
         records: list[Record] = []
-        for group, (topic, partition), told in part:
-            key, value = encode_checkpoint(Checkpoint(group, topic, partition, *told))
+        for group, (topic, partition), written in part:
+            key, value = encode_checkpoint(Checkpoint(group, topic, partition, *written))
             records.append(Record(0, at_ms, key, value))
         outcome = await self._writer.send(encode_batch(records, ZSTD))
         appended = outcome.kind is OutcomeKind.APPENDED

@@ -45,7 +45,7 @@ _NOT_THERE_S = 5.0
 _COMMITTED = 1
 
 Seen = dict[str, dict[TopicPartition, int]]
-"""By group and source partition, the last committed offset (UNTOLD if it is not known)."""
+"""By group and source partition, the last committed offset (NO_OFFSET if it is not known)."""
 
 
 class _NotThere(ConnectionLost):

@@ -36,7 +36,7 @@ class BeyondStretch(NamedTuple):
     log_start: int
 
 
-class Strangers:
+class BeyondScan:
     """Finds the records of other writers behind the newest positions of lanes."""
 
     def __init__(self, target: Cluster, maps: MapReader) -> None:
@@ -80,7 +80,7 @@ def foreign_ranges(batches: Sequence[TailBatch], producer_id: int, within: Stret
     return tuple(found)
 
 
-def told(lane: LaneName, ranges: Sequence[Stretch]) -> list[RecordDifference]:
+def differences_of(lane: LaneName, ranges: Sequence[Stretch]) -> list[RecordDifference]:
     """Name each record of another writer: the first `MOST_TOLD`, and how many follow."""
     offsets = [offset for first, end in ranges for offset in range(first, min(end, first + MOST_TOLD))][:MOST_TOLD]
     rest = size(ranges) - len(offsets)

@@ -38,7 +38,7 @@ class LocalProof:
         self._options, self._config = options, config
         self._folder = storage.path("proofs", str(options.flow)) if storage is not None else ""
         before = proof_files.proven(self._folder) if self._folder and not options.again else {}
-        self._looked = proof_steps.look(config, options, ProofScope(before))
+        self._looked = proof_steps.take_snapshot(config, options, ProofScope(before))
 
     @property
     def offsets(self) -> int:

@@ -62,7 +62,7 @@ def prove(
         target=kafka_options(config.clusters[flow.name.target]),
         committed=flow.fetch.read_committed,
     )
-    looked = proof_steps.look(config, options, wanted)
+    looked = proof_steps.take_snapshot(config, options, wanted)
     with told_by_spark():
         place = SparkPlace(spark, sides, looked.lanes, options.task_records)
         return proof_steps.compare(place, "spark", options, config, looked, tell, stop, share)

@@ -16,7 +16,7 @@ from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import OffsetMap
 from engine.flow.ports.ports import EARLIEST, LATEST
 from engine.flow.topic_logs.map_reader import MapReader
-from engine.jobs.proof.beyond import BeyondStretch, Strangers, size, told
+from engine.jobs.proof.beyond import BeyondScan, BeyondStretch, differences_of, size
 from engine.jobs.proof.model import LaneReport, NothingToProve, ProofOptions, ProofVerdict, Proven, RecordDifference
 from engine.jobs.proof.plan import MapColumns, ProofLane
 from engine.jobs.proof.state import Key
@@ -82,7 +82,7 @@ class ProofSnapshotReader:
         self._settings = [KafkaSettings(client) for client in self.clients]
         self._maps: MapReader = maps_of(flow, self._source, self._target)
 
-    async def look(self, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
+    async def read(self, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
         """Read the clusters, and choose the stretches to prove.
 
         Raises NothingToProve, ConfigError, ConnectionLost, BrokerUnreachable.
@@ -129,7 +129,7 @@ class ProofSnapshotReader:
             lane.name: BeyondStretch(one.target_to, lane.target_bounds[1], lane.target_bounds[0])
             for lane, one in zip(found.lanes, found.begun, strict=True)
         }
-        strangers = await Strangers(self._target, self._maps).find(behind)
+        strangers = await BeyondScan(self._target, self._maps).find(behind)
         begun = [
             replace(
                 one,
@@ -139,7 +139,7 @@ class ProofSnapshotReader:
             )
             for lane, one in zip(found.lanes, found.begun, strict=True)
         ]
-        differences = [one for name, ranges in strangers.items() for one in told(name, ranges)]
+        differences = [one for name, ranges in strangers.items() for one in differences_of(name, ranges)]
         return found._replace(begun=begun, strangers=tuple(differences))
 
     async def _lanes(self, options: ProofOptions) -> list[LaneName]:

@@ -35,7 +35,7 @@ ANOTHER_OWNER = "the lane got another owner during the proof, which may have cop
 Tell = Callable[[Progress], None]
 
 
-def look(config: MirrorConfig, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
+def take_snapshot(config: MirrorConfig, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
     """Find the stretches to read. Raises NothingToProve, ConfigError, BrokerUnreachable, ConnectionLost."""
     flow, began_ms, began_s = config.flow(options.flow), wall_ms(), now_s()
     looked = asyncio.run(_look(config, flow, options, wanted))
@@ -88,7 +88,7 @@ def compare(
 
 async def _look(config: MirrorConfig, flow: FlowConfig, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
     async with reader(config, flow) as found:
-        return await found.look(options, wanted)
+        return await found.read(options, wanted)
 
 
 async def _doubt(config: MirrorConfig, flow: FlowConfig, looked: ProofSnapshot, tallies: Sequence[LaneCount]) -> None:

@@ -91,7 +91,7 @@ class JobRunner:
         if run is not None:
             run.idle.wake()
 
-    def look(self) -> tuple[JobLine, ...]:
+    def lines(self) -> tuple[JobLine, ...]:
         """Return all jobs, in the order of their submission; never waits for Spark."""
         return tuple(run.line for run in tuple(self._runs.values()))
 

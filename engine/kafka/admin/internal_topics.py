@@ -62,7 +62,7 @@ async def ensure_internal_topic(
         attempt += 1
         await pause(backoff_s(attempt))
         found = await _partitions(client, topic)
-    check_partitions(client, topic, found, partitions, made_anew(partitions, configs))
+    check_partitions(client, topic, found, partitions, how_to_recreate(partitions, configs))
     await check_policy(client, topic, configs)
     return False
 
@@ -72,7 +72,7 @@ async def _partitions(client: ClusterClient, topic: str) -> int:
     return len(found.partitions) if found is not None else 0
 
 
-def made_anew(partitions: int, configs: dict[str, str]) -> str:
+def how_to_recreate(partitions: int, configs: dict[str, str]) -> str:
     """Return what to do with a topic that has another number of partitions."""
     return f"delete it, or create it again with {counted(partitions, 'partition')} and {_POLICY}={configs[_POLICY]}"
 

@@ -62,7 +62,7 @@ class Renewals:
         self._replaced: set[str] = set()
         """Ids of source topics whose copies were deleted."""
 
-    async def look(
+    async def check(
         self, copies: Mapping[str, str], source: Metadata, target: Metadata, *, may_delete: bool
     ) -> list[AnyEvent]:
         """Delete the copies (source topic -> name of its copy) of previous topics; discovery creates them again next.

@@ -21,7 +21,7 @@ from engine.kafka.admin.internal_topics import (
     check_partitions,
     check_policy,
     ensure_mm2_topic,
-    made_anew,
+    how_to_recreate,
 )
 from engine.kafka.admin.renewal import Renewals
 from engine.kafka.admin.sameness import refuse_one_cluster, within_one_cluster
@@ -87,7 +87,7 @@ class Topics:
         events = self._untold
         copies = {topic: self._remote(topic) for topic in topics}
         with suppress(BrokerUnreachable, ConnectionLost):  # a partial answer deletes nothing
-            events += await self._renewals.look(copies, source, target, may_delete=self.may_delete())
+            events += await self._renewals.check(copies, source, target, may_delete=self.may_delete())
         lanes: list[LaneName] = []
         for topic in topics:
             ready = await self._prepare(topic, source, target, events)
@@ -139,7 +139,7 @@ class Topics:
                 continue
             there = len(found.partitions)
             as_it_is = f"set offset.storage.partitions = {there}"
-            right = as_it_is if topic == positions else made_anew(partitions, configs)
+            right = as_it_is if topic == positions else how_to_recreate(partitions, configs)
             check_partitions(self._target, topic, there, partitions, right)
             if self._checked.get(topic) != found.topic_id:
                 await check_policy(self._target, topic, configs)

@@ -8,14 +8,14 @@ from policies.groups import (
     BACKWARDS,
     GroupSelection,
     GroupState,
-    Ours,
-    Told,
+    OwnCommit,
     Why,
+    WrittenCheckpoint,
     barred,
+    must_write,
     renew_after_s,
     state_of,
     sync_every_s,
-    tells,
     unsupported,
     wanted,
 )
@@ -88,7 +88,7 @@ def test_only_a_group_with_members_is_barred() -> None:
     ]
 
 
-OURS = Ours(source=100, target=50)
+OURS = OwnCommit(source=100, target=50)
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -109,7 +109,7 @@ OURS = Ours(source=100, target=50)
     ],
 )
 def test_what_is_committed(
-    stored: int | None, source: int, target: int, ours: Ours | None, age_s: float | None, why: Why, backwards: bool
+    stored: int | None, source: int, target: int, ours: OwnCommit | None, age_s: float | None, why: Why, backwards: bool
 ) -> None:
     assert wanted(stored, source, target, ours, age_s=age_s, renew_after_s=10.0, backwards=backwards) is why
 
@@ -121,7 +121,7 @@ def test_what_is_committed(
         (50, 80, None),  # nobody knows who stored it
     ],
 )
-def test_the_target_is_not_taken_back_unless_asked(stored: int, source: int, ours: Ours | None) -> None:
+def test_the_target_is_not_taken_back_unless_asked(stored: int, source: int, ours: OwnCommit | None) -> None:
     assert wanted(stored, source, 40, ours, age_s=0.0, renew_after_s=10.0) is Why.TARGET_AHEAD
     assert wanted(stored, source, 40, ours, age_s=0.0, renew_after_s=10.0, backwards=True) is Why.ASKED
 
@@ -144,26 +144,28 @@ def test_commits_are_renewed_before_half_of_the_retention_with_a_round_between()
 
 
 def test_an_exact_checkpoint_is_told_where_it_differs() -> None:
-    known = Told(100, 50, "m")
-    assert tells(None, known, exact=True)
-    assert not tells(known, known, exact=True)
-    assert not tells(known, Told(101, 50, "m"), exact=True)  # across a hole: the same place for a reader
-    assert tells(known, Told(101, 51, "m"), exact=True)
-    assert tells(known, Told(100, 40, "m"), exact=True)  # the target lost records
-    assert tells(known, Told(100, 50, "n"), exact=True)
+    known = WrittenCheckpoint(100, 50, "m")
+    assert must_write(None, known, exact=True)
+    assert not must_write(known, known, exact=True)
+    assert not must_write(
+        known, WrittenCheckpoint(101, 50, "m"), exact=True
+    )  # across a hole: the same place for a reader
+    assert must_write(known, WrittenCheckpoint(101, 51, "m"), exact=True)
+    assert must_write(known, WrittenCheckpoint(100, 40, "m"), exact=True)  # the target lost records
+    assert must_write(known, WrittenCheckpoint(100, 50, "n"), exact=True)
 
 
 def test_an_approximate_checkpoint_goes_by_mm2s_filter() -> None:
-    known = Told(100, 50)
-    assert tells(None, known, exact=False)
-    assert not tells(known, known, exact=False)
-    assert not tells(known, Told(120, 49), exact=False)
-    assert tells(known, Told(120, 51), exact=False)
-    assert tells(known, Told(99, 20), exact=False)
+    known = WrittenCheckpoint(100, 50)
+    assert must_write(None, known, exact=False)
+    assert not must_write(known, known, exact=False)
+    assert not must_write(known, WrittenCheckpoint(120, 49), exact=False)
+    assert must_write(known, WrittenCheckpoint(120, 51), exact=False)
+    assert must_write(known, WrittenCheckpoint(99, 20), exact=False)
 
 
 @pytest.mark.parametrize(
     ("span", "target"), [(None, 120), ((0, 150), 120), ((0, 110), 110), ((130, 150), 130), ((140, 140), 140)]
 )
 def test_a_checkpoint_is_held_within_the_log(span: tuple[int, int] | None, target: int) -> None:
-    assert Told(20, 120, "m").within(span) == Told(20, target, "m")
+    assert WrittenCheckpoint(20, 120, "m").within(span) == WrittenCheckpoint(20, target, "m")

@@ -20,7 +20,7 @@ from actors.observability import alone
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.reports.drain import Ends
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
-from engine.services.target_view import GroupsTold
+from engine.services.target_view import GroupsSummary
 from engine.state.event_records import EventRecord
 from engine.state.state import DEPLOYMENT, DESIRED, Deployment, DesiredState, Key, Value
 from policies.model import FlowName, TopicPartition
@@ -56,7 +56,7 @@ class Target:
     def __init__(self) -> None:
         self.known = LastKnown(lanes=(lane(0, 7), lane(1, 5)))
         self.entries: dict[Key, Value] = {DEPLOYMENT: OWNER}
-        self.told = GroupsTold(groups=2, newest_ms=STAMP_MS)
+        self.told = GroupsSummary(groups=2, newest_ms=STAMP_MS)
         self.source = Ends(gone="a:1 refused")
         self.away: set[str] = set()
         self.lost: Exception | None = None
@@ -83,7 +83,7 @@ class Target:
         self.answer("state")
         return self.entries
 
-    async def groups(self) -> GroupsTold:
+    async def groups(self) -> GroupsSummary:
         self.answer("groups")
         return self.told
 

@@ -179,7 +179,7 @@ async def test_another_supervisor_is_told_of_epochs_that_were_read_after_it_aske
     await look(shell, lambda found: found.serial == 1)
     service.script = [Seen(lanes("t", 1), (), 9)]
     service.may_look.clear()
-    await shell.look_anew()
+    await shell.read_again()
     assert (await look(shell, lambda found: True)).serial == 0
     assert not service.forgotten
     service.may_look.set()
@@ -191,7 +191,7 @@ async def test_what_was_seen_while_another_supervisor_came_is_not_told() -> None
     shell, service = make(Seen(lanes("t", 1), (CREATED,), 4), Seen(lanes("t", 1), (), 9), every_s=600.0)
     service.may_look.clear()
     await service.looks.wait()
-    await shell.look_anew()
+    await shell.read_again()
     service.may_look.set()
     found = await look(shell, lambda found: found.serial > 0)
     assert (found.highest_epoch, found.events) == (9, (CREATED,))

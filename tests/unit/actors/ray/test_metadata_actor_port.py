@@ -155,7 +155,7 @@ async def test_discovery_goes_on_while_a_write_hangs(monkeypatch: pytest.MonkeyP
         assert metadata.found(A).serial == 1
 
 
-async def test_events_that_overflow_while_others_are_told_are_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_that_overflow_while_others_are_told_are_written_too(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(monkeypatch) as (metadata, actor):
         actor.may_answer.clear()
         for number in range(EVENTS_KEPT):

@@ -27,9 +27,13 @@ class FakeActor:
         self.dead = False
         self.serial = 1
         self.known: RememberedFlow | None = RememberedFlow()
-        self.store_state, self.found, self.look_anew = Remote(self._keep), Remote(self._found), Remote(self._look_anew)
+        self.store_state, self.found, self.read_again = (
+            Remote(self._keep),
+            Remote(self._found),
+            Remote(self._read_again),
+        )
 
-    async def _look_anew(self) -> None:
+    async def _read_again(self) -> None:
         self.asked.append("look anew")
 
     async def _keep(self, _source: str, _target: str, kept: bytes) -> None:

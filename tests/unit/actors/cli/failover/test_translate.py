@@ -50,7 +50,7 @@ class Desk:
     ) -> None:
         return None
 
-    async def look(self, *, apply: bool, stable: bool) -> Translated:
+    async def translate(self, *, apply: bool, stable: bool) -> Translated:
         self.asked.append({"apply": apply, "stable": stable, "backwards": self.backwards})
         found = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(found, Exception):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.mm2.commit_records import UNTOLD, CommittedOffset, decode_commit
+from engine.core.mm2.commit_records import NO_OFFSET, CommittedOffset, decode_commit
 from tests.fakes.commit_log import commit_key, commit_value
 
 KEY = bytes.fromhex("0001 0001 67 0002 7420 0000 0007")
@@ -33,7 +33,7 @@ def test_a_key_of_the_first_version_is_the_same() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"\x00\x03\x00", struct.pack(">hq", 5, 42), struct.pack(">hq", 3, -42)])
 def test_a_commit_whose_value_is_not_understood_is_one_of_an_untold_offset(value: bytes) -> None:
-    assert decode_commit(KEY, value) == CommittedOffset(b"g", b"t ", 7, UNTOLD)
+    assert decode_commit(KEY, value) == CommittedOffset(b"g", b"t ", 7, NO_OFFSET)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_no_bytes_make_it_fail(tail: bytes, value: bytes | None) -> None:
         found = decode_commit(key, value)
         if found is not None:
             assert found.partition >= 0
-            assert found.offset >= UNTOLD
+            assert found.offset >= NO_OFFSET
             assert commit_key(found.group.decode("latin-1"), "", 0)[:4] == key[:2] + struct.pack(">h", len(found.group))
 
 

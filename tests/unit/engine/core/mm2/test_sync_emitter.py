@@ -36,7 +36,7 @@ class Lane:
         due = self.emitter.due(self.version, self.map.runs)
         if due is None:
             return ()
-        (self.emitter.told if known else self.emitter.unknown)(due)
+        (self.emitter.written if known else self.emitter.unknown)(due)
         return due.pairs
 
 
@@ -110,7 +110,7 @@ def test_what_was_not_written_stays_due_and_what_came_since_too() -> None:
     lane.copy(1, 1, 2)
     assert lane.due() == ((0, 0), (1, 1), (2, 2))
     assert first is not None
-    lane.emitter.told(first)
+    lane.emitter.written(first)
     assert lane.due() == ((1, 1), (2, 2))
 
 
@@ -128,7 +128,7 @@ def test_an_answer_for_a_former_ownership_says_nothing_and_what_it_owed_stays_ow
     former = lane.emitter.due(lane.version, lane.map.runs)
     assert former is not None
     lane.emitter.begin(OffsetPair(4, 4))
-    for answer in (lane.emitter.told, lane.emitter.unknown):
+    for answer in (lane.emitter.written, lane.emitter.unknown):
         answer(former)
         assert lane.due()[0] == (0, 0)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.offset_map.map_blocks import BlockPlace, encode_block, read_place
-from engine.core.offset_map.map_retention import Eaten, eaten
+from engine.core.offset_map.map_retention import DeletedBlocks, deleted_blocks
 from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun, MapStart, MapTail
 from engine.core.offset_map.offset_map import How, OffsetMap, Translation
 from tests.unit.engine.core.maps import START, map_of, records_of, run_lists
@@ -30,44 +30,44 @@ def tail(blocks: int = 3, start: MapStart = START, runs: tuple[MapRun, ...] = RU
     ("log_start", "found"),
     [
         (14, None),
-        (15, None),  # where block 0 ends is not looked at: it goes when block 1 begins to be eaten
-        (20, Eaten(MapStart(120, 20, first=True), (0,))),
-        (34, Eaten(MapStart(120, 20, first=True), (0,))),
-        (40, Eaten(MapStart(140, 40, first=True), (0, 1))),
-        (59, Eaten(MapStart(140, 40, first=True), (0, 1))),
-        (60, Eaten(MapStart(160, 60, first=True), (0, 1, 2))),
-        (70, Eaten(MapStart(160, 60, first=True), (0, 1, 2))),
+        (15, None),  # the end of block 0 is not read: it goes when retention reaches block 1
+        (20, DeletedBlocks(MapStart(120, 20, first=True), (0,))),
+        (34, DeletedBlocks(MapStart(120, 20, first=True), (0,))),
+        (40, DeletedBlocks(MapStart(140, 40, first=True), (0, 1))),
+        (59, DeletedBlocks(MapStart(140, 40, first=True), (0, 1))),
+        (60, DeletedBlocks(MapStart(160, 60, first=True), (0, 1, 2))),
+        (70, DeletedBlocks(MapStart(160, 60, first=True), (0, 1, 2))),
     ],
 )
-def test_blocks_below_the_one_that_the_log_starts_in_go(log_start: int, found: Eaten | None) -> None:
-    assert eaten(PLACES, tail(), log_start) == found
+def test_blocks_below_the_one_that_the_log_starts_in_go(log_start: int, found: DeletedBlocks | None) -> None:
+    assert deleted_blocks(PLACES, tail(), log_start) == found
 
 
 def test_what_was_begun_is_found_again() -> None:
     begun = MapStart(140, 40, first=True)
-    assert eaten(PLACES, tail(start=begun), 45) == Eaten(begun, (0, 1))
-    assert eaten({2: PLACES[2]}, tail(start=begun), 45) is None
+    assert deleted_blocks(PLACES, tail(start=begun), 45) == DeletedBlocks(begun, (0, 1))
+    assert deleted_blocks({2: PLACES[2]}, tail(start=begun), 45) is None
 
 
 def test_what_was_copied_before_the_map_is_eaten_too() -> None:
     start = MapStart(100, 0, first=False)
-    assert eaten({}, tail(0, start, RUNS[:1]), 0) == Eaten(MapStart(100, 0, first=True), ())
-    assert eaten({}, tail(0, MapStart(100, 1, first=False), RUNS[:1]), 0) is None
+    assert deleted_blocks({}, tail(0, start, RUNS[:1]), 0) == DeletedBlocks(MapStart(100, 0, first=True), ())
+    assert deleted_blocks({}, tail(0, MapStart(100, 1, first=False), RUNS[:1]), 0) is None
 
 
 def test_blocks_that_no_position_counts_are_left_alone() -> None:
-    assert eaten(PLACES, tail(1, runs=RUNS[2:]), 70) == Eaten(MapStart(120, 20, first=True), (0,))
+    assert deleted_blocks(PLACES, tail(1, runs=RUNS[2:]), 70) == DeletedBlocks(MapStart(120, 20, first=True), (0,))
 
 
 def test_without_a_record_behind_them_the_last_block_stays() -> None:
-    assert eaten(PLACES, tail(runs=()), 70) == Eaten(MapStart(140, 40, first=True), (0, 1))
-    assert eaten({}, tail(0, runs=()), 0) is None
+    assert deleted_blocks(PLACES, tail(runs=()), 70) == DeletedBlocks(MapStart(140, 40, first=True), (0, 1))
+    assert deleted_blocks({}, tail(0, runs=()), 0) is None
 
 
 def test_a_lost_block_between_is_not_taken_for_eaten() -> None:
     lost = {0: PLACES[0], 2: PLACES[2]}
-    assert eaten(lost, tail(), 30) is None
-    assert eaten(lost, tail(), 40) == Eaten(MapStart(140, 40, first=True), (0,))
+    assert deleted_blocks(lost, tail(), 30) is None
+    assert deleted_blocks(lost, tail(), 40) == DeletedBlocks(MapStart(140, 40, first=True), (0,))
 
 
 def reader(blocks: range) -> OffsetMap:
@@ -137,7 +137,7 @@ def test_every_answer_is_still_the_models(runs: tuple[MapRun, ...], per_block: i
     full = max(0, len(runs) - 1) // per_block
     blocks = {number: MapBlock(number, 1, runs[number * per_block :][:per_block]) for number in range(full)}
     places = {number: place(block) for number, block in blocks.items()}
-    found = eaten(places, MapTail(1, START, full, runs[full * per_block :]), log_start)
+    found = deleted_blocks(places, MapTail(1, START, full, runs[full * per_block :]), log_start)
     known = map_of(runs, *end, per_block=per_block)
     if found is not None:
         for number in found.numbers:

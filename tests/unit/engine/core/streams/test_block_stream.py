@@ -175,19 +175,19 @@ def test_blocks_that_retention_made_useless_are_removed_behind_those_that_are_fu
     copy(played, 5)
     known = played.lane.map
     assert known is not None
-    known.eaten = [7, 8]
+    known.to_remove = [7, 8]
     full = written(stream)
     assert (full.record_count, full.removed) == (2, 0)
     stream.on_outcome(full, APPENDED)
     version = played.lane.position_version
     write = written(stream)
-    known.eaten.append(9)
+    known.to_remove.append(9)
     found = decode_records(write.payload, 0, read_header(write.payload, 0), "map", 0)
     assert [(read_block_key(one.key), one.value) for one in found] == [
         (("A", NAME.source, number), None) for number in (7, 8)
     ]
     stream.on_outcome(write, APPENDED)
-    assert known.eaten == [9]
+    assert known.to_remove == [9]
     assert (known.blocks, played.lane.position_version) == (2, version)
     assert stream.due
     assert read_header(written(stream).payload, 0).base_sequence == 4

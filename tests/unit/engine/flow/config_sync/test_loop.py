@@ -142,7 +142,7 @@ async def test_conflicts_are_told_by_kind_once_and_again_when_they_change() -> N
     assert made.take_events() == (less,)
 
 
-async def test_failures_are_told_together_once_until_they_are_mended() -> None:
+async def test_failures_are_written_together_once_until_they_are_mended() -> None:
     stage = Stage()
     for topic in ("orders", "orders-2"):
         stage.source.put(topic, retention_ms="5")

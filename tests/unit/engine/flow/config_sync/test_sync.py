@@ -45,7 +45,7 @@ class Stage:
 
     async def step(self, scope: Scope = ALL) -> list[str]:
         """Look and apply; return what failed."""
-        looked = await self.sync.look(scope)
+        looked = await self.sync.compare(scope)
         return [one.failure for one in await self.sync.apply(looked.changes) if one.failure]
 
 
@@ -56,7 +56,7 @@ async def test_all_is_brought_in_step_and_then_nothing_is_written() -> None:
     stage.source.put("clicks", 1, retention_ms="7")
     stage.target.put("A.orders-2", 1)
     stage.source.bindings = {reads()}
-    looked = await stage.sync.look(ALL)
+    looked = await stage.sync.compare(ALL)
     assert [type(change) for change in looked.changes] == [CreateTopic, GrowTopic, SetConfig, AddAcl]
     assert stage.target.writes == []
     assert await stage.step() == []
@@ -66,7 +66,7 @@ async def test_all_is_brought_in_step_and_then_nothing_is_written() -> None:
     written = len(stage.target.writes)
     assert written == 4
     assert await stage.step() == []
-    assert (await stage.sync.look(ALL)).changes == ()
+    assert (await stage.sync.compare(ALL)).changes == ()
     assert len(stage.target.writes) == written
 
 
@@ -112,10 +112,10 @@ async def test_only_what_is_asked_for_is_asked() -> None:
     stage.source.bindings = {reads()}
     asked: list[str] = []
     stage.source.before = stage.target.before = asked.append
-    assert len((await stage.sync.look(Scope(acls=False))).changes) == 1
+    assert len((await stage.sync.compare(Scope(acls=False))).changes) == 1
     assert "acls" not in asked
     asked.clear()
-    assert len((await stage.sync.look(Scope(configs=False))).changes) == 1
+    assert len((await stage.sync.compare(Scope(configs=False))).changes) == 1
     assert "configs" not in asked
 
 
@@ -126,11 +126,11 @@ async def test_what_is_taken_away_on_the_source_goes_while_we_look_on() -> None:
     await stage.step()
     del stage.source.own["orders"]["segment.bytes"]
     stage.target.failing["A.orders"] = "ClusterAuthorizationFailed"
-    assert (await stage.sync.look(ALL)).unread == {"A.orders": "ClusterAuthorizationFailed"}
+    assert (await stage.sync.compare(ALL)).unread == {"A.orders": "ClusterAuthorizationFailed"}
     stage.target.failing.clear()
-    (change,) = (await stage.sync.look(ALL)).changes
+    (change,) = (await stage.sync.compare(ALL)).changes
     assert isinstance(change, DropConfig)
-    (again,) = (await stage.sync.look(ALL)).changes  # it was not applied: it is still to be done
+    (again,) = (await stage.sync.compare(ALL)).changes  # it was not applied: it is still to be done
     assert again == change
     assert await stage.step() == []
     assert stage.target.own["A.orders"] == {"cleanup.policy": "compact", "retention.ms": "5"}
@@ -140,7 +140,7 @@ async def test_without_memory_it_stays() -> None:
     stage = Stage()
     stage.source.put("orders")
     stage.target.put("A.orders", segment_bytes="7")
-    looked = await stage.sync.look(Scope(left=True))
+    looked = await stage.sync.compare(Scope(left=True))
     assert (looked.changes, [left.name for left in looked.left]) == ((), ["segment.bytes"])
 
 
@@ -152,7 +152,7 @@ async def test_one_failure_does_not_stop_the_rest() -> None:
     stage.source.failing["orders-3"] = "TopicAuthorizationFailed"
     stage.source.bindings = {reads(), reads("orders-2")}
     stage.target.refused_bindings = {reads("A.orders"): "denied"}
-    looked = await stage.sync.look(ALL)
+    looked = await stage.sync.compare(ALL)
     assert looked.unread == {"orders-3": "TopicAuthorizationFailed"}
     stage.target.failing["A.orders-2"] = "PolicyViolation"
     failed = [one for one in await stage.sync.apply(looked.changes) if one.failure]
@@ -189,16 +189,16 @@ async def test_clusters_without_an_authorizer_are_named() -> None:
     stage.source.put("orders")
     stage.source.bindings = {reads()}
     stage.target.has_authorizer = False
-    assert (await stage.sync.look(ALL)).no_authorizer == ("B",)
+    assert (await stage.sync.compare(ALL)).no_authorizer == ("B",)
     stage.source.has_authorizer = False
-    assert (await stage.sync.look(ALL)).no_authorizer == ("A",)
+    assert (await stage.sync.compare(ALL)).no_authorizer == ("A",)
 
 
 async def test_a_target_is_not_asked_when_the_source_has_no_acls() -> None:
     stage = Stage()
     stage.source.put("orders")
     stage.target.has_authorizer = False
-    assert (await stage.sync.look(ALL)).no_authorizer == ()
+    assert (await stage.sync.compare(ALL)).no_authorizer == ()
 
 
 async def test_acls_that_may_not_be_read_leave_configs_alone() -> None:
@@ -211,7 +211,7 @@ async def test_acls_that_may_not_be_read_leave_configs_alone() -> None:
             raise KafkaRefusal("ACLs", 31, "ClusterAuthorizationFailed", "needed: Describe on the cluster")
 
     stage.source.before = refuse
-    looked = await stage.sync.look(ALL)
+    looked = await stage.sync.compare(ALL)
     assert list(looked.unread) == ["ACLs"]
     assert len(looked.changes) == 1
 

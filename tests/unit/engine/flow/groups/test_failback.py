@@ -32,7 +32,7 @@ class World:
 
     async def row(self, offset: int, *, backwards: bool = False) -> FailbackRow:
         self.target.put("g", {COPY: offset, ELSE: 5})
-        rows, failed = await self.way(backwards=backwards).look()
+        rows, failed = await self.way(backwards=backwards).read()
         assert failed == {}
         (row,) = rows
         return row
@@ -90,12 +90,12 @@ async def test_it_commits_for_groups_without_members_only() -> None:
     for group in ("busy", "free"):
         world.target.put(group, {COPY: 3})
     world.source.members.add("busy")
-    rows, _ = await world.way().look()
+    rows, _ = await world.way().read()
     assert {row.group: row.why for row in rows}["busy"] == "the group has members on the source"
     committed, failed = await world.way().apply(rows)
     assert failed == {}
     assert world.source.commits == [("free", {LANE: (13, "")})]
-    later, _ = await world.way().look()
+    later, _ = await world.way().read()
     rows = with_commits(later, committed)
     assert {row.group: row.settled for row in rows} == {"busy": False, "free": True}
     assert {row.group: (row.before, row.committed) for row in rows} == {"busy": (-1, -1), "free": (-1, 13)}
@@ -105,9 +105,9 @@ async def test_what_was_committed_is_told_with_what_was_there_before() -> None:
     world = World()
     world.source.put("g", {LANE: 11})
     world.target.put("g", {COPY: 3})
-    rows, _ = await world.way().look()
+    rows, _ = await world.way().read()
     committed, _ = await world.way().apply(rows)
-    later, _ = await world.way().look()
+    later, _ = await world.way().read()
     for seen in (later, []):  # a later look may not find the group
         (row,) = with_commits(seen, committed)
         assert (row.before, row.committed, row.source_offset) == (11, 13, 13)
@@ -118,7 +118,7 @@ async def test_what_the_source_refuses_is_said() -> None:
     world.source.partitions = set()
     for group in ("late", "other"):
         world.target.put(group, {COPY: 3})
-    rows, _ = await world.way().look()
+    rows, _ = await world.way().read()
     world.source.members.add("late")
     committed, failed = await world.way().apply(rows)
     assert committed == []
@@ -130,4 +130,4 @@ async def test_groups_that_cannot_be_asked_about_are_said() -> None:
     world = World()
     world.target.put("g", {COPY: 3})
     world.source.failing["g"] = "GroupAuthorizationFailed (30)"
-    assert await world.way().look() == ([], {"g": "GroupAuthorizationFailed (30)"})
+    assert await world.way().read() == ([], {"g": "GroupAuthorizationFailed (30)"})

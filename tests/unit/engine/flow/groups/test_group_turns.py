@@ -7,7 +7,7 @@ import pytest
 from engine.base.errors import ConnectionLost
 from engine.core.events.events import CommitsNotRead
 from engine.core.events.recovery_events import WorksAgain
-from engine.core.mm2.commit_records import UNTOLD
+from engine.core.mm2.commit_records import NO_OFFSET
 from engine.flow.groups import sync_loop as group_keeper
 from engine.flow.groups.translations import TranslatedOffset
 from engine.flow.ports.ports import GroupListing
@@ -128,7 +128,7 @@ async def test_a_coordinator_that_is_behind_its_log_is_asked_again(monkeypatch: 
     await told.turn()
     assert told.asked == [["g1"], ["g1"], []]
     assert told.pair.committed("g1") == 20
-    told.commit("g1", 30, hint=UNTOLD)
+    told.commit("g1", 30, hint=NO_OFFSET)
     await told.turn()
     await told.turn()
     assert told.asked[3:] == [["g1"], []]

@@ -46,7 +46,7 @@ class World:
         stands = GroupStatusReader(
             SELECTION, self.source, self.target, self.translations, self.commit if commit else None
         )
-        return await stands.look()
+        return await stands.read()
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ async def test_what_lies_on_the_topic_beside_checkpoints_is_counted_and_passed_o
     pair.source.put("g", {LANE: 10})
     log = pair.keeper._log
     await pair.keeper.open()
-    assert (log.malformed, list(log.told)) == (2, ["g"])
+    assert (log.malformed, list(log.written)) == (2, ["g"])
 
 
 async def test_a_clamped_offset_is_said_once(pair: Pair) -> None:

@@ -43,7 +43,7 @@ async def test_a_batch_that_grows_on_the_target_is_halved_until_it_fits(configs:
         await until(stage.whole)
         assert stage.told(RecordRefused) == []
         narrow = stage.driver().limit.bytes
-        assert narrow < stage.driver().limit.told
+        assert narrow < stage.driver().limit.configured
         stage.sources[0].data(40)  # learned: cut before it is sent
         stage.a.grow()
         await until(stage.whole)

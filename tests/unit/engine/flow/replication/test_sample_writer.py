@@ -132,7 +132,7 @@ async def test_it_begins_when_its_topic_can_be_made_and_goes_on_with_news() -> N
     assert [type(event).__name__ for event in stage.events] == ["SamplesNotWritten", "WorksAgain"]
 
 
-async def test_a_broker_that_refuses_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_refuses_is_written_too(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
 
     async def refuse(_: object) -> object:

@@ -33,7 +33,7 @@ async def survey(stage: Stage, lanes: int = 1) -> list[LaneSurvey]:
     starts = StartResolver(stage.a, lambda _topic: Earliest())
     look = TakeoverSurvey(stage.a, stage.b, starts, read_committed=False)
     stored = await stored_positions(stage.b, POSITIONS, PositionKeys(FLOW.source))
-    return await look.look([lane_name(one) for one in range(lanes)], stored.lanes)
+    return await look.survey([lane_name(one) for one in range(lanes)], stored.lanes)
 
 
 async def ours_begins(stage: Stage) -> Resumed:
@@ -147,7 +147,7 @@ async def test_after_ours_was_killed_mm2_would_repeat_its_tail() -> None:
     old = msgspec.structs.replace(stored, source_next=17, target_next=stored.target_next - 3, sequence=17)
     starts = StartResolver(stage.a, lambda _topic: Earliest())
     look = TakeoverSurvey(stage.a, stage.b, starts, read_committed=False)
-    (found,) = await look.look([lane_name(0)], {TopicPartition("t", 0): old})
+    (found,) = await look.survey([lane_name(0)], {TopicPartition("t", 0): old})
     assert (found.position, found.source_next, found.repeats, found.exact) == (17, 20, 3, True)
 
 
@@ -172,10 +172,10 @@ async def test_a_target_that_lost_what_we_had_copied() -> None:
     future = msgspec.structs.replace(stored, target_next=stored.target_next + 100)
     starts = StartResolver(stage.a, lambda _topic: Earliest())
     look = TakeoverSurvey(stage.a, stage.b, starts, read_committed=False)
-    (found,) = await look.look([lane_name(0)], {TopicPartition("t", 0): future})
+    (found,) = await look.survey([lane_name(0)], {TopicPartition("t", 0): future})
     assert "it lost records" in found.trouble
     skipped = msgspec.structs.replace(stored, target_next=stored.target_next - 3, sequence=stored.sequence - 9)
-    (found,) = await look.look([lane_name(0)], {TopicPartition("t", 0): skipped})
+    (found,) = await look.survey([lane_name(0)], {TopicPartition("t", 0): skipped})
     assert "batches of this lane" in found.trouble
 
 
@@ -201,7 +201,7 @@ async def test_one_topic_that_may_not_be_read_is_its_own_trouble() -> None:
     done: list[int] = []
     starts = StartResolver(stage.a, lambda _topic: Earliest())
     look = TakeoverSurvey(stage.a, stage.b, starts, read_committed=False)
-    (found,) = await look.look([lane_name(0)], {}, lambda: done.append(1))
+    (found,) = await look.survey([lane_name(0)], {}, lambda: done.append(1))
     assert "TopicAuthorizationFailed" in found.trouble
     assert (found.to_copy, done) == (0, [1])
 

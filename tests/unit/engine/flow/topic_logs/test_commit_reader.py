@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.base.errors import BrokerUnreachable
-from engine.core.mm2.commit_records import TOPIC, UNTOLD
+from engine.core.mm2.commit_records import NO_OFFSET, TOPIC
 from engine.flow.ports.ports import FetchFault, Leader, PartitionFetch
 from engine.flow.topic_logs import commit_reader
 from engine.flow.topic_logs.commit_reader import CommitReader, Hints
@@ -88,7 +88,7 @@ async def test_what_is_not_wanted_and_what_is_no_commit_is_passed_over(stage: St
         stage.log.commit("g", {TopicPartition("local", 0): 5})
         stage.log.put([(commit_key("g", "t", 0), None), (b"\x00\x02\x00\x01g", b"metadata"), (None, b"x")])
         stage.log.put([(commit_key("odd", "t", 0), b"\x00\x09")])
-        assert (await stage.hear(1)).seen == {"odd": {LANE: UNTOLD}}
+        assert (await stage.hear(1)).seen == {"odd": {LANE: NO_OFFSET}}
 
 
 async def test_a_transaction_is_told_when_it_is_committed_and_holds_nobody_back(stage: Stage) -> None:

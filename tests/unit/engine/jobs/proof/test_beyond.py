@@ -6,7 +6,7 @@ from engine.core.position.position_keys import PositionKeys
 from engine.core.position.resume import TailBatch
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.jobs.proof import beyond as proof_beyond
-from engine.jobs.proof.beyond import BeyondStretch, Strangers, foreign_ranges, told
+from engine.jobs.proof.beyond import BeyondScan, BeyondStretch, differences_of, foreign_ranges
 from policies.model import LaneName, TopicPartition
 from tests.unit.engine.flow.stage import POSITIONS, Stage, lane_name, until
 from tests.unit.engine.flow.surveys.test_end_comparison import copied, quiet
@@ -32,12 +32,12 @@ def test_records_of_another_producer_are_foreign_and_markers_and_ours_are_not() 
 
 
 def test_each_record_is_named_and_of_very_many_the_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [(one.target_offset, one.source_offset, one.what) for one in told(LANE, [(10, 12)])] == [
+    assert [(one.target_offset, one.source_offset, one.what) for one in differences_of(LANE, [(10, 12)])] == [
         (10, -1, "of another writer, behind the newest position"),
         (11, -1, "of another writer, behind the newest position"),
     ]
     monkeypatch.setattr(proof_beyond, "MOST_TOLD", 2)
-    assert told(LANE, [(10, 12), (20, 30)])[-1].what.endswith(", and 10 behind it")
+    assert differences_of(LANE, [(10, 12), (20, 30)])[-1].what.endswith(", and 10 behind it")
 
 
 @pytest.mark.parametrize("others", [0, 3])
@@ -69,6 +69,6 @@ async def test_what_a_new_owner_has_just_copied_is_no_strangers(clean: bool, mon
     assert found == {}
 
 
-def strangers_of(stage: Stage) -> Strangers:
+def strangers_of(stage: Stage) -> BeyondScan:
     options = MapOptions(positions_topic=POSITIONS, positions_partitions=1, position_keys=PositionKeys("A"))
-    return Strangers(stage.b, MapReader(options, stage.b))
+    return BeyondScan(stage.b, MapReader(options, stage.b))

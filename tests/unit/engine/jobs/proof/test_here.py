@@ -41,7 +41,7 @@ def wanted(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[Any, Proven]]:
         asked.append(wanted.proven)
         return ProofSnapshot([LANE], [REPORT], [], began_ms=5, took_s=1.0)
 
-    monkeypatch.setattr(proof_steps, "look", look)
+    monkeypatch.setattr(proof_steps, "take_snapshot", look)
     monkeypatch.setattr(proof_here, "logs_of", lambda _config, _flow: opened)
     return asked
 

@@ -63,8 +63,8 @@ def of_tests() -> Iterator[Callable[[Callable[..., Any]], dict[str, JobEntry]]]:
 
 
 def until_ended(runner: JobRunner) -> JobLine:
-    wait_until(lambda: runner.look()[-1].state in ENDED, "the job ends", 300.0)
-    return runner.look()[-1]
+    wait_until(lambda: runner.lines()[-1].state in ENDED, "the job ends", 300.0)
+    return runner.lines()[-1]
 
 
 def test_a_job_gets_what_it_asks_for_by_name(of_tests: Callable[..., dict[str, JobEntry]]) -> None:
@@ -101,7 +101,7 @@ def test_a_job_tells_how_far_it_is(of_tests: Callable[..., dict[str, JobEntry]])
     go_on = threading.Event()
     runner = JobRunner(FakeSpark(), {}, of_tests(run))
     runner.submit("1", "job", msgspec.msgpack.encode(Terms()))
-    wait_until(lambda: runner.look()[0].told == 1, "it tells")
+    wait_until(lambda: runner.lines()[0].told == 1, "it tells")
     assert msgspec.msgpack.decode(runner.report("1") or b"") == "half"
     go_on.set()
     assert until_ended(runner).told == 1
@@ -132,7 +132,7 @@ def test_a_cancelled_job_is_cancelled_until_it_has_ended(of_tests: Callable[...,
     runner.submit("1", "job", msgspec.msgpack.encode(Terms()))
     runner.cancel("1")
     runner.cancel("unknown")
-    assert runner.look()[0].state is JobState.RUNNING
+    assert runner.lines()[0].state is JobState.RUNNING
     runner.press()
     go_on.set()
     assert until_ended(runner) == JobLine(job_id="1", job="job", state=JobState.CANCELLED)
@@ -151,7 +151,7 @@ def test_so_many_ended_jobs_are_remembered(of_tests: Callable[..., dict[str, Job
     for number in range(KEPT + 5):
         runner.submit(str(number), "job", msgspec.msgpack.encode(Terms()))
         until_ended(runner)
-    assert [line.job_id for line in runner.look()] == [str(number) for number in range(4, KEPT + 5)]
+    assert [line.job_id for line in runner.lines()] == [str(number) for number in range(4, KEPT + 5)]
 
 
 def test_a_job_that_nobody_knows_is_refused_and_so_are_options_of_another() -> None:
@@ -160,7 +160,7 @@ def test_a_job_that_nobody_knows_is_refused_and_so_are_options_of_another() -> N
         runner.submit("1", "prove", b"")
     with pytest.raises(BadOptions, match="the options of Spark job 'probe' cannot be read"):
         runner.submit("1", "probe", msgspec.msgpack.encode([1]))
-    assert runner.look() == ()
+    assert runner.lines() == ()
 
 
 def test_the_root_cause_is_what_is_told() -> None:

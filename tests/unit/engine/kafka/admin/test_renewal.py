@@ -91,7 +91,7 @@ class Stage:
     async def look(self, *, may_delete: bool = True) -> list[AnyEvent]:
         found = self.source.metadata(), self.target.metadata()
         copies = {"t": "copy"} if "t" in self.source.ids else {}
-        return await self.renewals.look(copies, *found, may_delete=may_delete)
+        return await self.renewals.check(copies, *found, may_delete=may_delete)
 
     async def kept(self) -> str:
         """Look twice: nothing is deleted, and why is told once. Return why."""
@@ -147,7 +147,7 @@ async def test_nothing_is_deleted_where_the_flow_is_not_ours_or_brokers_do_not_a
     stage.renewals._unsure.clear()
     stage.source.ids["t"] = OLD  # the one that was asked is of the past
     found = Cluster("one", t=NEW, u=OTHER).metadata(), stage.target.metadata()
-    assert await stage.renewals.look({"t": "copy"}, *found, may_delete=True) == []
+    assert await stage.renewals.check({"t": "copy"}, *found, may_delete=True) == []
     assert stage.deleted == []
 
 
