@@ -32,8 +32,8 @@ help:
 setup: $(STAMP)
 
 # setuptools goes first: PySpark comes as source, and its build must use the locked setuptools, not the newest.
-# The stamp is written last, so an interrupted set-up goes on where it was; one that is
-# broken, or of another Python, is made anew.
+# The stamp is written last, so an interrupted set-up continues where it was. A virtual environment that is broken, or of
+# another Python, is created again.
 $(STAMP): requirements.lock pyproject.toml
 	@$(if $(PYTHON),,echo 'raymirror needs CPython 3.11 and none is on PATH: install it (Debian: apt install python3.11 python3.11-venv), or: make PYTHON=/path/to/python3.11 ...' >&2; exit 2)
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-install

@@ -165,7 +165,7 @@ class FlowReader:
         self._reader.note(
             switch,
             "false: MM2's readers of offset syncs find none, and MM2 would write no checkpoints. raymirror still writes"
-            " them, but its map between offsets may be as old as offset.flush.interval.ms",
+            " them, but its map between offsets may be up to 5 s old, or offset.flush.interval.ms if that is less",
         )
 
     def _naming(self) -> DefaultNaming:

@@ -89,7 +89,7 @@ async def test_answers_of_five_appended_batches_per_lane_never_come(
     """After a restart the broker remembers one batch per producer, not five: only its log can tell."""
     count = 40_000
     async with behind_proxy(tmp_path) as (source, target, proxy):
-        mirror = Mirror(source, target, "held", flush_s=3600.0, untold_s=3600.0, flush_bytes=2**40, **SLOW)
+        mirror = Mirror(source, target, "held", flush_s=3600.0, unsynced_s=3600.0, flush_bytes=2**40, **SLOW)
         copied = await filled(mirror, "held", count)
         async with mirror.run() as run:
             await run.until(lambda: copied_records(run) > count // 5, "a fifth is copied")

@@ -30,7 +30,7 @@ async def until_lapsed(run: Run, topic: str) -> AccessDenied:
 
 async def test_a_right_to_read_that_lapses_stops_nothing_for_good(guarded_cluster: EmbeddedCluster) -> None:
     """Both sides are one cluster: the source's topic first, then the copy's, which a new owner has to read."""
-    mirror = Mirror(guarded_cluster, guarded_cluster, "lapsing", flush_s=1000.0, untold_s=1000.0)
+    mirror = Mirror(guarded_cluster, guarded_cluster, "lapsing", flush_s=1000.0, unsynced_s=1000.0)
     await mirror.open()
     copied = await mirror.topic("lapse")
     await mirror.topic("beside")
@@ -64,7 +64,7 @@ async def test_a_right_to_read_that_lapses_stops_nothing_for_good(guarded_cluste
 
 async def test_a_right_to_write_positions_that_lapses_stops_nothing_for_good(guarded_cluster: EmbeddedCluster) -> None:
     """What needs no position is copied meanwhile, and the position goes when the right is given back."""
-    mirror = Mirror(guarded_cluster, guarded_cluster, "unwritten", flush_s=0.2, untold_s=0.2)
+    mirror = Mirror(guarded_cluster, guarded_cluster, "unwritten", flush_s=0.2, unsynced_s=0.2)
     await mirror.open()
     copied = await mirror.topic("unwritten")
     async with mirror.run() as run:

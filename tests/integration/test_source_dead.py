@@ -193,7 +193,7 @@ async def test_a_failover_moves_the_groups(ask: Ask, target_cluster: EmbeddedClu
     assert [(one["source_next"], one["source_end"], one["records"]) for one in found["partitions"]] == [
         (RECORDS, -1, -1)
     ] * 2
-    assert all("where the source ends is not known" in one["why"] for one in found["partitions"])
+    assert all("the end of the source partition is not known" in one["why"] for one in found["partitions"])
     assert all(one["as_of_ms"] > began_ms for one in found["partitions"])
     assert all(stand["stored"] == stand["target_offset"] >= 0 for stand in found["standing"]["stands"])
     records = await stock.read_from(target_cluster, "dead-g", COPIED, 2 * RECORDS - sum(PLACES.values()))

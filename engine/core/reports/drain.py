@@ -128,7 +128,7 @@ def _judged(
 def _why(lane: LaneProgress, before: LaneProgress, drained_to: int, left: int, ends: Ends) -> str:
     """Say why a partition is not drained. The first cause is the one that an operator must check first."""
     if ends.end(lane.lane) < 0:
-        return f"where the source ends is not known: {ends.why_unknown(lane.lane)}"
+        return f"the end of the source partition is not known: {ends.why_unknown(lane.lane)}"
     if lane.state == "failed":
         return f"the partition has failed: {lane.reason}"
     if lane.source_next < 0:

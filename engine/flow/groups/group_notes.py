@@ -83,7 +83,7 @@ class GroupNotes:
         """
         if not why_not or self._read_at_s is None:
             if self._read_at_s == _TOLD:
-                self.say(WorksAgain(flow=self._flow, subject=_ALL, what="commits are read as they are made again"))
+                self.say(WorksAgain(flow=self._flow, subject=_ALL, what="raymirror reads commits as they happen again"))
             self._read_at_s = now_s()
         elif now_s() - self._read_at_s >= patience_s:
             self._read_at_s = _TOLD

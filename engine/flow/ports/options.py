@@ -33,7 +33,7 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Most bytes that a batch to be encoded again may decompress to."""
     flush_s: float = 60.0
     """Seconds between two positions of a lane if nothing else asks for one."""
-    untold_s: float = 5.0
+    unsynced_s: float = 5.0
     """The same for lanes whose progress no offset sync shows, if it is less."""
     flush_bytes: int = 16 * 1024 * 1024
     fetch: FetchOptions = FetchOptions()

@@ -36,7 +36,7 @@ class MaintenanceLoop:
         self._failures = failures
         self._syncs = syncs
         self._keep_alive_s = options.keep_alive_s
-        self._look_s = min(options.flush_s, options.untold_s)
+        self._look_s = min(options.flush_s, options.unsynced_s)
         self._looking = False
         self._copied_bytes = 0
 
@@ -59,7 +59,7 @@ class MaintenanceLoop:
             self._router.expiry.mark(self._drivers.values())
             flush, look = now - flushed_at >= self._options.flush_s, now - looked_at >= self._look_s
             flushed_at = now if flush else flushed_at
-            self._flush(everything=flush, untold=look)
+            self._flush(everything=flush, unsynced=look)
             if look:
                 looked_at = now
                 self._spawn(self._look_for_retention())
@@ -76,12 +76,12 @@ class MaintenanceLoop:
         tick_s = min(_CALM_TICK_S, max(_TICK_S, self._look_s)) if calm else _TICK_S
         return max(_SHUT_TICK_S, min(tick_s, self._lease_guard.lease_until_s - now_s()))
 
-    def _flush(self, *, everything: bool, untold: bool) -> None:
-        all_untold = untold and (self._syncs is None or bool(self._syncs.trouble))
+    def _flush(self, *, everything: bool, unsynced: bool) -> None:
+        all_unsynced = unsynced and (self._syncs is None or bool(self._syncs.trouble))
         dirty = [
             driver
             for driver in self._drivers.values()
-            if everything or all_untold or self._much_copied(driver) or (untold and self._copied_nothing(driver))
+            if everything or all_unsynced or self._much_copied(driver) or (unsynced and self._copied_nothing(driver))
         ]
         for driver in dirty:
             driver.positions.flush_asked = True

@@ -149,9 +149,9 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
     assert "no mirror of A->B runs (nowhere)" in said.err
     assert "has not given the flow back; waiting up to 30 s for a sign of life of that owner" in said.err
     assert "2023-11-14T22:13:20Z" in said.out
-    assert "where the source ends is not known: the source does not answer: a:1 refused" in said.out
+    assert "the end of the source partition is not known: the source does not answer: a:1 refused" in said.out
     assert "1970-01-01T00:00:00Z" in said.out, "the checkpoint's age"
-    assert said.out.count("where the source ends is not known") == 1, "each partition is listed once"
+    assert said.out.count("the end of the source partition is not known") == 1, "each partition is listed once"
     assert said.out.splitlines()[-1] == (
         "flow A->B is stopped; it copies again when its mirror is started with raymirror run CONFIG"
     )

@@ -101,7 +101,7 @@ def test_its_partitions_are_judged_by_their_positions(world: World, capsys: pyte
     said = capsys.readouterr().out
     assert "the mirror has never discovered the partitions of the flow: judged by what the target holds" in said
     assert "2023-11-14T22:13:20Z" in said
-    assert "where the source ends is not known: the source does not answer: a:1 refused" in said
+    assert "the end of the source partition is not known: the source does not answer: a:1 refused" in said
     paused, held, told = world.done
     assert (paused, held) == ((Command.PAUSE, "A->B"), ("hold", True, [LANE], "a:1 refused"))
     assert "stopped with an unknown number of records in 1 of 2 partitions not copied" in told

@@ -191,7 +191,7 @@ async def test_a_keeper_that_cannot_read_polls_and_says_so_once(monkeypatch: pyt
     await told.turn(5.0)
     assert told.pair.keeper.report.on_commit
     (again,) = told.pair.events(WorksAgain)
-    assert again.text() == "consumer groups: commits are read as they are made again"
+    assert again.text() == "consumer groups: raymirror reads commits as they happen again"
     told.reader.why_not = "again"
     for _ in range(20):
         await told.turn(5.0)

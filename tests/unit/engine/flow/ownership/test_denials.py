@@ -227,7 +227,7 @@ async def test_a_map_and_positions_that_may_not_be_written_are_asked_for_at_a_st
 async def test_a_fence_that_may_not_be_kept_alive_waits_for_the_right_only(code: int) -> None:
     """Who is replaced is acquired again; who has lost a right keeps the lane, however long that takes."""
     stage = stage_of()
-    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=0.05, untold_s=0.05, keep_alive_s=0.1))
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=0.05, unsynced_s=0.05, keep_alive_s=0.1))
     stage.assign()
     barriers: list[str] = []
     async with stage.running():

@@ -49,7 +49,7 @@ async def test_a_paused_flow_fetches_nothing_and_goes_on_when_resumed() -> None:
 
 async def test_a_paused_lane_writes_where_it_stands() -> None:
     stage = Stage()
-    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=1e6, untold_s=1e6))
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=1e6, unsynced_s=1e6))
     stage.assign()
     async with stage.running():
         await until(lambda: stage.driver().positions.settled)

@@ -12,12 +12,12 @@ from policies.model import TopicPartition
 from tests.unit.engine.flow.replication.test_syncs import TOPIC, SyncStage
 from tests.unit.engine.flow.stage import TERMS, Stage, until
 
-SELDOM = msgspec.structs.replace(TERMS, flush_s=1000.0, untold_s=0.05)
+SELDOM = msgspec.structs.replace(TERMS, flush_s=1000.0, unsynced_s=0.05)
 
 
 def synced() -> SyncStage:
     stage = SyncStage()
-    stage.copier = stage.new_copier(msgspec.structs.replace(stage.options, flush_s=1000.0, untold_s=0.05))
+    stage.copier = stage.new_copier(msgspec.structs.replace(stage.options, flush_s=1000.0, unsynced_s=0.05))
     return stage
 
 
@@ -72,7 +72,7 @@ async def test_a_copier_at_rest_passes_once_a_second_and_when_its_lease_ends(
 
     monkeypatch.setattr(maintenance, "pause", pause)
     stage = Stage()
-    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=60.0, untold_s=5.0))
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=60.0, unsynced_s=5.0))
     stage.assign()
     async with stage.running():
         await until(lambda: 1.0 in pauses)
