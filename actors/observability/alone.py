@@ -204,7 +204,8 @@ def _partition(flow: str, one: KnownLane, ends: Ends) -> KnownPartition:
     end = ends.ends.get(one.lane)
     why = one.why
     if not why and end is None:
-        why = f"the end of the source partition is not known: {NOT_ASKED if ends.gone == NOT_ASKED else ends.why_unknown(one.lane)}"
+        unknown = NOT_ASKED if ends.gone == NOT_ASKED else ends.why_unknown(one.lane)
+        why = f"the end of the source partition is not known: {unknown}"
     elif not why:
         why = "no mirror runs"
     return KnownPartition(
