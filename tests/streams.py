@@ -50,7 +50,7 @@ class Stream(NamedTuple):
 
 ALL = (
     Stream("with Ray", "ray"),
-    Stream("with brokers", "integration and not ray", nice=5),
+    Stream("with brokers", "integration and not ray", nice=2),
     Stream("without brokers", "not ray and not integration", nice=7),
 )
 QUICK = tuple(stream._replace(wanted=f"{stream.wanted} and not full") for stream in ALL)
