@@ -166,9 +166,9 @@ class CopierActor:
     def _follow_pause(self, before: Orders, orders: Orders) -> None:
         if orders.paused:
             self._engine.pause(None)
-        elif before.paused or (orders.wake != before.wake and not orders.paused_topics):
-            self._engine.resume(None)
-        if freed := before.paused_topics - orders.paused_topics:
+        if not orders.paused and (before.paused or orders.wake != before.wake):
+            self._engine.resume(None)  # also if topics stay paused: a resume retries lanes that have failed
+        elif freed := before.paused_topics - orders.paused_topics:
             self._engine.resume(freed)
         if orders.paused_topics:
             self._engine.pause(orders.paused_topics)

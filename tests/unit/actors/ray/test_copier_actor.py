@@ -261,11 +261,35 @@ async def test_pauses_reach_the_engine_before_the_sets() -> None:
         "assign A->B/000",
         "resume *",
         "pause a,b",
-        "resume a",
+        "resume *",
         "pause b",
         "resume *",
-        "resume b",
     ]
+    await end(shell, boss)
+
+
+async def test_a_resume_of_one_topic_reaches_the_engine_while_another_stays_paused() -> None:
+    """The engine retries failed lanes of `b`, which was not paused; `a` is paused again before anything is fetched."""
+    shell, engine = make()
+    boss = Boss(shell)
+    await boss.say(sets=(GROUP,), paused_topics=frozenset({"a"}))
+    await boss.until(lambda report: report.version == boss.orders.version)
+    engine.calls.clear()
+    await boss.say(paused_topics=frozenset({"a"}), wake=1)
+    await boss.until(lambda report: report.version == boss.orders.version)
+    assert engine.calls == ["resume *", "pause a"]
+    await end(shell, boss)
+
+
+async def test_a_topic_that_is_resumed_while_the_flow_is_paused_is_no_longer_paused_for_itself() -> None:
+    shell, engine = make()
+    boss = Boss(shell)
+    await boss.say(sets=(GROUP,), paused=True, paused_topics=frozenset({"a"}))
+    await boss.until(lambda report: report.version == boss.orders.version)
+    engine.calls.clear()
+    await boss.say(paused=True, paused_topics=frozenset(), wake=1)
+    await boss.until(lambda report: report.version == boss.orders.version)
+    assert engine.calls == ["pause *", "resume a"]
     await end(shell, boss)
 
 
