@@ -101,4 +101,7 @@ class MirrorParts:
         if self.local is not None:
             self.local.close()  # a cancelled task that had not started yet closes nothing
         self.fleet.leave()
+
+    def close(self) -> None:
+        """Send the remaining spans, for a bounded time: last, because a silent collector holds up this process."""
         self.telemetry.close()

@@ -74,6 +74,8 @@ class SupervisorActor:
                 finally:
                     parts.leave()
         finally:
+            if self._parts is not None:
+                self._parts.close()
             self._begun.set()  # also when it failed: callers then get the error instead of waiting
 
     def _ended(self, task: asyncio.Task[None]) -> None:
