@@ -68,7 +68,7 @@ COMMANDS: Final = {
 
 EXIT_CODES = (
     "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running, 4 failover: some partition is"
-    " not drained or some group is not equal, 5 plan: there are changes to apply"
+    " not drained or some group is not equal; translate: the source does not answer, 5 plan: there are changes to apply"
 )
 
 

@@ -15,9 +15,11 @@ from engine.config.settings import ClusterConfig, FlowConfig, MirrorConfig
 
 WHERE = ("places",)
 """Fields that say where a setting is in the file: an inserted line does not change the mirror."""
-HEARTBEATS, BESIDE = "heartbeats", "heartbeats beside"
-"""Heartbeats of the flow's own pair of clusters, and of pairs without a flow that this flow serves. The latter may move
-to another flow when flows are added or removed, and the copying does not depend on them.
+HEARTBEATS = "heartbeats"
+"""Heartbeats of the flow's own pair of clusters."""
+BESIDE = "heartbeats beside"
+"""Heartbeats of pairs of clusters without a flow that this flow serves. When flows are added or removed, another flow
+may serve them; the copying does not depend on them.
 """
 SOURCE, TARGET, AUDIT, SYNCS = "source cluster", "target cluster", "audit trail", "place of offset syncs"
 MIRROR_WIDE = ("telemetry", "storage", "audit_days", "spark", "proof", "deployment_id")

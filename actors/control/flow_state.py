@@ -46,7 +46,7 @@ class UnknownTopic(MirrorError):
         self.topic, self.flow = topic, flow
 
     def __str__(self) -> str:
-        return f"flow {self.flow} copies no topic {self.topic!r}; see: raymirror status"
+        return f"flow {self.flow} copies no topic {self.topic!r}; see: raymirror lag"
 
 
 class TopicsNotKnownYet(MirrorError):

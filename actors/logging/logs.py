@@ -81,7 +81,10 @@ def log_progress_events(progress: FlowProgress) -> None:
 
 
 def log_sentence(severity: str, text: str, flow: str = "") -> None:
-    """Log a text that is no typed event: a failure that is retried, something about the process itself."""
+    """Log a text that is no typed event: a failure that is retried, something about the process itself.
+
+    Name the flow in the text: equal texts are folded into one line and a count.
+    """
     _log.log(_LEVELS[severity], "%s", text, extra={"flow": flow})
 
 

@@ -1,7 +1,7 @@
 """The fingerprint of a copier: a digest of its code and settings. A change replaces running copiers, set by set.
 
-Settings that copiers do not read (`NOT_OURS`) are not part of it: Metadata or the supervisor reads them. A copier
-receives its lanes in its orders.
+Settings that copiers do not read (`NOT_READ_BY_COPIERS`) are not part of it: Metadata or the supervisor reads them. A
+copier receives its lanes in its orders.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import msgspec
 
 from engine.config.settings import FlowConfig, MirrorConfig
 
-NOT_OURS = (
+NOT_READ_BY_COPIERS = (
     "naming",
     "selection",
     "topics",
@@ -38,7 +38,7 @@ def fingerprint_of(version: str, config: MirrorConfig, flow: FlowConfig) -> str:
 
     Placeholders of secrets are digested unresolved, so a changed password behind one changes nothing.
     """
-    settings = {name: getattr(flow, name) for name in flow.__struct_fields__ if name not in NOT_OURS}
+    settings = {name: getattr(flow, name) for name in flow.__struct_fields__ if name not in NOT_READ_BY_COPIERS}
     clusters = [config.clusters[alias] for alias in flow.name]
     digest = hashlib.sha256(version.encode())
     digest.update(msgspec.json.encode(settings, order="deterministic"))

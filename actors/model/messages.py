@@ -61,7 +61,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     `sets` is None if the message carries only the lease (version 0: "report who you are"). `stamp` is the copier's
     own clock from the last report that the supervisor has seen. The lease counts from there, so no delay on the way can
     make it longer than the supervisor believes. With `unsure` the lease is not extended at all, because the flow may
-    belong to another mirror by now. `wake` grows with every resume, so that a resume of a running flow also counts.
+    belong to another mirror by now. `wake` grows with every resume, so that a resume of a running flow also
+    counts (it retries failed lanes).
     """
 
     term: int

@@ -18,7 +18,8 @@ NO_DISCOVERY = "a discovery of topics"
 
 
 class LagRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition. None if a value is not known; bytes are an estimate, as on the wire; times are Unix ms.
+    """One partition. A value that is not known is None, or -1 for the offsets and times without a default. Bytes are an
+    estimate, as on the wire; times are Unix ms.
 
     The lag is unknown if no copier has the partition, or if the source has not reported its end for a while.
     Then `heard_lag_records` and `heard_lag_seconds` are the lag when the end was last reported, `heard_seconds_ago`.
