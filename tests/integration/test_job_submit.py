@@ -91,7 +91,7 @@ def test_a_second_job_of_the_same_configuration_attaches(story: Story) -> None:
     story.submit("third", "job-a")
     story.shell.until(lambda status: "joined" in story.logs("third"))
     story.cluster.ray("job", "stop", "third")
-    assert "goes on" in story.logs("third")
+    assert "continues" in story.logs("third")
     assert owners(story.shell.status()) == owners(story.before), "who leaves while others follow ends nothing"
 
 
