@@ -84,7 +84,7 @@ class SupervisorActor:
         if failure is not None:
             cause = first_cause(failure)
             ends = self._may_do_better(cause)
-            then = "Ray restarts it" if ends else "Ray does not restart it; this mirror has no supervisor now"
+            then = "Ray restarts it" if ends else "Ray does not restart it"
             log_sentence("error", f"the supervisor failed: {type(cause).__name__}: {cause}; {then}")
             if ends:
                 wait_s = END_S if now_s() - self._began_s > LIVED_S else END_AGAIN_S

@@ -266,14 +266,14 @@ class FlowHeld(MirrorError):
 
 
 class StateTaken(MirrorError):
-    """Another owner has taken over the flow's state: this mirror must not write any more."""
+    """Another owner has taken over the flow's state: this mirror must not write for the flow any more."""
 
     def __init__(self, flow: str, holder: str, topic: str) -> None:
         super().__init__(flow, holder, topic)
         self.flow, self.holder, self.topic = flow, holder, topic
 
     def __str__(self) -> str:
-        return f"flow {self.flow} was taken over by {self.holder} (topic {self.topic}); this mirror stops"
+        return f"flow {self.flow} was taken over by {self.holder} (topic {self.topic}); this mirror stops the flow"
 
 
 class GroupActive(MirrorError):
