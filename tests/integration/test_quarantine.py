@@ -30,7 +30,7 @@ def _dying(append):  # type: ignore[no-untyped-def]
     import os
     import pathlib
 
-    poison = pathlib.Path(__file__).parents[2] / "{POISON}"
+    poison = pathlib.Path(__file__).parents[3] / "{POISON}"
 
     def append_or_die(self, appends, on_outcomes):  # type: ignore[no-untyped-def]
         if poison.exists() and any(one.partition == ("{COPIED}", {GUILTY}) for one in appends):
