@@ -259,7 +259,7 @@ async def test_a_source_restored_from_a_snapshot_deletes_no_copy(cluster_pair: P
     assert not [one for one in told if isinstance(one, CopyDeleted)]
     (kept,) = (one for one in told if isinstance(one, CopyKept))
     assert kept.topic == made_again
-    assert f"{other}-0 ends at 100" in kept.what
+    assert f"{other}-0 ends at offset 100" in kept.what
     async with flow.mirror.run(drain=False) as run:
         gap = await run.until_told(SourceGap, other)
         assert (gap.first, gap.last) == (100, 109)
