@@ -43,6 +43,10 @@ class Leaderships:
         kafka = classes.org.apache.kafka
         settings = classes.java.util.Properties()
         settings.put("bootstrap.servers", servers)
+        # The client sends to the broker that metadata names as the controller, which is any broker (KRaft): a stopped
+        # one must cost seconds, not the whole time of the call.
+        settings.put("request.timeout.ms", "3000")
+        settings.put("default.api.timeout.ms", "60000")
         self._admin = kafka.clients.admin.AdminClient.create(settings)
         self._java, self._kafka = classes.java, kafka
         self._partitions = [kafka.common.TopicPartition(topic, n) for n in range(PARTITIONS)]
