@@ -156,6 +156,14 @@ class Mirror(AnsweringMirror):
         except ValueError as error:
             raise MirrorLost(self.namespace, ENDED) from error
 
+    def is_gone(self) -> bool:
+        """Whether no supervisor has the name any more: it was ended on purpose (Ray restarts one that has failed)."""
+        try:
+            self.find_again()
+        except MirrorLost:
+            return True
+        return False
+
     def _get(self, ref: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         from ray.exceptions import ActorDiedError, RayError, RayTaskError
 

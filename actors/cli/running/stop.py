@@ -4,15 +4,20 @@ import argparse
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray
 from actors.cli.common.flags import add_json_argument, say
 from actors.local.session import MirrorEnds, MirrorPlace, process_start, refuse_ended
+from actors.model.requests import MirrorLost
 from actors.model.states import Command
 from actors.model.status import MirrorStatus
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
+
+if TYPE_CHECKING:
+    from actors.ray.mirror import Mirror
 
 POLL_S = 0.1
 
@@ -57,13 +62,30 @@ def stop(args: argparse.Namespace) -> int:
             )
             return exits.FAILED
         if not place.pid:  # no `run` process of this machine follows it and ends it
-            if not mirror.wait_stopped(args.timeout):
+            drained = _end_when_drained(mirror, status, args.timeout)
+            if drained is None:
                 print(f"still draining after {args.timeout:.0f} s; see: raymirror status", file=sys.stderr)
                 return exits.FAILED
-            status = mirror.status()
-            mirror.kill()
+            status = drained
     code = _gone_in_time(args, place, unremembered=status.unremembered)
     return _warn_unwritten(status) if code == exits.OK else code
+
+
+def _end_when_drained(mirror: "Mirror", status: MirrorStatus, timeout_s: float) -> MirrorStatus | None:
+    """Wait until the mirror has stopped, then end its supervisor; return its last status, None if it took too long.
+
+    A `run` process on another machine, or a submitted job, follows the mirror too and may end the supervisor first:
+    then no supervisor has the name any more. Raises MirrorLost.
+    """
+    try:
+        if not mirror.wait_stopped(timeout_s):
+            return None
+        status = mirror.status()
+        mirror.kill()
+    except MirrorLost as lost:
+        if not (lost.has_ended and mirror.is_gone()):
+            raise
+    return status
 
 
 def _warn_unwritten(status: MirrorStatus) -> int:

@@ -12,9 +12,9 @@ import pytest
 from actors.cli.common import exits
 from actors.cli.running import pause, resume, stop
 from actors.local.session import MirrorPlace
+from actors.model.requests import ENDED, MirrorLost
 from actors.model.states import Command
 from actors.model.status import MirrorStatus
-from actors.ray.mirror import MirrorLost
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
 
@@ -24,6 +24,8 @@ class FakeMirror:
 
     def __init__(self, status: MirrorStatus, *, failed: bool = False) -> None:
         self.answer, self.failed = status, failed
+        self.lost: MirrorLost | None = None
+        self.successor = False
         self.calls: list[str] = []
 
     def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> MirrorStatus:
@@ -36,7 +38,12 @@ class FakeMirror:
         return True
 
     def status(self) -> MirrorStatus:
+        if self.lost is not None:
+            raise self.lost
         return self.answer
+
+    def is_gone(self) -> bool:
+        return not self.successor
 
     def kill(self) -> None:
         self.calls.append("kill")
@@ -114,3 +121,24 @@ def test_a_mirror_whose_supervisor_has_failed_is_stopped(
     assert stop.run(ARGS) == exits.FAILED
     assert mirror.calls[-1] == "end all"
     assert "RuntimeError: a bug" in capsys.readouterr().err
+
+
+def test_a_mirror_that_the_process_that_follows_it_ends_first_is_stopped(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(status)
+    mirror.lost = MirrorLost("n", ENDED)
+    meet(monkeypatch, stop, mirror)
+    assert stop.run(ARGS) == exits.OK
+    assert (mirror.calls, capsys.readouterr()) == (["stop"], ("stopped\n", ""))
+
+
+@pytest.mark.parametrize(("cause", "successor"), [(ENDED, True), ("GetTimeoutError", False)])
+def test_a_supervisor_that_was_replaced_or_is_silent_is_not_called_stopped(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, cause: str, successor: bool
+) -> None:
+    mirror = FakeMirror(status)
+    mirror.lost, mirror.successor = MirrorLost("n", cause), successor
+    meet(monkeypatch, stop, mirror)
+    with pytest.raises(MirrorLost):
+        stop.run(ARGS)
