@@ -161,10 +161,9 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
         if self.outcome.undrained:
             left += f" in {self.outcome.undrained} of {counted(self.outcome.partitions, 'partition')}"
         beats = ", heartbeats not counted" if self.outcome.heartbeats else ""
-        return (
-            f"failed over: the flow is stopped with {left} not copied{beats}; consumer groups not exactly as on"
-            f" the source: {unequal:,} of {groups:,}; to copy again: {self._advice()}"
-        )
+        copied = f"with {left} not copied" if records or self.outcome.undrained else "and every record is copied"
+        equal = f"consumer groups exactly as on the source: {groups - unequal:,} of {groups:,}"
+        return f"failed over: the flow is stopped {copied}{beats}; {equal}; to copy again: {self._advice()}"
 
     def _advice(self) -> str:
         run, resume = "raymirror run CONFIG", f"raymirror resume '{self.flow}'"
@@ -174,14 +173,14 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
 
 
 class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):
-    """The configuration file has changed since the mirror was started."""
+    """The configuration file has changed since the mirror read it: at its start, or at the last reload."""
 
     severity: ClassVar[str] = "warning"
     path: str
 
     def text(self) -> str:
         return (
-            f"{self.path} was edited: the mirror continues with the settings that it was started with (it reads only"
+            f"{self.path} was edited: the mirror continues with the settings that it runs with (it reads only"
             f" passwords from the edited file); to apply the new settings: raymirror reload {self.path}"
         )
 

@@ -64,5 +64,5 @@ def _all_excluded(flow: FlowConfig, topics: Sequence[str], places: Places) -> It
 
 def _text(flow: FlowConfig, name: str, idle: Idle) -> str:
     what, then = ("topic", "copied") if name.startswith("topics") else ("consumer group", "mirrored")
-    meant = f"a later match is {then}" if idle.meant is None else f"did you mean {idle.meant}?"
+    meant = f"if one appears later, it is {then}" if idle.meant is None else f"did you mean {idle.meant}?"
     return f"pattern {idle.pattern!r} matches no {what} of cluster {flow.name.source!r}; {meant}"

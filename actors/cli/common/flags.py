@@ -54,7 +54,7 @@ def add_config_place(parser: argparse.ArgumentParser, what: str = "mm2.propertie
     """Declare `[CONFIG]` and `--mirror NAME`; one of them names the configuration, see `settle_config`."""
     parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help=what)
     parser.add_argument(
-        "--mirror", "--name", dest="mirror", metavar="NAME", help="instead of CONFIG: that of this running mirror"
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="use the configuration of this running mirror"
     )
     parser.set_defaults(needs_config=True)
 

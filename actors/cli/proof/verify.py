@@ -186,7 +186,7 @@ def beyond_text(lanes: Sequence[LaneReport]) -> str:
     if waiting:
         said.append(f"{counted(waiting, 'source offset')} not copied yet")
     if behind:
-        said.append(f"{counted(behind, 'offset')} on the target behind the last position (see: raymirror compare-ends)")
+        said.append(f"{counted(behind, 'offset')} on the target after the last position (see: raymirror compare-ends)")
     return f"; {', '.join(said)}" if said else ""
 
 

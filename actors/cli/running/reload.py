@@ -218,7 +218,7 @@ def summary(found: ConfigDifference, *, done: bool) -> str:
     counts = [(found.named(change), change) for change in (ADDED, CHANGED, REMOVED, UNTOUCHED)]
     flows = ", ".join(f"{len(names)} {change}" for names, change in counts if names)
     if not done:
-        return f"nothing was changed yet; flows: {flows}"
+        return f"not applied yet; flows: {flows}"
     return f"applied; flows: {flows}; follow it with: raymirror status"
 
 

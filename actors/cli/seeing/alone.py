@@ -106,7 +106,7 @@ def show_flow(flow: KnownFlow, at_ms: int) -> None:
         oldest = min((row.as_of_ms for row in flow.partitions if row.as_of_ms is not None), default=None)
         since = "" if oldest is None else f", the oldest as of {clock_text(oldest)}"
         positions = f"{counted(len(flow.partitions), 'partition')} with a position{since}"
-        print(f"  {positions}; lag is not known: raymirror lag asks the source where it ends")
+        print(f"  {positions}; lag is not known; raymirror lag --config CONFIG asks the source for its ends")
     if flow.groups is not None:
         newest = "" if flow.checkpoint_ms is None else f", the newest as of {clock_text(flow.checkpoint_ms)}"
         print(f"  {counted(flow.groups, 'consumer group')} with checkpoints{newest}")

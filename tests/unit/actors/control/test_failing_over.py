@@ -77,7 +77,7 @@ def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, 
     assert (status.phase, status.desired) == ("running", Desired.RUNNING)
     assert fleet.kept[-1].state is Desired.STOPPED
     (told,) = [event for event in fleet.told if isinstance(event, FailedOver)]
-    assert "with 0 records not copied; consumer groups not exactly as on the source: 1 of 3" in told.text()
+    assert "and every record is copied; consumer groups exactly as on the source: 2 of 3" in told.text()
     assert told.text().endswith(
         "to copy again: raymirror resume 'A->B', or raymirror run CONFIG once the mirror has ended"
     )

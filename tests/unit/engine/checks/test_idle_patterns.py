@@ -24,7 +24,7 @@ def test_a_pattern_that_matches_nothing_says_what_was_likely_meant() -> None:
         "line 5: A->B.topics: pattern 'biling' matches no topic of cluster 'A'; did you mean billing?",
     ]
     assert told("topics = later.*\n") == [
-        "line 5: topics: pattern 'later.*' matches no topic of cluster 'A'; a later match is copied"
+        "line 5: topics: pattern 'later.*' matches no topic of cluster 'A'; if one appears later, it is copied"
     ]
 
 
@@ -49,7 +49,10 @@ def test_patterns_of_groups() -> None:
     config = mirror("A->B.groups = app-*, later.*\ngroups.exclude = test, nobody\n")
     assert [str(one) for one in idle_groups(config.flows[0], ["app-1", "test-2"], config.places)] == [
         "line 5: A->B.groups: pattern 'app-*' matches no consumer group of cluster 'A'; did you mean app-.*?",
-        "line 5: A->B.groups: pattern 'later.*' matches no consumer group of cluster 'A'; a later match is mirrored",
+        (
+            "line 5: A->B.groups: pattern 'later.*' matches no consumer group of cluster 'A';"
+            " if one appears later, it is mirrored"
+        ),
         "line 6: groups.exclude: pattern 'test' matches no consumer group of cluster 'A'; did you mean test.*?",
     ]
 

@@ -134,4 +134,4 @@ def test_a_source_that_answers_again_says_what_is_left(world: World, capsys: pyt
     assert "an unknown number of records in 2 of 3 partitions" in world.done[-1], "the new one has no position"
     world.ends_now = Ends(ends={LANE: 7, BEATS: 7})
     assert world.fails_over("--now") == exits.OK
-    assert "stopped with 0 records not copied" in world.done[-1]
+    assert "stopped and every record is copied" in world.done[-1]

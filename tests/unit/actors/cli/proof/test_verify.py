@@ -150,7 +150,7 @@ def test_what_lies_beyond_the_newest_positions_is_said(stage: Stage, capsys: pyt
     stage.lanes = (replace(WHOLE, waiting=100, behind=3),)
     assert stage.run() == exits.OK
     assert (
-        ", 0 differences; 100 source offsets not copied yet, 3 offsets on the target behind the last position"
+        ", 0 differences; 100 source offsets not copied yet, 3 offsets on the target after the last position"
         " (see: raymirror compare-ends)\n"
     ) in capsys.readouterr().out
     assert stage.run("--json") == exits.OK

@@ -123,7 +123,7 @@ def test_a_dry_run_changes_nothing(stage: Stage, capsys: pytest.CaptureFixture[s
     stage.file.write_text(TWO)
     assert raymirror("reload", "--dry-run") == exits.OK
     assert not stage.mirror.taken
-    assert "nothing was changed yet; flows: 1 added, 1 untouched" in capsys.readouterr().out
+    assert "not applied yet; flows: 1 added, 1 untouched" in capsys.readouterr().out
 
 
 def test_json_is_one_object(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
