@@ -120,14 +120,13 @@ class RangePlan:
         """Note an end that the leader reported."""
         self._end = max(self._end, end)
 
-    def ask(self) -> Range | None:
-        """Return the range to ask for next: a rest first, else a new one; None if everything is asked.
+    @property
+    def rest(self) -> Range | None:
+        """The first range that is to be asked for, the rest of one whose answer ended too early; None without one."""
+        return next((one for one in self._ranges if not one.is_asked), None)
 
-        The caller calls `asked` if it asks.
-        """
-        for known in self._ranges:
-            if not known.is_asked:
-                return known
+    def extend(self) -> Range | None:
+        """Return a new range behind all others, which is to be asked for; None at the told end."""
         if self._next >= self._end:
             return None
         stop, max_bytes = self.sizes.cut(self._next, self._most_bytes)

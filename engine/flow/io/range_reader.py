@@ -204,10 +204,7 @@ class RangeReader:
             if not self._is_busy(hot):
                 self.forget(hot.driver)
             return False
-        share = self._pool.budget_bytes // 2 // len(self._hot)
-        if plan.held_bytes >= share or not hot.window.has_room(share):
-            return False
-        one = plan.ask()
+        one = plan.rest or self._extend(hot)
         if one is None:
             return False
         lease = self._pool.try_lease(one.max_bytes, whole=one is plan.head)
@@ -220,6 +217,12 @@ class RangeReader:
         self._in_use += 1
         self._tasks.create_task(self._read(hot, one, lease))
         return True
+
+    def _extend(self, hot: _Hot) -> Range | None:
+        share = self._pool.budget_bytes // 2 // len(self._hot)
+        if hot.plan.held_bytes >= share or not hot.window.has_room(share):
+            return None
+        return hot.plan.extend()
 
     async def _read(self, hot: _Hot, one: Range, lease: BufferLease) -> None:
         mark = hot.window.sent(one.max_bytes, now_s())
