@@ -136,10 +136,8 @@ class RangeReader:
         if part is None or not part.batches or part.next_offset != lane.fetch_offset:
             return
         sizes = BatchSizes.of(part, found.start)
-        end = self._told_end(found)
-        if (end - lane.fetch_offset) * sizes.bytes_per_offset < _LEAST_RANGES * sizes.range_bytes(
-            self._limits.range_bytes
-        ):
+        end, size = self._told_end(found), sizes.range_bytes(self._limits.range_bytes)
+        if not size or (end - lane.fetch_offset) * sizes.bytes_per_offset < _LEAST_RANGES * size:
             return
         self._hot[driver] = _Hot(driver, RangePlan(leader, lane.fetch_offset, end, sizes, self._limits.range_bytes))
         self._ask()
@@ -219,7 +217,7 @@ class RangeReader:
         return True
 
     def _extend(self, hot: _Hot) -> Range | None:
-        share = self._pool.budget_bytes // 2 // len(self._hot)
+        share = 3 * self._pool.budget_bytes // 4 // len(self._hot)
         if hot.plan.held_bytes >= share or not hot.window.has_room(share):
             return None
         return hot.plan.extend()
@@ -284,14 +282,13 @@ class RangeReader:
         """Hand the ranges that have arrived in order to the lane, as far as it has room."""
         driver, plan, intake = hot.driver, hot.plan, self._intake_of()
         while not hot.is_over and not intake.is_busy(driver):
-            if not hot.is_as_planned or plan.is_wasteful:
+            if not hot.is_as_planned or plan.is_done:
                 return self.forget(driver)
-            head = plan.head
-            if head is None and plan.is_done:
-                return self.forget(driver)
-            if head is None or head.found is None or head.lease is None or not driver.lane.wants_fetch:
+            ready = plan.ready
+            if ready is None or ready.found is None or ready.lease is None or not driver.lane.wants_fetch:
                 return None
-            intake.take(driver, head.buffer, head.found, head.lease)
+            if ready.follows >= 0:
+                intake.take(driver, ready.buffer, ready.found, ready.lease)
             plan.deliver()
             self._events.taken([driver])
         return None

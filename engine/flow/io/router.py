@@ -30,6 +30,8 @@ _IN_FLIGHT = 2
 """This part (1/2) of the memory budget may be in flight to target brokers; the rest is for what the source sends."""
 _CLOSE_S = 30.0
 """Seconds that a connection without lanes stays open: leaders that move often move back."""
+_LEAST_RANGES = 8
+"""One range has at most this part (1/8) of the memory."""
 _LEAST_SHARES = 64
 """One partition gets at most this part (1/64) of the memory in one fetch. Lanes with a backlog of an hour in small
 batches need seconds to send a megabyte; with little memory a few would hold all of it, and healthy lanes would stop."""
@@ -169,7 +171,9 @@ class BrokerRouter:
         self._lane_routes: dict[LaneDriver, LaneRoutes] = {}
         self._tracker = InFlightTracker()
         partition_bytes = min(options.partition_fetch_bytes, self.pool.budget_bytes // _LEAST_SHARES)
-        ranges = RangeLimits(options.range_connections, options.range_bytes)
+        ranges = RangeLimits(
+            options.range_connections, min(options.range_bytes, self.pool.budget_bytes // _LEAST_RANGES)
+        )
         self._limits = InboxLimits(partition_bytes, options.inflated_bytes, ranges)
 
     def routes_of(self, driver: LaneDriver) -> LaneRoutes:

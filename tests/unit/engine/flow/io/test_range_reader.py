@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
+from typing import cast
 
 import msgspec
 import pytest
@@ -26,7 +27,7 @@ from engine.wire.batch import read_header
 from engine.wire.decode import decode_records
 from policies.model import FlowName, LaneName, TopicPartition
 from tests.fakes.lane_events import NoEvents
-from tests.fakes.source_log import COMMIT, SourceLog
+from tests.fakes.source_log import COMMIT, SourceBatch, SourceLog
 from tests.unit.engine.core.positions import position
 
 FLOW = FlowName("A", "B")
@@ -38,8 +39,9 @@ OUT_OF_RANGE = FetchFault(1, "OFFSET_OUT_OF_RANGE", retry=False, out_of_range=Tr
 @pytest.fixture(autouse=True)
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a short log have many ranges."""
-    monkeypatch.setattr(range_plan, "_ALIKE_BYTES", 300)
-    monkeypatch.setattr(range_plan, "_LEAST_BATCHES", 5)
+    monkeypatch.setattr(range_plan, "_LEAST_BYTES", 300)
+    monkeypatch.setattr(range_plan, "_BATCHES", 5)
+    monkeypatch.setattr(range_plan, "_FEW_BATCHES", 3)
 
 
 class Broker:
@@ -400,7 +402,7 @@ async def test_a_corrupt_batch_ends_the_lane_where_it_is() -> None:
         far.log.data(2)
     bad = msgspec.structs.replace(far.log.batches[150])
     whole = type(bad).encode(bad)
-    far.log.batches[150] = _Spoilt(bad, whole)  # type: ignore[assignment]
+    far.log.batches[150] = cast("SourceBatch", _Spoilt(bad, whole))
     async with far.running():
         await far.copy_all()
         assert "corrupt" in far.told
