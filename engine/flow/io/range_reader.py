@@ -33,6 +33,8 @@ _FULL = 0.75
 """An answer with this part of the bytes that were asked for is full."""
 _LEAST_RANGES = 4
 """A backlog of fewer ranges is not worth more connections."""
+_MOST_HELD = 3
+"""A lane holds at most three times what its path holds: on the way, and arrived before an earlier range."""
 _LINGER_S = 30.0
 """Seconds that connections without ranges stay open."""
 
@@ -217,8 +219,10 @@ class RangeReader:
         return True
 
     def _extend(self, hot: _Hot) -> Range | None:
+        """Return another range of a lane, unless enough is on its way, or has arrived and waits for its turn."""
+        held, window = hot.plan.held_bytes, hot.window
         share = 3 * self._pool.budget_bytes // 4 // len(self._hot)
-        if hot.plan.held_bytes >= share or not hot.window.has_room(share):
+        if held >= share or not window.has_room(share) or (window.requests and held >= _MOST_HELD * window.holds):
             return None
         return hot.plan.extend()
 
@@ -226,7 +230,11 @@ class RangeReader:
         mark = hot.window.sent(one.max_bytes, now_s())
         broker: SourceBroker | None = None
         try:
-            broker = self._idle.pop() if self._idle else await self._side.connect_beside()
+            if self._idle:
+                broker = self._idle.pop()
+            else:
+                broker = await self._side.connect_beside()
+                mark = hot.window.delayed(mark, now_s())
             with watched(self._side, self._options.max_wait_s + SILENT_S):
                 answer = await broker.fetch([self._want(hot, one)], self._options_for(one), lease)
             hot.window.answered(mark, now_s())
