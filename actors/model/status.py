@@ -94,6 +94,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The most frequent of these reasons."""
     stalled_for_it: int = 0
     """How many stalled partitions give that reason."""
+    bound: str = ""
+    """What the path of the partition furthest behind carries, if distance is what bounds it."""
     quarantined: dict[str, str] = {}
     """Source partitions that are not copied because they end their copiers, and why."""
     heeded: bool = True

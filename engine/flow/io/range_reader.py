@@ -27,8 +27,6 @@ from engine.flow.lane.lane_events import FetchEvents
 from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice, SourceBroker
 from engine.wire.extent import extent
 
-FAR_S = 0.02
-"""An answer that takes as many seconds comes over a distance, or from a busy broker."""
 _FULL = 0.75
 """An answer with this part of the bytes that were asked for is full."""
 _LEAST_RANGES = 4
@@ -114,10 +112,10 @@ class RangeReader:
         """Whether the lane is read in ranges now."""
         return driver in self._hot
 
-    @property
-    def lanes(self) -> int:
-        """How many lanes are read in ranges now."""
-        return len(self._hot)
+    def window_of(self, driver: LaneDriver) -> PathWindow | None:
+        """Return the window of a lane that is read in ranges; None for other lanes."""
+        hot = self._hot.get(driver)
+        return hot.window if hot is not None else None
 
     def consider(self, driver: LaneDriver, want: PartitionFetch, found: Slice, buffer: memoryview) -> None:
         """Read the lane in ranges from now on, if its last answer, which came from far, shows that this pays.

@@ -70,6 +70,7 @@ def lane_progress(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> Lane
         latency_ms=driver.latency_ms,
         began_ms=watch.began_ms,
         committed=is_committed(driver),
+        bound=router.bound(driver) if lag > 0 and lane.state is State.COPYING else "",
     )
 
 
