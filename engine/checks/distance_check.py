@@ -44,9 +44,9 @@ def target_doubt(flow: FlowConfig, brokers: Sequence[BrokerDistance]) -> str:
         return ""
     one, rate = slowest
     return (
-        f"{_far(flow.name.target, one)} {RECEIVE_BUFFER}={one.receive_bytes}, so one partition is copied at"
-        f" most at about {rate / _MIB:.1f} MiB/s, because its order needs one connection; {RECEIVE_BUFFER}=-1 there lifts it, and"
-        " copiers near the target need less"
+        f"{_far(flow.name.target, one)} {RECEIVE_BUFFER}={one.receive_bytes}, so one partition is copied at most at"
+        f" about {rate / _MIB:.1f} MiB/s, because its order needs one connection; {RECEIVE_BUFFER}=-1 there lifts it,"
+        " and copiers near the target need less"
     )
 
 
