@@ -151,7 +151,7 @@ class Wan:
         job = Job.between(*stage.addresses(case), stage.backlog(case), alias, folder)
         launch = self._launch(system, job, case)
         try:
-            with stage.proxy(case, self._size.rtt_ms) as proxy:
+            with stage.proxy(case, self._size.rtt_ms, system) as proxy:
                 return run_system(system, launch, job, stage.target.bootstrap_servers, proxy, self._size.seconds)
         finally:
             stage.clean(alias)
