@@ -20,6 +20,7 @@ _SHOWN = {
     "peak_rss_mib": "peak RSS MiB",
     "connections": "connections",
     "carried_ratio": "carried / copied",
+    "target_batch_kib": "KiB a batch",
 }
 _SPREAD = ("mib_per_s", "middle_mib_per_s", "cpu_s_per_gib")
 _COMPARED = ("mib_per_s", "middle_mib_per_s", "cpu_s_per_gib")

@@ -21,6 +21,7 @@ RUN = WanRun(
     start_s=5.0,
     connections=11,
     carried_ratio=1.1,
+    target_batch_kib=58.0,
     late_chunks=0,
     proxy_cpu_s=0.1,
 )
