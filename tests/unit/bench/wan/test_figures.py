@@ -50,8 +50,14 @@ def test_a_ratio_is_of_runs_of_one_round() -> None:
     assert found["ratios"]["raymirror/mm2 mib_per_s"] == 3.0
 
 
+def test_a_round_in_which_one_system_failed_gives_no_ratio() -> None:
+    found = summary({"raymirror": [None, run(mib_per_s=30.0)], "mm2": [run(mib_per_s=1.0), run(mib_per_s=10.0)]})
+    assert found["ratios"]["raymirror/mm2 mib_per_s"] == 3.0
+    assert len(found["systems"]["raymirror"]["runs"]) == 1
+
+
 def test_a_system_without_a_run_has_no_figures() -> None:
-    found = summary({"raymirror": [RUN], "mm2": []})
+    found = summary({"raymirror": [RUN], "mm2": [None]})
     assert list(found["systems"]) == ["raymirror"]
     assert found["ratios"] == {}
 
