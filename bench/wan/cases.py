@@ -11,6 +11,9 @@ RTT_MS = 100.0
 REQUEST_WINDOW_BYTES, ANSWER_WINDOW_BYTES = 100 * 1024, 150 * 1024
 """What a connection to a broker with its default socket buffers has under way: its receive buffer of 100 KiB, and a
 send buffer of 100 KiB, of which Linux held 146 KiB under way when it was measured."""
+CLIENT_ANSWER_WINDOW_BYTES = {"mm2": 128 * 1024}
+"""By system: what its own receive buffer lets a broker have under way to it, where that is less. Kafka's consumer asks
+for 64 KiB (`receive.buffer.bytes`), which Linux doubles; the whole of it is more than the kernel advertises."""
 LATE_SHARE, LATE_MS = 0.01, 300.0
 BUSY_WIDE, IDLE_WIDE = 8, 32
 
@@ -55,12 +58,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             idle_partitions=IDLE_WIDE if is_wide else 0,
         )
 
-    def distance(self, rtt_ms: float) -> Distance:
-        """Return what the proxy does in this case."""
+    def distance(self, rtt_ms: float, system: str) -> Distance:
+        """Return what the proxy does in this case, for one system."""
+        answers = min(ANSWER_WINDOW_BYTES, CLIENT_ANSWER_WINDOW_BYTES.get(system, ANSWER_WINDOW_BYTES))
         return Distance(
             rtt_ms=rtt_ms,
             request_window_bytes=REQUEST_WINDOW_BYTES if self.is_windowed else NO_WINDOW,
-            answer_window_bytes=ANSWER_WINDOW_BYTES if self.is_windowed else NO_WINDOW,
+            answer_window_bytes=answers if self.is_windowed else NO_WINDOW,
             late_share=LATE_SHARE if self.has_late_chunks else 0.0,
             late_ms=LATE_MS,
         )

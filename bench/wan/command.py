@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the bench and return its JSON object; `failed`: a run has no figures. Raises BenchError, ClusterError."""
     systems = chosen("wan", "system", args.systems, SYSTEMS)
     names = args.case.split(",") if args.case else list(_QUICK_CASES if args.quick else CASES)
-    cases = [Case.parse(name.strip()) for name in names]
+    cases = [Case.parse(name) for name in dict.fromkeys(name.strip() for name in names)]
     size = Size(
         mib=args.mib or (_QUICK_MIB if args.quick else _MIB),
         seconds=args.seconds or (_QUICK_SECONDS if args.quick else _SECONDS),
@@ -124,14 +124,19 @@ class Wan:
         """Run every system in every case, once per round, group by group of cases that can share brokers."""
         runs: dict[str, Runs] = {case.name: {system: [] for system in self._systems} for case in cases}
         for number, group in enumerate(grouped(cases)):
-            stage = Stage(group, self._folder / f"stage-{number}", self._program)
-            try:
-                stage.start(self._size.mib)
-                for turn in range(self._size.rounds):
-                    self._round(stage, group, turn, parts, runs)
-            finally:
-                stage.stop()
+            folder = self._folder / f"stage-{number}"
+            # The figures of one group stay if the brokers of another do not start.
+            parts.measure(", ".join(case.name for case in group), partial(self._group, group, folder, parts, runs))
         return runs
+
+    def _group(self, group: list[Case], folder: Path, parts: Parts, runs: dict[str, Runs]) -> None:
+        stage = Stage(group, folder, self._program)
+        try:
+            stage.start(self._size.mib)
+            for turn in range(self._size.rounds):
+                self._round(stage, group, turn, parts, runs)
+        finally:
+            stage.stop()
 
     def _round(self, stage: Stage, group: list[Case], turn: int, parts: Parts, runs: dict[str, Runs]) -> None:
         # Another system comes first in each round, so that none always meets cold brokers.
@@ -140,8 +145,8 @@ class Wan:
             for system in self._systems[first:] + self._systems[:first]:
                 name = f"{case.name}, round {turn + 1}, {system}"
                 done = parts.measure(name, partial(self._run_once, stage, case, system))
+                runs[case.name][system].append(done)
                 if done is not None:
-                    runs[case.name][system].append(done)
                     print(f"{name}: {done.mib_per_s:.1f} MiB/s, {done.middle_mib_per_s:.1f} in the middle", flush=True)
 
     def _run_once(self, stage: Stage, case: Case, system: str) -> WanRun:
@@ -151,7 +156,7 @@ class Wan:
         job = Job.between(*stage.addresses(case), stage.backlog(case), alias, folder)
         launch = self._launch(system, job, case)
         try:
-            with stage.proxy(case, self._size.rtt_ms) as proxy:
+            with stage.proxy(case, self._size.rtt_ms, system) as proxy:
                 return run_system(system, launch, job, stage.target.bootstrap_servers, proxy, self._size.seconds)
         finally:
             stage.clean(alias)

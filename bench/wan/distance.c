@@ -386,14 +386,15 @@ static void pull(struct direction *way, int64_t now, int hung_up)
     }
 }
 
-static void written(struct direction *way, uint64_t size, int64_t now)
+/* `handed_us`: when the bytes reached the other side. */
+static void written(struct direction *way, uint64_t size, int64_t handed_us)
 {
     way->queued -= size;
     held_now -= size;
     *way->carried += size;
     if (way->window) {
         struct credit *credit = must(malloc(sizeof *credit));
-        *credit = (struct credit){.at_us = on_grid(now + rtt_us / 2), .bytes = size};
+        *credit = (struct credit){.at_us = on_grid(handed_us + rtt_us / 2), .bytes = size};
         if (way->last_credit)
             way->last_credit->next = credit;
         else
@@ -416,15 +417,21 @@ static void written(struct direction *way, uint64_t size, int64_t now)
     }
 }
 
-/* Writes what is due. */
-static void push(struct direction *way, int64_t now)
+/*
+ * Writes what is due. Unless the receiver was slow (`stalled`), bytes count as handed over when they were due: that this
+ * process got its CPU late is not part of the distance.
+ */
+static void push(struct direction *way, int64_t now, int stalled)
 {
     struct connection *connection = way->connection;
     while (way->first && way->first->due_us <= now) {
         struct iovec parts[WRITE_BLOCKS];
         int count = 0;
-        for (struct block *block = way->first; block && block->due_us <= now && count < WRITE_BLOCKS; block = block->next)
+        int64_t due_us = now;
+        for (struct block *block = way->first; block && block->due_us <= now && count < WRITE_BLOCKS; block = block->next) {
             parts[count++] = (struct iovec){block->data + block->at, block->end - block->at};
+            due_us = block->due_us;
+        }
         ssize_t size = writev(connection->fd[way->sink], parts, count);
         if (size < 0) {
             if (errno == EAGAIN || errno == EINTR)
@@ -434,7 +441,7 @@ static void push(struct direction *way, int64_t now)
             return;
         }
         way->blocked = 0;
-        written(way, (uint64_t)size, now);
+        written(way, (uint64_t)size, stalled ? now : due_us);
     }
     way->blocked = 0;
     if (!way->first && !way->finished && way->end_due_us <= now) {
@@ -476,7 +483,7 @@ static void tick(int64_t now)
         for (int side = 0; side < 2 && !connection->dead; side++) {
             take_credits(&connection->way[side], now);
             if (!connection->way[side].blocked)
-                push(&connection->way[side], now);
+                push(&connection->way[side], now, 0);
         }
         if (connection->dead)
             continue;
@@ -499,7 +506,7 @@ static void on_socket(struct connection *connection, int side, uint32_t events, 
     }
     if (events & EPOLLOUT) {
         to->blocked = 0;
-        push(to, now);
+        push(to, now, 1);
     }
     if (!connection->dead && events & (EPOLLIN | EPOLLHUP)) {
         if (events & EPOLLHUP && from->ended) {

@@ -16,8 +16,6 @@ NO_WINDOW = 0
 _SOURCE = Path(__file__).with_name("distance.c")
 _COMPILERS = ("cc", "gcc", "clang")
 _COMPILE_S, _END_S = 120.0, 10.0
-_CAP_BYTES = 256 * 1024 * 1024
-"""Bytes that one direction of a connection may have under way: 5 Gbit/s for 400 ms."""
 _SEED = 16
 
 
@@ -33,6 +31,8 @@ class Distance(msgspec.Struct, frozen=True, kw_only=True):
     late_share: float = 0.0
     """Share of the chunks (at most 64 KiB) that come late; what follows on their connection waits behind them."""
     late_ms: float = 0.0
+    cap_bytes: int = 256 * 1024 * 1024
+    """Bytes that one direction of a connection may have under way: 5 Gbit/s for 400 ms."""
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class DistanceProxy:
             distance.answer_window_bytes,
             round(distance.late_share * 1_000_000),
             round(distance.late_ms * 1000),
-            _CAP_BYTES,
+            distance.cap_bytes,
             _SEED,
         )
         pairs = (f"{port}:{target}" for port, target in ports.items())

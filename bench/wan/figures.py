@@ -10,8 +10,8 @@ from rich.table import Table
 
 from bench.wan.measure import WanRun
 
-Runs = dict[str, list[WanRun]]
-"""Runs of each system in one case, in the order of the rounds."""
+Runs = dict[str, list[WanRun | None]]
+"""Runs of each system in one case, in the order of the rounds; None: this one has no figures."""
 _SHOWN = {
     "mib_per_s": "MiB / s",
     "middle_mib_per_s": "in the middle",
@@ -20,6 +20,7 @@ _SHOWN = {
     "peak_rss_mib": "peak RSS MiB",
     "connections": "connections",
     "carried_ratio": "carried / copied",
+    "target_batch_kib": "KiB a batch",
 }
 _SPREAD = ("mib_per_s", "middle_mib_per_s", "cpu_s_per_gib")
 _COMPARED = ("mib_per_s", "middle_mib_per_s", "cpu_s_per_gib")
@@ -27,21 +28,24 @@ _COMPARED = ("mib_per_s", "middle_mib_per_s", "cpu_s_per_gib")
 
 def summary(runs: Runs) -> dict[str, Any]:
     """Return the object of one case: `systems` with medians, spreads and single values, and `ratios`."""
-    measured = {system: of_system for system, of_system in runs.items() if of_system}
-    return {"systems": {system: _of_system(of) for system, of in measured.items()}, "ratios": ratios(measured)}
+    measured = {system: [run for run in of_system if run is not None] for system, of_system in runs.items()}
+    return {
+        "systems": {system: _of_system(of_system) for system, of_system in measured.items() if of_system},
+        "ratios": ratios(runs),
+    }
 
 
 def ratios(runs: Runs) -> dict[str, float]:
     """`raymirror/OTHER FIELD`: the median over the rounds of the ratio of two runs of one round.
 
-    A round in which one of the two has no figure is left out.
+    A round in which one of the two has no figures is left out.
     """
     ours = runs.get("raymirror", [])
     found = {}
     for other, theirs in runs.items():
-        pairs = list(zip(ours, theirs, strict=False))
-        if other == "raymirror" or not pairs:
+        if other == "raymirror":
             continue
+        pairs = [(a, b) for a, b in zip(ours, theirs, strict=False) if a is not None and b is not None]
         for field in _COMPARED:
             values = [getattr(a, field) / getattr(b, field) for a, b in pairs if getattr(b, field)]
             if values:

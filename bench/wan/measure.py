@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 
 from bench.errors import BenchError
-from bench.kafka_peek import KafkaPeek
+from bench.kafka_peek import KafkaPeek, LogCount
 from bench.measure import running
 from bench.processes import ProcessTree, TreeSample
 from bench.systems.launch import Job, Launch
@@ -46,6 +46,8 @@ class WanRun(msgspec.Struct, frozen=True, kw_only=True):
     """The most that were open through the proxy at once in the window."""
     carried_ratio: float
     """Bytes through the proxy in the direction of the records, by the bytes of the batches copied."""
+    target_batch_kib: float
+    """Mean size of the batches at the target, as they are stored."""
     late_chunks: int
     proxy_cpu_s: float
 
@@ -68,9 +70,9 @@ class Ends:
         answers = [peek.end_offsets(topic, partitions) for peek in self._peeks]
         return [max(ends) for ends in zip(*answers, strict=True)]
 
-    def count(self, topic: str, partition: int) -> int:
-        """Records of a partition, by batch header."""
-        return max(peek.count(topic, partition).records for peek in self._peeks)
+    def count(self, topic: str, partition: int) -> LogCount:
+        """Count a partition by batch header, at the broker that leads it: others know no end of it."""
+        return max((peek.count(topic, partition) for peek in self._peeks), key=lambda count: count.records)
 
 
 class Pace:
@@ -125,8 +127,7 @@ def run_system(
             first, last = watch.watch(seconds)
             tree.discover()
             run = _figures(launch, job, tree, watch.pace, first, last, started_at)
-        _require_honest(system, job, ends, watch.pace)
-    return run
+        return msgspec.structs.replace(run, target_batch_kib=_require_honest(system, job, ends, watch.pace))
 
 
 class _Watch:
@@ -208,22 +209,24 @@ def _figures(
         start_s=first.at - started_at,
         connections=last.carried.connections_most,
         carried_ratio=max(requests, answers) / wire_bytes,
+        target_batch_kib=0.0,
         late_chunks=last.carried.late_chunks - first.carried.late_chunks,
         proxy_cpu_s=last.carried.cpu_s - first.carried.cpu_s,
     )
 
 
-def _require_honest(system: str, job: Job, ends: Ends, pace: Pace) -> None:
-    """Count the target by batch header; raises BenchError if a record is there twice, or is missing though it was seen.
+def _require_honest(system: str, job: Job, ends: Ends, pace: Pace) -> float:
+    """Count the target by batch header; return the mean KiB of a batch. Raises BenchError if a record is there twice,
+    or is missing though it was seen.
 
     Of a copy that was cut off by the time only bounds are known: at least what was seen, at most what the source has.
     """
-    records = 0
-    for partition, expected in enumerate(job.backlog.counts):
-        found = ends.count(job.target_topic, partition)
-        records += found
-        if found > expected or (pace.has_all and found != expected):
+    counts = [ends.count(job.target_topic, partition) for partition in range(job.backlog.partitions)]
+    for partition, (count, expected) in enumerate(zip(counts, job.backlog.counts, strict=True)):
+        if count.records > expected or (pace.has_all and count.records != expected):
             place = f"{job.target_topic}-{partition}"
-            raise BenchError(system, f"{place} holds {found} records, the source {expected}: no figure")
+            raise BenchError(system, f"{place} holds {count.records} records, the source {expected}: no figure")
+    records = sum(count.records for count in counts)
     if records < pace.records - _MARKERS_BEFORE * job.backlog.partitions:
         raise BenchError(system, f"{records} records at the target, {pace.records} were seen: no figure")
+    return sum(count.wire_bytes for count in counts) / sum(count.batches for count in counts) / 1024

@@ -92,10 +92,10 @@ class Stage:
             return self.source.far_bootstrap_servers, self.target.bootstrap_servers
         return self.source.bootstrap_servers, self.target.far_bootstrap_servers
 
-    def proxy(self, case: Case, rtt_ms: float) -> DistanceProxy:
-        """Return the proxy of a case, before the far side."""
+    def proxy(self, case: Case, rtt_ms: float, system: str) -> DistanceProxy:
+        """Return the proxy between a system and the far side of a case."""
         far = self.source if case.far == "source" else self.target
-        return DistanceProxy(self._program, case.distance(rtt_ms), far.far_ports)
+        return DistanceProxy(self._program, case.distance(rtt_ms, system), far.far_ports)
 
     def clean(self, alias: str) -> None:
         """Delete the topics of a finished run, internal ones too: the next system finds what this one found."""
