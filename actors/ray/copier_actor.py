@@ -10,6 +10,7 @@ it returns after a drain, raises the engine's error, and fails with ActorDiedErr
 """
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -29,6 +30,10 @@ from policies.model import PartitionSet
 
 SAMPLE_S, CALM_SAMPLE_S = 0.5, 1.0
 """Seconds between two snapshots while records arrive, and while none do."""
+SWITCH_S = 0.0005
+"""Seconds for which another thread may keep Python's lock while the data loop waits for it. Python's own 5 ms would add
+up to 5 ms to records whenever the control loop or Ray's threads work. With one thread that works for 3 ms ten times a
+second, the data loop of a test waited 3.0 ms at the 99th percentile, and with this value 0.6 ms."""
 PATIENCE_S = 0.9
 """Seconds that a copier without news delays its answer: so there is one call a second, and news is sent at once."""
 ABANDONED_S = 300.0
@@ -58,6 +63,7 @@ class Engine(Protocol):
     def pause(self, topics: frozenset[str] | None) -> None: ...
     def resume(self, topics: frozenset[str] | None) -> None: ...
     def progress(self) -> FlowProgress: ...
+    async def progress_in_turns(self) -> FlowProgress: ...
     async def drain(self) -> None: ...
 
 
@@ -70,6 +76,7 @@ def make_engine(spec: CopierSpec) -> Engine:
     flow = next(flow for flow in config.flows if flow.name == spec.flow)
     engine = Copier(config, flow, copier_id=spec.copier_id, deployment_id=spec.deployment_id)
     spare_what_lasts()
+    sys.setswitchinterval(SWITCH_S)
     return engine
 
 
@@ -115,16 +122,25 @@ class CopierActor:
     async def _sample(self) -> None:
         while True:
             records = self._latest.records
-            self._take_sample()
+            await self._take_sample_in_turns()
             if (silent_s := now_s() - self._heard_at_s) > ABANDONED_S:
                 raise Abandoned(self._spec.copier_id, silent_s)
             await asyncio.sleep(SAMPLE_S if self._latest.records != records else CALM_SAMPLE_S)
 
     def _take_sample(self) -> None:
-        snapshot = self._engine.progress()
+        self._take_events(snapshot := self._engine.progress())
+        self._latest = msgspec.structs.replace(snapshot, events=())
+
+    async def _take_sample_in_turns(self) -> None:
+        """Take the regular sample; a sample that was taken at once in the meantime is newer, and stays."""
+        before = self._latest
+        self._take_events(snapshot := await self._engine.progress_in_turns())
+        if self._latest is before:
+            self._latest = msgspec.structs.replace(snapshot, events=())
+
+    def _take_events(self, snapshot: FlowProgress) -> None:
         log_progress_events(snapshot)
         self._events.extend(snapshot.events)
-        self._latest = msgspec.structs.replace(snapshot, events=())
 
     async def _drain_when_asked(self) -> None:
         await self._drain_asked.wait()

@@ -37,10 +37,12 @@ class LaneTraffic:
 
     def taken(self, drivers: Sequence[LaneDriver]) -> None:
         """Send the new batches of some lanes."""
+        if drivers:
+            self._context.loop_probe.sample()
         for driver in drivers:
             if driver.health.denied:
                 self._failures.denials.fetched(driver)
-        self._router.schedule_send(drivers)
+        self._router.send(drivers)
 
     def awake(self, driver: LaneDriver) -> None:
         """Acquire a lane that only watched its source, and now has something to copy."""
