@@ -289,6 +289,7 @@ class Owner:
         write = self.positions.next_write()
         if write is None:
             return False
+        self.world.count("announced" if write.announces else "positions")
         self.places.queue.append(Request(write))
         return True
 
