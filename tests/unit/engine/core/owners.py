@@ -294,6 +294,8 @@ class Owner:
         return True
 
     def send_block(self) -> bool:
+        if self.lane.map is not None:
+            self.lane.map.carried()  # as an offset sync does
         write = self.blocks.next_write()
         if write is None:
             return False

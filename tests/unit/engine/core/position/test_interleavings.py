@@ -31,6 +31,7 @@ _A_RUN = 400
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let blocks of the offset map fill up in a short play."""
     monkeypatch.setattr(map_runs, "RUNS_PER_BLOCK", 3)
+    monkeypatch.setattr(map_runs, "MOST_CARRIED", 4)
 
 
 @pytest.mark.parametrize(
