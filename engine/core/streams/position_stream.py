@@ -72,7 +72,8 @@ class PositionStream(FencedStream[PositionWrite]):
     @property
     def settled(self) -> bool:
         """Whether the newest position is durable."""
-        return self._pending is None and self._durable_version == self._lane.position_version
+        is_newest = self._durable_version == self._lane.position_version
+        return self._pending is None and is_newest and not self._owes_whole
 
     def is_durable(self, version: int) -> bool:
         """Whether a position of this version or a newer one is durable."""
@@ -82,8 +83,18 @@ class PositionStream(FencedStream[PositionWrite]):
     def due(self) -> bool:
         """Whether appends wait for a position, a flush of a changed one is due, or a paused lane has become idle."""
         lane = self._lane
-        dirty = lane.position_version != self._durable_version
+        dirty = lane.position_version != self._durable_version or self._owes_whole
         return lane.plan_needed or self._may_leave or (dirty and (self.flush_asked or (lane.paused and lane.idle)))
+
+    @property
+    def _rests(self) -> bool:
+        """Whether the lane begins no more runs for now."""
+        return self._lane.draining or self._lane.paused
+
+    @property
+    def _owes_whole(self) -> bool:
+        """Whether a lane at rest has a position after which runs may be announced: earlier versions cannot read it."""
+        return bool(self._base) and self._rests and self._lane.idle
 
     @property
     def parting(self) -> bool:
@@ -111,15 +122,14 @@ class PositionStream(FencedStream[PositionWrite]):
         return None if lane.map is None else lane.map.head(lane.source_next, lane.target_next)
 
     def _make(self) -> PositionWrite:
-        leaves, sequences = self._may_leave, self._lane.sequences
-        ahead = None if leaves else sequences.look_ahead()
-        if self._base and self._slots < _MOST_SLOTS and not (leaves or self.flush_asked) and self._lane.plan_needed:
+        lane, leaves = self._lane, self._may_leave
+        ahead = None if self._rests else lane.sequences.look_ahead()
+        if self._base and self._slots < _MOST_SLOTS and lane.plan_needed and not (self._rests or self.flush_asked):
             return self._announcement(ahead)
         self.flush_asked = False
-        lane = self._lane
-        # A position after which runs may be announced is not for readers of format 2: only where runs begin often.
-        often = not leaves and not self.transactional and (ahead is not None or lane.plan_version > self._plan_version)
-        base = lane.plan_version if often else 0
+        # Readers of format 2 refuse a position after which runs may be announced: only where runs begin often.
+        often = ahead is not None or lane.plan_version > self._plan_version
+        base = lane.plan_version if often and not (self._rests or self.transactional) else 0
         position = msgspec.structs.replace(lane.position, left=leaves, ahead=ahead, run_version=base)
         lane.trail.left = lane.trail.left or leaves
         return PositionWrite(
