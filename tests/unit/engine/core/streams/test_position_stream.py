@@ -130,9 +130,7 @@ def test_one_announcement_lets_two_transactions_go() -> None:
     assert not position.announces
     found = decode_value(record_of(position).value)
     assert isinstance(found, Position)
-    assert (found.run_version, found.runs) == (3, ((2, 3), (5, 7))), (
-        "the second run, and the start of the third"
-    )
+    assert (found.run_version, found.runs) == (3, ((2, 3), (5, 7))), "the second run, and the start of the third"
     assert version_of(position) == 4
     told = record_of(announcement)
     assert told.key == lane_keys(KEY).encode(0)
