@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import random
 import tempfile
 import time
 from collections.abc import Callable
@@ -30,14 +31,14 @@ _SECONDS, _QUICK_SECONDS = 600.0, 20.0
 _MIB_PER_S, _QUICK_MIB_PER_S = 20, 2
 _RECORD_BYTES = 1024
 _IN_TRANSACTION_BYTES = 10 * 1024
-_IN_TRANSACTION = 10
+_IN_TRANSACTION, _MOST_IN_TRANSACTION = 10, 50
 _PRODUCERS = 8
 _READY_S, _DRAIN_S, _SETTLE_S = 180.0, 120.0, 15.0
 """Seconds to settle: at its defaults MM2 writes the last positions and syncs of idle partitions within a minute."""
 _MIB = 1024 * 1024
-_TRANSACTIONS = "in transactions"
+_TRANSACTIONS, _RANDOM = "in transactions", "in transactions of random length"
 _OF_THE_LOAD = "source __transaction_state"
-DATASETS = ("contiguous", _TRANSACTIONS)
+DATASETS = ("contiguous", _TRANSACTIONS, _RANDOM)
 _TOOL = "org.apache.kafka.tools.ProducerPerformance"
 
 
@@ -117,7 +118,7 @@ class _Scene:
                 self._until(lambda: self._count(peek, job) >= sent, _DRAIN_S, "not everything is copied")
             time.sleep(_SETTLE_S)
             topics = {topic: size - before.get(topic, 0) for topic, size in _beside(folder, job).items()}
-        record_bytes = _IN_TRANSACTION_BYTES if self._dataset == _TRANSACTIONS else _RECORD_BYTES
+        record_bytes = _RECORD_BYTES if self._dataset == DATASETS[0] else _IN_TRANSACTION_BYTES
         return {
             "metadata_bytes": sum(topics.values()),
             "logical_mib": round(sent * record_bytes / _MIB, 1),
@@ -139,7 +140,7 @@ class _Scene:
         return sum(peek.count(job.target_topic, partition).records for partition in range(self._partitions))
 
     def _load(self, source: EmbeddedCluster, folder: Path) -> int:
-        if self._dataset == _TRANSACTIONS:
+        if self._dataset != DATASETS[0]:
             return asyncio.run(self._transactions(source.bootstrap_servers))
         rate = self._mib_per_s * _MIB // _RECORD_BYTES
         count = int(rate * self._seconds)
@@ -156,30 +157,32 @@ class _Scene:
         return count
 
     async def _transactions(self, address: str) -> int:
-        """Write transactions of ten records, spread over the partitions, at the rate or as fast as possible."""
-        per_s = self._mib_per_s * _MIB / (_IN_TRANSACTION * _IN_TRANSACTION_BYTES) / _PRODUCERS
+        """Write transactions, spread over the partitions, at the rate or as fast as possible; return their records."""
+        per_s = self._mib_per_s * _MIB / _IN_TRANSACTION_BYTES / _PRODUCERS
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._producer(address, one, per_s)) for one in range(_PRODUCERS)]
         return sum(task.result() for task in tasks)
 
     async def _producer(self, address: str, number: int, per_s: float) -> int:
+        """Write the share of one producer, `per_s` records a second; both systems get the same lengths."""
         client: Any = AIOKafkaProducer(bootstrap_servers=address, transactional_id=f"load-{number}", linger_ms=1)
         await client.start()
-        began, done = time.monotonic(), 0
-        value = os.urandom(_IN_TRANSACTION_BYTES)
+        began, done, sent = time.monotonic(), 0, 0
+        value, dice = os.urandom(_IN_TRANSACTION_BYTES), random.Random(number)
         try:
             while time.monotonic() - began < self._seconds:
                 partition = (number + done * _PRODUCERS) % self._partitions
+                length = dice.randint(1, _MOST_IN_TRANSACTION) if self._dataset == _RANDOM else _IN_TRANSACTION
                 await client.begin_transaction()
-                for _ in range(_IN_TRANSACTION):
+                for _ in range(length):
                     await client.send(_TOPIC, value, partition=partition)
                 await client.flush()
                 await client.commit_transaction()
-                done += 1
-                await asyncio.sleep(max(0.0, began + done / per_s - time.monotonic()))
+                done, sent = done + 1, sent + length
+                await asyncio.sleep(max(0.0, began + sent / per_s - time.monotonic()))
         finally:
             await client.stop()
-        return done * _IN_TRANSACTION
+        return sent
 
 
 def _beside(folder: Path, job: Job) -> dict[str, int]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from engine.core.offset_map.map_blocks import map_topic
+from engine.core.position.announced_runs import lane_keys
 from engine.core.position.position import Position, encode_value
 from engine.core.position.position_keys import PositionKeys
 from engine.state.state import events_topic, state_topic
@@ -64,6 +65,14 @@ def test_mm2_looks_a_position_up_by_the_key_that_we_write(java: Any, converter: 
     key.append(where)
     found = converter.fromConnectData("mm2-offsets.A.internal", None, key)
     assert bytes(found) == PositionKeys("A").encode(TopicPartition("t.x", partition))
+
+
+def test_connect_takes_an_announcement_for_the_offset_of_another_connector(java: Any, converter: Any) -> None:
+    """Connect looks at the key only: it warns of keys that are not a connector's name and its partition."""
+    position_key = PositionKeys("A").encode(TopicPartition("t.x", 3))
+    key, connectors = lane_keys(position_key).encode(3), java.java.util.HashMap()
+    java.org.apache.kafka.connect.storage.OffsetUtils.processPartitionKey(key, b"\x01", converter, connectors)
+    assert [str(name) for name in connectors.keySet()] == ["raymirror"]
 
 
 @pytest.mark.parametrize("topic", OURS)

@@ -13,6 +13,7 @@ from pathlib import Path
 PACKAGES = ("actors", "engine", "policies", "deploy")
 FORMATS = (
     "engine/core/position/position.py",
+    "engine/core/position/announced_runs.py",
     "engine/core/offset_map/map_blocks.py",
     "engine/state/state.py",
     "engine/state/event_records.py",
@@ -28,6 +29,14 @@ def _with_more(encode):  # type: ignore[no-untyped-def]
 
 
 encode_value = _with_more(encode_value)
+""",
+    "engine/core/position/announced_runs.py": """
+
+def _with_more(encode):  # type: ignore[no-untyped-def]
+    return lambda one: encode(one) + b"of a later release"
+
+
+encode_announcement = _with_more(encode_announcement)
 """,
     "engine/state/state.py": """
 

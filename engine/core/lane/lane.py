@@ -233,6 +233,11 @@ class Lane:
         return self._line is not None and self._line.undurable_from is not None
 
     @property
+    def sequences(self) -> SequenceMap:
+        """The source offsets of the lane's sequences."""
+        return self._runs
+
+    @property
     def plan_version(self) -> int:
         """The version of the runs known now; `on_position_durable` takes it when a position written now is durable."""
         return self._runs.version
@@ -259,6 +264,7 @@ class Lane:
         """Move past source offsets that are not copied: markers, aborted and emptied batches."""
         self.skipped += 1
         self.fetch_offset = source_next
+        self._runs.skip(source_next)
         last = self.pieces.last
         if last is not None:
             last.source_next = source_next
@@ -311,6 +317,7 @@ class Lane:
             known.append(piece.source_base, base_offset, piece.record_count)
         else:
             self._map.append_all(self._runs.stretches(piece.sequence, piece.record_count), base_offset)
+        self._runs.forget(self._sequence)
         self._narrow.acknowledged()
         self._window = self._most_in_flight
         self._attempt = 0

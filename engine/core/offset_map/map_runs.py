@@ -12,6 +12,13 @@ import msgspec
 
 RUNS_PER_BLOCK = 128
 """Runs. Large enough that a block needs few bytes per run, small enough that the tail in every position is short."""
+MOST_CARRIED = 160
+"""Runs of changing shape that offset syncs may carry, each counted once per sync, before the tail becomes a block.
+
+Each such run costs a sync about 1.3 bytes after compression, and a block about 200, whatever its size. So the runs of a
+slow lane, which every sync would carry until there are 128, become smaller blocks. Runs of one shape compress to
+nothing, and do not count.
+"""
 
 
 class MapRun(NamedTuple):
@@ -103,7 +110,15 @@ class MapTail:
         self.generation = generation
         self.start = start
         self.blocks = blocks
-        self._closed = list(runs[:-1])
+        self._closed: list[MapRun] = []
+        self._ends: list[int] = []
+        """The ends of the full blocks, as indexes of the closed runs."""
+        self._last: MapRun | None = None
+        self._shape: tuple[int, int, int] | None = None
+        """The last closed run; its distances to the run before it, and its records."""
+        self._changes = self._carried = 0
+        for run in runs[:-1]:
+            self._close(run)
         self._source, self._target, self._count = runs[-1] if runs else (-1, -1, 0)
         self.to_remove: list[int] = []
         """Numbers of blocks to remove, because a durable position no longer needs them."""
@@ -136,8 +151,32 @@ class MapTail:
         if source < ends[0] or target < ends[1]:
             raise AssertionError(f"{source} -> {target} after {ends[0]} -> {ends[1]}")
         if self._count:
-            self._closed.append(MapRun(self._source, self._target, self._count))
+            self._close(MapRun(self._source, self._target, self._count))
         self._source, self._target, self._count = source, target, count
+
+    def _close(self, run: MapRun) -> None:
+        if self._last is not None:
+            shape = run.source - self._last.source, run.target - self._last.target, run.count
+            self._changes += self._shape not in (None, shape)
+            self._shape = shape
+        self._last = run
+        self._closed.append(run)
+        if len(self._closed) - self._sealed_to >= RUNS_PER_BLOCK:
+            self._seal()
+
+    @property
+    def _sealed_to(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _seal(self) -> None:
+        self._ends.append(len(self._closed))
+        self._changes = self._carried = 0
+
+    def carried(self) -> None:
+        """Note that an offset sync carries the tail once more; a tail that many syncs have carried becomes a block."""
+        self._carried += self._changes
+        if self._carried >= MOST_CARRIED and len(self._closed) > self._sealed_to:
+            self._seal()
 
     def append_all(self, stretches: Iterable[tuple[int, int]], target: int) -> None:
         """Add (source offset, records) stretches that follow each other on the target without a gap."""
@@ -152,16 +191,18 @@ class MapTail:
     @property
     def has_sealed(self) -> bool:
         """Whether there is a full block that is not durable yet."""
-        return len(self._closed) >= RUNS_PER_BLOCK
+        return bool(self._ends)
 
     def sealed(self) -> Iterator[MapBlock]:
         """Yield the full blocks that are not durable yet; their runs no longer grow."""
-        full = len(self._closed) - len(self._closed) % RUNS_PER_BLOCK
-        for at in range(0, full, RUNS_PER_BLOCK):
-            number = self.blocks + at // RUNS_PER_BLOCK
-            yield MapBlock(number, self.generation, tuple(self._closed[at : at + RUNS_PER_BLOCK]))
+        for number, (begin, end) in enumerate(pairwise((0, *self._ends)), self.blocks):
+            yield MapBlock(number, self.generation, tuple(self._closed[begin:end]))
 
     def on_durable(self, blocks: int) -> None:
         """Forget the runs of durable blocks; `blocks`: the number of durable blocks, counted from the map's start."""
-        del self._closed[: (blocks - self.blocks) * RUNS_PER_BLOCK]
+        durable = blocks - self.blocks
+        if durable:
+            end = self._ends[durable - 1]
+            del self._closed[:end]
+            self._ends = [one - end for one in self._ends[durable:]]
         self.blocks = blocks

@@ -17,6 +17,10 @@ over; a record without them was written by MM2 or another tool. The field `raymi
 `core/offset_map/offset_map.py`); without it, the map starts at the position. The field `left` was added within format
 2: a version that does not know it ignores it, writes positions without it, and uses a barrier at each start
 (`core/position/vacancy.py`).
+
+Format 4 has runs that this record does not name itself: expected ones (`ahead`), and those that announcements with the
+base `run_version` add (`core/position/announced_runs.py`). Its number is two above format 2, so that a reader of format
+2 refuses it instead of continuing at a wrong source offset. A position without such runs has format 2.
 """
 
 from bisect import bisect_right
@@ -27,13 +31,16 @@ import msgspec
 from engine.core.formats import check_format
 from engine.core.offset_map.map_blocks import read_runs_text, runs_text
 from engine.core.offset_map.map_runs import MapHead, MapRun, MapStart
+from engine.core.position.announced_runs import Ahead, Run, check_ahead, resume_offset, runs_until
 
-FORMAT_VERSION = 2
+__all__ = ["Ahead", "ForeignPosition", "Position", "Run", "decode_value", "encode_value", "stretches"]
+
+FORMAT_VERSION = 4
+_WHOLE_VERSION = 2
+"""The format of a position that names all runs itself."""
 SEQUENCE_SPAN = 2**31
 """Sequences on the wire are 0 .. 2^31 - 1 and then 0 again (Kafka: DefaultRecordBatch.incrementSequence)."""
 
-Run = tuple[int, int]
-"""(first sequence, its source offset) of one run."""
 _LAST = 2**63
 
 
@@ -79,6 +86,10 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the lane copies in transactions: records after this position were never committed with it."""
     left: bool = False
     """Whether the owner ended with this position: all its requests were answered, and it sends no more."""
+    ahead: Ahead | None = None
+    """Runs that are expected after the last one."""
+    run_version: int = 0
+    """The base of the announcements that may follow; 0: none follow."""
 
     @property
     def map_start(self) -> MapStart:
@@ -98,13 +109,12 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
         return MapHead(self.map_generation, self.map_blocks, self.source_next, self.target_next, self.map_tail)
 
     def source_of(self, sequence: int) -> int | None:
-        """Return the source offset of a sequence; None if it lies before the first known run."""
-        found = None
-        for first, source in self.runs:
-            if first > sequence:
-                break
-            found = source + (sequence - first)
-        return found
+        """Return the source offset where a copy continues that ends before a sequence; None before the first run."""
+        return resume_offset(self.runs, self.ahead, sequence)
+
+    def runs_until(self, sequence: int) -> tuple[Run, ...]:
+        """Return the runs, and the expected ones that start below a sequence."""
+        return runs_until(self.runs, self.ahead, sequence)
 
 
 class ForeignPosition(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +147,8 @@ class _PositionValue(msgspec.Struct, omit_defaults=True):
     map_tail: str = ""
     atomic: bool = False
     left: bool = False
+    ahead: str = ""
+    run_version: int = 0
 
 
 def encode_value(position: Position) -> bytes:
@@ -144,7 +156,9 @@ def encode_value(position: Position) -> bytes:
     fields = msgspec.structs.asdict(position)
     fields["runs"] = ",".join(f"{sequence}:{source}" for sequence, source in position.runs)
     fields["map_tail"] = runs_text(position.map_tail)
-    return msgspec.json.encode(_PositionValue(offset=position.source_next - 1, raymirror=FORMAT_VERSION, **fields))
+    fields["ahead"] = ":".join(map(str, position.ahead or ()))
+    version = FORMAT_VERSION if position.ahead or position.run_version else _WHOLE_VERSION
+    return msgspec.json.encode(_PositionValue(offset=position.source_next - 1, raymirror=version, **fields))
 
 
 def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
@@ -164,6 +178,7 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
     fields = msgspec.structs.asdict(stored)
     del fields["offset"], fields["raymirror"]
     fields["runs"] = tuple(_run(text) for text in stored.runs.split(",") if text)
+    fields["ahead"] = _ahead(stored.ahead)
     tail = fields["map_tail"] = read_runs_text(stored.map_tail)
     if tail and (stored.source_next < sum(tail[-1][::2]) or stored.target_next < sum(tail[-1][1:])):
         raise ValueError("the offset map goes beyond the position")
@@ -173,3 +188,12 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
 def _run(text: str) -> Run:
     sequence, _, source = text.partition(":")
     return int(sequence), int(source)
+
+
+def _ahead(text: str) -> Ahead | None:
+    if not text:
+        return None
+    records, step, repeats = text.split(":")
+    found = Ahead(int(records), int(step), int(repeats))
+    check_ahead(found)
+    return found

@@ -227,10 +227,12 @@ def _found(
 def _copied(position: Position, tail: Tail) -> tuple[MapRun, ...]:
     """Return the source and target offsets of the lane's records in the tail, as runs."""
     runs: list[MapRun] = []
-    for batch in tail.batches:
-        if is_mine(position, batch) and not batch.is_control:
+    mine = [batch for batch in tail.batches if is_mine(position, batch) and not batch.is_control]
+    if mine:
+        known = position.runs_until(unwrap(position, mine[-1]) + mine[-1].record_span)
+        for batch in mine:
             target = batch.base_offset
-            for source, count in stretches(position.runs, unwrap(position, batch), batch.record_span):
+            for source, count in stretches(known, unwrap(position, batch), batch.record_span):
                 runs.append(MapRun(source, target, count))
                 target += count
     return join_runs(runs)

@@ -19,7 +19,7 @@ from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.block_scan import find_blocks, read_blocks
 from engine.flow.ownership.earlier_source import refusal
 from engine.flow.ownership.starts import StartResolver
-from engine.flow.ownership.stored_positions import Stored, decode_positions
+from engine.flow.ownership.stored_positions import Stored, resumable_positions
 from engine.flow.ownership.tail import is_kept, tail_headers
 from engine.flow.ownership.takeover import Reach, Takeover
 from engine.flow.ports.options import FlowOptions
@@ -104,10 +104,10 @@ class PositionRecovery:
     # --- reads for many lanes --------------------------------------------------------------------------------
 
     async def stored(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Stored]:
-        """Read the positions of this flow from the partitions that hold those of these lanes; the last one wins."""
+        """Read the positions of this flow, with announced runs, from the partitions that hold those of these lanes."""
         partitions = {driver.position_appender.partition.partition for driver in drivers}
         records = await self._target.read_records(self._options.positions_topic, partitions)
-        return decode_positions(records, self._options.position_keys)
+        return resumable_positions(records, self._options.position_keys)
 
     async def agreed(self, drivers: Sequence[LaneDriver]) -> bool:
         """Whether every target broker names the leaders of these lanes' copies and positions: none can know newer ones.

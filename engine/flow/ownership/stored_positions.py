@@ -1,10 +1,11 @@
 """Reads stored positions, written by raymirror or by MM2."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 import msgspec
 
+from engine.core.position.announced_runs import LaneKeys, announced_since, lane_keys, split_key, with_announced
 from engine.core.position.position import ForeignPosition, Position, decode_value
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.ports.ports import Cluster
@@ -77,6 +78,37 @@ def decode_positions(
         if lane is not None:
             last[lane] = value
     return {lane: _decoded(value) for lane, value in last.items()}
+
+
+def resumable_positions(
+    records: Iterable[tuple[bytes | None, bytes | None]], keys: PositionKeys
+) -> dict[TopicPartition, Stored]:
+    """Decode positions as `decode_positions` does, with the runs that were announced after them.
+
+    Only a position with these runs names the source record of the target's tail.
+    """
+    pairs = list(records)
+    announced: dict[LaneKeys, dict[int, bytes | None]] = {}
+    for key, value in pairs:
+        found = split_key(key)
+        if found is not None:
+            announced.setdefault(found[0], {})[found[1]] = value
+    positions = decode_positions(pairs, keys)
+    return {
+        lane: _with_announced(stored, announced.get(lane_keys(keys.encode(lane)), {}))
+        if isinstance(stored, Position) and stored.run_version
+        else stored
+        for lane, stored in positions.items()
+    }
+
+
+def _with_announced(stored: Position, slots: Mapping[int, bytes | None]) -> Stored:
+    try:
+        announced = announced_since((stored.producer_id, stored.producer_epoch), stored.run_version, slots)
+        runs, ahead = with_announced(stored.runs, stored.ahead, announced)
+    except ValueError as error:
+        return Unreadable(reason=str(error))
+    return msgspec.structs.replace(stored, runs=runs, ahead=ahead)
 
 
 def _decoded(value: bytes | None) -> Stored:

@@ -146,6 +146,8 @@ class SyncWriter:
         syncs = [OffsetSync(*driver.name.source, *pair) for pair in due.pairs]
         if len(tail) <= self._most_bytes // 2:
             syncs[-1] = msgspec.structs.replace(syncs[-1], tail=tail)
+            if lane.map is not None:
+                lane.map.carried()
         records = [Record(0, now_ms, *encode_offset_sync(sync)) for sync in syncs]
         return _DueLane(emitter, due, records, sum(len(one.key or b"") + len(one.value or b"") for one in records))
 

@@ -291,10 +291,13 @@ class Owner:
         write = self.positions.next_write()
         if write is None:
             return False
+        self.world.count("announced" if write.announces else "positions")
         self.places.queue.append(Request(write))
         return True
 
     def send_block(self) -> bool:
+        if self.lane.map is not None:
+            self.lane.map.carried()  # as an offset sync does
         write = self.blocks.next_write()
         if write is None:
             return False

@@ -15,13 +15,15 @@ from engine.core.lane.states import State
 from engine.core.offset_map.map_blocks import decode_block, read_block_key
 from engine.core.offset_map.map_runs import MapBlock
 from engine.core.offset_map.offset_map import How, OffsetMap
-from engine.core.position.position import ForeignPosition, Position, decode_value
+from engine.core.position.position import ForeignPosition, Position
+from engine.core.position.position_keys import PositionKeys
 from engine.core.streams.transaction import CommittedPositions
+from engine.flow.ownership.stored_positions import Unreadable, resumable_positions
 from engine.kafka.protocol.faults import append_kind
 from tests.fakes.source_log import BORN_MS, COMMIT, SourceLog
 from tests.fakes.target_log import NONE, SPAN, TargetLog
 from tests.unit.engine.core.coordinator import Coordinator
-from tests.unit.engine.core.owners import LARGE, NOW_MS, PRODUCER_ID, Owner
+from tests.unit.engine.core.owners import LARGE, NAME, NOW_MS, PRODUCER_ID, Owner
 
 AFTER_APPEND = 20, 3, 6, 56
 """What a broker may answer for a batch that is in its log, if something happens while it waits for the followers: too
@@ -40,6 +42,8 @@ class World:
 
     In two worlds of five the source has a replica whose cleaner is late, and any fetch may be answered by it (KIP-392,
     or a new leader): records that one answer did not have, the next may have. There owners die more often.
+
+    In every sixth world nearly all transactions have the same size: there the lane expects runs.
     """
 
     def __init__(self, seed: int) -> None:
@@ -50,6 +54,8 @@ class World:
         self.hasty = 60 if seed % 7 == 3 else 0
         """Steps in which owners are replaced early."""
         self.most_kills = 12 if self.replicas_differ else 5
+        self.steady = self.random.randint(1, 3) if seed % 6 == 5 else 0
+        """Records of most transactions; 0: of any size."""
         self.target, self.positions, self.blocks = TargetLog(), TargetLog(), TargetLog()
         self.ghosts: list[tuple[TargetLog, deque[bytes]]] = []
         self.epoch = -1
@@ -139,9 +145,11 @@ class World:
                     connection.cut(lost=True)
 
     def stored(self) -> Position | None:
-        records = self.positions.records()
-        found = decode_value(records[-1].value) if records else None
-        assert not isinstance(found, ForeignPosition)
+        """Return the position of a topic that is compacted: the last record of each key."""
+        last = {record.key: record.value for record in self.positions.records()}
+        found = resumable_positions(last.items(), PositionKeys("A")).get(NAME.source)
+        assert not isinstance(found, ForeignPosition | Unreadable), found
+        self.count("with expected runs" if found is not None and found.ahead is not None else "without expected runs")
         return found
 
     def map_blocks(self) -> dict[int, MapBlock]:
@@ -161,9 +169,16 @@ class World:
 
     def _produce(self) -> None:
         random, source = self.random, self.source
-        if source.end > (160 if self.deep else 80):
+        if source.end > (160 if self.deep else 150 if self.steady else 80):
             return
         count = random.randint(1, 4)
+        if self.steady and random.random() < 0.93:
+            source.born_ms = BORN_MS
+            for _ in range(self.steady):
+                source.data(1, producer_id=7)
+            source.marker(7, COMMIT)
+            self.ever_wanted.update(source.wanted(late=True))
+            return
         source.born_ms = random.choice((BORN_MS, NOW_MS)) if self.aged else BORN_MS
         match random.randrange(2, 8) if self.replicas_differ else random.randrange(8):
             case 0:

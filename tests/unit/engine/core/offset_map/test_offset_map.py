@@ -67,6 +67,56 @@ def test_full_blocks_are_sealed_and_forgotten_when_durable() -> None:
     assert tail.runs == tuple(runs[RUNS_PER_BLOCK:])
 
 
+def irregular(count: int) -> list[MapRun]:
+    """Runs of different lengths with a marker after each."""
+    runs = [MapRun(0, 0, 1)]
+    for at in range(1, count):
+        source, target, records = runs[-1]
+        runs.append(MapRun(source + records + 1, target + records, at % 7 + 1))
+    return runs
+
+
+def test_a_tail_that_syncs_carry_often_becomes_a_block_before_it_is_full() -> None:
+    tail, runs = MapTail(3, START, 7, ()), irregular(30)
+    for run in runs[:21]:
+        assert not tail.has_sealed
+        tail.append(*run)
+        tail.carried()
+    assert tuple(tail.sealed()) == (MapBlock(7, 3, tuple(runs[:20])),), "1 + 2 + ... + 18 changes were carried by then"
+    for run in runs[21:]:
+        tail.append(*run)
+    assert [len(block.runs) for block in tail.sealed()] == [20]
+    tail.on_durable(8)
+    assert not tail.has_sealed
+    assert tail.runs == tuple(runs[20:])
+
+
+def test_runs_of_one_shape_are_carried_until_their_block_is_full() -> None:
+    tail = MapTail(3, START, 7, ())
+    for at in range(RUNS_PER_BLOCK):
+        tail.append(at * 11, at * 10, 10)
+        assert not tail.has_sealed
+        tail.carried()
+    tail.append(RUNS_PER_BLOCK * 11, RUNS_PER_BLOCK * 10, 10)
+    assert tail.has_sealed
+
+
+def test_runs_that_one_sync_carries_fill_whole_blocks() -> None:
+    tail, runs = MapTail(3, START, 7, ()), irregular(RUNS_PER_BLOCK + 1)
+    for run in runs:
+        tail.append(*run)
+    tail.carried()
+    assert [len(block.runs) for block in tail.sealed()] == [RUNS_PER_BLOCK]
+
+
+def test_blocks_of_a_tail_that_is_read_again_are_the_same() -> None:
+    runs = irregular(2 * RUNS_PER_BLOCK + 3)
+    grown = MapTail(3, START, 7, ())
+    for run in runs:
+        grown.append(*run)
+    assert tuple(MapTail(3, START, 7, runs).sealed()) == tuple(grown.sealed())
+
+
 @given(run_lists(), st.integers(0, 60))
 def test_a_cut_leaves_the_records_below(runs: tuple[MapRun, ...], at: int) -> None:
     records = records_of(runs)

@@ -17,6 +17,7 @@ from engine.core.position.resume import TailBatch
 from engine.core.position.vacancy import RequestTrail, is_vacant
 from engine.core.streams.position_stream import PositionStream
 from engine.core.streams.transaction import CommittedPositions, TransactionStage
+from engine.flow.ownership.stored_positions import decode_positions
 from engine.kafka.protocol.faults import append_kind
 from tests.fakes.target_log import SPAN, TargetLog
 from tests.unit.engine.core import owners, simulation
@@ -30,6 +31,7 @@ _A_RUN = 400
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let blocks of the offset map fill up in a short play."""
     monkeypatch.setattr(map_runs, "RUNS_PER_BLOCK", 3)
+    monkeypatch.setattr(map_runs, "MOST_CARRIED", 4)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +135,11 @@ def test_the_simulation_sees_a_cut_through_a_durable_run_that_no_position_follow
     assert _fails(range(0, 5000, 5))
 
 
+def test_the_simulation_sees_announcements_that_no_owner_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "resumable_positions", decode_positions)
+    assert _fails(range(300))
+
+
 def test_the_simulation_sees_a_map_without_the_holes_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     def straight(tail: MapTail, stretches: Iterable[tuple[int, int]], target: int) -> None:
         found = list(stretches)
@@ -224,9 +231,17 @@ def test_the_simulation_plays_what_it_should() -> None:
     """A simulation in which nothing happens proves nothing: these must all occur often."""
     happenings = "kills", "splits", "settles", "acquired again", "records", "wraps", "watched", "woken", "mapped blocks"
     vacant = "first taken without a barrier", "left without a barrier", "not as it was left"
-    others = "tails from their end", "commits", "timed out", "rolled back", "left out"
+    others = (
+        "tails from their end",
+        "commits",
+        "timed out",
+        "rolled back",
+        "left out",
+        "announced",
+        "with expected runs",
+    )
     seen = dict.fromkeys((*happenings, *vacant, *others), 0)
-    for seed in range(500):
+    for seed in range(700):
         world = World(seed)
         world.seen = seen
         for _ in range(_A_RUN):

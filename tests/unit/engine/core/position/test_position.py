@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import NewerFormat
+from engine.core.formats import check_format
 from engine.core.offset_map.map_runs import MapHead, MapRun, MapStart
+from engine.core.position.announced_runs import Ahead
 from engine.core.position.position import ForeignPosition, Position, decode_value, encode_value, stretches
 from tests.unit.engine.core.positions import position
 
@@ -86,8 +88,15 @@ def test_the_next_version_reads_what_this_one_wrote() -> None:
 
 
 def test_a_newer_format_is_not_guessed_at() -> None:
-    with pytest.raises(NewerFormat, match=r"^format 4, written by a newer raymirror; .* format 2 and reads up to 3: "):
-        decode_value(b'{"offset":1,"raymirror":4}')
+    with pytest.raises(NewerFormat, match=r"^format 6, written by a newer raymirror; .* format 4 and reads up to 5: "):
+        decode_value(b'{"offset":1,"raymirror":6}')
+
+
+def test_a_position_that_does_not_name_all_runs_is_refused_by_readers_of_format_2() -> None:
+    for more in ({"ahead": Ahead(10, 11, 8)}, {"run_version": 3}):
+        value = encode_value(msgspec.structs.replace(FULL, **more))
+        with pytest.raises(NewerFormat):
+            check_format(json.loads(value)["raymirror"], 2)
 
 
 def test_a_position_of_the_first_format_has_its_map_begin_there() -> None:

@@ -1,4 +1,6 @@
-"""When a lane's position is written, and the meaning of answers."""
+"""When a lane's position is written, what is announced instead, and the meaning of answers."""
+
+import json
 
 import pytest
 
@@ -6,11 +8,15 @@ from engine.core.events.events import PositionRefused
 from engine.core.lane.actions import Fail, Reacquire, Retry, WriteAllowed, WriteDenied
 from engine.core.lane.outcome import Outcome
 from engine.core.lane.states import State
-from engine.core.position.position import decode_value
+from engine.core.position.announced_runs import Announcement, decode_announcement, lane_keys
+from engine.core.position.position import Position, decode_value
 from engine.core.position.position_keys import PositionKeys
+from engine.core.streams import position_stream
 from engine.core.streams.position_stream import PositionStream, PositionWrite
 from engine.wire.batch import read_header
+from engine.wire.record import Record
 from engine.wire.records import decode_records
+from tests.fakes.source_log import COMMIT
 from tests.unit.engine.core.lanes import NAME, K, Played, start
 
 KEY = PositionKeys("A").encode(NAME.source)
@@ -80,6 +86,137 @@ def test_a_break_asks_for_a_position_by_itself() -> None:
     assert played.send() == []
     stream.on_outcome(written(stream), APPENDED)
     assert len(played.send()) == 1
+
+
+def transaction(played: Played, records: int = 2) -> None:
+    """Fetch a transaction with its marker, and copy it as far as runs are durable."""
+    played.source.data(records, producer_id=7)
+    played.source.marker(7, COMMIT)
+    played.take()
+
+
+def appended(played: Played) -> int:
+    """Append what may be; return how many batches."""
+    pieces = played.send()
+    for piece in pieces:
+        played.answer(piece, K.APPENDED, played.lane.target_next)
+    return len(pieces)
+
+
+def record_of(write: PositionWrite) -> Record:
+    (record,) = decode_records(write.payload, 0, read_header(write.payload, 0), "positions", 0)
+    return record
+
+
+def version_of(write: PositionWrite) -> int:
+    return int(json.loads(record_of(write).value or b"")["raymirror"])
+
+
+def irregular(played: Played, stream: PositionStream) -> list[PositionWrite]:
+    """Copy transactions of different sizes one by one, until runs are announced; return all writes."""
+    writes = []
+    for records in (2, 3, 1, 4, 2):
+        transaction(played, records)
+        while not appended(played):
+            writes.append(written(stream))
+            assert stream.on_outcome(writes[-1], APPENDED) is None
+    return writes
+
+
+def test_one_announcement_lets_two_transactions_go() -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    position, announcement = irregular(played, stream)
+    assert not position.announces
+    found = decode_value(record_of(position).value)
+    assert isinstance(found, Position)
+    assert (found.run_version, found.runs) == (3, ((2, 3), (5, 7))), "the second run, and the start of the third"
+    assert version_of(position) == 4
+    told = record_of(announcement)
+    assert told.key == lane_keys(KEY).encode(0)
+    assert told.value is not None
+    assert decode_announcement(told.value) == Announcement(
+        producer_id=41, producer_epoch=3, base=3, runs=((6, 9), (10, 14))
+    )
+    assert read_header(announcement.payload, 0).base_sequence == 2
+    assert not stream.settled, "an announcement moves no position"
+
+
+def test_a_flush_writes_a_whole_position_and_frees_the_slots() -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    irregular(played, stream)
+    stream.flush_asked = True
+    flushed = written(stream)
+    assert not flushed.announces
+    stream.on_outcome(flushed, APPENDED)
+    assert stream.settled
+    keys = []
+    for records in (3, 1, 4, 2, 5):
+        transaction(played, records)
+        while not appended(played):
+            keys.append(record_of(write := written(stream)).key)
+            stream.on_outcome(write, APPENDED)
+    assert keys == [lane_keys(KEY).encode(slot) for slot in range(len(keys))]
+    assert len(keys) in (2, 3)
+
+
+def test_after_many_announcements_a_whole_position_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(position_stream, "_MOST_SLOTS", 2)
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    kinds = []
+    for records in (2, 3, 1, 4, 2, 3, 5, 1, 3, 2, 4, 3):
+        transaction(played, records)
+        while not appended(played):
+            kinds.append((write := written(stream)).announces)
+            stream.on_outcome(write, APPENDED)
+    assert kinds == [False, True, True, False, True, True]
+
+
+def test_transactions_of_one_size_need_no_announcements_in_the_end() -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    writes = 0
+    for _ in range(200):
+        transaction(played)
+        while not appended(played):
+            stream.on_outcome(written(stream), APPENDED)
+            writes += 1
+    assert writes == 4
+
+
+def test_where_runs_begin_seldom_positions_stay_readable_for_earlier_versions() -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    transaction(played)
+    appended(played)
+    stream.flush_asked = True
+    stream.on_outcome(write := written(stream), APPENDED)
+    assert version_of(write) == 4, "a run begins with the next record"
+    played.feed(3)
+    assert appended(played)
+    stream.flush_asked = True
+    stream.on_outcome(write := written(stream), APPENDED)
+    assert version_of(write) == 2
+
+
+@pytest.mark.parametrize("rests", ["draining", "paused"])
+def test_a_lane_at_rest_has_a_position_for_earlier_versions(rests: str) -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    irregular(played, stream)
+    stream.flush_asked = True
+    stream.on_outcome(write := written(stream), APPENDED)
+    assert version_of(write) == 4
+    assert stream.settled
+    setattr(played.lane, rests, True)
+    stream.flush_asked = True
+    assert not stream.settled
+    stream.on_outcome(write := written(stream), APPENDED)
+    assert version_of(write) == 2
+    assert stream.settled
+    assert stream.next_write() is None
 
 
 def test_a_position_that_moved_while_it_was_written_is_not_settled() -> None:
