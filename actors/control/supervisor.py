@@ -363,4 +363,5 @@ class Supervisor:
             return "running"
         # a cluster that does not answer, or anything else that keeps all flows from their first discovery
         waits = not has_begun and any(flow_state.found.failure for flow_state in self._states())
+        waits = waits or any(flow_state.lacks for flow_state in self._states())
         return "waiting" if waits else "starting"

@@ -149,8 +149,8 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
 class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The whole mirror. `refused`: why it may not run.
 
-    `phase`: `starting`, `waiting` (no flow has started, because a cluster does not answer; `waiting_for` of each flow
-    names the cluster), `running`, `draining` or `stopped`.
+    `phase`: `starting`, `waiting` (no flow has started, because a cluster does not answer or a site has no node;
+    `waiting_for` of each flow names it), `running`, `draining` or `stopped`.
     """
 
     namespace: str

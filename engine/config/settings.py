@@ -143,6 +143,8 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_s: float
     copiers: int
     most_copiers: int
+    copiers_site: str = ""
+    """The site on whose Ray nodes its copiers run; empty: on any node."""
     target_drain_s: float
     shrink_after_s: float
     buffer_budget_bytes: int

@@ -165,12 +165,19 @@ class FakeFleet:
         self.kept: list[RememberedFlow] = []
         self.told: list[Event] = []
         self.given_back: list[FlowName] = []
+        self.lacking = ""
         self._clock = clock
 
     def start_copier(self, flow: FlowName, fingerprint: str) -> FakeCopier:
         copier_id = f"copier-{len(self.copiers) + 1}"
         self.copiers.append(FakeCopier(flow, copier_id, fingerprint, self._clock))
         return self.copiers[-1]
+
+    async def run(self) -> None:
+        """Have nothing to look for."""
+
+    def lacks(self, flow: FlowName) -> str:
+        return self.lacking
 
     def find_copiers(self) -> Sequence[FakeCopier]:
         self.copiers.extend(self.left)
