@@ -15,6 +15,7 @@ from bench.lag import command as lag
 from bench.recovery import command as recovery
 from bench.recovery import outage, soak, upgrade
 from bench.translation import command as translation
+from bench.wan import command as wan
 from deploy.local.errors import ClusterError
 
 BENCHES = {
@@ -33,6 +34,7 @@ BENCHES = {
     "start": start,
     "translation": translation,
     "upgrade": upgrade,
+    "wan": wan,
 }
 
 

@@ -99,7 +99,19 @@ def write_payload_file(payload: Payload, folder: Path) -> Path:
 
 
 def fill(cluster: EmbeddedCluster, payload: Payload, topic: str, *, partitions: int, mib: int, folder: Path) -> Backlog:
-    """Write `mib` MiB of records (uncompressed) in 64 KiB batches to an existing topic, and count what is there."""
+    """Write `mib` MiB of records (uncompressed) in 64 KiB batches to an existing topic, and count what is there.
+
+    The cluster has one broker.
+    """
+    records = produce(cluster, payload, topic, mib=mib, folder=folder)
+    backlog = read_backlog(cluster.bootstrap_servers, payload, topic, partitions)
+    if backlog.records != records:
+        raise BenchError("dataset", f"{backlog.records} records in {topic}, {records} were sent")
+    return backlog
+
+
+def produce(cluster: EmbeddedCluster, payload: Payload, topic: str, *, mib: int, folder: Path) -> int:
+    """Write `mib` MiB of records (uncompressed) in 64 KiB batches to an existing topic; return how many they are."""
     records = mib * 1024 * 1024 // RECORD_BYTES
     log_file = folder / f"producer-{payload.name}.log"
     settings = {
@@ -125,10 +137,7 @@ def fill(cluster: EmbeddedCluster, payload: Payload, topic: str, *, partitions: 
         process.wait()
     if code:
         raise BenchError("dataset", f"the producer tool ended with {code}: {log_file.read_text()[-1500:]}")
-    backlog = read_backlog(cluster.bootstrap_servers, payload, topic, partitions)
-    if backlog.records != records:
-        raise BenchError("dataset", f"{backlog.records} records in {topic}, {records} were sent")
-    return backlog
+    return records
 
 
 def read_backlog(address: str, payload: Payload, topic: str, partitions: int) -> Backlog:

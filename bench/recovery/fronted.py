@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from subprocess import Popen
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from deploy.local.broker import Broker
 from deploy.local.cluster import EmbeddedCluster
@@ -23,11 +23,22 @@ _EVERY_API = frozenset(range(1000))
 _CALL_S = 20.0
 
 
+class Front(Protocol):
+    """What stands before a broker: it listens on `port` and connects to `target`."""
+
+    target: tuple[str, int]
+
+    @property
+    def port(self) -> int:
+        """The port that clients of the second listener are told."""
+        ...
+
+
 class FrontedBroker(Broker):
     """A broker with a second listener behind a proxy."""
 
     def __init__(
-        self, address: BrokerPorts, everyone: list[BrokerPorts], folder: Path, cluster_id: str, proxy: Proxy
+        self, address: BrokerPorts, everyone: list[BrokerPorts], folder: Path, cluster_id: str, proxy: Front
     ) -> None:
         super().__init__(address, everyone, folder, cluster_id)
         (self._front_port,) = pick_ports(1)

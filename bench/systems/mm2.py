@@ -15,9 +15,10 @@ def launch_default(job: Job, more: Mapping[str, str] | None = None) -> Launch:
     return _launch(job, more or {})
 
 
-def launch_tuned(job: Job) -> Launch:
+def launch_tuned(job: Job, more: Mapping[str, str] | None = None) -> Launch:
     """MM2 with what its users tune for throughput: tasks, fetch sizes, producer batches in the source's codec.
 
+    `more` wins over it.
     Source clients take `ALIAS.consumer.*`, the data producer `FLOW.producer.override.*` (it is Connect's, not MM2's).
     """
     consumer, producer = f"{job.alias}.consumer", f"{job.alias}->target.producer.override"
@@ -38,6 +39,7 @@ def launch_tuned(job: Job) -> Launch:
             f"{producer}.compression.type": job.backlog.codec,
             f"{producer}.enable.idempotence": "true",
             f"{producer}.max.in.flight.requests.per.connection": "5",
+            **(more or {}),
         },
     )
 

@@ -48,6 +48,8 @@ _CALM_S = 900
 _REFRESH_S = 5
 """Seconds: new topics are found within seconds, unless the file asks for MM2's interval of 600 s."""
 _SAMPLES_S = 5
+_SOURCE_CONNECTIONS = 64
+_RANGE_BYTES = 8 * _MIB
 _MOST_FETCH_BYTES = 2 * _MIB
 """A fetch answer must fit into one receive buffer, so it stays below MM2's 50 MiB."""
 
@@ -80,6 +82,11 @@ class FlowReader:
             refresh_topics=reader.flag(keys.flow("refresh.topics.enabled"), default=True),
             fetch=fetch,
             partition_fetch_bytes=self._number(keys.consumer("max.partition.fetch.bytes"), _MIB // 2, 1),
+            range_bytes=min(
+                self._number(keys.consumer("max.partition.fetch.bytes"), _RANGE_BYTES, 1),
+                self._number(keys.consumer("fetch.max.bytes"), _RANGE_BYTES, 1),
+            ),
+            source_connections=reader.number(keys.flow("raymirror.source.connections"), _SOURCE_CONNECTIONS, 1, 1024),
             max_in_flight=self._at_most(
                 keys.producer("max.in.flight.requests.per.connection"), Limits().max_in_flight, Limits().max_in_flight
             ),

@@ -133,6 +133,10 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     refresh_topics: bool
     fetch: FetchOptions
     partition_fetch_bytes: int
+    range_bytes: int
+    """Most bytes of one range of offsets that is read over a connection of its own."""
+    source_connections: int
+    """Most such connections of a copier to one source broker; 1: none."""
     max_in_flight: int
     request_timeout_s: float
     positions_topic: str

@@ -68,9 +68,9 @@ class KafkaCluster:
         """Forget the id that fetches and appends name for a topic."""
         self._topic_ids.pop(topic, None)
 
-    async def source_broker(self, node: int) -> KafkaSourceBroker:
+    async def source_broker(self, node: int, *, lasting: bool = True) -> KafkaSourceBroker:
         """Open a connection for fetching."""
-        return KafkaSourceBroker(await self._client.open_connection(node), self._topic_ids)
+        return KafkaSourceBroker(await self._client.open_connection(node), self._topic_ids, lasting=lasting)
 
     async def target_broker(self, node: int) -> KafkaTargetBroker:
         """Open a connection for appending."""

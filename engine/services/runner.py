@@ -45,6 +45,8 @@ def options_for(flow: FlowConfig, deployment_id: str) -> FlowOptions:
         flush_s=flow.flush_s,
         fetch=flow.fetch,
         partition_fetch_bytes=flow.partition_fetch_bytes,
+        range_bytes=flow.range_bytes,
+        range_connections=flow.source_connections,
         limits=Limits(max_in_flight=flow.max_in_flight),
         stop_on_foreign_writer=flow.stop_on_foreign_writer,
         faults=flow.faults,

@@ -159,7 +159,7 @@ class FakeCluster:
         if node in self.down:
             raise BrokerUnreachable(f"{self.name}:{node}", "down")
 
-    async def source_broker(self, node: int) -> "FakeSourceBroker":
+    async def source_broker(self, node: int, *, lasting: bool = True) -> "FakeSourceBroker":
         self._reach(node)
         return FakeSourceBroker(self, node)
 

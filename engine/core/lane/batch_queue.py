@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Sequence
 
-from engine.core.lane.outcome import Outcome, OutcomeKind
-from engine.core.lane.pending_batch import PendingBatch
+from engine.core.lane.outcome import DEFINITE, Outcome
+from engine.core.lane.pending_batch import REMEMBERED, PendingBatch
 
 
 class BatchQueue:
@@ -14,6 +14,7 @@ class BatchQueue:
         self.in_flight: deque[PendingBatch] = deque()
         self.waiting: deque[PendingBatch] = deque()
         self.queued_bytes = 0
+        self.in_flight_bytes = 0
 
     @property
     def last(self) -> PendingBatch | None:
@@ -33,6 +34,11 @@ class BatchQueue:
         """Newest timestamp in ms of the newest waiting batch; -1 without one."""
         return self.waiting[-1].max_timestamp if self.waiting else -1
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes that wait to be sent."""
+        return self.queued_bytes - self.in_flight_bytes
+
     def add(self, piece: PendingBatch) -> None:
         """Append a piece to the waiting ones."""
         self.waiting.append(piece)
@@ -48,7 +54,19 @@ class BatchQueue:
         piece = self.waiting.popleft()
         piece.pinned = True
         self.in_flight.append(piece)
+        self.in_flight_bytes += len(piece.payload)
         return piece
+
+    def take_acknowledged(self) -> PendingBatch:
+        """Remove the oldest piece in flight, which was appended; the caller calls `settled` for it."""
+        piece = self.in_flight.popleft()
+        self.in_flight_bytes -= len(piece.payload)
+        return piece
+
+    def put_back(self, piece: PendingBatch) -> None:
+        """Undo `take_acknowledged`."""
+        self.in_flight.appendleft(piece)
+        self.in_flight_bytes += len(piece.payload)
 
     def settled(self, piece: PendingBatch) -> None:
         """Account for a piece that was removed from its queue."""
@@ -87,21 +105,33 @@ class BatchQueue:
             self.settled(self.waiting.pop())
 
     def shed(self, outcomes: Sequence[Outcome]) -> bool:
-        """Copy the sent batches out of the receive buffer, to send them again first; drop the rest.
+        """Let the sent batches wait again, to be sent first; drop what can be fetched again.
 
-        `outcomes`: of the batches in flight; each batch that the log may hold is marked `unknown`. Returns whether the
-        log may hold an earlier try of the first batch and was not read since.
+        `outcomes`: of the batches in flight; each batch that the log may hold is marked `unknown`. A batch behind all
+        of these that the log surely does not hold is fetched again too, unless it is among the first five: its
+        sequences are free. Returns whether the log may hold an earlier try of the first batch and was not read since.
         """
         unsure = self.in_flight[0].unknown and not self.in_flight[0].sought
         for piece, outcome in zip(self.in_flight, outcomes, strict=True):
-            if outcome.kind is OutcomeKind.UNKNOWN:
+            if outcome.kind not in DEFINITE:
                 piece.unknown, piece.sought = True, False
         self.drop_unsent()
         self.waiting.extendleft(reversed(self.in_flight))
         self.in_flight.clear()
+        self.in_flight_bytes = 0
+        while len(self.waiting) > REMEMBERED and not self.waiting[-1].unknown:
+            self.settled(self.waiting.pop())
+        return unsure
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether more sent batches wait than a leader remembers: a repeat of the first would not be recognised."""
+        return len(self.waiting) > REMEMBERED and self.waiting[REMEMBERED].pinned
+
+    def detach(self) -> None:
+        """Copy the waiting batches out of their receive buffers."""
         for piece in self.waiting:
             piece.detach()
-        return unsure
 
     def drop_all(self) -> None:
         """Drop all batches."""
@@ -109,4 +139,4 @@ class BatchQueue:
             piece.drop()
         self.in_flight.clear()
         self.waiting.clear()
-        self.queued_bytes = 0
+        self.queued_bytes = self.in_flight_bytes = 0

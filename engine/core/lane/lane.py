@@ -10,9 +10,10 @@ A lane knows three places in the source log and the two matching places in the t
 It never skips, repeats or reorders records. Appends leave in order, one at a time until the broker has shown that it
 knows the lane's producer (first acknowledgement, or a completed barrier), then up to `max_in_flight` of them. The first
 failed append stops the window; the lane decides the next step only when every batch in flight has its outcome
-(`engine/core/lane/outcome.py`). Batches of unknown outcome are sent again byte for byte, in order, one at a time. The
-driver calls `next_append` when it has room in a request, reports outcomes by `on_outcome` in the order of the appends,
-and performs the returned actions.
+(`engine/core/lane/outcome.py`). Up to five batches of unknown outcome are sent again byte for byte, in order, one at a
+time. A leader does not recognise repeats of more: then the lane is acquired again, which reads the log. The driver
+calls `next_append` when it has room in a request, reports outcomes by `on_outcome` in the order of the appends, and
+performs the returned actions.
 """
 
 from collections.abc import Sequence
@@ -34,8 +35,10 @@ from engine.core.lane.actions import (
     Split,
 )
 from engine.core.lane.batch_queue import BatchQueue
+from engine.core.lane.narrow_window import NarrowWindow
 from engine.core.lane.outcome import Outcome, OutcomeKind, RecoveryAction, recovery_action
 from engine.core.lane.pending_batch import (
+    REMEMBERED,
     BufferShare,
     Limits,
     Payload,
@@ -79,7 +82,7 @@ class Lane:
         self.map: MapTail | None = None
         """The end of the offset map; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
-        self._window = 1
+        self._window, self._narrow = 1, NarrowWindow()
         self.announced = False
         """Whether a position of this ownership is durable."""
         self._attempt, self._last_ms = 0, _TODAY_MS
@@ -98,7 +101,7 @@ class Lane:
         self.map = MapTail(position.map_generation, position.map_start, position.map_blocks, position.map_tail)
         self.announced, self.markers = False, 0
         self.source_leader_epoch = position.source_leader_epoch
-        self._window = self.limits.max_in_flight if barrier_done else 1
+        self._window = self._most_in_flight if barrier_done else 1
         self.trail.begin(fenced=(barrier_done or alone) and not position.atomic, alone=alone)
         self._attempt, self._last_ms = 0, _TODAY_MS  # a barrier is young
         self.fetch_offset = position.source_next
@@ -214,7 +217,7 @@ class Lane:
         return (
             self.state is State.COPYING
             and self.announced
-            and self.pieces.queued_bytes < self.limits.queue_bytes
+            and self.pieces.unsent_bytes < self.limits.queue_bytes
             and self._runs.pending < self.limits.max_runs
             and self._map.pending < self.limits.max_map_runs
         )
@@ -274,6 +277,8 @@ class Lane:
         if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
             return None
         first = pieces.waiting[0]
+        if len(pieces.in_flight) >= REMEMBERED and first.max_timestamp < self.forgets_before_ms:
+            return None
         held = self.trail.left or self._runs.holds_back(first.sequence + first.record_count)
         return None if held else pieces.send_first()
 
@@ -287,7 +292,7 @@ class Lane:
             return NOTHING
         if self.state is State.COPYING:
             if outcome.kind is OutcomeKind.APPENDED:
-                return self._acknowledge(in_flight.popleft(), outcome.base_offset)
+                return self._acknowledge(self.pieces.take_acknowledged(), outcome.base_offset)
             self.state = states.step(self.state, states.LaneTrigger.APPEND_FAILED)
         self.trail.failed()
         self._outcomes.append(outcome)
@@ -298,7 +303,7 @@ class Lane:
     def _acknowledge(self, piece: PendingBatch, base_offset: int) -> Actions:
         known, end, markers = self.map, self._target_next, self.markers
         if base_offset < end:
-            self.pieces.in_flight.appendleft(piece)
+            self.pieces.put_back(piece)
             return (Reacquire(f"the target appended at offset {base_offset}, below the acknowledged end {end}"),)
         self._take(piece)
         self._target_next, self.markers = base_offset + piece.record_count, 0
@@ -306,7 +311,8 @@ class Lane:
             known.append(piece.source_base, base_offset, piece.record_count)
         else:
             self._map.append_all(self._runs.stretches(piece.sequence, piece.record_count), base_offset)
-        self._window = self.limits.max_in_flight
+        self._narrow.acknowledged()
+        self._window = self._most_in_flight
         self._attempt = 0
         return actions.between(end, markers, base_offset)
 
@@ -324,11 +330,17 @@ class Lane:
 
     def _conclude(self) -> Action:
         outcomes, self._outcomes = self._outcomes, []
+        pieces, first = self.pieces, outcomes[0]
+        if first.kind is OutcomeKind.ORDER and not pieces.in_flight[0].unknown:
+            self._narrow.refused()
         self._window, self._attempt = 1, self._attempt + 1
-        unsure = self.pieces.shed(outcomes)
+        unsure = pieces.shed(outcomes)
         self._continue_behind()
-        first = outcomes[0]
-        match recovery_action(outcomes, forgotten=self.pieces.older_than(self.forgets_before_ms), unsure=unsure):
+        forgotten = pieces.older_than(self.forgets_before_ms)
+        action = recovery_action(outcomes, forgotten=forgotten, unsure=unsure, wide=pieces.is_wide)
+        if action is not RecoveryAction.REACQUIRE:
+            pieces.detach()
+        match action:
             case RecoveryAction.RESEND:
                 self.state = states.step(self.state, states.LaneTrigger.RESEND)
                 return Retry(self._attempt)
@@ -404,6 +416,11 @@ class Lane:
         source = self._runs.source_of(sequence)
         assert source is not None, f"{self.name}: sequence {sequence} is before the position"
         return source
+
+    @property
+    def _most_in_flight(self) -> int:
+        most = self.limits.max_in_flight
+        return min(most, REMEMBERED) if self._narrow.is_on else most
 
     @property
     def _runs(self) -> SequenceMap:

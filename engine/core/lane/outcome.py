@@ -65,13 +65,19 @@ _REMEDIES = {
 }
 
 
-def recovery_action(outcomes: list[Outcome], *, forgotten: bool = False, unsure: bool = False) -> RecoveryAction:
+def recovery_action(
+    outcomes: list[Outcome], *, forgotten: bool = False, unsure: bool = False, wide: bool = False
+) -> RecoveryAction:
     """Decide for a whole window, first outcome first; the first is never APPENDED.
 
     If a later batch was appended, then the first one was appended too, or the log is not in the lane's order. In both
     cases the lane must read the log. It must also read the log after a refusal with later batches of unknown outcome,
     and after a refusal of a batch that was `unsure`: an earlier try of that batch may have been appended, because a
     broker checks sizes and contents before it checks for duplicates (UnifiedLog.append).
+
+    `wide`: the log may hold a batch behind the fifth. A leader remembers the last five batches of a producer, so it
+    refuses a repeat of an earlier one, and the batches would stay in memory until each had its turn. A new epoch
+    shows what the log holds, and the rest is fetched again.
 
     `forgotten`: a batch is so old that the broker may have forgotten its producer. The broker takes a producer's age
     from the newest timestamp in the producer's last batch (ProducerStateEntry, `producer.id.expiration.ms`). So after
@@ -80,7 +86,7 @@ def recovery_action(outcomes: list[Outcome], *, forgotten: bool = False, unsure:
     """
     first, later = outcomes[0], outcomes[1:]
     unknown = any(outcome.kind is OutcomeKind.UNKNOWN for outcome in outcomes)
-    if first.kind is OutcomeKind.FENCED or (forgotten and unknown):
+    if first.kind is OutcomeKind.FENCED or wide or (forgotten and unknown):
         return RecoveryAction.REACQUIRE
     if any(outcome.kind is OutcomeKind.APPENDED for outcome in later):
         return RecoveryAction.SETTLE

@@ -10,6 +10,9 @@ from engine.wire.records import Encoded
 
 Payload = bytearray | memoryview
 
+REMEMBERED = 5
+"""Batches of one producer that a leader remembers, to recognise repeats (Kafka: ProducerStateEntry)."""
+
 
 class BufferShare(Protocol):
     """A share of a receive buffer; released exactly once, when nothing points into the buffer any more."""
@@ -76,12 +79,12 @@ class PendingBatch(msgspec.Struct, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one lane: appends in flight, bytes waiting, runs of one position, reads of the log's tail in a row.
+    """Bounds of one lane: appends in flight, unsent bytes, runs of one position, reads of the log's tail in a row.
 
     `max_map_runs`: acknowledged runs of the offset map that are not yet in a durable block.
     """
 
-    max_in_flight: int = 5
+    max_in_flight: int = 1024
     queue_bytes: int = 1024 * 1024
     max_runs: int = 10_000
     settlements: int = 5

@@ -28,10 +28,11 @@ _LEFT_TO_RECEIVE = 4
 class BufferLease:
     """Memory for one fetch answer, shared by the batches in it; goes back when the last share is released."""
 
-    __slots__ = ("_buffer", "_bytes", "_pool", "_shares", "_stuck")
+    __slots__ = ("_buffer", "_bytes", "_is_exact", "_pool", "_shares", "_stuck")
 
-    def __init__(self, pool: "BufferPool", reserved_bytes: int, *, stuck: bool = False) -> None:
+    def __init__(self, pool: "BufferPool", reserved_bytes: int, *, stuck: bool = False, is_exact: bool = False) -> None:
         self._pool = pool
+        self._is_exact = is_exact
         self._bytes = reserved_bytes
         self._stuck = stuck
         self._shares = 1
@@ -39,7 +40,7 @@ class BufferLease:
 
     def room(self, size: int) -> memoryview:
         """Return writable memory of `size` bytes; called once, when the answer's size is known."""
-        self._buffer, taken = self._pool.take(size)
+        self._buffer, taken = (bytearray(size), size) if self._is_exact else self._pool.take(size)
         self._pool.account(taken - self._bytes)
         self._bytes = taken
         return memoryview(self._buffer)[:size]
@@ -115,6 +116,15 @@ class BufferPool:
             self._forget(waiter)
             raise
         return BufferLease(self, self.buffer_bytes)  # `_wake` has counted its bytes already
+
+    def try_lease(self, size: int, *, whole: bool) -> BufferLease | None:
+        """Lease exactly `size` bytes if they fit now; `whole`: also into the quarter that is left to other fetches."""
+        room = self.budget_bytes if whole else self.budget_bytes - self.budget_bytes // _LEFT_TO_RECEIVE
+        if self._waiters or self.used_bytes + size > room:
+            return None
+        self.used_bytes += size
+        self._trim()
+        return BufferLease(self, size, is_exact=True)
 
     def ration(self) -> None:
         """Note that a fetch with the last buffer leaves lanes out: memory is short until a lease leaves room again."""

@@ -1,18 +1,18 @@
 """Fetches from one source broker, one fetch ahead, for the lanes there that have room."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
 
 from engine.base.clock import now_s, pause
-from engine.base.errors import BrokerUnreachable, ConnectionLost, WireError
-from engine.core.lane.intake import LongWork, Work, queue, sift_all, take_in, work_for
+from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.states import State
 from engine.flow.io.buffers import BufferLease, BufferPool
+from engine.flow.io.range_reader import FAR_S, RangeLimits, RangeReader
+from engine.flow.io.silence import SILENT_S, watched
+from engine.flow.io.slice_intake import SliceIntake
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import FetchEvents
@@ -20,8 +20,6 @@ from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, S
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import TopicPartition
 
-SILENT_S = 2.0
-"""A broker whose answer is this many seconds later than the fetch's maximum wait may have lost its leaderships."""
 _SHORT_WAIT_S = 0.02
 """Seconds that a fetch may wait at the broker while another lane only waits for room, or for its owner."""
 _SOON_S = 3.0
@@ -29,10 +27,14 @@ _SOON_S = 3.0
 
 
 class InboxLimits(msgspec.Struct, frozen=True):
-    """Most bytes of one partition in one fetch, and most bytes that a batch to be encoded again may decompress to."""
+    """Most bytes of one partition in one fetch, and most bytes that a batch to be encoded again may decompress to.
+
+    `ranges`: limits of the lanes that are read in ranges; none with one connection.
+    """
 
     partition_bytes: int
     inflated_bytes: int = MAX_INFLATED_BYTES
+    ranges: RangeLimits = RangeLimits(1, 0)
 
 
 class FetchSide(Protocol):
@@ -50,11 +52,17 @@ class FetchSide(Protocol):
     def may_fetch(self, driver: LaneDriver) -> bool:
         """Whether what is fetched could be sent."""
 
+    async def connect_beside(self) -> SourceBroker:
+        """Open another connection, without a fetch session. Raises BrokerUnreachable, ConnectionLost."""
+
     def lost(self) -> None:
         """The connection is lost, or could not be opened."""
 
     def silent(self) -> None:
         """The broker takes requests and answers none."""
+
+    def wake(self) -> None:
+        """A lane is to be fetched by the inbox again."""
 
 
 class Inbox:
@@ -74,14 +82,12 @@ class Inbox:
         self._pool = pool
         self._options = options
         self._partition_bytes = limits.partition_bytes
-        self._inflated_bytes = limits.inflated_bytes
         self._meter = meter or CopierMetrics()
+        self._intake = SliceIntake(events, pool, limits.inflated_bytes, self._meter)
+        self._ranges = RangeReader(side, events, pool, options, limits.ranges)
         self.connected = False
         self.throttled = False
         """Whether the broker's quota delays the next fetch."""
-        self._long_work: asyncio.TaskGroup | None = None
-        self._busy: dict[LaneDriver, None] = {}
-        """Lanes whose last fetch is being processed in a thread."""
         self._wake = asyncio.Event()
         self._turn = 0
         self._open: dict[TopicPartition, Slice] = {}
@@ -90,26 +96,39 @@ class Inbox:
     def wake(self) -> None:
         """A lane may have room now."""
         self._wake.set()
+        self._ranges.wake()
+
+    def forget(self, driver: LaneDriver) -> None:
+        """Drop what is on its way for a lane that is fetched elsewhere now."""
+        self._ranges.forget(driver)
 
     async def run(self) -> None:
         """Fetch until cancelled; a lost connection is opened again."""
+        async with asyncio.TaskGroup() as tasks:
+            self._intake.begin(tasks, self)
+            self._ranges.begin(tasks, self._intake)
+            try:
+                await self._connected()
+            finally:
+                await self._ranges.close()
+
+    async def _connected(self) -> None:
         attempt = 0
-        async with asyncio.TaskGroup() as self._long_work:
-            while True:
+        while True:
+            try:
+                broker = await self._side.connect()
+                attempt = 0
+                self.connected = True
+                self._open.clear()  # a new connection's first fetch reports every partition
                 try:
-                    broker = await self._side.connect()
-                    attempt = 0
-                    self.connected = True
-                    self._open.clear()  # a new connection's first fetch reports every partition
-                    try:
-                        await self._fetch(broker)
-                    finally:
-                        self.connected = self.throttled = False
-                        await broker.close()
-                except (BrokerUnreachable, ConnectionLost):
-                    attempt += 1
-                    self._side.lost()
-                    await self._side.back_off(attempt)
+                    await self._fetch(broker)
+                finally:
+                    self.connected = self.throttled = False
+                    await broker.close()
+            except (BrokerUnreachable, ConnectionLost):
+                attempt += 1
+                self._side.lost()
+                await self._side.back_off(attempt)
 
     async def _fetch(self, broker: SourceBroker) -> None:
         while True:
@@ -120,9 +139,10 @@ class Inbox:
                 if wanted:
                     wait_s = self._options.max_wait_s if patient else _SHORT_WAIT_S
                     options = msgspec.structs.replace(self._options, max_wait_s=wait_s)
-                    with self._watched(wait_s + SILENT_S):
+                    asked_s = now_s()
+                    with watched(self._side, wait_s + SILENT_S):
                         answer = await broker.fetch(list(wanted), options, lease)
-                    self._deliver(answer, lease, wanted)
+                    self._deliver(answer, lease, wanted, now_s() - asked_s)
             finally:
                 lease.release()
             if not wanted:
@@ -131,22 +151,6 @@ class Inbox:
                 self.throttled = True
                 await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)
                 self.throttled = False
-
-    @contextmanager
-    def _watched(self, every_s: float) -> Iterator[None]:
-        """Report the broker as silent every `every_s` seconds, for as long as this lasts."""
-        loop = asyncio.get_running_loop()
-        timers: list[asyncio.TimerHandle] = []
-
-        def say() -> None:
-            timers[:] = [loop.call_later(every_s, say)]
-            self._side.silent()
-
-        timers.append(loop.call_later(every_s, say))
-        try:
-            yield
-        finally:
-            timers[0].cancel()
 
     def _wanted(self) -> tuple[dict[PartitionFetch, LaneDriver], bool]:
         """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order).
@@ -159,7 +163,7 @@ class Inbox:
         is_last = self._pool.is_spent
         for driver in self._side.served():
             lane = driver.lane
-            if driver in self._busy or not self._side.may_fetch(driver):
+            if self._intake.is_busy(driver) or self._ranges.holds(driver) or not self._side.may_fetch(driver):
                 continue
             if lane.wants_fetch:
                 if not is_last or lane.queued_bytes <= self._partition_bytes:
@@ -192,7 +196,9 @@ class Inbox:
             )
         return said
 
-    def _deliver(self, answer: FetchAnswer, lease: BufferLease, wanted: dict[PartitionFetch, LaneDriver]) -> None:
+    def _deliver(
+        self, answer: FetchAnswer, lease: BufferLease, wanted: dict[PartitionFetch, LaneDriver], took_s: float
+    ) -> None:
         told = {found.partition for found in answer.slices}.union(self._open)
         asked = {want.partition: (want.offset, driver) for want, driver in wanted.items() if want.partition in told}
         touched: list[LaneDriver] = []
@@ -210,8 +216,10 @@ class Inbox:
             elif found.start < found.end and lane.state is State.WATCHING:
                 self._events.awake(driver)
             elif found.start < found.end:
-                self._take_in(driver, answer.buffer, found, lease)
+                self._intake.take(driver, answer.buffer, found, lease)
                 touched.append(driver)
+                if took_s >= FAR_S and driver.want is not None:
+                    self._ranges.consider(driver, driver.want, found, answer.buffer)
             elif found.partition not in self._open:
                 self._events.idle(driver, found)
         if self._open:
@@ -245,49 +253,6 @@ class Inbox:
                 self._events.idle(driver, found)
                 if found.last_stable_offset >= found.high_watermark:
                     del self._open[partition]
-
-    def _take_in(self, driver: LaneDriver, buffer: memoryview, found: Slice, lease: BufferLease) -> None:
-        lane = driver.lane
-        work = work_for(
-            lane,
-            buffer,
-            found.start,
-            found.end,
-            aborted=found.aborted,
-            max_batch_bytes=driver.limit.bytes,
-            inflated_bytes=self._inflated_bytes,
-        )
-        before = lane.fetched
-        try:
-            take_in(lane, work, lease)
-        except WireError as error:
-            self._events.corrupt(driver, error)
-        except LongWork as long:
-            assert self._long_work is not None, "nothing is fetched before `run`"
-            rest = work.behind(long.at, lane.fetch_offset)
-            self._busy[driver] = None
-            self._long_work.create_task(self._at_length(driver, rest, lease.retain()))
-        self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
-
-    async def _at_length(self, driver: LaneDriver, work: Work, lease: BufferLease) -> None:
-        """Encode large batches again in a thread, so that the loop serves other lanes; this lane is not fetched.
-
-        One at a time in a copier, because the memory budget does not count what is decompressed.
-        """
-        lane, producer = driver.lane, driver.producer
-        try:
-            sifted = await self._pool.work_beside(partial(sift_all, work), lease)
-            if lane.listens and lane.fetch_offset == work.wanted and driver.producer is producer:
-                before = lane.fetched
-                queue(lane, work, sifted.steps, lease)
-                self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
-                if sifted.error is not None:
-                    self._events.corrupt(driver, sifted.error)
-                self._events.taken([driver])
-        finally:
-            del self._busy[driver]
-            lease.release()
-            self.wake()
 
 
 def _tells_end(found: Slice) -> bool:

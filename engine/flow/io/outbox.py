@@ -8,14 +8,15 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.outcome import Outcome
 from engine.core.lane.pending_batch import BufferShare
 from engine.flow.context.lease_guard import LeaseGuard
+from engine.flow.io.path_window import PathWindow
 from engine.flow.lane.appender import Appender, ReadyBatch
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.in_flight import InFlightTracker
 from engine.flow.ports.ports import Append, TargetBroker
 from policies.model import TopicPartition
 
-MAX_REQUESTS = 5
-"""Requests in flight per leader: Kafka's bound for idempotent producers (max.in.flight.requests.per.connection)."""
+NEAR_REQUESTS = 5
+"""Requests that may be in flight to a leader next door; over a distance the window holds more (`path_window.py`)."""
 REQUEST_BYTES = 1024 * 1024
 """Batches of one request together, unless one alone is larger: Kafka's own default of max.request.size."""
 
@@ -46,6 +47,10 @@ class AppendSide(Protocol):
     def silent(self) -> None:
         """The broker takes requests and answers none."""
 
+    @property
+    def most_in_flight_bytes(self) -> int:
+        """The memory for this connection's requests in flight."""
+
 
 class Outbox:
     """The outbox of one broker. `schedule_send` names an appender that may have something to send."""
@@ -67,7 +72,7 @@ class Outbox:
         self._broker: TargetBroker | None = None
         self._ready: dict[Appender, None] = {}
         self._gone: set[Appender] = set()
-        self._requests = 0
+        self._window = PathWindow(NEAR_REQUESTS)
         self._unanswered: dict[int, tuple[float, _Sent]] = {}
         self._pumping = False
         self._soon = False
@@ -95,7 +100,7 @@ class Outbox:
     def _is_heard_within(self, most_s: float) -> bool:
         if self._broker is None:
             return False
-        return not self._requests or self._broker.throttled or now_s() - self._silent_since_s < most_s
+        return not self._window.requests or self._broker.throttled or now_s() - self._silent_since_s < most_s
 
     async def run(self) -> None:
         """Keep a connection open until cancelled; requests in flight on a lost one have unknown outcomes."""
@@ -109,7 +114,7 @@ class Outbox:
                 await self._side.back_off(attempt)
                 continue
             attempt = 0
-            self._broker, self._requests = broker, 0
+            self._broker, self._window = broker, PathWindow(NEAR_REQUESTS)
             self._side.opened()
             try:
                 self.pump()
@@ -128,14 +133,14 @@ class Outbox:
         looked_s = 0.0
         while True:
             # a request that is sent during the long wait has been silent for SILENT_S only after that wait ends
-            look_s = _LOOK_S if self._requests else SILENT_S
+            look_s = _LOOK_S if self._window.requests else SILENT_S
             try:
                 async with asyncio.timeout(min(look_s, self._request_timeout_s)):
                     return await broker.wait_lost()
             except TimeoutError:
                 pass
             now = now_s()
-            silent_s = now - self._silent_since_s if self._requests and not broker.throttled else 0.0
+            silent_s = now - self._silent_since_s if self._window.requests and not broker.throttled else 0.0
             if silent_s >= self._request_timeout_s or (silent_s >= SILENT_S and self._owes_strays):
                 return None
             if silent_s >= SILENT_S and now - looked_s >= SILENT_S:
@@ -191,14 +196,18 @@ class Outbox:
         if self._pumping:
             return  # called by an outcome during a send: the loop below continues
         self._pumping = True
+        most_bytes = self._side.most_in_flight_bytes
         try:
             while (
-                self._broker is not None and self._requests < MAX_REQUESTS and self._ready and self._lease_guard.is_open
+                self._broker is not None
+                and self._ready
+                and self._window.has_room(most_bytes)
+                and self._lease_guard.is_open
             ):
                 sent = self._gather()
                 if not sent:
                     break
-                self._send(self._broker, sent)
+                self._send(self._broker, self._window, sent)
         finally:
             self._pumping = False
 
@@ -233,19 +242,19 @@ class Outbox:
                 break
         return sent
 
-    def _send(self, broker: TargetBroker, sent: _Sent) -> None:
-        if not self._requests:
-            self._silent_since_s = now_s()
-        self._requests += 1
+    def _send(self, broker: TargetBroker, window: PathWindow, sent: _Sent) -> None:
         sent_s = self._meter.sent()
+        if not window.requests:
+            self._silent_since_s = sent_s
+        mark = window.sent(sum(len(batch.payload) for _, batch, _ in sent), sent_s)
         self._unanswered[id(sent)] = sent_s, sent
 
         def on_outcomes(outcomes: list[Outcome]) -> None:
             self._meter.answered(sent_s, outcomes)
             del self._unanswered[id(sent)]
             if broker is self._broker:
-                self._requests -= 1
                 self._silent_since_s = now_s()
+                window.answered(mark, self._silent_since_s)
             for (appender, batch, lease), outcome in zip(sent, outcomes, strict=True):
                 appender.on_outcome(batch, outcome)
                 self._tracker.answered(appender)

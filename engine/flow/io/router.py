@@ -17,6 +17,7 @@ from engine.flow.io.leaders import Leaders
 from engine.flow.io.obstacles import Way, obstacle
 from engine.flow.io.outbox import Outbox
 from engine.flow.io.producer_expiry import ProducerExpiry
+from engine.flow.io.range_reader import RangeLimits
 from engine.flow.lane.in_flight import InFlightTracker
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import LaneEvents
@@ -25,8 +26,12 @@ from engine.flow.ports.ports import Cluster, SourceBroker, TargetBroker
 Address = tuple[int, int]
 """A broker and the number of a connection to it: a broker handles one request per connection at a time."""
 Box = TypeVar("Box", Inbox, Outbox)
+_IN_FLIGHT = 2
+"""This part (1/2) of the memory budget may be in flight to target brokers; the rest is for what the source sends."""
 _CLOSE_S = 30.0
 """Seconds that a connection without lanes stays open: leaders that move often move back."""
+_LEAST_RANGES = 8
+"""One range has at most this part (1/8) of the memory."""
 _LEAST_SHARES = 64
 """One partition gets at most this part (1/64) of the memory in one fetch. Lanes with a backlog of an hour in small
 batches need seconds to send a megabyte; with little memory a few would hold all of it, and healthy lanes would stop."""
@@ -70,6 +75,19 @@ class SourceConnection(BrokerConnection[Inbox]):
         """Open the connection. Raises BrokerUnreachable, ConnectionLost."""
         return await self.router.context.source.source_broker(self.node)
 
+    async def connect_beside(self) -> SourceBroker:
+        """Open another connection, without a fetch session. Raises BrokerUnreachable, ConnectionLost."""
+        return await self.router.context.source.source_broker(self.node, lasting=False)
+
+    def leave(self, driver: LaneDriver) -> None:
+        """Remove a lane that uses another connection now, and what is on its way for it."""
+        super().leave(driver)
+        self.box.forget(driver)
+
+    def wake(self) -> None:
+        """A lane is to be fetched by the inbox again."""
+        self.box.wake()
+
     def served(self) -> Iterable[LaneDriver]:
         """Return the lanes to be fetched from this broker."""
         return self.lanes
@@ -92,6 +110,11 @@ class TargetConnection(BrokerConnection[Outbox]):
     async def connect(self) -> TargetBroker:
         """Open the connection. Raises BrokerUnreachable, ConnectionLost."""
         return await self.router.context.target.target_broker(self.node)
+
+    @property
+    def most_in_flight_bytes(self) -> int:
+        """The memory for this connection's requests in flight: half of the budget is shared by all connections."""
+        return self.router.append_bytes
 
     def opened(self) -> None:
         """Wake the inboxes; lanes that had a connection before verify that the leader still has their records."""
@@ -148,7 +171,10 @@ class BrokerRouter:
         self._lane_routes: dict[LaneDriver, LaneRoutes] = {}
         self._tracker = InFlightTracker()
         partition_bytes = min(options.partition_fetch_bytes, self.pool.budget_bytes // _LEAST_SHARES)
-        self._limits = InboxLimits(partition_bytes, options.inflated_bytes)
+        ranges = RangeLimits(
+            options.range_connections, min(options.range_bytes, self.pool.budget_bytes // _LEAST_RANGES)
+        )
+        self._limits = InboxLimits(partition_bytes, options.inflated_bytes, ranges)
 
     def routes_of(self, driver: LaneDriver) -> LaneRoutes:
         """Return the connections that a lane uses."""
@@ -242,6 +268,11 @@ class BrokerRouter:
                     if node in there:
                         found[driver] = f"{name} broker {node} cannot be reached: {there[node]}"
         return found
+
+    @property
+    def append_bytes(self) -> int:
+        """The share of one target connection in the memory budget, for requests in flight."""
+        return self.pool.budget_bytes // _IN_FLIGHT // max(1, len(self._outboxes))
 
     # --- brokers ---------------------------------------------------------------------------------------------
 

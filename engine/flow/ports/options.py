@@ -39,6 +39,10 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     fetch: FetchOptions = FetchOptions()
     partition_fetch_bytes: int = 512 * 1024
     limits: Limits = Limits()
+    range_connections: int = 64
+    """Most connections to one source broker for reading ranges of hot lanes; 1: none is read so."""
+    range_bytes: int = 8 * 1024 * 1024
+    """Most bytes of one range."""
     source_connections: int = 1
     target_connections: int = 2
     stop_on_foreign_writer: bool = True

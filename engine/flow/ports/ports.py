@@ -197,8 +197,8 @@ class Cluster(Protocol):
     def forget_topic(self, topic: str) -> None:
         """Forget the id behind a topic name; the next look-up of its leaders takes the topic that has the name then."""
 
-    async def source_broker(self, node: int) -> SourceBroker:
-        """Open a connection for fetching."""
+    async def source_broker(self, node: int, *, lasting: bool = True) -> SourceBroker:
+        """Open a connection for fetching. `lasting=False`: without a fetch session, of which a broker has few."""
 
     async def target_broker(self, node: int) -> TargetBroker:
         """Open a connection for appending."""

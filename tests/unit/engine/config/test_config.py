@@ -227,7 +227,10 @@ def test_what_nobody_reads_is_warned_of_with_its_line() -> None:
         ("x.bootstrap.servers = h:1\n", "line 5: x.bootstrap.servers: cluster 'x' is not in clusters"),
         ("B.producer.acks = 1\n", "line 5: B.producer.acks: not used: every append waits"),
         ("A.consumer.fetch.max.bytes = 52428800\n", "line 5: A.consumer.fetch.max.bytes: 52428800 is above the limit"),
-        ("A->B.producer.override.max.in.flight.requests.per.connection = 9\n", "is above the limit; raymirror uses 5"),
+        (
+            "A->B.producer.override.max.in.flight.requests.per.connection = 9999\n",
+            "is above the limit; raymirror uses 1024",
+        ),
         ("x = 1 # why\n", "part of the value"),
     ],
 )

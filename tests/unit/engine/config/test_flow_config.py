@@ -20,12 +20,13 @@ def test_defaults() -> None:
     assert (found.replication_factor, found.refresh_topics_s, found.refresh_topics) == (2, 5.0, True)
     assert found.fetch.read_committed
     assert (found.fetch.max_bytes, found.partition_fetch_bytes, found.fetch.rack) == (2 * MIB, MIB // 2, "")
+    assert (found.range_bytes, found.source_connections) == (8 * MIB, 64)
     assert (found.positions_topic, found.positions_partitions, found.positions_replication_factor) == (
         "mm2-offsets.A.internal",
         25,
         3,
     )
-    assert (found.flush_s, found.max_in_flight, found.request_timeout_s) == (60.0, 5, 30.0)
+    assert (found.flush_s, found.max_in_flight, found.request_timeout_s) == (60.0, 1024, 30.0)
     assert (found.copiers, found.buffer_budget_bytes, found.stop_on_foreign_writer) == (1, 64 * MIB, True)
     assert found.starts.start_for("t") == Earliest()
     assert found.configs_exclude.matches("min.insync.replicas")
@@ -89,7 +90,7 @@ def test_what_maps_to_a_fetch() -> None:
         "A.consumer.max.partition.fetch.bytes = 3000\nA.consumer.client.rack = r1\n"
     )
     assert (found.fetch.max_wait_s, found.fetch.min_bytes, found.fetch.max_bytes) == (0.1, 1000, 2000)
-    assert (found.partition_fetch_bytes, found.fetch.rack) == (3000, "r1")
+    assert (found.partition_fetch_bytes, found.range_bytes, found.fetch.rack) == (3000, 2000, "r1")
 
 
 def test_naming_per_flow() -> None:

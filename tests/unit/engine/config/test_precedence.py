@@ -199,6 +199,7 @@ KEYS: list[Row] = [
         lambda found: found.max_in_flight,
         (1, 2),
     ),
+    ("raymirror.source.connections", FLOW, ("1", "2"), lambda found: found.source_connections, (1, 2)),
     ("request.timeout.ms", PRODUCER, ("4000", "5000"), lambda found: found.request_timeout_s, (4.0, 5.0)),
     ("groups", FLOW, ("x", "y"), lambda found: found.groups.include, (("x",), ("y",))),
     ("groups.exclude", FLOW, ("x", "y"), lambda found: found.groups.exclude, (("x",), ("y",))),
@@ -278,6 +279,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "groups",
         "config_sync",
         "places",
+        "range_bytes",
     } == {
         "topics",
         "topics_exclude",
@@ -287,6 +289,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "refresh_topics",
         "partition_fetch_bytes",
         "max_in_flight",
+        "source_connections",
         "request_timeout_s",
         "mm2_group",
         "positions_topic",

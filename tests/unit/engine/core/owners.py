@@ -9,7 +9,7 @@ from engine.core.lane.actions import Action, Fail, Inspect, Reacquire, ReadTail,
 from engine.core.lane.intake import stamp, take_in, work_for
 from engine.core.lane.lane import Lane
 from engine.core.lane.outcome import Outcome
-from engine.core.lane.pending_batch import Limits, PendingBatch
+from engine.core.lane.pending_batch import REMEMBERED, Limits, PendingBatch
 from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapStart, MapTail
 from engine.core.position.map_resume import map_reaches, resumed_map, unfolded
@@ -51,7 +51,7 @@ class Owner:
 
     def __init__(self, world: World, assignment_epoch: int, *, watches: bool) -> None:
         self.world, self.assignment_epoch = world, assignment_epoch
-        self.lane = Lane(FLOW, NAME, Limits(queue_bytes=3000, max_runs=6, max_map_runs=12))
+        self.lane = Lane(FLOW, NAME, Limits(queue_bytes=3000, max_runs=6, max_map_runs=12, max_in_flight=world.window))
         self.atomic = world.switches()
         self.positions = self._positions()
         self.blocks = BlockStream(self.lane, lambda: NOW_MS)
@@ -280,7 +280,9 @@ class Owner:
         piece = self.lane.next_append()
         if piece is None:
             return False
-        assert self.lane.in_flight <= 5
+        assert self.lane.in_flight <= self.world.window
+        if self.lane.in_flight == REMEMBERED + 1:
+            self.world.count("windows wider than leaders remember")
         stamp(piece, *self.lane.producer, transactional=self.atomic)
         self.data.queue.append(Request(piece))
         return True

@@ -36,6 +36,8 @@ class World:
 
     In every seventh world owners are replaced within their first steps: nobody has written a position by then.
 
+    In half of the worlds there is a backlog, and more appends may be in flight than a leader remembers.
+
     In two worlds of five the source has a replica whose cleaner is late, and any fetch may be answered by it (KIP-392,
     or a new leader): records that one answer did not have, the next may have. There owners die more often.
     """
@@ -51,6 +53,9 @@ class World:
         self.target, self.positions, self.blocks = TargetLog(), TargetLog(), TargetLog()
         self.ghosts: list[tuple[TargetLog, deque[bytes]]] = []
         self.epoch = -1
+        self.deep = seed % 16 >= 8
+        self.window = 256 if self.deep else 5
+        """The most appends in flight."""
         self.clock = 0
         self.transactions = seed % 4
         """0 and 2: none; 1: every owner copies in transactions; 3: some do."""
@@ -64,6 +69,8 @@ class World:
         self.kills = 0
         self.seen: dict[str, int] = {}
         self.owners: list[Owner] = []
+        for _ in range(20 if self.deep else 0):
+            self._produce()
         first = Owner(self, 1, watches=False)
         self.owners.append(first)
         # Without a barrier, near the wrap: what a broker without producer state accepts. Transactions need the barrier.
@@ -154,7 +161,7 @@ class World:
 
     def _produce(self) -> None:
         random, source = self.random, self.source
-        if source.end > 80:
+        if source.end > (160 if self.deep else 80):
             return
         count = random.randint(1, 4)
         source.born_ms = random.choice((BORN_MS, NOW_MS)) if self.aged else BORN_MS
@@ -212,7 +219,9 @@ class World:
         if owner.fetched is not None:
             may.append(lambda: owner.take(random.choice((0, 0, 30))))
         elif owner.lane.wants_fetch:
-            may.append(lambda: owner.fetch(random.randint(1, 4)))
+            may.append(lambda: owner.fetch(random.randint(1, 12 if self.deep else 4)))
+        if self.deep:
+            may += [owner.send_data] * 8
         for connection in owner.connections:
             if connection.queue:
                 may += [connection.serve] * 2

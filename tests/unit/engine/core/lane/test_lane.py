@@ -41,21 +41,26 @@ def test_what_was_appended_moves_the_position() -> None:
     assert (played.lane.records, played.lane.idle, played.lane.queued_bytes, played.leased) == (5, True, 0, 0)
 
 
-@pytest.mark.parametrize(("barrier_done", "window"), [(True, 5), (False, 1)])
+@pytest.mark.parametrize(("barrier_done", "window"), [(True, 7), (False, 1)])
 def test_the_window_opens_with_a_barrier_or_the_first_acknowledgement(barrier_done: bool, window: int) -> None:
-    played = Played(barrier_done=barrier_done)
-    played.feed(*[1] * 8)
+    played = Played(barrier_done=barrier_done, limits=Limits(max_in_flight=7))
+    played.feed(*[1] * 12)
     sent = played.send()
     assert len(sent) == window == played.lane.in_flight
     played.answer(sent[0], K.APPENDED, 50)
     played.send()
-    assert played.lane.in_flight == 5
+    assert played.lane.in_flight == 7
 
 
 def test_bytes_waiting_and_runs_bound_what_is_fetched() -> None:
     full = Played(limits=Limits(queue_bytes=1))
     assert full.lane.wants_fetch
     full.feed(1)
+    assert not full.lane.wants_fetch
+    (sent,) = full.send()
+    assert full.lane.wants_fetch, "what is in flight needs no room in the queue"
+    full.feed(1)
+    full.answer(sent, K.APPENDED, 50)
     assert not full.lane.wants_fetch
     torn = Played(limits=Limits(max_runs=2))
     torn.source.data(1)

@@ -16,7 +16,7 @@ from engine.core.lane.pending_batch import Limits
 from engine.core.lane.states import State
 from engine.core.position.position_keys import PositionKeys
 from engine.core.streams.position_stream import PositionStream
-from engine.flow.io import inbox
+from engine.flow.io import inbox, slice_intake
 from engine.flow.io.buffers import BUFFER_BYTES, BufferPool
 from engine.flow.io.inbox import Inbox, InboxLimits
 from engine.flow.lane.copier_metrics import CopierMetrics
@@ -89,6 +89,12 @@ class Desk:
             raise BrokerUnreachable("a:1", "down")
         self.brokers.append(HeldSource())
         return self.brokers[-1]
+
+    async def connect_beside(self) -> HeldSource:
+        return await self.connect()
+
+    def wake(self) -> None:
+        self.inbox.wake()
 
     async def back_off(self, attempt: int) -> None:
         self.pauses.append(attempt)
@@ -417,7 +423,7 @@ async def test_a_batch_that_takes_long_keeps_no_other_lane_waiting(monkeypatch: 
         assert go.wait(100)
         return sift_all(work)
 
-    monkeypatch.setattr(inbox, "sift_all", sift)
+    monkeypatch.setattr(slice_intake, "sift_all", sift)
     log = SourceLog()
     log.data(8, holes=frozenset({1}))
     long, small = log.fetch(0, 1)[0], batch()
@@ -451,7 +457,7 @@ async def test_an_inbox_that_ends_keeps_the_bytes_that_a_thread_still_reads(monk
         read.append(sift_all(work))
         return read[0]
 
-    monkeypatch.setattr(inbox, "sift_all", sift)
+    monkeypatch.setattr(slice_intake, "sift_all", sift)
     log = SourceLog()
     log.data(8, holes=frozenset({1}))
     body = log.fetch(0, 1)[0]
@@ -480,7 +486,7 @@ async def test_what_took_long_counts_only_for_a_lane_that_still_stands_there(
     desk, (driver,) = Desk(1), (Desk(1).drivers)
     desk.drivers = [driver]
     driver.limit.learn(10)
-    desk.inbox._inflated_bytes = 20
+    desk.inbox._intake._inflated_bytes = 20
     payload = seal(write_area([Record(0, 0, b"key", b"v" * 90)], [0], 0), GZIP, 1, 0, 0)
     async with running(desk):
         async with desk.pool.beside:
@@ -489,7 +495,7 @@ async def test_what_took_long_counts_only_for_a_lane_that_still_stands_there(
             if gone:
                 driver.lane.stop()
         async with asyncio.timeout(100):
-            while desk.inbox._busy:  # noqa: ASYNC110 - a thread is waited for
+            while desk.inbox._intake._busy:  # noqa: ASYNC110 - a thread is waited for
                 await asyncio.sleep(0.001)
     assert (("corrupt", (0, 0)) in desk.told) is not gone
     assert desk.pool.used_bytes == 0
@@ -508,7 +514,7 @@ async def test_the_epoch_of_what_was_queued_before_long_work_is_known(
         assert go.wait(100)
         return sift_all(work)
 
-    monkeypatch.setattr(inbox, "sift_all", sift)
+    monkeypatch.setattr(slice_intake, "sift_all", sift)
     log = SourceLog()
     for count, holes in ((2, frozenset[int]()), (2, frozenset[int]()), (8, frozenset({1}))):
         log.data(count, holes=holes)
@@ -532,7 +538,7 @@ async def test_the_epoch_of_what_was_queued_before_long_work_is_known(
         finally:
             go.set()
         async with asyncio.timeout(100):
-            while desk.inbox._busy:
+            while desk.inbox._intake._busy:
                 await turns()
         lane.paused = False
         assert lane.source_leader_epoch == 6

@@ -11,7 +11,7 @@ from engine.base.errors import BrokerUnreachable
 from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
 from engine.core.lane.pending_batch import BufferShare
 from engine.flow.context.lease_guard import LeaseGuard
-from engine.flow.io.outbox import MAX_REQUESTS, REQUEST_BYTES, Outbox
+from engine.flow.io.outbox import NEAR_REQUESTS, REQUEST_BYTES, Outbox
 from engine.flow.lane.appender import ReadyBatch
 from policies.model import TopicPartition
 from tests.fakes.brokers import HeldTarget, turns
@@ -79,6 +79,7 @@ class Bench:
         self.times_lost = self.times_opened = 0
         self.pauses: list[int] = []
         self.timeout_s = 60.0
+        self.most_in_flight_bytes = 1 << 20
         self.lease = LeaseGuard(lambda: None)
         self.lease_guard = asyncio.Event()
         self.lease_guard.set()
@@ -149,9 +150,9 @@ async def test_no_more_than_five_requests_are_in_flight() -> None:
         outbox.schedule_send(sender)
         await turns()
         broker = bench.brokers[0]
-        assert len(broker.requests) == MAX_REQUESTS == 5
+        assert len(broker.requests) == NEAR_REQUESTS == 5
         broker.answer()
-        assert len(broker.requests) == MAX_REQUESTS
+        assert len(broker.requests) == NEAR_REQUESTS
         while broker.requests:
             broker.answer()
         assert [name for name, _ in sender.outcomes] == [str(index) for index in range(9)]
@@ -212,7 +213,7 @@ async def test_an_answer_to_a_lost_connection_does_not_open_a_place_on_the_new_o
         sender.troubled = False
         outbox.schedule_send(sender)
         await turns()
-        assert len(bench.brokers[1].requests) == MAX_REQUESTS
+        assert len(bench.brokers[1].requests) == NEAR_REQUESTS
 
 
 async def test_an_appender_that_left_for_another_broker_is_not_brought_back_by_an_answer() -> None:

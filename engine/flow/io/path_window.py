@@ -1,0 +1,96 @@
+"""Sizes the window of a path to a broker: how many bytes of appends, or of fetch answers, may be on their way.
+
+The window is twice what the path holds: the highest rate of the last round trips times the shortest round trip. That is
+the model of BBR (draft-ietf-ccwg-bbr): below this size the window limits the rate; above it, requests only wait in a
+queue of the path or of the broker. The first factor of two lets the rate grow: while the window is the limit, a window
+of twice the measured product doubles the rate at each round trip.
+
+A path that is always full never shows its shortest round trip. So the window shrinks to its least size for one round
+trip if no shorter one was seen for ten seconds and thirty round trips.
+"""
+
+from collections import deque
+
+import msgspec
+
+_GAIN = 2
+_ROUNDS = 10
+"""The highest rate of this many round trips counts."""
+_PROBE_S, _PROBE_ROUNDS = 10.0, 30
+"""After this many seconds, and this many round trips, the shortest round trip is measured again."""
+
+
+class SentMark(msgspec.Struct, frozen=True, gc=False):
+    """What was known when a request was sent: the instant in seconds, its bytes, and the bytes answered until then."""
+
+    sent_s: float
+    size: int
+    answered_bytes: int
+    was_least: bool
+    """Whether no more than the least requests were in flight."""
+
+
+class PathWindow:
+    """The window of one path; `least`: requests that may always be in flight."""
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+        self.requests = 0
+        """Requests in flight."""
+        self.in_flight_bytes = 0
+        self._answered_bytes = 0
+        self._rates: deque[tuple[float, float]] = deque()
+        """(instant, bytes per second), rates falling: the first one is the highest that counts."""
+        self._shortest_s = 0.0
+        self._shortest_at_s = 0.0
+        self._is_probing = False
+
+    @property
+    def round_trip_s(self) -> float:
+        """The shortest time in seconds from a request to its answer; 0 before the first answer."""
+        return self._shortest_s
+
+    @property
+    def rate(self) -> float:
+        """The highest rate in bytes per second over the last round trips; 0 before the first answer."""
+        return self._rates[0][1] if self._rates else 0.0
+
+    def has_room(self, most_bytes: int) -> bool:
+        """Whether another request may be sent; `most_bytes`: the memory for what is on its way."""
+        if self.requests < self._least:
+            return True
+        if self._is_probing:
+            return False
+        return self.in_flight_bytes < min(most_bytes, _GAIN * self.rate * self._shortest_s)
+
+    def sent(self, size: int, now_s: float) -> SentMark:
+        """Count a request of `size` bytes; `answered` takes the result."""
+        self.requests += 1
+        self.in_flight_bytes += size
+        return SentMark(now_s, size, self._answered_bytes, self.requests <= self._least)
+
+    def answered(self, mark: SentMark, now_s: float) -> None:
+        """Count an answer, and learn from it."""
+        self.requests -= 1
+        self.in_flight_bytes -= mark.size
+        self._answered_bytes += mark.size
+        taken_s = max(now_s - mark.sent_s, 1e-6)
+        self._learn_time(taken_s, now_s, is_least=mark.was_least)
+        self._learn_rate((self._answered_bytes - mark.answered_bytes) / taken_s, now_s)
+
+    def _learn_time(self, taken_s: float, now_s: float, *, is_least: bool) -> None:
+        if not self._shortest_s or taken_s <= self._shortest_s or (self._is_probing and is_least):
+            self._shortest_s, self._shortest_at_s, self._is_probing = taken_s, now_s, False
+        elif now_s - self._shortest_at_s > max(_PROBE_S, _PROBE_ROUNDS * self._shortest_s):
+            self._is_probing = self._is_probing or not is_least
+            if is_least:
+                self._shortest_s, self._shortest_at_s = taken_s, now_s
+
+    def _learn_rate(self, rate: float, now_s: float) -> None:
+        rates = self._rates
+        while rates and rates[-1][1] <= rate:
+            rates.pop()
+        rates.append((now_s, rate))
+        before = now_s - max(_ROUNDS * self._shortest_s, 1.0)
+        while len(rates) > 1 and rates[0][0] < before:
+            rates.popleft()

@@ -1,0 +1,219 @@
+"""Plans in which ranges of offsets a lane is read over several connections at once.
+
+    source log   |== in the lane ==|- range -|- range -|- range -|- range -|.. not asked ..| told end
+                             delivered     asked    arrived    asked
+
+Ranges follow each other and are delivered in order. The sizes of earlier batches say how many offsets the bytes of a
+range hold. A broker answers from the batch that holds the first offset on. So of a batch that lies across a joint the
+later range has all of it, and the earlier one need not. If an answer ends before the next one begins, the offsets
+between them become a range of their own, the rest, which is asked for at once. No range reaches beyond an end that the
+leader reported, because it would be out of range there.
+
+All ranges of a plan come from one leader in one leader epoch, which every request names: a leader has one history in
+its epoch, so what two answers hold belongs together, whatever happens between them. The plan ends with the epoch.
+"""
+
+from collections import deque
+
+import msgspec
+
+from engine.flow.io.buffers import BufferLease
+from engine.flow.ports.ports import Leader, Slice
+from engine.wire.extent import Extent, extent
+
+_LEAST_BYTES = 512 * 1024
+_BATCHES = 24
+"""A range has as many batches, of which about one is fetched in vain: the one that lies across its end."""
+_FEW_BATCHES = 20
+"""Ranges of fewer batches would waste too much."""
+
+
+class BatchSizes(msgspec.Struct, frozen=True, kw_only=True):
+    """How large the batches of a partition are, by the last answer.
+
+    `alike`: the offsets in each of them, 0 if they differ; `joint`: an offset where a batch begins. `spread_bytes`: the
+    size of the largest batch less that of the smallest one.
+    """
+
+    batch_bytes: float
+    bytes_per_offset: float
+    alike: int
+    spread_bytes: int
+    joint: int
+
+    @classmethod
+    def of(cls, found: Extent, start: int) -> "BatchSizes":
+        """Read the sizes off the batches of an answer whose bytes begin at index `start`."""
+        size = found.end - start
+        return cls(
+            batch_bytes=size / found.batches,
+            bytes_per_offset=size / (found.next_offset - found.first_offset),
+            alike=found.alike,
+            spread_bytes=found.spread_bytes,
+            joint=found.next_offset,
+        )
+
+    def bytes_of(self, offsets: int) -> int:
+        """Return how many bytes to fetch for the rest of a range."""
+        return int(offsets * self.bytes_per_offset + self.batch_bytes) + self.spread_bytes
+
+    def range_bytes(self, most_bytes: int) -> int:
+        """Return how many bytes a range should have; 0 if a range of at most `most_bytes` would waste too much."""
+        if self.alike:
+            return min(max(_LEAST_BYTES, int(self.batch_bytes)), most_bytes)
+        if _FEW_BATCHES * self.batch_bytes > most_bytes:
+            return 0
+        return min(max(_LEAST_BYTES, int(_BATCHES * self.batch_bytes)), most_bytes)
+
+    def cut(self, first: int, most_bytes: int) -> tuple[int, int]:
+        """Return where a range from offset `first` ends, and how many bytes to fetch for it."""
+        size = self.range_bytes(most_bytes) or most_bytes
+        if self.alike:
+            count = max(1, int(size / self.batch_bytes))
+            steps = (first - self.joint) // self.alike + count
+            return self.joint + steps * self.alike, int(count * self.batch_bytes) + self.spread_bytes
+        return first + max(1, int(size / self.bytes_per_offset)), size + int(self.batch_bytes)
+
+
+class Range(msgspec.Struct, eq=False, kw_only=True):
+    """The offsets from `start` up to `stop`, not included; once it has arrived, with its slice of an answer.
+
+    `begins`: the first offset of the first batch, below `start` if the batch lies across it; -1 without a batch.
+    `follows`: where the lane continues behind the last batch; -1 without one. `covers`: everything from `start` up to
+    there is known.
+    """
+
+    start: int
+    stop: int
+    max_bytes: int
+    is_asked: bool = False
+    found: Slice | None = None
+    begins: int = -1
+    follows: int = -1
+    covers: int = -1
+    buffer: memoryview = memoryview(b"")
+    lease: BufferLease | None = None
+
+    @property
+    def first(self) -> int:
+        """The first offset that the answer covers."""
+        return self.begins if 0 <= self.begins < self.start else self.start
+
+    def drop(self) -> None:
+        """Release the memory of the answer."""
+        if self.lease is not None:
+            self.lease.release()
+            self.lease = None
+
+
+class RangePlan:
+    """The ranges of one lane, in order, from `first` on; `end`: an end that the leader reported in this epoch."""
+
+    def __init__(self, leader: Leader, first: int, end: int, sizes: BatchSizes, most_bytes: int) -> None:
+        self.leader = leader
+        self.delivered = first
+        """Where the lane continues."""
+        self.held_bytes = 0
+        """Bytes that are asked for, or wait to be delivered."""
+        self.received_bytes = self.discarded_bytes = 0
+        self._sizes = sizes
+        self._most_bytes = most_bytes
+        self._end = end
+        self._covered = self._next = first
+        """The offsets behind all that is delivered, and behind all that is asked for."""
+        self._ranges: deque[Range] = deque()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything up to the told end is delivered."""
+        return not self._ranges and self._next >= self._end
+
+    @property
+    def head(self) -> Range | None:
+        """The range to be delivered next, arrived or not; None without one."""
+        return self._ranges[0] if self._ranges else None
+
+    @property
+    def ready(self) -> Range | None:
+        """The head, if it has arrived and nothing is missing in front of it."""
+        head = self.head
+        return head if head is not None and head.found is not None and head.first <= self._covered else None
+
+    @property
+    def rest(self) -> Range | None:
+        """The first range between two answers that is to be asked for; None without one."""
+        return next((one for one in self._ranges if not one.is_asked), None)
+
+    def told(self, end: int) -> None:
+        """Note an end that the leader reported."""
+        self._end = max(self._end, end)
+
+    def extend(self) -> Range | None:
+        """Return a new range behind all others, which is to be asked for; None at the told end."""
+        if self._next >= self._end:
+            return None
+        stop, max_bytes = self._sizes.cut(self._next, self._most_bytes)
+        new = Range(start=self._next, stop=min(max(stop, self._next + 1), self._end), max_bytes=max_bytes)
+        self._next = new.stop
+        self._ranges.append(new)
+        return new
+
+    def asked(self, one: Range) -> None:
+        """Note that a range is on its way."""
+        one.is_asked = True
+        self.held_bytes += one.max_bytes
+
+    def arrive(self, one: Range, found: Slice, buffer: memoryview, lease: BufferLease) -> bool:
+        """Take the answer to a range; return False if it is not as expected, and the plan cannot go on."""
+        part = extent(buffer, found.start, found.end, one.stop)
+        if part is None or not (part.batches or part.is_cut):
+            return False
+        one.begins, one.follows = part.first_offset, part.next_offset
+        one.covers = max(part.next_offset, one.stop) if part.is_cut else part.next_offset
+        one.found = msgspec.structs.replace(found, end=part.end)
+        one.buffer, one.lease = buffer, lease.retain()
+        self.received_bytes += found.end - found.start
+        self.discarded_bytes += found.end - part.end
+        if part.batches:
+            self._learn(one, part, found)
+        if one is self._ranges[-1]:
+            self._next = max(min(self._next, one.covers), self._ranges[0].start)
+        self._find_rest()
+        return True
+
+    def _learn(self, one: Range, part: Extent, found: Slice) -> None:
+        """Take the sizes of the newest batches; batches that were not as expected once do not count as alike again."""
+        known, sizes = self._sizes, BatchSizes.of(part, found.start)
+        is_as_expected = known.alike and sizes.alike == known.alike and part.first_offset == one.start
+        self._sizes = sizes if is_as_expected else msgspec.structs.replace(sizes, alike=0)
+
+    def _find_rest(self) -> None:
+        """Insert a range where an answer ended before the next one begins; the later ones can wait for that."""
+        covered: int | None = self._covered
+        for at, one in enumerate(self._ranges):
+            if one.found is None:
+                covered = None
+                continue
+            if covered is not None and covered < one.first:
+                max_bytes = self._sizes.bytes_of(one.first - covered)
+                return self._ranges.insert(at, Range(start=covered, stop=one.first, max_bytes=max_bytes))
+            covered = one.covers
+        return None
+
+    def deliver(self) -> None:
+        """Remove the head, which the lane takes in now."""
+        one = self._ranges.popleft()
+        self.held_bytes -= one.max_bytes
+        if 0 <= one.begins < self.delivered:
+            self.discarded_bytes += int(self._sizes.batch_bytes)
+        self.delivered = max(self.delivered, one.follows)
+        self._covered = max(self._covered, one.covers)
+        one.drop()
+        self._find_rest()
+
+    def drop(self) -> None:
+        """Release all memory; answers that are still on their way find no place."""
+        for one in self._ranges:
+            one.drop()
+        self._ranges.clear()
+        self._next = self._end

@@ -1,0 +1,301 @@
+"""Reads lanes with a backlog at a distant broker: many ranges of offsets at once, each over a connection of its own.
+
+One connection brings at most one answer per round trip, and no more than the broker's socket buffer holds: 100 KiB by
+default (`socket.send.buffer.bytes`), which Linux doubles. At 100 ms that is about 1.5 MB/s, whatever a client asks for.
+So only more connections help one hot partition.
+
+A lane is read so if three things hold: its answers come full, they take long, and it has room for more. The inbox does
+not fetch it meanwhile. Whatever is not as expected (a fault, another leader, a rewound lane) ends the
+plan: the lane goes back to the inbox, which fetches from the lane's own offset, and handles what is wrong.
+"""
+
+import asyncio
+from typing import Protocol
+
+import msgspec
+
+from engine.base.clock import now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.core.lane.states import State
+from engine.flow.io.buffers import BufferLease, BufferPool
+from engine.flow.io.path_window import PathWindow
+from engine.flow.io.range_plan import BatchSizes, Range, RangePlan
+from engine.flow.io.silence import SILENT_S, watched
+from engine.flow.io.slice_intake import SliceIntake
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.lane.lane_events import FetchEvents
+from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice, SourceBroker
+from engine.wire.extent import extent
+
+FAR_S = 0.02
+"""An answer that takes as many seconds comes over a distance, or from a busy broker."""
+_FULL = 0.75
+"""An answer with this part of the bytes that were asked for is full."""
+_LEAST_RANGES = 4
+"""A backlog of fewer ranges is not worth more connections."""
+_LINGER_S = 30.0
+"""Seconds that connections without ranges stay open."""
+
+
+class RangeSide(Protocol):
+    """The broker that ranges are read from, as the router sees it."""
+
+    async def connect_beside(self) -> SourceBroker:
+        """Open another connection, without a fetch session. Raises BrokerUnreachable, ConnectionLost."""
+
+    def may_fetch(self, driver: LaneDriver) -> bool:
+        """Whether what is fetched could be sent."""
+
+    def silent(self) -> None:
+        """The broker takes requests and answers none."""
+
+    def wake(self) -> None:
+        """A lane is to be fetched by the inbox again."""
+
+
+class RangeLimits(msgspec.Struct, frozen=True):
+    """Most connections to one broker for ranges, and most bytes of one range."""
+
+    connections: int
+    range_bytes: int
+
+
+class _Hot:
+    """One lane that is read in ranges."""
+
+    def __init__(self, driver: LaneDriver, plan: RangePlan) -> None:
+        self.driver = driver
+        self.plan = plan
+        self.window = PathWindow(2)
+        self.is_over = False
+
+    @property
+    def is_as_planned(self) -> bool:
+        """Whether the lane continues where the plan left it, at the same leader."""
+        lane, leaders = self.driver.lane, self.driver.leaders
+        return (
+            not self.is_over
+            and lane.state is State.COPYING
+            and lane.listens
+            and lane.fetch_offset == self.plan.delivered
+            and leaders.replica is None
+            and leaders.source == self.plan.leader
+        )
+
+
+class RangeReader:
+    """The ranges of one broker's lanes; `begin` before anything else."""
+
+    def __init__(
+        self, side: RangeSide, events: FetchEvents, pool: BufferPool, options: FetchOptions, limits: RangeLimits
+    ) -> None:
+        self._side = side
+        self._events = events
+        self._pool = pool
+        self._options = options
+        self._limits = limits
+        self._hot: dict[LaneDriver, _Hot] = {}
+        self._idle: list[SourceBroker] = []
+        self._in_use = 0
+        self._tasks: asyncio.TaskGroup | None = None
+        self._intake: SliceIntake | None = None
+        self._throttled = 0
+        """How many connections wait because the broker's quota is used up."""
+        self._is_soon = False
+        self._linger: asyncio.TimerHandle | None = None
+
+    def begin(self, tasks: asyncio.TaskGroup, intake: SliceIntake) -> None:
+        """Read in `tasks` from now on, and hand what arrives to `intake`."""
+        self._tasks, self._intake = tasks, intake
+
+    def holds(self, driver: LaneDriver) -> bool:
+        """Whether the lane is read in ranges now."""
+        return driver in self._hot
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes are read in ranges now."""
+        return len(self._hot)
+
+    def consider(self, driver: LaneDriver, want: PartitionFetch, found: Slice, buffer: memoryview) -> None:
+        """Read the lane in ranges from now on, if its last answer, which came from far, shows that this pays.
+
+        `want`: what was asked; `found`: its answer, taken in already, of which nothing was sent on yet.
+        """
+        lane, leader = driver.lane, driver.leaders.source
+        if (
+            self._limits.connections < 2
+            or found.end - found.start < _FULL * want.max_bytes
+            or leader.epoch < 0
+            or leader.epoch != want.leader_epoch
+            or driver.leaders.replica is not None
+            or not lane.wants_fetch
+        ):
+            return
+        part = extent(buffer, found.start, found.end, max(found.high_watermark, 0))
+        if part is None or not part.batches or part.next_offset != lane.fetch_offset:
+            return
+        sizes = BatchSizes.of(part, found.start)
+        end, size = self._told_end(found), sizes.range_bytes(self._limits.range_bytes)
+        if not size or (end - lane.fetch_offset) * sizes.bytes_per_offset < _LEAST_RANGES * size:
+            return
+        self._hot[driver] = _Hot(driver, RangePlan(leader, lane.fetch_offset, end, sizes, self._limits.range_bytes))
+        self._ask()
+
+    def _told_end(self, found: Slice) -> int:
+        return found.last_stable_offset if self._options.read_committed else found.high_watermark
+
+    def forget(self, driver: LaneDriver) -> None:
+        """Drop the lane's ranges: it is fetched elsewhere, or not at all."""
+        hot = self._hot.pop(driver, None)
+        if hot is not None:
+            hot.is_over = True
+            hot.plan.drop()
+            self._side.wake()
+        if not self._hot and self._linger is None:
+            self._linger = asyncio.get_running_loop().call_later(_LINGER_S, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self._linger = None
+        if not self._hot and self._tasks is not None:
+            idle, self._idle = self._idle, []
+            for broker in idle:
+                self._tasks.create_task(broker.close())
+
+    async def close(self) -> None:
+        """Close the idle connections; those in use end with their tasks."""
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+        for driver in list(self._hot):
+            self.forget(driver)
+        idle, self._idle = self._idle, []
+        for broker in idle:
+            await broker.close()
+
+    def wake(self) -> None:
+        """A lane may have room, or may have changed: soon deliver what has arrived, and ask for more."""
+        if self._hot and not self._is_soon:
+            self._is_soon = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_soon = False
+        for hot in list(self._hot.values()):
+            self._deliver(hot)
+        self._ask()
+
+    # --- asking ----------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """Ask for ranges in turn, one of each lane, until connections, windows or memory are used up."""
+        turn = list(self._hot.values())
+        while turn and self._in_use < self._limits.connections and not self._throttled:
+            turn = [hot for hot in turn if self._ask_one(hot)]
+
+    def _ask_one(self, hot: _Hot) -> bool:
+        """Ask for one range of a lane; return whether it may ask for another one."""
+        if self._in_use >= self._limits.connections or hot.is_over:
+            return False
+        plan = hot.plan
+        if not hot.is_as_planned or not self._side.may_fetch(hot.driver):
+            if not self._is_busy(hot):
+                self.forget(hot.driver)
+            return False
+        one = plan.rest or self._extend(hot)
+        if one is None:
+            return False
+        lease = self._pool.try_lease(one.max_bytes, whole=one is plan.head)
+        if lease is None:
+            if one is plan.head and not hot.window.requests:
+                self.forget(hot.driver)  # nothing of it would wake this reader: the inbox waits for memory in turn
+            return False
+        plan.asked(one)
+        assert self._tasks is not None, "nothing is asked before `begin`"
+        self._in_use += 1
+        self._tasks.create_task(self._read(hot, one, lease))
+        return True
+
+    def _extend(self, hot: _Hot) -> Range | None:
+        share = 3 * self._pool.budget_bytes // 4 // len(self._hot)
+        if hot.plan.held_bytes >= share or not hot.window.has_room(share):
+            return None
+        return hot.plan.extend()
+
+    async def _read(self, hot: _Hot, one: Range, lease: BufferLease) -> None:
+        mark = hot.window.sent(one.max_bytes, now_s())
+        broker: SourceBroker | None = None
+        try:
+            broker = self._idle.pop() if self._idle else await self._side.connect_beside()
+            with watched(self._side, self._options.max_wait_s + SILENT_S):
+                answer = await broker.fetch([self._want(hot, one)], self._options_for(one), lease)
+            hot.window.answered(mark, now_s())
+            self._arrived(hot, one, answer, lease)
+            if answer.throttle_s:
+                await self._wait_for_quota(answer.throttle_s)
+            self._idle.append(broker)
+            broker = None
+        except (BrokerUnreachable, ConnectionLost):
+            self.forget(hot.driver)
+        finally:
+            lease.release()
+            self._in_use -= 1
+            if broker is not None:
+                await broker.close()
+        self.wake()
+
+    async def _wait_for_quota(self, throttle_s: float) -> None:
+        self._throttled += 1
+        try:
+            await pause(throttle_s)
+        finally:
+            self._throttled -= 1
+
+    def _want(self, hot: _Hot, one: Range) -> PartitionFetch:
+        lane, leader = hot.driver.lane, hot.plan.leader
+        last_epoch = lane.source_leader_epoch if one.start == lane.fetch_offset else -1
+        return PartitionFetch(lane.name.source, one.start, leader.epoch, last_epoch, one.max_bytes)
+
+    def _options_for(self, one: Range) -> FetchOptions:
+        return msgspec.structs.replace(self._options, max_bytes=one.max_bytes, rack="")
+
+    # --- delivering ------------------------------------------------------------------------------------------
+
+    def _arrived(self, hot: _Hot, one: Range, answer: FetchAnswer, lease: BufferLease) -> None:
+        if hot.is_over:
+            return None
+        found = answer.slices[0] if answer.slices else None
+        is_usable = (
+            found is not None
+            and found.fault is None
+            and found.diverging is None
+            and found.preferred_replica < 0
+            and hot.plan.arrive(one, found, answer.buffer, lease)
+        )
+        if not is_usable or found is None:
+            return self.forget(hot.driver)
+        hot.plan.told(self._told_end(found))
+        self._intake_of().answered(hot.driver, found)
+        return self._deliver(hot)
+
+    def _deliver(self, hot: _Hot) -> None:
+        """Hand the ranges that have arrived in order to the lane, as far as it has room."""
+        driver, plan, intake = hot.driver, hot.plan, self._intake_of()
+        while not hot.is_over and not intake.is_busy(driver):
+            if not hot.is_as_planned or plan.is_done:
+                return self.forget(driver)
+            ready = plan.ready
+            if ready is None or ready.found is None or ready.lease is None or not driver.lane.wants_fetch:
+                return None
+            if ready.follows >= 0:
+                intake.take(driver, ready.buffer, ready.found, ready.lease)
+            plan.deliver()
+            self._events.taken([driver])
+        return None
+
+    def _is_busy(self, hot: _Hot) -> bool:
+        return self._intake_of().is_busy(hot.driver)
+
+    def _intake_of(self) -> SliceIntake:
+        assert self._intake is not None, "nothing is read before `begin`"
+        return self._intake

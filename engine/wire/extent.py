@@ -1,0 +1,55 @@
+"""Measures fetched bytes without opening them: how far the whole batches reach, and how large they are."""
+
+import struct
+
+import msgspec
+
+from engine.wire.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, Buffer
+
+_PREFIX = struct.Struct(">qi")
+_LAST_DELTA = struct.Struct(">i")
+_MAGIC_AT, _LAST_DELTA_AT = 16, 23
+
+
+class Extent(msgspec.Struct, frozen=True, gc=False):
+    """The whole batches of `buffer[start:end]` that begin below an offset.
+
+    `end`: the index behind the last one. `first_offset`: of the first one. `next_offset`: behind the last one; both -1
+    without a batch. `alike`: the offsets in each batch, 0 if they differ. `spread_bytes`: the size of the largest batch
+    less that of the smallest. `is_cut`: a batch at or above the offset follows, so everything below it is here.
+    """
+
+    end: int
+    first_offset: int
+    next_offset: int
+    batches: int
+    alike: int
+    spread_bytes: int
+    is_cut: bool
+
+
+def extent(buffer: Buffer, start: int, end: int, below: int) -> Extent | None:
+    """Measure the whole batches that begin below an offset; None if something in front is not format v2 or malformed.
+
+    A truncated batch at the end does not count. Whoever takes the bytes in finds what is wrong with them.
+    """
+    at, batches, alike, first, following = start, 0, 0, -1, -1
+    least, most = end, 0
+    while at + HEADER_BYTES <= end:
+        offset, length = _PREFIX.unpack_from(buffer, at)
+        if length < HEADER_BYTES - LOG_OVERHEAD_BYTES or buffer[at + _MAGIC_AT] != 2 or offset < following:
+            return None
+        if offset >= below:
+            return Extent(at, first, following, batches, max(alike, 0), max(0, most - least), is_cut=True)
+        size = LOG_OVERHEAD_BYTES + length
+        if at + size > end:
+            break
+        (last_delta,) = _LAST_DELTA.unpack_from(buffer, at + _LAST_DELTA_AT)
+        if last_delta < 0:
+            return None
+        count = last_delta + 1
+        alike = count if not batches or alike == count else -1
+        least, most = min(least, size), max(most, size)
+        first = offset if not batches else first
+        at, batches, following = at + size, batches + 1, offset + count
+    return Extent(at, first, following, batches, max(alike, 0), max(0, most - least), is_cut=False)

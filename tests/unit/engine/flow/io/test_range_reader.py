@@ -1,0 +1,426 @@
+"""Lanes that are read in ranges: whatever comes in whatever order, the lane gets every batch once, in order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import cast
+
+import msgspec
+import pytest
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost, WireError
+from engine.core.lane.lane import Lane
+from engine.core.lane.outcome import Outcome, OutcomeKind
+from engine.core.lane.pending_batch import Limits
+from engine.core.lane.states import State
+from engine.core.position.position_keys import PositionKeys
+from engine.core.streams.position_stream import PositionStream
+from engine.flow.io import range_plan, range_reader
+from engine.flow.io.buffers import BufferPool
+from engine.flow.io.inbox import Inbox, InboxLimits
+from engine.flow.io.range_reader import RangeLimits
+from engine.flow.lane.lane_driver import LaneDriver, LaneStreams
+from engine.flow.lane.lane_ownership import LaneOwnership
+from engine.flow.ports.ports import FetchAnswer, FetchFault, FetchOptions, Leader, PartitionFetch, Room, Slice
+from engine.wire.batch import read_header
+from engine.wire.decode import decode_records
+from policies.model import FlowName, LaneName, TopicPartition
+from tests.fakes.lane_events import NoEvents
+from tests.fakes.source_log import COMMIT, SourceBatch, SourceLog
+from tests.unit.engine.core.positions import position
+
+FLOW = FlowName("A", "B")
+NAME = LaneName(TopicPartition("t", 0), TopicPartition("A.t", 0))
+NOT_LEADER = FetchFault(74, "FENCED_LEADER_EPOCH", retry=True)
+OUT_OF_RANGE = FetchFault(1, "OFFSET_OUT_OF_RANGE", retry=False, out_of_range=True)
+
+
+@pytest.fixture(autouse=True)
+def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a short log have many ranges."""
+    monkeypatch.setattr(range_plan, "_LEAST_BYTES", 300)
+    monkeypatch.setattr(range_plan, "_BATCHES", 5)
+    monkeypatch.setattr(range_plan, "_FEW_BATCHES", 3)
+
+
+class Broker:
+    """A distant source broker: answers from its log as it is when the answer leaves, after some time."""
+
+    def __init__(self, far: "Far") -> None:
+        self.far = far
+        self.lost = False
+        self.closed = False
+
+    async def fetch(self, wanted: Sequence[PartitionFetch], options: FetchOptions, room: Room) -> FetchAnswer:
+        far = self.far
+        far.asked.append(list(wanted))
+        await asyncio.sleep(far.random.uniform(0.05, 0.5))
+        if self.lost or far.random.random() < far.loses:
+            self.lost = True
+            raise ConnectionLost("far:1")
+        if not wanted:
+            return FetchAnswer(memoryview(b""), [], 0.0)
+        (want,) = wanted
+        found, data = far.answer(want, min(want.max_bytes, options.max_bytes))
+        buffer = room.room(len(data))
+        buffer[:] = data
+        return FetchAnswer(buffer, [found], 0.2 if far.random.random() < far.throttles else 0.0)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Far:
+    """One lane with a backlog at a distant broker, and what it copies."""
+
+    def __init__(self, seed: int = 0, *, connections: int = 8, budget: int = 8192) -> None:
+        self.random = Random(seed)
+        self.log = SourceLog()
+        self.loses = self.throttles = 0.0
+        self.brokers: list[Broker] = []
+        self.asked: list[list[PartitionFetch]] = []
+        self.told: list[str] = []
+        self.copied: list[int] = []
+        self.is_open = True
+        self.pool = BufferPool(budget, 1024)
+        self.inbox = Inbox(
+            self, self, self.pool, FetchOptions(), InboxLimits(400, ranges=RangeLimits(connections, 900))
+        )
+        lane = Lane(FLOW, NAME, Limits(queue_bytes=600))
+        stream = PositionStream(lane, PositionKeys("A").encode(NAME.source), lambda: 0)
+        self.driver = LaneDriver(
+            lane, LaneOwnership("s", 1), LaneStreams(stream, TopicPartition("p", 0)), 0, NoEvents()
+        )
+        lane.own(position(0, 0), barrier_done=True)
+        lane.on_position_durable(lane.plan_version)
+        self.lane = lane
+        self._lead()
+
+    def _lead(self) -> None:
+        self.driver.leaders.lead_source(Leader(1, self.log.epochs[-1][0], "id"))
+
+    # --- the source ------------------------------------------------------------------------------------------
+
+    def answer(self, want: PartitionFetch, most: int) -> tuple[Slice, bytes]:
+        """Answer as a leader does: it looks at the epoch first, then at the range, then at what was fetched before."""
+        log, start = self.log, 0
+        epoch = log.epochs[-1][0]
+
+        def say(fault: FetchFault | None = None, diverging: tuple[int, int] | None = None) -> tuple[Slice, bytes]:
+            ends = (-1, -1) if fault else (log.end, log.last_stable)
+            return Slice(want.partition, 0, 0, *ends, start, [], -1, fault, diverging), b""
+
+        if want.leader_epoch != epoch:
+            return say(NOT_LEADER)
+        if not log.start <= want.offset <= log.end:
+            return say(OUT_OF_RANGE)
+        parts = log.parts_at(want.last_epoch, want.offset) if want.last_epoch >= 0 else None
+        if parts is not None:
+            return say(diverging=parts)
+        data, aborted = log.fetch(want.offset, 1000)
+        first = read_header(memoryview(data), 0).size_bytes if data else 0
+        data = data[: max(first, most)]
+        return Slice(want.partition, 0, len(data), log.end, log.last_stable, start, aborted), data
+
+    # --- what the inbox reports ------------------------------------------------------------------------------
+
+    def taken(self, drivers: Sequence[LaneDriver]) -> None:
+        self.told.append("taken")
+
+    def fault(self, driver: LaneDriver, found: Slice) -> None:
+        """Look the leader up, as the failure handler does; a history that parts ends the lane here."""
+        self.told.append("parted" if found.diverging else found.fault.name if found.fault else "replica")
+        if found.diverging:
+            driver.lane.fail()
+        self._lead()
+        self.inbox.wake()
+
+    def corrupt(self, driver: LaneDriver, error: WireError) -> None:
+        driver.lane.fail()
+        self.told.append("corrupt")
+
+    def idle(self, driver: LaneDriver, found: Slice) -> None: ...
+
+    def awake(self, driver: LaneDriver) -> None: ...
+
+    # --- the broker as the router sees it --------------------------------------------------------------------
+
+    async def connect(self) -> Broker:
+        if self.random.random() < self.loses:
+            raise BrokerUnreachable("far:1", "down")
+        self.brokers.append(Broker(self))
+        return self.brokers[-1]
+
+    async def connect_beside(self) -> Broker:
+        return await self.connect()
+
+    async def back_off(self, attempt: int) -> None:
+        await asyncio.sleep(0.1)
+
+    def served(self) -> Sequence[LaneDriver]:
+        return [self.driver]
+
+    def may_fetch(self, driver: LaneDriver) -> bool:
+        return self.is_open
+
+    def lost(self) -> None: ...
+
+    def silent(self) -> None:
+        self.told.append("silent")
+
+    def wake(self) -> None:
+        self.inbox.wake()
+
+    # --- the target ------------------------------------------------------------------------------------------
+
+    def append(self) -> bool:
+        """Append what may be sent, as a target that takes everything at once."""
+        lane, sent = self.lane, False
+        lane.on_position_durable(lane.plan_version)
+        while (piece := lane.next_append()) is not None:
+            payload = memoryview(bytearray(piece.payload))
+            header = read_header(payload, 0)
+            records = decode_records(payload, 0, header, "t", 0)
+            self.copied += [int(record.key or b"") for record in records]
+            lane.on_outcome(piece, Outcome(OutcomeKind.APPENDED, lane.target_next))
+            sent = True
+        self.inbox.wake()
+        return sent
+
+    @property
+    def is_ranged(self) -> bool:
+        return self.inbox._ranges.holds(self.driver)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.inbox.run())
+            yield
+            task.cancel()
+
+    async def copy_all(self, most_s: float = 500.0) -> None:
+        """Append all that comes until the end of the source is in the target."""
+        last = max(self.log.wanted(), default=-1)
+        async with asyncio.timeout(most_s):
+            while self.lane.source_next <= last and self.lane.state is State.COPYING:
+                self.append()
+                await asyncio.sleep(0.02)
+
+
+def fill(log: SourceLog, random: Random, count: int) -> None:
+    """Append batches of all kinds."""
+    for _ in range(count):
+        match random.randrange(8):
+            case 0:
+                log.data(4, holes=frozenset(random.sample(range(4), random.randint(1, 4))))
+            case 1:
+                log.aborted_data(random.randint(1, 4), 7)
+            case 2:
+                log.data(2, producer_id=7)
+                log.marker(7, COMMIT)
+            case 3:
+                log.vanish(random.randint(1, 6))
+                log.data(1)
+            case _:
+                log.data(random.randint(1, 4))
+
+
+async def test_a_backlog_at_a_distance_is_read_over_many_connections() -> None:
+    far = Far()
+    for _ in range(200):
+        far.log.data(2)
+    async with far.running():
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+        assert len(far.brokers) > 4
+        assert len(far.brokers) <= 1 + 8
+        plan = [asked[0] for asked in far.asked if asked and asked[0].max_bytes != 400]
+        assert len(plan) > 20
+        assert len({want.offset for want in plan}) == len(plan), "batches that are alike need no rest"
+    assert far.pool.used_bytes == 0
+    assert all(broker.closed for broker in far.brokers)
+
+
+async def test_next_door_one_connection_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.flow.io import inbox
+
+    monkeypatch.setattr(inbox, "FAR_S", 10.0)
+    far = Far()
+    fill(far.log, far.random, 100)
+    async with far.running():
+        await far.copy_all()
+        assert (far.copied, len(far.brokers)) == (far.log.wanted(), 1)
+
+
+async def test_with_one_connection_nothing_is_read_in_ranges() -> None:
+    far = Far(connections=1)
+    fill(far.log, far.random, 100)
+    async with far.running():
+        await far.copy_all()
+        assert (far.copied, len(far.brokers)) == (far.log.wanted(), 1)
+
+
+async def test_a_lane_that_is_rewound_reads_again_from_where_it_is() -> None:
+    far = Far()
+    fill(far.log, far.random, 200)
+    async with far.running():
+        for _ in range(300):
+            await asyncio.sleep(0.05)
+            if far.is_ranged and far.random.random() < 0.2:
+                far.lane.rewind()
+                far.inbox.wake()
+            elif far.random.random() < 0.7:
+                far.append()
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+    assert far.pool.used_bytes == 0
+
+
+async def test_a_paused_lane_holds_no_memory() -> None:
+    far = Far()
+    for _ in range(300):
+        far.log.data(2)
+    async with far.running():
+        async with asyncio.timeout(100):
+            while not far.is_ranged:
+                far.append()
+                await asyncio.sleep(0.02)
+        far.lane.paused = True
+        far.lane.rewind()
+        far.inbox.wake()
+        await asyncio.sleep(5.0)
+        assert not far.is_ranged
+        assert far.pool.used_bytes == 0
+        far.lane.paused = False
+        far.inbox.wake()
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+
+
+async def test_what_a_lane_may_not_send_is_not_read() -> None:
+    far = Far()
+    for _ in range(300):
+        far.log.data(2)
+    async with far.running():
+        await asyncio.sleep(0.01)
+        while not far.is_ranged:
+            far.append()
+            await asyncio.sleep(0.02)
+        far.is_open = False
+        await asyncio.sleep(5.0)
+        far.inbox.wake()
+        await asyncio.sleep(1.0)
+        asked = len(far.asked)
+        await asyncio.sleep(10.0)
+        assert len(far.asked) == asked
+        far.is_open = True
+        far.inbox.wake()
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+
+
+async def test_an_election_between_two_answers_ends_the_plan_before_anything_of_another_history_is_taken() -> None:
+    """What was lost in an unclean election, and written again at the same offsets, must not be mixed."""
+    seen = 0
+    for seed in range(60):
+        far = Far(seed)
+        for _ in range(150):
+            far.log.data(far.random.randint(1, 3))
+        async with far.running():
+            async with asyncio.timeout(500):
+                while not far.is_ranged:
+                    far.append()
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(far.random.uniform(0.0, 1.5))
+            fetched = far.lane.fetch_offset
+            cut = next(b.base for b in far.log.batches if b.base > fetched + far.random.randrange(60))
+            far.log.truncate(cut)
+            old_end = far.lane.source_leader_epoch
+            for _ in range(60):
+                far.log.data(far.random.randint(1, 3))
+            wanted = far.log.wanted()
+            await far.copy_all()
+            seen += far.told.count(NOT_LEADER.name) > 0
+            if far.lane.state is State.COPYING:
+                assert far.copied == wanted, seed
+                assert far.lane.source_leader_epoch > old_end
+            else:
+                assert "parted" in far.told, seed
+        far.lane.discard()
+        assert far.pool.used_bytes == 0
+    assert seen > 20
+
+
+@pytest.mark.parametrize("start", range(0, 200, 50))
+async def test_whatever_happens_every_batch_comes_once_and_in_order(start: int) -> None:
+    ranged = 0
+    for seed in range(start, start + 50):
+        far = Far(seed, connections=1 + seed % 9, budget=(4096, 8192, 40_000)[seed % 3])
+        random = far.random
+        far.loses, far.throttles = random.choice((0.0, 0.05)), random.choice((0.0, 0.1))
+        fill(far.log, random, 120)
+        async with far.running():
+            for _ in range(random.randint(50, 250)):
+                await asyncio.sleep(random.choice((0.0, 0.02, 0.2)))
+                ranged += far.is_ranged
+                roll = random.random()
+                if roll < 0.5:
+                    far.append()
+                elif roll < 0.55:
+                    far.lane.rewind()
+                    far.inbox.wake()
+                elif roll < 0.57:
+                    fill(far.log, random, 10)
+                elif roll < 0.58:
+                    far.log.lead_anew()
+                elif roll < 0.6:
+                    far.is_open = not far.is_open
+                    far.inbox.wake()
+            far.is_open = True
+            far.inbox.wake()
+            await far.copy_all()
+            assert far.copied == far.log.wanted(), seed
+        assert far.pool.used_bytes == 0, seed
+        assert all(broker.closed for broker in far.brokers), seed
+    assert ranged > 50
+
+
+async def test_connections_that_no_lane_needs_are_closed_after_a_while() -> None:
+    far = Far()
+    for _ in range(200):
+        far.log.data(2)
+    async with far.running():
+        await far.copy_all()
+        await asyncio.sleep(range_reader._LINGER_S + 5.0)
+        assert [broker.closed for broker in far.brokers].count(False) == 1
+
+
+async def test_a_corrupt_batch_ends_the_lane_where_it_is() -> None:
+    far = Far()
+    for _ in range(200):
+        far.log.data(2)
+    bad = msgspec.structs.replace(far.log.batches[150])
+    whole = type(bad).encode(bad)
+    far.log.batches[150] = cast("SourceBatch", _Spoilt(bad, whole))
+    async with far.running():
+        await far.copy_all()
+        assert "corrupt" in far.told
+        assert far.copied == list(range(len(far.copied)))
+        assert 200 < len(far.copied) <= 300
+    far.lane.discard()
+    assert far.pool.used_bytes == 0
+
+
+class _Spoilt:
+    """A batch whose bytes do not fit its checksum."""
+
+    def __init__(self, batch: object, whole: bytes) -> None:
+        self.batch = batch
+        self.data = whole[:-1] + bytes([whole[-1] ^ 1])
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.batch, name)
+
+    def encode(self, *, late: bool = False) -> bytes:
+        return self.data

@@ -1,0 +1,73 @@
+"""How far the whole batches of fetched bytes reach."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.wire.extent import Extent, extent
+from tests.fakes.source_log import SourceLog
+
+
+def log_of(*counts: int) -> SourceLog:
+    log = SourceLog()
+    for count in counts:
+        log.data(count)
+    return log
+
+
+def measured(log: SourceLog, below: int = 1 << 40, *, cut: int = 0) -> Extent | None:
+    data = log.fetch(0, len(log.batches))[0]
+    return extent(memoryview(data), 0, len(data) - cut, below)
+
+
+def test_whole_batches_are_measured() -> None:
+    found = measured(log_of(2, 2, 2))
+    assert found is not None
+    assert (found.first_offset, found.next_offset, found.batches, found.alike, found.is_cut) == (0, 6, 3, 2, False)
+
+
+def test_batches_that_differ_are_not_alike() -> None:
+    found = measured(log_of(2, 3, 2))
+    assert found is not None
+    assert (found.next_offset, found.alike) == (7, 0)
+    assert found.spread_bytes > 0
+
+
+def test_a_truncated_batch_does_not_count() -> None:
+    found = measured(log_of(2, 2, 2), cut=1)
+    assert found is not None
+    assert (found.next_offset, found.batches) == (4, 2)
+    assert measured(log_of(2), cut=1) == Extent(0, -1, -1, 0, 0, 0, is_cut=False)
+
+
+def test_batches_at_or_above_the_offset_are_left_out() -> None:
+    found = measured(log_of(2, 2, 2), 4)
+    assert found is not None
+    assert (found.next_offset, found.batches, found.is_cut) == (4, 2, True)
+    spanning = measured(log_of(2, 2, 2), 3)
+    assert spanning is not None
+    assert (spanning.next_offset, spanning.is_cut) == (4, True)
+
+
+def test_a_hole_up_to_the_offset_is_seen() -> None:
+    log = SourceLog()
+    log.vanish(10)
+    log.data(2)
+    assert measured(log, 5) == Extent(0, -1, -1, 0, 0, 0, is_cut=True)
+
+
+def test_what_is_no_batch_of_format_2_is_left_to_others() -> None:
+    data = bytearray(log_of(2, 2).fetch(0, 2)[0])
+    for at, value in ((16, 1), (11, 1), (23, 0x80)):
+        bad = bytearray(data)
+        bad[at] = value
+        if at == 11:
+            bad[8:12] = b"\0\0\0\1"
+        assert extent(memoryview(bad), 0, len(bad), 1 << 40) is None
+    twice = data[: len(data) // 2] * 2
+    assert extent(memoryview(twice), 0, len(twice), 1 << 40) is None, "offsets go back"
+
+
+@given(st.binary(max_size=400), st.integers(0, 50))
+def test_any_bytes_are_measured_without_an_error(data: bytes, below: int) -> None:
+    found = extent(memoryview(data), 0, len(data), below)
+    assert found is None or 0 <= found.end <= len(data)
