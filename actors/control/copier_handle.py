@@ -127,8 +127,9 @@ class CopierHandle:
         known = self.orders
         if known is not None and known.sets is sets:
             same = msgspec.structs.replace(wanted, sets=sets, version=known.version)
-            if same == known:
-                self.port.send(known)
+            if msgspec.structs.replace(same, traffic=known.traffic) == known:
+                self.orders = same  # other shares of the bandwidth are no new orders: they change every few seconds
+                self.port.send(same)
                 return
         version = known.version + 1 if known is not None and known.term == wanted.term else 1
         self.orders = msgspec.structs.replace(wanted, sets=sets, version=version)

@@ -68,6 +68,7 @@ class FlowMetrics:
         is_lag_known = not unknown and (bool(flow_state.serial) or is_stopped)
         ended = LaneSums(self._last_lanes())
         stall_reason, stalled_for_it = ("", 0) if is_stopped else lanes.stall(unowned_lanes)
+        held, held_reason = (0, "") if is_stopped else lanes.held()
         return FlowStatus(
             flow=str(flow_state.flow),
             desired=flow_state.wanted.state,
@@ -94,6 +95,8 @@ class FlowMetrics:
             stalled=0 if is_stopped else unowned_lanes + lanes.stalled,
             stall_reason=stall_reason,
             stalled_for_it=stalled_for_it,
+            held=held,
+            held_reason=held_reason,
             append_failures=counts.append_failures,
             append_latency=latencies.append,
             replication_latency=latencies.replication,
@@ -187,6 +190,7 @@ class LaneSums:
         self.count = self.lag_records = self.lag_bytes = self.stalled = 0
         self.states: dict[str, int] = {}
         self._reasons: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
         heard_ages_ms: list[int] = []
         silent_ages_ms: list[int] = []
         behind_since_ms: list[int] = []
@@ -206,12 +210,18 @@ class LaneSums:
             if lane.reason and lane.state != "paused":
                 self.stalled += 1
                 self._reasons[_unnamed(lane)] += 1
+            elif lane.held:
+                self._held[lane.held] += 1
             if lane.behind_since_ms >= 0:
                 behind_since_ms.append(lane.behind_since_ms)
         self.known, self.silent = len(heard_ages_ms), len(silent_ages_ms)
         # a status with silent lanes gives the age of the silent ones
         self.end_age_ms = max(silent_ages_ms or heard_ages_ms, default=None)
         self.behind_since_ms = min(behind_since_ms, default=None)
+
+    def held(self) -> tuple[int, str]:
+        """Return how many lanes move more slowly than they could, and the most frequent reason."""
+        return self._held.total(), max(self._held, key=lambda why: self._held[why], default="")
 
     def stall(self, unowned: int) -> tuple[str, int]:
         """Return the most frequent reason of stalled lanes, and its count; `unowned`: lanes without a copier."""

@@ -23,6 +23,7 @@ from policies.placement.assignment import IDLE_LANE, SetPlan, is_closed, too_hea
 from policies.placement.flapping import SetRecord, released, remembered
 from policies.placement.scaling import ScalingLimits
 from policies.placement.sites import copier_needs
+from policies.traffic import TrafficRules
 
 # flow, its lanes, its present sets, the number of copiers to plan for -> the new sets
 Plan = Callable[
@@ -76,6 +77,7 @@ class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """When the command to run the flow was given, Unix time (ms): a stop before that does not count."""
     site: str = ""
     """The site where its copiers must run; empty: anywhere."""
+    traffic: TrafficRules = TrafficRules()
 
 
 class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,10 +135,13 @@ class FlowState:
         """The lanes from which the sets were last planned."""
         self._started_ms = flow.started_ms
         self._site = flow.site
+        self.traffic = flow.traffic
+        """The limits of the whole flow; each copier gets a part of them."""
 
     def replan(self, flow: FlowPlan) -> None:
         """Apply other settings of the same flow: copiers of another fingerprint are replaced, the sets stay."""
         self.fingerprint, self._most, self._site = flow.fingerprint, flow.scaling.maximum, flow.site
+        self.traffic = flow.traffic
         self.copiers_wanted = min(max(self.copiers_wanted, flow.scaling.minimum), flow.scaling.maximum)
 
     def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:

@@ -94,6 +94,10 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The most frequent of these reasons."""
     stalled_for_it: int = 0
     """How many stalled partitions give that reason."""
+    held: int = 0
+    """Partitions that are behind and move, but more slowly than they could: by a limit of bandwidth or a class."""
+    held_reason: str = ""
+    """The most frequent of the reasons for that."""
     quarantined: dict[str, str] = {}
     """Source partitions that are not copied because they end their copiers, and why."""
     heeded: bool = True

@@ -26,6 +26,7 @@ from engine.base.tasks import join
 from engine.core.events.events import AnyEvent
 from engine.core.reports.progress import FlowProgress
 from policies.model import PartitionSet
+from policies.traffic import TrafficRules
 
 SAMPLE_S, CALM_SAMPLE_S = 0.5, 1.0
 """Seconds between two snapshots while records arrive, and while none do."""
@@ -59,6 +60,7 @@ class Engine(Protocol):
     def resume(self, topics: frozenset[str] | None) -> None: ...
     def progress(self) -> FlowProgress: ...
     async def drain(self) -> None: ...
+    def limit(self, traffic: TrafficRules) -> None: ...
 
 
 def make_engine(spec: CopierSpec) -> Engine:
@@ -207,6 +209,8 @@ class CopierActor:
         if orders.stamp and not orders.unsure:
             self._engine.lease_until_s = max(self._engine.lease_until_s, orders.stamp + orders.lease_s)
         self._heard_at_s = now_s()
+        if orders.traffic is not None and orders.traffic != self._heard.traffic:
+            self._loop.call_soon_threadsafe(self._engine.limit, orders.traffic)
         if orders.version and (orders.term, orders.version) > (self._heard.term, self._heard.version):
             self._loop.call_soon_threadsafe(self._follow, orders)
         self._heard = orders

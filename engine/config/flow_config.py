@@ -10,6 +10,7 @@ from engine.config.property_reader import PropertyReader
 from engine.config.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from engine.config.spark_config import is_on
 from engine.config.storage_config import read_storage
+from engine.config.traffic_config import read_traffic
 from engine.config.transaction_config import read_commit_s
 from engine.core.lane.pending_batch import Limits
 from engine.core.position.position_keys import CONNECTOR
@@ -126,6 +127,7 @@ class FlowReader:
             same_cluster=OneCluster(
                 reader.choice(keys.flow("raymirror.same.cluster"), tuple(one.value for one in OneCluster))
             ),
+            traffic=read_traffic(reader, keys),
             places=self._places(),
         )
 

@@ -6,6 +6,7 @@ from engine.core.events.events import AnyEvent
 from engine.core.reports.latency import Histogram
 from engine.core.reports.source_end import end_known
 from policies.model import FlowName, LaneName, TopicPartition
+from policies.placement.bandwidth_shares import BandwidthUse
 
 IN_QUARANTINE = "in quarantine"
 """The first words of the reason of a quarantined lane, which is not copied because it ends its copiers."""
@@ -53,6 +54,8 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When this copier took the lane; the lane's counters start at that time."""
     committed: bool = True
     """Whether the position of all records counted as copied is durable and, in transactions, committed."""
+    held: str = ""
+    """Why a lane that is behind is copied more slowly than it could be: a limit or a class; empty if it is not."""
 
     @property
     def end_known(self) -> bool:
@@ -162,3 +165,5 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 0
     """Records copied since the copier started, including lanes that have left it; `wire_bytes` likewise."""
     wire_bytes: int = 0
+    bandwidth: dict[str, BandwidthUse] = {}
+    """What the copier fetches under each limit, by the limit's pattern."""

@@ -12,6 +12,7 @@ from actors.ray.copier_actor import Abandoned, CopierActor
 from engine.core.events.events import LaneReleased
 from engine.core.reports.progress import FlowProgress
 from policies.model import PartitionSet, TopicPartition
+from policies.traffic import TrafficRules
 from tests.unit.actors.fakes import FLOW, lane_progress, lanes
 
 SPEC = msgspec.msgpack.encode(
@@ -68,6 +69,9 @@ class FakeEngine:
         events, self.events = tuple(self.events), []
         owned = tuple(lane_progress(lane, source_next=7) for group in self.sets.values() for lane in group.lanes)
         return FlowProgress(flow=FLOW, at_ms=0, lanes=owned, events=events, buffer_bytes=0, set_ids=())
+
+    def limit(self, traffic: TrafficRules) -> None:
+        self.calls.append(f"limit {[rule.bytes_per_s for rule in traffic.bandwidth]}")
 
     async def drain(self) -> None:
         self.calls.append("drain")
