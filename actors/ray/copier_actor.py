@@ -89,6 +89,8 @@ class CopierActor:
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         self._latest = self._engine.progress()
         self._heard = Orders(term=0, version=0, sets=None, lease_s=0.0)
+        self._traffic: TrafficRules | None = None
+        """The last part of the bandwidth that it heard; the control loop writes it."""
         self._heard_at_s = now_s()
         self._followed = self._heard
         self._held: dict[str, PartitionSet] = {}
@@ -209,7 +211,8 @@ class CopierActor:
         if orders.stamp and not orders.unsure:
             self._engine.lease_until_s = max(self._engine.lease_until_s, orders.stamp + orders.lease_s)
         self._heard_at_s = now_s()
-        if orders.traffic is not None and orders.traffic != self._heard.traffic:
+        if orders.traffic is not None and orders.traffic != self._traffic:
+            self._traffic = orders.traffic
             self._loop.call_soon_threadsafe(self._engine.limit, orders.traffic)
         if orders.version and (orders.term, orders.version) > (self._heard.term, self._heard.version):
             self._loop.call_soon_threadsafe(self._follow, orders)

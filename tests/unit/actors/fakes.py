@@ -15,6 +15,7 @@ from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.jobs.proof.state import FlowProof
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
 from policies.placement.scaling import ScalingLimits
+from policies.traffic import TrafficRules
 
 FLOW = FlowName("A", "B")
 
@@ -66,6 +67,7 @@ class FakeCopier:
         self.granted_until_s = 0.0
         self.orders = Orders(term=0, version=0, sets=None, lease_s=0.0)
         self._clock = clock
+        self.told_traffic: TrafficRules | None = None
         self._due = False
         self._beat = 0
 
@@ -82,6 +84,7 @@ class FakeCopier:
         if self.deaf or orders.term < self.orders.term:
             return
         self.granted_until_s = self._clock.now_s() + orders.lease_s
+        self.told_traffic = orders.traffic or self.told_traffic
         self._due = True
         self._introduce = orders.version == 0
         if orders.version == 0:

@@ -12,7 +12,7 @@ from actors.ray.copier_actor import Abandoned, CopierActor
 from engine.core.events.events import LaneReleased
 from engine.core.reports.progress import FlowProgress
 from policies.model import PartitionSet, TopicPartition
-from policies.traffic import TrafficRules
+from policies.traffic import BandwidthRule, TrafficRules
 from tests.unit.actors.fakes import FLOW, lane_progress, lanes
 
 SPEC = msgspec.msgpack.encode(
@@ -302,3 +302,14 @@ async def test_a_copier_that_nobody_speaks_to_ends_itself(monkeypatch: pytest.Mo
     shell, _ = make()
     with pytest.raises(Abandoned, match="no supervisor has sent orders"):
         await shell.wait_closed()
+
+
+async def test_its_part_of_the_bandwidth_is_followed_without_a_new_version() -> None:
+    shell, engine = make()
+    boss = Boss(shell)
+    rules = [TrafficRules((BandwidthRule("", rate),)) for rate in (5, 7)]
+    for traffic in (rules[0], rules[0], None, rules[0], rules[1]):
+        report = await boss.repeat(traffic=traffic)
+    assert [call for call in engine.calls if call.startswith("limit")] == ["limit [5]", "limit [7]"]
+    assert report.version == boss.orders.version
+    await end(shell, boss)
