@@ -12,10 +12,13 @@ from policies.model import PartitionSet
 
 
 class CopierHandle:
-    """One copier of one flow. Seconds are the supervisor's clock."""
+    """One copier of one flow. Seconds are the supervisor's clock. `fingerprint`: with which this supervisor started it;
+    an adopted copier reports its own.
+    """
 
-    def __init__(self, port: CopierPort, at_s: float, *, adopted: bool = False) -> None:
+    def __init__(self, port: CopierPort, at_s: float, *, fingerprint: str = "", adopted: bool = False) -> None:
         self.port = port
+        self.fingerprint = fingerprint
         self.started_at_s = at_s
         self.answered_at_s: float | None = None
         """When its process first answered; its first report comes a moment later."""
@@ -124,8 +127,9 @@ class CopierHandle:
         known = self.orders
         if known is not None and known.sets is sets:
             same = msgspec.structs.replace(wanted, sets=sets, version=known.version)
-            if same == known:
-                self.port.send(known)
+            if msgspec.structs.replace(same, traffic=known.traffic) == known:
+                self.orders = same  # other shares of the bandwidth are no new orders: they change every few seconds
+                self.port.send(same)
                 return
         version = known.version + 1 if known is not None and known.term == wanted.term else 1
         self.orders = msgspec.structs.replace(wanted, sets=sets, version=version)

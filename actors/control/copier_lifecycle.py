@@ -118,15 +118,18 @@ class CopierLifecycle:
 
     def staff(self, flow_state: FlowState) -> None:
         """Start missing copiers; empty surplus and outdated ones; end the empty ones."""
+        flow_state.lacks = self._fleet.lacks(flow_state.flow)
+        self._withdraw(flow_state)
         current = [handle for handle in flow_state.handles.values() if not handle.empties]
         fresh = [handle for handle in current if not self._is_outdated(flow_state, handle)]
         missing = flow_state.copiers_wanted + len(wards(flow_state.records, self._clock.now_s())) - len(fresh)
         if self._clock.now_s() >= flow_state.start_not_before_s and not flow_state.taken:
             for _ in range(missing):
                 port = self._fleet.start_copier(flow_state.flow, flow_state.fingerprint)
-                flow_state.handles[port.copier_id] = CopierHandle(port, self._clock.now_s())
+                handle = CopierHandle(port, self._clock.now_s(), fingerprint=flow_state.fingerprint)
+                flow_state.handles[port.copier_id] = handle
         for handle in current:
-            if self._is_outdated(flow_state, handle) and self._can_spare(fresh):
+            if self._is_outdated(flow_state, handle) and self._can_spare(flow_state, fresh):
                 handle.empties = True
                 why = "a restart was requested" if handle.is_outdated else "its code or settings have changed"
                 self._events.note(CopierReplaced(flow=flow_state.flow, copier=handle.copier_id, why=why))
@@ -137,12 +140,28 @@ class CopierLifecycle:
             handle.empties = True
         self._dismiss(flow_state)
 
+    def _withdraw(self, flow_state: FlowState) -> None:
+        """End copiers that wait for a node since before a reload: they may wait for a place that nobody wants any more.
+
+        They hold nothing. A copier that has answered hands its sets over instead.
+        """
+        for handle in list(flow_state.handles.values()):
+            if handle.is_new and handle.fingerprint != flow_state.fingerprint:
+                del flow_state.handles[handle.copier_id]
+                self._fleet.retire(handle.port)
+
     def _is_outdated(self, flow_state: FlowState, handle: CopierHandle) -> bool:
         return handle.is_outdated or (handle.report is not None and handle.report.fingerprint != flow_state.fingerprint)
 
-    def _can_spare(self, fresh: list[CopierHandle]) -> bool:
-        """Whether a new copier can take over, or cannot start as long as no copier makes room."""
-        return any(handle.reaches_clusters or self._clock.now_s() - handle.started_at_s > YIELD_S for handle in fresh)
+    def _can_spare(self, flow_state: FlowState, fresh: list[CopierHandle]) -> bool:
+        """Whether a new copier can take over, or cannot start as long as no copier makes room.
+
+        No copier makes room for one that no node can run: the flow would stop, and nothing would start.
+        """
+        latest_s = self._clock.now_s() - YIELD_S
+        return any(
+            handle.reaches_clusters or (handle.started_at_s < latest_s and not flow_state.lacks) for handle in fresh
+        )
 
     def _dismiss(self, flow_state: FlowState) -> None:
         for handle in flow_state.handles.values():

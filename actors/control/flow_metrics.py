@@ -68,6 +68,7 @@ class FlowMetrics:
         is_lag_known = not unknown and (bool(flow_state.serial) or is_stopped)
         ended = LaneSums(self._last_lanes())
         stall_reason, stalled_for_it = ("", 0) if is_stopped else lanes.stall(unowned_lanes)
+        held, held_reason = (0, "") if is_stopped else lanes.held()
         return FlowStatus(
             flow=str(flow_state.flow),
             desired=flow_state.wanted.state,
@@ -95,6 +96,8 @@ class FlowMetrics:
             stall_reason=stall_reason,
             stalled_for_it=stalled_for_it,
             bound="" if is_stopped else lanes.bound,
+            held=held,
+            held_reason=held_reason,
             append_failures=counts.append_failures,
             append_latency=latencies.append,
             replication_latency=latencies.replication,
@@ -192,6 +195,7 @@ class LaneSums:
         self.bound = ""
         """What the path of the lane furthest behind carries, if distance bounds it."""
         furthest = 0
+        self._held: Counter[str] = Counter()
         heard_ages_ms: list[int] = []
         silent_ages_ms: list[int] = []
         behind_since_ms: list[int] = []
@@ -211,6 +215,8 @@ class LaneSums:
             if lane.reason and lane.state != "paused":
                 self.stalled += 1
                 self._reasons[_unnamed(lane)] += 1
+            elif lane.held:
+                self._held[lane.held] += 1
             if lane.behind_since_ms >= 0:
                 behind_since_ms.append(lane.behind_since_ms)
             if lane.bound and lane.lag_bytes >= furthest:
@@ -219,6 +225,10 @@ class LaneSums:
         # a status with silent lanes gives the age of the silent ones
         self.end_age_ms = max(silent_ages_ms or heard_ages_ms, default=None)
         self.behind_since_ms = min(behind_since_ms, default=None)
+
+    def held(self) -> tuple[int, str]:
+        """Return how many lanes move more slowly than they could, and the most frequent reason."""
+        return self._held.total(), max(self._held, key=lambda why: self._held[why], default="")
 
     def stall(self, unowned: int) -> tuple[str, int]:
         """Return the most frequent reason of stalled lanes, and its count; `unowned`: lanes without a copier."""

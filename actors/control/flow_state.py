@@ -22,6 +22,8 @@ from policies.model import FlowName, LaneName, PartitionSet
 from policies.placement.assignment import IDLE_LANE, SetPlan, is_closed, too_heavy
 from policies.placement.flapping import SetRecord, released, remembered
 from policies.placement.scaling import ScalingLimits
+from policies.placement.sites import copier_needs
+from policies.traffic import TrafficRules
 
 # flow, its lanes, its present sets, the number of copiers to plan for -> the new sets
 Plan = Callable[
@@ -73,6 +75,9 @@ class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     started_ms: int = 0
     """When the command to run the flow was given, Unix time (ms): a stop before that does not count."""
+    site: str = ""
+    """The site where its copiers must run; empty: anywhere."""
+    traffic: TrafficRules = TrafficRules()
 
 
 class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +125,8 @@ class FlowState:
         """The last answer of Metadata."""
         self.taken = ""
         """Which other mirror has the flow; once set, it is never cleared."""
+        self.lacks = ""
+        """Why no node can ever run a copier that starts now; empty if one can, or if that is not known."""
         self.start_not_before_s = 0.0
         self.quick_deaths = 0
         self.serial = 0
@@ -127,10 +134,14 @@ class FlowState:
         self._found_lanes: tuple[LaneName, ...] | None = None
         """The lanes from which the sets were last planned."""
         self._started_ms = flow.started_ms
+        self._site = flow.site
+        self.traffic = flow.traffic
+        """The limits of the whole flow; each copier gets a part of them."""
 
     def replan(self, flow: FlowPlan) -> None:
         """Apply other settings of the same flow: copiers of another fingerprint are replaced, the sets stay."""
-        self.fingerprint, self._most = flow.fingerprint, flow.scaling.maximum
+        self.fingerprint, self._most, self._site = flow.fingerprint, flow.scaling.maximum, flow.site
+        self.traffic = flow.traffic
         self.copiers_wanted = min(max(self.copiers_wanted, flow.scaling.minimum), flow.scaling.maximum)
 
     def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:
@@ -328,15 +339,22 @@ class FlowState:
             return self.found.failure or self.found.awaited
         if self.serial == 0:
             return FIRST_DISCOVERY
+        starts = self._waiting_to_start()
+        if starts and self._site:
+            return starts
         troubles = (handle.trouble for handle in self.handles.values())
         if trouble := next(filter(None, troubles), ""):
             return trouble
         for set_id, why in self.quarantined().items():
             return f"{set_id} is in quarantine: {why}"
+        return starts or ("" if self.ownership.sets else "topics that match the flow's patterns")
+
+    def _waiting_to_start(self) -> str:
+        """Return what a starting copier needs, if none is ready or no node can ever run it; empty otherwise."""
         states = {handle.state for handle in self.handles.values()}
-        if CopierState.STARTING in states and CopierState.READY not in states:
-            return "a copier to start (needs one free CPU in the Ray cluster)"
-        return "" if self.ownership.sets else "topics that match the flow's patterns"
+        if CopierState.STARTING not in states or (CopierState.READY in states and not self.lacks):
+            return ""
+        return f"a copier to start ({self.lacks or f'needs {copier_needs(self._site)}'})"
 
 
 def why_unknown(topic: str, flow_states: Sequence[FlowState]) -> UnknownTopic | TopicsNotKnownYet:

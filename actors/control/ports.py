@@ -80,6 +80,9 @@ class Fleet(Protocol):
     def start_copier(self, flow: FlowName, fingerprint: str) -> CopierPort:
         """Begin to start a copier, under a name that was never used before; it is `starting` until it answers."""
 
+    def lacks(self, flow: FlowName) -> str:
+        """Say why no Ray node can ever run a copier of a flow; empty if one can, or if that is not known."""
+
     def find_copiers(self) -> Sequence[CopierPort]:
         """Find the copiers that an earlier supervisor of this mirror left running."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from actors.control.bandwidth import divided
 from actors.control.control_spans import ControlSpans
 from actors.control.copier_handle import CopierHandle
 from actors.control.copier_lifecycle import LEASE_S, CopierLifecycle
@@ -225,6 +226,7 @@ class Supervisor:
 
     def _direct(self, flow_state: FlowState) -> None:
         introduction = Orders(term=self.term, version=0, sets=None, lease_s=LEASE_S, unsure=flow_state.is_unsure)
+        traffic = divided(flow_state.traffic, flow_state.handles.values())
         for handle in flow_state.handles.values():
             if handle.state is CopierState.STARTING:
                 continue  # it has not answered yet
@@ -237,6 +239,7 @@ class Supervisor:
                 paused_topics=flow_state.wanted.paused_topics,
                 wake=flow_state.wanted.wake,
                 drain=handle.drain_asked_at_s is not None,
+                traffic=traffic.get(handle.copier_id),
             )
             handle.direct(orders, flow_state.ownership.orders_for(handle.copier_id), self._clock.now_s())
 
@@ -363,4 +366,5 @@ class Supervisor:
             return "running"
         # a cluster that does not answer, or anything else that keeps all flows from their first discovery
         waits = not has_begun and any(flow_state.found.failure for flow_state in self._states())
+        waits = waits or any(flow_state.lacks for flow_state in self._states())
         return "waiting" if waits else "starting"

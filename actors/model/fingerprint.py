@@ -1,7 +1,7 @@
 """The fingerprint of a copier: a digest of its code and settings. A change replaces running copiers, set by set.
 
 Settings that copiers do not read (`NOT_READ_BY_COPIERS`) are not part of it: Metadata or the supervisor reads them. A
-copier receives its lanes in its orders.
+copier receives its lanes, and its part of the bandwidth, in its orders.
 """
 
 import hashlib
@@ -28,6 +28,7 @@ NOT_READ_BY_COPIERS = (
     "rpo_s",
     "same_cluster",
     "heartbeats",
+    "traffic",
     "places",
 )
 """Fields of a flow that its copiers do not read."""

@@ -8,6 +8,7 @@ import msgspec
 
 from engine.core.reports.progress import FlowProgress
 from policies.model import FlowName, PartitionSet
+from policies.traffic import TrafficRules
 
 
 class ConfigRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +76,9 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     wake: int = 0
     drain: bool = False
     unsure: bool = False
+    traffic: TrafficRules | None = None
+    """The copier's part of the bandwidth, and the classes of topics; None: as before. Like the lease it has no version:
+    the copier applies what the last message says."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,11 +1,14 @@
-"""Resources that a copier requests from a Ray node: one CPU, and memory if its buffers exceed the usual size.
+"""Resources that a copier requests from a Ray node: one CPU, memory if its buffers exceed the usual size, and a site.
 
 Ray's memory resource is a number that nodes declare and actors take from; Ray does not enforce it. A copier with the
 usual buffers fits wherever it has a CPU, and requests no memory. If it did, an autoscaled cluster would never start a
 node whose type does not declare its memory.
 """
 
-from engine.config.settings import FlowConfig
+from typing import NamedTuple
+
+from engine.config.settings import FlowConfig, MirrorConfig
+from policies.model import FlowName
 
 USUAL_BUFFERS_BYTES = 64 * 1024 * 1024
 """The default of `raymirror.copier.memory.bytes`."""
@@ -16,3 +19,20 @@ PROCESS_BYTES = 256 * 1024 * 1024
 def memory_of(flow: FlowConfig) -> int:
     """Return the bytes of memory that a copier of a flow requests; 0: it requests none."""
     return PROCESS_BYTES + flow.buffer_budget_bytes if flow.buffer_budget_bytes > USUAL_BUFFERS_BYTES else 0
+
+
+class CopierNeeds(NamedTuple):
+    """What a copier of a flow requests in addition to one CPU. `memory_bytes` 0 and an empty `site`: nothing."""
+
+    memory_bytes: int
+    site: str
+
+
+def needs_of(config: MirrorConfig) -> dict[FlowName, CopierNeeds]:
+    """Return what the copiers of each flow request."""
+    return {flow.name: CopierNeeds(memory_of(flow), flow.copiers_site) for flow in config.flows}
+
+
+def sites_of(config: MirrorConfig) -> tuple[str, ...]:
+    """Return the sites where copiers must run, in order of their names."""
+    return tuple(sorted({flow.copiers_site for flow in config.flows} - {""}))

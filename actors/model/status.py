@@ -96,6 +96,10 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How many stalled partitions give that reason."""
     bound: str = ""
     """What the path of the partition furthest behind carries, if distance is what bounds it."""
+    held: int = 0
+    """Partitions that are behind and move, but more slowly than they could: by a limit of bandwidth or a class."""
+    held_reason: str = ""
+    """The most frequent of the reasons for that."""
     quarantined: dict[str, str] = {}
     """Source partitions that are not copied because they end their copiers, and why."""
     heeded: bool = True
@@ -152,8 +156,8 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
 class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The whole mirror. `refused`: why it may not run.
 
-    `phase`: `starting`, `waiting` (no flow has started, because a cluster does not answer; `waiting_for` of each flow
-    names the cluster), `running`, `draining` or `stopped`.
+    `phase`: `starting`, `waiting` (no flow has started, because a cluster does not answer or a site has no node;
+    `waiting_for` of each flow names it), `running`, `draining` or `stopped`.
     """
 
     namespace: str

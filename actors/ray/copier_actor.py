@@ -27,6 +27,7 @@ from engine.base.tasks import join
 from engine.core.events.events import AnyEvent
 from engine.core.reports.progress import FlowProgress
 from policies.model import PartitionSet
+from policies.traffic import TrafficRules
 
 SAMPLE_S, CALM_SAMPLE_S = 0.5, 1.0
 """Seconds between two snapshots while records arrive, and while none do."""
@@ -65,6 +66,7 @@ class Engine(Protocol):
     def progress(self) -> FlowProgress: ...
     async def progress_in_turns(self) -> FlowProgress: ...
     async def drain(self) -> None: ...
+    def limit(self, traffic: TrafficRules) -> None: ...
 
 
 def make_engine(spec: CopierSpec) -> Engine:
@@ -94,6 +96,8 @@ class CopierActor:
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         self._latest = self._engine.progress()
         self._heard = Orders(term=0, version=0, sets=None, lease_s=0.0)
+        self._traffic: TrafficRules | None = None
+        """The last part of the bandwidth that it heard; the control loop writes it."""
         self._heard_at_s = now_s()
         self._followed = self._heard
         self._held: dict[str, PartitionSet] = {}
@@ -223,6 +227,9 @@ class CopierActor:
         if orders.stamp and not orders.unsure:
             self._engine.lease_until_s = max(self._engine.lease_until_s, orders.stamp + orders.lease_s)
         self._heard_at_s = now_s()
+        if orders.traffic is not None and orders.traffic != self._traffic:
+            self._traffic = orders.traffic
+            self._loop.call_soon_threadsafe(self._engine.limit, orders.traffic)
         if orders.version and (orders.term, orders.version) > (self._heard.term, self._heard.version):
             self._loop.call_soon_threadsafe(self._follow, orders)
         self._heard = orders

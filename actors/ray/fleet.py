@@ -10,13 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
 from actors.calls import actor_class, found_actors, start_detached
 from actors.control.ports import CopierPort
+from actors.control.site_nodes import NodesUnknown, SiteNodes
 from actors.model.messages import CopierSpec, MirrorSpec
+from actors.model.needs import CopierNeeds
 from actors.ray.copier_actor import CopierActor
 from actors.ray.ray_copier import RayCopier
 from policies.model import FlowName
+from policies.placement.sites import site_share
 
 SUPERVISOR = "supervisor"
 COPIER = "copier"
@@ -40,19 +44,31 @@ class RayFleet:
     """The copiers of one mirror. Runs inside the supervisor actor, on its loop.
 
     `changed` is set when a copier has answered for the first time, has news or has ended: then a step is due at once.
-    `memory`: bytes that a copier of a flow requests; 0: none.
+    `needs`: what the copiers of each flow request.
     """
 
     def __init__(
-        self, spec: MirrorSpec, memory: Mapping[FlowName, int], group: asyncio.TaskGroup, changed: asyncio.Event
+        self, spec: MirrorSpec, needs: Mapping[FlowName, CopierNeeds], group: asyncio.TaskGroup, changed: asyncio.Event
     ) -> None:
-        self._spec, self._memory = spec, memory
+        self._spec, self._needs = spec, needs
         self._group, self._changed = group, changed
         self._watched: list[RayCopier] = []
+        self._sites = SiteNodes(self._awaited_sites, list_nodes)
 
-    def reload(self, spec: MirrorSpec, memory: Mapping[FlowName, int]) -> None:
+    def reload(self, spec: MirrorSpec, needs: Mapping[FlowName, CopierNeeds]) -> None:
         """Start new copiers with another configuration from now on; running ones continue."""
-        self._spec, self._memory = spec, {**self._memory, **memory}
+        self._spec, self._needs = spec, {**self._needs, **needs}
+
+    def lacks(self, flow: FlowName) -> str:
+        return self._sites.missing(self._needs[flow].site)
+
+    async def run(self) -> None:
+        """Find sites without a node while copiers wait for one; returns when cancelled."""
+        await self._sites.run()
+
+    def _awaited_sites(self) -> frozenset[str]:
+        starting = {copier.flow for copier in self._watched if copier.vital().state == "starting"}
+        return frozenset(self._needs[flow].site for flow in starting) - {""}
 
     def find_copiers(self) -> Sequence[CopierPort]:
         found = []
@@ -64,7 +80,7 @@ class RayFleet:
         return found
 
     def start_copier(self, flow: FlowName, fingerprint: str) -> CopierPort:
-        """Begin to start a copier actor on one CPU, with the memory that it requests."""
+        """Begin to start a copier actor on one CPU, with the memory that it requests, in the site where it must run."""
         copier_id = f"{COPIER}/{flow.source}/{flow.target}/{uuid.uuid4().hex[:8]}"
         spec = CopierSpec(
             config=self._spec.config,
@@ -80,7 +96,8 @@ class RayFleet:
             name=copier_id,
             namespace=self._spec.namespace,
             num_cpus=1,
-            memory=self._memory[flow] or None,
+            memory=self._needs[flow].memory_bytes or None,
+            resources=site_share(self._needs[flow].site) or None,
         )
         return self._watch(handle, flow, copier_id)
 
@@ -100,3 +117,13 @@ class RayFleet:
         """Stop watching all copiers; living ones continue."""
         for copier in self._watched:
             copier.end()
+
+
+def list_nodes() -> Sequence[Mapping[str, Any]]:
+    """Ask Ray for its nodes. Blocks. Raises NodesUnknown: no error of Ray may end the supervisor."""
+    untyped: Any = ray
+    try:
+        found: Sequence[Mapping[str, Any]] = untyped.nodes()
+    except (RayError, RuntimeError, OSError) as error:
+        raise NodesUnknown(f"{type(error).__name__}: {error}") from error
+    return found

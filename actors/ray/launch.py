@@ -12,7 +12,7 @@ import msgspec
 from actors.config import config_ref
 from actors.local import session
 from actors.model.messages import MirrorSpec
-from actors.model.needs import memory_of
+from actors.model.needs import memory_of, sites_of
 from actors.observability.view import View
 from actors.ray.connect import RayConnection, attach, start_local
 from actors.ray.mirror import FAILED_S, Mirror, patiently, start
@@ -20,6 +20,7 @@ from actors.spark.java import JAVA_RESOURCE, put_on_path
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from engine.config.settings import MirrorConfig
+from policies.placement.sites import site_resources
 
 DRAIN_S = 20.0
 SPARE_CPUS = 3
@@ -36,6 +37,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that all copiers and Spark's executors may request together; 0: what Ray finds free is enough."""
     spark_cpus: int = 0
     """CPUs of all Spark executors together; 0: no Spark."""
+    sites: tuple[str, ...] = ()
+    """Sites where copiers must run: the one node of a local Ray is in all of them."""
     flows: tuple[str, ...]
 
 
@@ -84,6 +87,7 @@ def plan_launch(
         copiers=sum(flow.most_copiers for flow in config.flows),
         memory=sum(memory_of(flow) * (flow.most_copiers + SPARE_CPUS) for flow in config.flows) + executors * heap,
         spark_cpus=executors * config.spark.cores,
+        sites=sites_of(config),
         flows=tuple(str(flow.name) for flow in config.flows),
     )
 
@@ -96,6 +100,7 @@ def connect(plan: LaunchPlan, folder: Path | None = None) -> RayConnection:
     if plan.address:
         return attach(plan.address, local=False)
     resources = {JAVA_RESOURCE: 1.0} if plan.spark_cpus and put_on_path() else {}
+    resources |= site_resources(*plan.sites)
     return start_local(plan.copiers + SPARE_CPUS + plan.spark_cpus, plan.memory, folder, resources)
 
 

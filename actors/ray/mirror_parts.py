@@ -10,7 +10,7 @@ from actors.control.ports import Ports
 from actors.control.supervisor import Supervisor
 from actors.local_socket.server import LocalServer
 from actors.model.messages import MirrorSpec
-from actors.model.needs import memory_of
+from actors.model.needs import needs_of
 from actors.ray.fleet import RayFleet
 from actors.ray.ray_metadata import RayMetadata
 from actors.ray.reload import flow_plans, reloaded
@@ -35,13 +35,14 @@ class MirrorParts:
         self._group, self._tasks = group, dict[str, asyncio.Task[None]]()
         flows = tuple(flow.name for flow in config.flows)
         self.metadata = RayMetadata(spec, flows, changed)
-        self.fleet = RayFleet(spec, {flow.name: memory_of(flow) for flow in config.flows}, group, changed)
+        self.fleet = RayFleet(spec, needs_of(config), group, changed)
         self.telemetry = Telemetry(mirror=spec.namespace, version=spec.version)
         self.spark = self._open_spark(spec)
         ports = Ports(self.fleet, self.metadata, self.spark, self.telemetry, clock)
         self.supervisor = Supervisor(spec, flow_plans(spec, config), ports)
         self.local: LocalServer | None = None
         self.begin("metadata", self.metadata.run())
+        self.begin("fleet", self.fleet.run())
         self._open_telemetry()
 
     def begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
@@ -75,7 +76,7 @@ class MirrorParts:
         """Apply another configuration to every part."""
         before, self.config = self.config, config
         names = tuple(flow.name for flow in config.flows)
-        self.fleet.reload(spec, {flow.name: memory_of(flow) for flow in config.flows})
+        self.fleet.reload(spec, needs_of(config))
         self.metadata.reload(spec, names)
         known = [*names, *(flow.name for flow in before.flows)]
         events = reloaded(found, spec.config.path, known)

@@ -89,6 +89,8 @@ def flow_plans(spec: MirrorSpec, config: MirrorConfig) -> list[FlowPlan]:
             ),
             fingerprint=fingerprint_of(spec.version, config, flow),
             started_ms=spec.added_ms.get(str(flow.name), spec.started_ms),
+            site=flow.copiers_site,
+            traffic=flow.traffic,
         )
         for flow in config.flows
     ]

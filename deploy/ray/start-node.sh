@@ -4,6 +4,8 @@
 #   - token authentication, without which Ray runs anybody's code: no token, no start;
 #   - Java 17 to 21 on PATH before the raylet starts, and then the resource `raymirror_java`, which says so: a raylet
 #     without Java would abort when Spark connects, and take its copiers along;
+#   - for RAYMIRROR_SITE=eu-west, the resource `raymirror_site_eu-west`: copiers with `raymirror.copiers.near` run on
+#     nodes of their site only (docs/placement.md); several sites are separated by commas;
 #   - the settings of node.env;
 #   - on a head, a control store on disk (RocksDB), so that its loss does not end the cluster;
 #   - a small object store, because no record passes through it.
@@ -77,11 +79,22 @@ has_option --head "$@" && keep_control_store
 export RAY_worker_niceness=${RAY_worker_niceness:-0}
 words=("$@")
 has_option --object-store-memory "$@" || words+=(--object-store-memory=200000000)
+resources=()
 java=$(find_java)
 if [[ -n $java ]]; then
     export PATH=$java:$PATH
-    words+=('--resources={"raymirror_java": 1}')
+    resources+=('"raymirror_java": 1')
 else
     say "no Java 17 to 21 in JAVA_HOME, on PATH or in the Python environment: Spark will not run on this node, copiers will"
+fi
+IFS=, read -r -a sites <<< "${RAYMIRROR_SITE:-}"
+for site in "${sites[@]}"; do
+    [[ $site =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$ ]] ||
+        refuse "RAYMIRROR_SITE has '$site', which is not the name of a site: begin with a letter or digit, then at most 62 letters, digits, '.', '_' or '-', as in eu-west-1"
+    resources+=("\"raymirror_site_$site\": 1")
+done
+if ((${#resources[@]})); then
+    joined=$(IFS=,; echo "${resources[*]}")
+    words+=("--resources={${joined//,/, }}")
 fi
 exec ray start "${words[@]}"

@@ -14,6 +14,7 @@ from engine.config.file.config_file import read_file
 from engine.config.file.properties import Properties, Property
 from engine.config.flow_config import HEARTBEATS_KEY, TOPIC_NAME, FlowReader
 from engine.config.flow_keys import FlowKeys
+from engine.config.placement_config import read_site
 from engine.config.property_reader import PropertyReader
 from engine.config.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.config.settings import PATTERNS, ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
@@ -157,6 +158,7 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
         providers=reader.providers,
     )
     check_security(cluster)
+    read_site(reader, alias)  # a bad name is an error even if no flow uses it
     return cluster
 
 

@@ -5,10 +5,12 @@ import re
 from engine.config.config_sync_config import read_config_sync
 from engine.config.flow_keys import FlowKeys
 from engine.config.group_config import read_groups
+from engine.config.placement_config import read_copiers_site
 from engine.config.property_reader import PropertyReader
 from engine.config.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from engine.config.spark_config import is_on
 from engine.config.storage_config import read_storage
+from engine.config.traffic_config import read_traffic
 from engine.config.transaction_config import read_commit_s
 from engine.core.lane.pending_batch import Limits
 from engine.core.position.position_keys import CONNECTOR
@@ -100,6 +102,7 @@ class FlowReader:
             commit_s=read_commit_s(reader, keys, flush_s=flush_s, read_committed=fetch.read_committed),
             copiers=copiers[0],
             most_copiers=copiers[1],
+            copiers_site=read_copiers_site(reader, keys, self._name),
             target_drain_s=reader.seconds(keys.flow("raymirror.target.drain.seconds"), _DRAIN_S),
             shrink_after_s=reader.seconds(keys.flow("raymirror.shrink.after.seconds"), _CALM_S),
             buffer_budget_bytes=reader.number(
@@ -124,6 +127,7 @@ class FlowReader:
             same_cluster=OneCluster(
                 reader.choice(keys.flow("raymirror.same.cluster"), tuple(one.value for one in OneCluster))
             ),
+            traffic=read_traffic(reader, keys),
             places=self._places(),
         )
 

@@ -18,6 +18,7 @@ from policies.start import StartRules
 from policies.sync.acl_sync import AclRules
 from policies.sync.topic_configs import ConfigRules
 from policies.sync.topic_faults import FaultRules
+from policies.traffic import TrafficRules
 
 AUDIT_DAYS = 365
 """Days for which the audit trail is kept by default."""
@@ -147,6 +148,8 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_s: float
     copiers: int
     most_copiers: int
+    copiers_site: str = ""
+    """The site on whose Ray nodes its copiers run; empty: on any node."""
     target_drain_s: float
     shrink_after_s: float
     buffer_budget_bytes: int
@@ -170,6 +173,7 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     rpo_s: float = 0.0
     """Seconds of records that a loss of the source may cost, the limit for the history of lag; 0: not set."""
     same_cluster: OneCluster = OneCluster.REFUSE
+    traffic: TrafficRules = TrafficRules()
     places: dict[str, tuple[str, int]] = {}
     """(key, line) of settings that clusters may refuse, by the setting's name; line 0: not set."""
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from actors.ray.connect import UNMINDED
 from deploy.local.java import find_java
 from deploy.local.ports import HOST, pick_ports
+from policies.placement.sites import site_resources
 from tests.harness.ray_jobs import Jobs
 from tests.harness.ray_node import ROOT, RayNode, kill_and_wait
 from tests.harness.ray_probe import NodeSeen
@@ -96,9 +97,9 @@ class RayCluster:
         for node in [self._launch_worker(cpus, java=True) for cpus in nodes]:
             self._wait_alive(node)
 
-    def add_node(self, cpus: float = 2, *, java: bool = True) -> RayNode:
-        """Add a node and wait until it is alive; `java`: on its PATH, and told by the resource."""
-        node = self._launch_worker(cpus, java=java)
+    def add_node(self, cpus: float = 2, *, java: bool = True, site: str = "") -> RayNode:
+        """Add a node and wait until it is alive; `java`: on its PATH, and told by the resource; `site`: as in docs/."""
+        node = self._launch_worker(cpus, java=java, site=site)
         self._wait_alive(node)
         return node
 
@@ -202,18 +203,18 @@ class RayCluster:
         ]
         return self._launch("head", words, cpus, java=self._head_java)
 
-    def _launch_worker(self, cpus: float, *, java: bool) -> RayNode:
-        node = self._launch(f"node-{len(self.nodes)}", [f"--address={self.address}"], cpus, java=java)
+    def _launch_worker(self, cpus: float, *, java: bool, site: str = "") -> RayNode:
+        node = self._launch(f"node-{len(self.nodes)}", [f"--address={self.address}"], cpus, java=java, site=site)
         self.nodes.append(node)
         return node
 
-    def _launch(self, name: str, words: list[str], cpus: float, *, java: bool) -> RayNode:
+    def _launch(self, name: str, words: list[str], cpus: float, *, java: bool, site: str = "") -> RayNode:
         # A folder each: nodes that start side by side in one choose the same names for their sockets.
         temp = Path(tempfile.mkdtemp(dir=self._temp))
         agent, agent_grpc, runtime_env, metrics = pick_ports(4)
         # Users' nodes demand a token and are started by the script, which finds Java by itself.
         by_script = self._token and java
-        resources = json.dumps({JAVA_RESOURCE: 1} if java else {})
+        resources = json.dumps(({JAVA_RESOURCE: 1} if java else {}) | site_resources(site))
         command = [
             *([str(START_NODE)] if by_script else [*RAY, "start", f"--resources={resources}"]),
             *(*words, f"--node-name={name}", f"--temp-dir={temp}"),
@@ -223,6 +224,8 @@ class RayCluster:
             *(f"--runtime-env-agent-port={runtime_env}", f"--metrics-export-port={metrics}"),
         ]
         env = node_env(self.env, java=java) | {"RAY_gcs_storage_path": str(self._temp / "gcs")}
+        if site:
+            env["RAYMIRROR_SITE"] = site
         if not by_script:
             env["RAY_gcs_storage"] = "rocksdb"
         return RayNode(name, command, env, self.folder / f"{name}.log", temp)

@@ -1,6 +1,7 @@
 """`raymirror check CONFIG`: reports what is wrong or missing, and what a mirror would copy; changes nothing."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,11 +10,14 @@ from rich.table import Table
 from actors.cli.common import exits
 from actors.cli.common.flags import add_config_place, add_json_argument, say_facts, warn
 from actors.config.checks import prepare, with_clusters
+from actors.model.needs import sites_of
 from actors.observability.colours import stdout_console
 from engine.base.errors import ConfigError, MirrorError
 from engine.checks.preflight import FlowPreview
 from engine.config.file.file_kind import worded
+from engine.config.placement_config import NEAR_KEY
 from engine.config.settings import ConfigWarning, MirrorConfig
+from policies.placement.sites import HERE, missing_site, missing_sites
 from policies.words import counted
 
 TOPICS_SHOWN = 20
@@ -22,6 +26,10 @@ TOPICS_SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_place(parser)
     add_json_argument(parser)
+    parser.add_argument(
+        "--address",
+        help="Ray cluster, HOST:PORT, to check raymirror.copiers.near (default: RAY_ADDRESS, else a local Ray)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,9 +39,10 @@ def run(args: argparse.Namespace) -> int:
     except MirrorError as error:
         say_facts(args, config=str(args.config), ready=False, problems=problems_of(error, args.config))
         raise
-    _warn(config.warnings, args.config)
+    warnings = (*config.warnings, *site_warnings(config, args.address or os.environ.get("RAY_ADDRESS", "")))
+    _warn(warnings, args.config)
     if args.json:
-        say_facts(args, config=str(args.config), ready=True, warnings=config.warnings, notes=config.notes, flows=flows)
+        say_facts(args, config=str(args.config), ready=True, warnings=warnings, notes=config.notes, flows=flows)
         return exits.OK
     for note in config.notes:
         print(f"note: {args.config}: {note}")
@@ -57,6 +66,26 @@ def _prepare(path: Path) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
 def _warn(warnings: Sequence[ConfigWarning], path: Path) -> None:
     for warning in warnings:
         warn(f"{path}: {worded(str(warning), path)}")
+
+
+def site_warnings(config: MirrorConfig, address: str) -> list[ConfigWarning]:
+    """Warn of sites where copiers must run and that no Ray node is in. An empty address means a local Ray."""
+    sites = sites_of(config)
+    if not sites:
+        return []
+    if not address:
+        return [ConfigWarning(0, NEAR_KEY, HERE)]
+    from actors.ray.connect import OtherRelease, RayUnreachable, attach  # Ray takes seconds, and few files need it
+
+    try:
+        connection = attach(address, local=False)
+    except (RayUnreachable, OtherRelease) as absent:
+        return [ConfigWarning(0, NEAR_KEY, f"its sites were not checked: {absent}")]
+    try:
+        missing = missing_sites(sites, connection.ray.nodes())
+    finally:
+        connection.close()
+    return [ConfigWarning(0, NEAR_KEY, f"{missing_site(site)}; until then its copiers wait") for site in missing]
 
 
 def problems_of(error: MirrorError, config: Path) -> list[str]:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 
 from actors.cli.common import exits
+from actors.cli.common.flags import warn
 from actors.cli.common.output_file import OutputFile
 from actors.cli.common.steps import StartSteps
 from actors.cli.running.housekeeping import Housekeeping
@@ -20,6 +21,7 @@ from actors.ray import launch
 from actors.ray.connect import RayConnection
 from actors.ray.follow import EndRequest, follow, leave, stop_signals
 from actors.ray.mirror import Mirror
+from policies.placement.sites import missing_site, missing_sites
 
 
 def run_here(
@@ -42,6 +44,8 @@ def run_here(
         output = stack.enter_context(OutputFile(log_file)) if log_file is not None else None
         steps.say(f"joining the Ray cluster at {plan.address}" if plan.address else "starting Ray on this machine")
         connection = _connect(plan, steps)
+        for site in missing_sites(plan.sites, connection.ray.nodes() if plan.sites else ()):
+            warn(f"{missing_site(site)}; until then its copiers wait")
         asked = stack.enter_context(stop_signals())  # over the end of Ray too: a closed terminal often signals twice
         try:
             steps.say(f"starting the supervisor of mirror {short_name(plan.spec.namespace)}")

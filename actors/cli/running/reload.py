@@ -22,6 +22,7 @@ from actors.config.difference import ADDED, CHANGED, MIRROR, NEXT_START, REMOVED
 from actors.local import session
 from actors.local.session import MirrorPlace
 from actors.model.messages import ConfigRef
+from actors.model.needs import sites_of
 from actors.model.status import MirrorStatus
 from actors.observability.colours import stdout_console
 from actors.ray.mirror import Mirror, refuse_taken, running
@@ -29,6 +30,7 @@ from actors.ray.reload import CannotReload
 from engine.base.errors import MirrorError
 from engine.config.file.file_kind import worded
 from engine.config.settings import MirrorConfig
+from policies.placement.sites import site_resources
 
 _STYLE = {ADDED: "green", REMOVED: "red", CHANGED: "yellow"}
 
@@ -192,6 +194,8 @@ class Reload:
             )
         if spark.on and JAVA_RESOURCE not in there:
             found.append(f"raymirror.spark: on, but the mirror's Ray was started without Spark; {again}")
+        for site in (site for site in sites_of(self._config) if not site_resources(site).keys() <= there.keys()):
+            found.append(f"raymirror.copiers.near: the mirror's Ray was started without site {site}; {again}")
         return tuple(found)
 
 

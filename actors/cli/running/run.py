@@ -12,6 +12,7 @@ from actors.cli.common.steps import StartSteps
 from actors.local import session
 from actors.local.reservation import refuse_starting, reserved
 from engine.config.file.file_kind import worded
+from policies.placement.sites import HERE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     # imported here: Kafka's clients take 1 s on slow disks
     from actors.config.checks import ask_clusters, shipped_secrets, unchecked_flows
     from engine.config.config import load_config
+    from engine.config.placement_config import NEAR_KEY
 
     config = load_config(args.config)
     steps.say(f"asking the clusters {' and '.join(config.clusters)}")
@@ -57,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
         detached=args.detach,
         unchecked=unchecked_flows(config, checked),
     )
+    if plan.sites and not plan.address:
+        warn(f"{args.config}: {NEAR_KEY}: {HERE}")
     unnamed = not args.name and not plan.address
     namespace, path = plan.spec.namespace, str(args.config.resolve())
     try:

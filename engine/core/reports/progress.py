@@ -6,6 +6,7 @@ from engine.core.events.events import AnyEvent
 from engine.core.reports.latency import Histogram
 from engine.core.reports.source_end import end_known
 from policies.model import FlowName, LaneName, TopicPartition
+from policies.placement.bandwidth_shares import BandwidthUse
 
 IN_QUARANTINE = "in quarantine"
 """The first words of the reason of a quarantined lane, which is not copied because it ends its copiers."""
@@ -55,6 +56,8 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the position of all records counted as copied is durable and, in transactions, committed."""
     bound: str = ""
     """What the path of a lane that moves carries, if distance is what bounds it (`engine/flow/io/far_paths.py`)."""
+    held: str = ""
+    """Why a lane that is behind is copied more slowly than it could be: a limit or a class; empty if it is not."""
 
     @property
     def end_known(self) -> bool:
@@ -166,3 +169,5 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 0
     """Records copied since the copier started, including lanes that have left it; `wire_bytes` likewise."""
     wire_bytes: int = 0
+    bandwidth: dict[str, BandwidthUse] = {}
+    """What the copier fetches under each limit, by the limit's pattern."""

@@ -18,6 +18,7 @@ from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import FetchEvents
 from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice, SourceBroker
+from engine.flow.turns.fetch_turns import FetchTurns
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import TopicPartition
 
@@ -52,6 +53,10 @@ class FetchSide(Protocol):
 
     def may_fetch(self, driver: LaneDriver) -> bool:
         """Whether what is fetched could be sent."""
+
+    @property
+    def turns(self) -> FetchTurns:
+        """Which lanes may be fetched now, by bandwidth and priority."""
 
     async def connect_beside(self) -> SourceBroker:
         """Open another connection, without a fetch session. Raises BrokerUnreachable, ConnectionLost."""
@@ -145,6 +150,7 @@ class Inbox:
                 wanted, patient = self._wanted()
                 if wanted:
                     wait_s = self._options.max_wait_s if patient else _SHORT_WAIT_S
+                    wait_s = min(wait_s, max(_SHORT_WAIT_S, self._side.turns.due_s()))
                     options = msgspec.structs.replace(self._options, max_wait_s=wait_s)
                     asked_s = now_s()
                     with watched(self._side, wait_s + SILENT_S):
@@ -173,6 +179,8 @@ class Inbox:
             if self._intake.is_busy(driver) or self._ranges.holds(driver) or not self._side.may_fetch(driver):
                 continue
             if lane.wants_fetch:
+                if self._side.turns.holds_back(driver):
+                    continue
                 if not is_last or lane.queued_bytes <= self._partition_bytes:
                     wanted[self._want(driver)] = driver
                     continue
@@ -188,8 +196,10 @@ class Inbox:
     def _want(self, driver: LaneDriver) -> PartitionFetch:
         """Return the lane's next fetch; the same object as before if nothing has changed, as for most lanes."""
         lane, said = driver.lane, driver.want
+        most_bytes = self._side.turns.most_bytes(driver, self._partition_bytes)
         if (
             said is None
+            or said.max_bytes != most_bytes
             or said.offset != lane.fetch_offset
             or said.leader_epoch != driver.leaders.source.epoch
             or said.last_epoch != lane.source_leader_epoch
@@ -199,7 +209,7 @@ class Inbox:
                 lane.fetch_offset,
                 driver.leaders.source.epoch,
                 lane.source_leader_epoch,
-                self._partition_bytes,
+                most_bytes,
             )
         return said
 
@@ -215,6 +225,7 @@ class Inbox:
         for found in answer.slices:
             offset, driver = asked[found.partition]
             lane = driver.lane
+            self._side.turns.received(driver, found.end - found.start, self._told_end(found))
             self._note(driver, found, now_ms)
             if not lane.listens or lane.fetch_offset != offset:
                 continue  # the lane has moved since the request, and will fetch from its new offset
@@ -232,6 +243,9 @@ class Inbox:
         if self._open:
             self._look_at_open({partition: driver for partition, (_, driver) in asked.items()})
         self._events.taken(touched)
+
+    def _told_end(self, found: Slice) -> int:
+        return found.last_stable_offset if self._options.read_committed else found.high_watermark
 
     @staticmethod
     def _note_unchanged(answer: FetchAnswer, wanted: dict[PartitionFetch, LaneDriver], now_ms: int) -> None:

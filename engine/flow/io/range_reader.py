@@ -25,6 +25,7 @@ from engine.flow.io.slice_intake import SliceIntake
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import FetchEvents
 from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice, SourceBroker
+from engine.flow.turns.fetch_turns import FetchTurns
 from engine.wire.extent import extent
 
 _FULL = 0.75
@@ -45,6 +46,10 @@ class RangeSide(Protocol):
 
     def may_fetch(self, driver: LaneDriver) -> bool:
         """Whether what is fetched could be sent."""
+
+    @property
+    def turns(self) -> FetchTurns:
+        """Which lanes may be fetched now, by bandwidth and priority."""
 
     def silent(self) -> None:
         """The broker takes requests and answers none."""
@@ -202,6 +207,8 @@ class RangeReader:
             if not self._is_busy(hot):
                 self.forget(hot.driver)
             return False
+        if self._side.turns.holds_back(hot.driver):
+            return False  # what is under way stays: it was counted when it was asked for
         one = plan.rest or self._extend(hot)
         if one is None:
             return False
@@ -211,6 +218,7 @@ class RangeReader:
                 self.forget(hot.driver)  # nothing of it would wake this reader: the inbox waits for memory in turn
             return False
         plan.asked(one)
+        self._side.turns.reserve(hot.driver, one.max_bytes)
         assert self._tasks is not None, "nothing is asked before `begin`"
         self._in_use += 1
         self._tasks.create_task(self._read(hot, one, lease))
@@ -227,6 +235,7 @@ class RangeReader:
     async def _read(self, hot: _Hot, one: Range, lease: BufferLease) -> None:
         mark = hot.window.sent(one.max_bytes, now_s())
         broker: SourceBroker | None = None
+        size, end = 0, -1
         try:
             if self._idle:
                 broker = self._idle.pop()
@@ -236,6 +245,9 @@ class RangeReader:
             with watched(self._side, self._options.max_wait_s + SILENT_S):
                 answer = await broker.fetch([self._want(hot, one)], self._options_for(one), lease)
             hot.window.answered(mark, now_s())
+            size = sum(found.end - found.start for found in answer.slices)
+            if answer.slices and not hot.is_over:
+                end = self._told_end(answer.slices[0])
             self._arrived(hot, one, answer, lease)
             if answer.throttle_s:
                 await self._wait_for_quota(answer.throttle_s)
@@ -245,6 +257,7 @@ class RangeReader:
             self.forget(hot.driver)
         finally:
             lease.release()
+            self._side.turns.received(hot.driver, size, end, reserved=one.max_bytes)
             self._in_use -= 1
             if broker is not None:
                 await broker.close()

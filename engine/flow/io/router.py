@@ -22,9 +22,13 @@ from engine.flow.lane.in_flight import InFlightTracker
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import LaneEvents
 from engine.flow.ports.ports import Cluster, SourceBroker, TargetBroker
+from engine.flow.turns.fetch_turns import FetchTurns
+from policies.traffic import Priority, TrafficRules
 
 Address = tuple[int, int]
 """A broker and the number of a connection to it: a broker handles one request per connection at a time."""
+_CLASSES = (Priority.NORMAL, Priority.HIGH, Priority.LOW)
+"""The order of the classes' connections: without classes, the first ones are used."""
 Box = TypeVar("Box", Inbox, Outbox)
 _IN_FLIGHT = 2
 """This part (1/2) of the memory budget may be in flight to target brokers; the rest is for what the source sends."""
@@ -96,6 +100,11 @@ class SourceConnection(BrokerConnection[Inbox]):
         """Whether what is fetched could be sent."""
         return self.router.may_fetch(driver)
 
+    @property
+    def turns(self) -> FetchTurns:
+        """Which lanes may be fetched now, by bandwidth and priority."""
+        return self.router.turns
+
     def lost(self) -> None:
         """Lanes that read from this broker as their nearest replica go back to their leader."""
         for driver in self.lanes:
@@ -159,6 +168,7 @@ class BrokerRouter:
         options = context.options
         self.context = context
         self.pool = BufferPool(options.buffer_budget_bytes)
+        self.turns = FetchTurns(self.pool, self._can_move, self.wake_inboxes)
         self.giving_back = GivingBack(self.pool, context.drivers, self)
         self.leader_ends = LeaderEndVerifier(context, self, events)
         self.expiry = ProducerExpiry(context.target, context.drivers)
@@ -194,7 +204,7 @@ class BrokerRouter:
         lane_routes = self._lane_routes.setdefault(driver, LaneRoutes())
         self._place_source(driver, lane_routes)
         before = lane_routes.outboxes
-        turn = driver.turn % self._options.target_connections
+        turn = self._turn(driver, self._options.target_connections)
         lane_routes.outbox = self._outbox((driver.leaders.target.node, turn))
         lane_routes.positions = self._outbox((driver.position_appender.leader.node, turn))
         lane_routes.blocks = self._outbox((driver.block_appender.leader.node, turn))
@@ -208,8 +218,21 @@ class BrokerRouter:
                 connection.lanes[driver] = None
         self._schedule(driver, lane_routes)
 
+    def _turn(self, driver: LaneDriver, connections: int) -> int:
+        """Return the number of the lane's connection to a broker. Each class of priority has connections of its own: a
+        broker handles one request per connection at a time, so a batch would wait behind those of a colder class.
+        """
+        return _CLASSES.index(self.turns.priority_of(driver)) * connections + driver.turn % connections
+
+    def limit(self, rules: TrafficRules) -> None:
+        """Fetch by other limits and classes from now on; lanes of another class move to connections of that class."""
+        if self.turns.limit(rules):
+            for driver in list(self._lane_routes):
+                self.place(driver)
+        self.wake_inboxes()
+
     def _place_source(self, driver: LaneDriver, lane_routes: LaneRoutes) -> None:
-        connection = self._inbox((driver.leaders.source_node, driver.turn % self._options.source_connections))
+        connection = self._inbox((driver.leaders.source_node, self._turn(driver, self._options.source_connections)))
         if lane_routes.inbox is not None and lane_routes.inbox is not connection:
             lane_routes.inbox.leave(driver)
         lane_routes.inbox = connection
@@ -232,6 +255,7 @@ class BrokerRouter:
         """Forget a lane that has ended."""
         self.leaders.forget(driver)
         self.giving_back.forget(driver)
+        self.turns.forget(driver)
         lane_routes = self._lane_routes.pop(driver, LaneRoutes())
         for connection in (lane_routes.inbox, *lane_routes.outboxes):
             if connection is not None:
@@ -315,6 +339,9 @@ class BrokerRouter:
         if outbox is None or not outbox.box.open or not self._lease_guard.is_open or self.giving_back.holds(driver):
             return False
         return not (outbox.box.throttled and driver.lane.queued_bytes and self.pool.is_half_used)
+
+    def _can_move(self, driver: LaneDriver) -> bool:
+        return driver in self._lane_routes and self.may_fetch(driver)
 
     def is_answered(self, driver: LaneDriver) -> bool:
         """Whether the target brokers that the lane writes to answer, as far as the outboxes know."""

@@ -46,6 +46,7 @@ from engine.flow.replication.syncs import SyncWriter
 from engine.wire.murmur2 import partition_for_key
 from policies.model import LaneName, PartitionSet, TopicPartition
 from policies.start import Start
+from policies.traffic import TrafficRules
 
 
 class _Done(Exception):
@@ -214,6 +215,10 @@ class FlowCopier:
         for driver in self.drivers.values():
             driver.lane.paused = self._flow_paused or driver.name.source.topic in self._paused
 
+    def limit(self, traffic: TrafficRules) -> None:
+        """Fetch by other limits and classes from now on."""
+        self.router.limit(traffic)
+
     def progress(self) -> FlowProgress:
         """Take a snapshot; each event is in one snapshot only."""
         return self._snapshot({})
@@ -249,4 +254,5 @@ class FlowCopier:
             record_age=meter.record_age.snapshot(),
             loop_stall=meter.loop_stall.snapshot(),
             append_failures=meter.append_failures,
+            bandwidth=self.router.turns.use(),
         )

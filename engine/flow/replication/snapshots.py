@@ -71,6 +71,7 @@ def lane_progress(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> Lane
         began_ms=watch.began_ms,
         committed=is_committed(driver),
         bound=router.bound(driver) if lag > 0 and lane.state is State.COPYING else "",
+        held=router.turns.why_held(driver) if lag > 0 and lane.listens else "",
     )
 
 
@@ -110,7 +111,8 @@ def why_still(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> str:
         return ""  # checked early because it is cheap, and true of most lanes most of the time
     if now_ms - driver.watch.appended_at_ms < _MOVED_MS:
         return ""
-    return driver.health.reason or router.obstacle(driver) or _waits_for(driver, watched=watched)
+    known = driver.health.reason or router.obstacle(driver) or router.turns.why_held(driver)
+    return known or _waits_for(driver, watched=watched)
 
 
 def _waits_for(driver: LaneDriver, *, watched: bool) -> str:

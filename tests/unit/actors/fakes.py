@@ -15,6 +15,7 @@ from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.jobs.proof.state import FlowProof
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
 from policies.placement.scaling import ScalingLimits
+from policies.traffic import TrafficRules
 
 FLOW = FlowName("A", "B")
 
@@ -66,6 +67,7 @@ class FakeCopier:
         self.granted_until_s = 0.0
         self.orders = Orders(term=0, version=0, sets=None, lease_s=0.0)
         self._clock = clock
+        self.told_traffic: TrafficRules | None = None
         self._due = False
         self._beat = 0
 
@@ -82,6 +84,7 @@ class FakeCopier:
         if self.deaf or orders.term < self.orders.term:
             return
         self.granted_until_s = self._clock.now_s() + orders.lease_s
+        self.told_traffic = orders.traffic or self.told_traffic
         self._due = True
         self._introduce = orders.version == 0
         if orders.version == 0:
@@ -165,12 +168,19 @@ class FakeFleet:
         self.kept: list[RememberedFlow] = []
         self.told: list[Event] = []
         self.given_back: list[FlowName] = []
+        self.lacking = ""
         self._clock = clock
 
     def start_copier(self, flow: FlowName, fingerprint: str) -> FakeCopier:
         copier_id = f"copier-{len(self.copiers) + 1}"
         self.copiers.append(FakeCopier(flow, copier_id, fingerprint, self._clock))
         return self.copiers[-1]
+
+    async def run(self) -> None:
+        """Have nothing to look for."""
+
+    def lacks(self, flow: FlowName) -> str:
+        return self.lacking
 
     def find_copiers(self) -> Sequence[FakeCopier]:
         self.copiers.extend(self.left)

@@ -146,6 +146,21 @@ def test_the_object_store_is_small_unless_the_caller_says_otherwise(node: Node) 
     assert [word for word in words if "object-store" in word] == ["--object-store-memory"]
 
 
+def test_sites_are_resources(node: Node) -> None:
+    words, _ = node.started("--address=h:1", RAYMIRROR_SITE="eu-west-1,room_2")
+    assert resources(words) == {"raymirror_site_eu-west-1": 1, "raymirror_site_room_2": 1}
+    node.java("21.0.4")
+    words, _ = node.started("--address=h:1", RAYMIRROR_SITE="eu-west-1")
+    assert resources(words) == {"raymirror_java": 1, "raymirror_site_eu-west-1": 1}
+
+
+@pytest.mark.parametrize("site", ["-x", 'a"b', "a b", ",", "a" * 64])
+def test_a_site_that_cannot_be_named_in_a_configuration_is_refused(node: Node, site: str) -> None:
+    done = node.start("--address=h:1", RAYMIRROR_SITE=site)
+    assert done.returncode == 2
+    assert "is not the name of a site" in done.stderr
+
+
 @pytest.mark.parametrize("words", [("--resources", "{}"), ("--resources={}",)])
 def test_resources_of_the_caller_are_refused(node: Node, words: tuple[str, ...]) -> None:
     done = node.start("--address=h:1", *words)

@@ -89,6 +89,21 @@ def test_the_path_of_the_lane_furthest_behind_is_told(fleet: FakeFleet, clock: C
     assert metrics(supervisor).status().bound == "far"
 
 
+def test_lanes_that_move_more_slowly_than_they_could_are_counted_apart(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+
+    def slow(progress: FlowProgress) -> FlowProgress:
+        reasons = iter(["a", "b", "b"])
+        lanes = [msgspec.structs.replace(lane, held=next(reasons)) for lane in progress.lanes]
+        return msgspec.structs.replace(progress, lanes=(msgspec.structs.replace(lanes[0], reason="drains"), *lanes[1:]))
+
+    assert (metrics(supervisor).status().held, metrics(supervisor).status().held_reason) == (0, "")
+    fleet.copiers[0].adjust = slow
+    supervisor.step()
+    seen = metrics(supervisor).status()
+    assert (seen.stalled, seen.held, seen.held_reason) == (1, 2, "b")
+
+
 def end(fleet: FakeFleet, supervisor: Supervisor, clock: Clock, **changes: object) -> FlowStatus:
     """Let the copier of a flow that is being ended go in order; some lanes are told as they were not before."""
     copier = fleet.copiers[0]

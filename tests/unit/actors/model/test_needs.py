@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.model.needs import PROCESS_BYTES, memory_of
+from actors.model.needs import PROCESS_BYTES, memory_of, needs_of, sites_of
 from actors.ray.launch import SPARE_CPUS, plan_launch
 from engine.config.config import load_config
 
@@ -42,3 +42,19 @@ def test_a_local_ray_has_room_for_executors_where_spark_is_on(tmp_path: Path) ->
     assert (plan.spark_cpus, plan.memory) == (6, 3 * 1024 * MIB)
     off = write(tmp_path, *sizes)
     assert plan_launch(off, load_config(off), address=None).spark_cpus == 0
+
+
+def test_copiers_ask_for_the_site_of_the_cluster_that_they_must_be_near(tmp_path: Path) -> None:
+    anywhere = load_config(write(tmp_path))
+    assert [needs.site for needs in needs_of(anywhere).values()] == [""]
+    assert sites_of(anywhere) == ()
+    near = load_config(
+        write(tmp_path, "B->A.enabled = true", "B.raymirror.site = west", "raymirror.copiers.near = target")
+    )
+    assert {str(flow): needs.site for flow, needs in needs_of(near).items()} == {"A->B": "west", "B->A": "A"}
+    assert sites_of(near) == ("A", "west")
+
+
+def test_a_local_ray_is_in_every_site(tmp_path: Path) -> None:
+    path = write(tmp_path, "B.raymirror.site = west", "raymirror.copiers.near = target")
+    assert plan_launch(path, load_config(path), address=None).sites == ("west",)

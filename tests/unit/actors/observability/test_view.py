@@ -152,6 +152,11 @@ def table(of: FlowStatus) -> str:
 
 def test_partitions_that_do_not_move_are_counted_with_what_most_of_them_wait_for() -> None:
     assert "not move" not in table(flow())
+    slow = replace(
+        flow(), held=3, held_reason="held back by raymirror.priority (class low): a hotter class has a backlog"
+    )
+    assert "A->B: 3 of 10 partitions are copied more slowly than possible: held back by" in table(slow)
+    assert "A->B: 1 of 10 partitions is copied more slowly" in table(replace(slow, held=1))
     stuck = replace(flow(), stalled=2, stall_reason="no connection to target broker 1", stalled_for_it=2)
     assert "A->B: 2 of 10 partitions do not move: no connection to target broker 1\n" in table(stuck)
     assert "A->B: 1 of 10 partitions does not move: no" in table(replace(stuck, stalled=1, stalled_for_it=1))

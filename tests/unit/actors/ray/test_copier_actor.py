@@ -12,6 +12,7 @@ from actors.ray.copier_actor import Abandoned, CopierActor
 from engine.core.events.events import LaneReleased
 from engine.core.reports.progress import FlowProgress
 from policies.model import PartitionSet, TopicPartition
+from policies.traffic import BandwidthRule, TrafficRules
 from tests.unit.actors.fakes import FLOW, lane_progress, lanes
 
 SPEC = msgspec.msgpack.encode(
@@ -76,6 +77,9 @@ class FakeEngine:
         self.turns_begun.set()
         await self.may_end_turns.wait()
         return found
+
+    def limit(self, traffic: TrafficRules) -> None:
+        self.calls.append(f"limit {[rule.bytes_per_s for rule in traffic.bandwidth]}")
 
     async def drain(self) -> None:
         self.calls.append("drain")
@@ -322,4 +326,14 @@ async def test_a_sample_that_took_several_turns_does_not_replace_a_newer_one_and
     report = await boss.until(lambda report: bool(report.progress.events))
     assert report.progress.events == (RELEASED,)
     assert len(report.progress.lanes) == 2
+
+
+async def test_its_part_of_the_bandwidth_is_followed_without_a_new_version() -> None:
+    shell, engine = make()
+    boss = Boss(shell)
+    rules = [TrafficRules((BandwidthRule("", rate),)) for rate in (5, 7)]
+    for traffic in (rules[0], rules[0], None, rules[0], rules[1]):
+        report = await boss.repeat(traffic=traffic)
+    assert [call for call in engine.calls if call.startswith("limit")] == ["limit [5]", "limit [7]"]
+    assert report.version == boss.orders.version
     await end(shell, boss)

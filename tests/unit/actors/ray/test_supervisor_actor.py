@@ -15,6 +15,7 @@ from actors.control.ports import RememberedFlow
 from actors.local.session import MirrorPlace
 from actors.local_socket.client import reach
 from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.needs import CopierNeeds
 from actors.model.states import Command, Replaced
 from actors.model.status import MirrorStatus, decode_status
 from actors.ray.supervisor_actor import FAILED, SupervisorActor
@@ -116,8 +117,8 @@ class Stage:
         self.codes: list[int] = []
         fleet: Any = FakeFleet(Clock())
         fleet.leave = lambda: None
-        self.memory: dict[FlowName, int] = {}
-        fleet.reload = lambda _spec, memory: self.memory.update(memory)
+        self.needs: dict[FlowName, CopierNeeds] = {}
+        fleet.reload = lambda _spec, needs: self.needs.update(needs)
         monkeypatch.setattr("actors.ray.supervisor_actor.STEP_S", 0.01)
         monkeypatch.setattr("actors.ray.supervisor_actor.CONFIG_LOOK_S", 0.01)
         monkeypatch.setattr("actors.ray.mirror_parts.RayFleet", lambda *_words: fleet)

@@ -8,6 +8,7 @@ import pytest
 from actors.config.config_ref import refer
 from actors.config.difference import ADDED, CHANGED, UNTOUCHED, ConfigDifference
 from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.needs import CopierNeeds
 from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, successor
 from actors.ray.supervisor_actor import FAILED
 from policies.model import FlowName
@@ -87,7 +88,7 @@ async def test_it_is_taken_over_by_every_part(stage: Stage, kept: Kept) -> None:
     assert status.config_digest == found.new
     assert [spec.config.digest for spec in kept.specs] == [found.new]
     assert stage.metadata.reloaded == [(kept.specs[0], (FlowName("A", "B"), FlowName("A", "C")))]
-    assert stage.memory == {FlowName("A", "B"): 0, FlowName("A", "C"): 0}
+    assert stage.needs == dict.fromkeys((FlowName("A", "B"), FlowName("A", "C")), CopierNeeds(0, ""))
     assert any("by a reload: the flow is added" in event.text for event in status.events)
     again = await compare(stage, MORE)
     assert (again.running, again.is_none) == (found.new, True)

@@ -43,6 +43,7 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.proof.interval.seconds"),
     ("top", "raymirror.storage.shared"),
     ("cluster", "bootstrap.servers"),
+    ("cluster", "raymirror.site"),
     ("flow", "enabled"),
     *(("cluster", key) for key in SECURITY_KEYS),
 }

@@ -10,6 +10,7 @@ from policies.naming import IdentityNaming
 from policies.shared_clusters import OneCluster
 from policies.start import Earliest, Latest
 from policies.sync.topic_faults import OnGap, OnRenewal
+from policies.traffic import Priority
 from tests.unit.engine.config_files import flow
 
 FLOW = ("A->B.{}", "{}")
@@ -93,6 +94,21 @@ KEYS: list[Row] = [
     ("offset.lag.max", FLOW, ("0", "5"), lambda found: found.syncs.lag_max, (0, 5)),
     ("raymirror.copiers", FLOW, ("4", "5"), lambda found: found.copiers, (4, 5)),
     ("raymirror.copiers.max", FLOW, ("4", "5"), lambda found: found.most_copiers, (4, 5)),
+    (
+        "raymirror.bandwidth.bytes",
+        FLOW,
+        ("4", "5"),
+        lambda found: [rule.bytes_per_s for rule in found.traffic.bandwidth],
+        ([4], [5]),
+    ),
+    (
+        "raymirror.priority",
+        FLOW,
+        ("x@high", "x@low"),
+        lambda found: found.traffic.priority_of("x"),
+        (Priority.HIGH, Priority.LOW),
+    ),
+    ("raymirror.copiers.near", FLOW, ("target", "source"), lambda found: found.copiers_site, ("B", "A")),
     ("tasks.max", FLOW, ("4", "5"), lambda found: found.most_copiers, (4, 5)),
     ("raymirror.target.drain.seconds", FLOW, ("60", "90"), lambda found: found.target_drain_s, (60.0, 90.0)),
     ("raymirror.shrink.after.seconds", FLOW, ("60", "90"), lambda found: found.shrink_after_s, (60.0, 90.0)),
@@ -277,6 +293,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "naming",
         "groups",
         "config_sync",
+        "traffic",
         "places",
         "range_bytes",
     } == {
@@ -299,6 +316,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "commit_s",
         "copiers",
         "most_copiers",
+        "copiers_site",
         "progress_s",
         "rpo_s",
         "target_drain_s",

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,3 +103,40 @@ def test_a_mirror_of_no_topic_is_ready_and_says_that_it_copies_nothing(
     assert main.main(["check", str(path)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"ready, but copies nothing: no topic matches: raymirror run {path}"
+
+
+def near(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let the file say where copiers run, and both clusters answer."""
+    path.write_text(path.read_text() + "B.raymirror.site = west\nraymirror.copiers.near = target\n")
+    flow = FlowPreview(flow=FLOW, topics=(TOPIC,), left_out=0)
+    monkeypatch.setattr(check, "prepare", lambda config: (load_config(config), (flow,)))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return path
+
+
+def test_a_mirror_with_its_own_ray_has_only_one_place(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["check", str(near(path, monkeypatch))]) == 0
+    assert "raymirror.copiers.near: has no effect here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("site", "warns"), [("west", False), ("east", True)])
+def test_a_site_without_a_node_is_a_warning(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], site: str, warns: bool
+) -> None:
+    nodes = [{"Alive": True, "Resources": {"CPU": 1.0, f"raymirror_site_{site}": 1.0}}]
+    closed: list[bool] = []
+    ray = SimpleNamespace(ray=SimpleNamespace(nodes=lambda: nodes), close=lambda: closed.append(True))
+    monkeypatch.setattr("actors.ray.connect.attach", lambda address, *, local: ray)
+    assert main.main(["check", str(near(path, monkeypatch)), "--address", "h:6379", "--json"]) == 0
+    (*_, found) = json.loads(capsys.readouterr().out)["warnings"] or [{"what": ""}]
+    assert ("is in site west" in found["what"]) is warns
+    assert closed == [True]
+
+
+def test_a_ray_cluster_that_does_not_answer_is_a_warning(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["check", str(near(path, monkeypatch)), "--address", "nowhere"]) == 0
+    assert "its sites were not checked: no Ray cluster answers at nowhere" in capsys.readouterr().err

@@ -28,6 +28,7 @@ class FakeConnection:
 
 PLAN: Any = SimpleNamespace(
     address="",
+    sites=(),
     spec=SimpleNamespace(namespace="raymirror-one", drain_s=1.0, config=SimpleNamespace(path="mm2.properties")),
 )
 

@@ -23,6 +23,7 @@ from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver, LaneStreams
 from engine.flow.lane.lane_ownership import LaneOwnership
 from engine.flow.ports.ports import FetchAnswer, FetchFault, FetchOptions, Leader, Slice
+from engine.flow.turns.fetch_turns import FetchTurns
 from engine.wire.codecs import GZIP
 from engine.wire.encode import seal, write_area
 from engine.wire.record import Record
@@ -61,6 +62,7 @@ class Desk:
         self.told: list[tuple[str, object]] = []
         self.pauses: list[int] = []
         self.pool = BufferPool(BUFFERS * BUFFER_BYTES)
+        self.turns = FetchTurns(self.pool, self.may_fetch, self.wake)
         self.inbox = Inbox(self, self, self.pool, TERMS, InboxLimits(1000))
 
     # --- what the inbox reports ------------------------------------------------------------------------------

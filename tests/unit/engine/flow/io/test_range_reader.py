@@ -23,6 +23,7 @@ from engine.flow.io.range_reader import RangeLimits
 from engine.flow.lane.lane_driver import LaneDriver, LaneStreams
 from engine.flow.lane.lane_ownership import LaneOwnership
 from engine.flow.ports.ports import FetchAnswer, FetchFault, FetchOptions, Leader, PartitionFetch, Room, Slice
+from engine.flow.turns.fetch_turns import FetchTurns
 from engine.wire.batch import read_header
 from engine.wire.decode import decode_records
 from policies.model import FlowName, LaneName, TopicPartition
@@ -84,6 +85,7 @@ class Far:
         self.copied: list[int] = []
         self.is_open = True
         self.pool = BufferPool(budget, 1024)
+        self.turns = FetchTurns(self.pool, self.may_fetch, self.wake)
         self.inbox = Inbox(
             self, self, self.pool, FetchOptions(), InboxLimits(400, ranges=RangeLimits(connections, 900))
         )
