@@ -507,6 +507,8 @@ static void on_socket(struct connection *connection, int side, uint32_t events, 
     if (events & EPOLLOUT) {
         to->blocked = 0;
         push(to, now, 1);
+        if (!connection->dead)
+            wake_for(to); /* What became due later than the receiver was ready has no wake yet. */
     }
     if (!connection->dead && events & (EPOLLIN | EPOLLHUP)) {
         if (events & EPOLLHUP && from->ended) {

@@ -17,8 +17,10 @@ from bench.measure import running
 from bench.processes import ProcessTree, TreeSample
 from bench.systems.launch import Job, Launch
 from bench.wan.distance import Carried, DistanceProxy
-from bench.watch import DISCOVER_S, LOOK_S, START_TIMEOUT_S
+from bench.watch import DISCOVER_S, LOOK_S
 
+_START_TIMEOUT_S = 300.0
+"""A system asks a far cluster for hundreds of things one after the other before it copies."""
 _MARKERS_BEFORE = 1
 _MIDDLE_FROM, _MIDDLE_TO = 0.25, 0.75
 _MIB = 1024 * 1024
@@ -153,8 +155,8 @@ class _Watch:
         first = mark = self._mark()
         while max(ends := self._look()) <= _MARKERS_BEFORE:
             self._require_alive()
-            if time.monotonic() - began_at > START_TIMEOUT_S:
-                raise BenchError(self._system, f"no record at the target within {START_TIMEOUT_S:.0f} s")
+            if time.monotonic() - began_at > _START_TIMEOUT_S:
+                raise BenchError(self._system, f"no record at the target within {_START_TIMEOUT_S:.0f} s")
             time.sleep(LOOK_S)
             # Before the look: the window begins no later than the look that saw nothing.
             first, mark = mark, self._mark()
