@@ -12,6 +12,7 @@ from bench.configsync import command as configsync
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.lag import command as lag
+from bench.latency import command as latency
 from bench.recovery import command as recovery
 from bench.recovery import outage, soak, upgrade
 from bench.translation import command as translation
@@ -24,6 +25,7 @@ BENCHES = {
     "house": house,
     "idle": idle,
     "lag": lag,
+    "latency": latency,
     "metadata": metadata,
     "outage": outage,
     "proof": proof,

@@ -1,0 +1,231 @@
+"""`latency`: time from a producer to a consumer through raymirror, through MM2, and through a broker alone."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+
+from bench.admin import create_topic, delete_topics
+from bench.dataset import Backlog
+from bench.errors import BenchError
+from bench.kafka_peek import KafkaPeek
+from bench.latency.judge import BROKER, Figures, faults, rows, summary
+from bench.latency.stamped import Plan
+from bench.measure import running
+from bench.pair import cluster_pair
+from bench.parts import Parts, chosen, report
+from bench.processes import ProcessTree
+from bench.systems import mm2, raymirror
+from bench.systems.launch import Job, Launch
+from bench.watch import START_TIMEOUT_S
+from deploy.local.cluster import EmbeddedCluster
+
+_PARTITIONS = 4
+_RATES = (2_000, 10_000)
+_WARM_UP_S, _QUICK_WARM_UP_S = 15.0, 5.0
+_MEASURED_S, _QUICK_MEASURED_S = 60.0, 10.0
+_REPEATS, _QUICK_REPEATS = 3, 1
+_LOOK_S = 0.05
+_PATIENCE_S = 60.0
+
+
+def _launch_mm2_without_linger(job: Job) -> Launch:
+    """MM2 whose producer sends at once; Kafka's own default is to wait 5 ms for more records."""
+    return mm2.launch_default(job, {f"{job.alias}->target.producer.override.linger.ms": "0"})
+
+
+LAUNCHES: dict[str, Callable[[Job], Launch]] = {
+    "raymirror": raymirror.launch,
+    "mm2": mm2.launch_default,
+    "mm2-linger-0": _launch_mm2_without_linger,
+}
+SYSTEMS = (BROKER, *LAUNCHES)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this bench."""
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"comma-separated, of {', '.join(SYSTEMS)}")
+    parser.add_argument("--rates", default=",".join(map(str, _RATES)), help="records a second, comma-separated")
+    parser.add_argument("--seconds", type=float, help=f"measured seconds (default {_MEASURED_S:.0f}, quick 10)")
+    parser.add_argument("--repeats", type=int, help=f"rounds over all systems (default {_REPEATS}, quick 1)")
+    parser.add_argument("--partitions", type=int, default=_PARTITIONS)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the bench and return its JSON object; `failed`: a run lacks figures. Raises BenchError, ClusterError."""
+    systems = chosen("latency", "system", args.systems, SYSTEMS)
+    rates = [int(word) for word in args.rates.split(",")]
+    seconds = args.seconds or (_QUICK_MEASURED_S if args.quick else _MEASURED_S)
+    warm_up_s = _QUICK_WARM_UP_S if args.quick else _WARM_UP_S
+    repeats = args.repeats or (_QUICK_REPEATS if args.quick else _REPEATS)
+    parts = Parts()
+    load_before = os.getloadavg()[0]
+    with cluster_pair() as (source, target, folder):
+        bench = Latency(source, target, folder, args.partitions, (warm_up_s, seconds))
+        for repeat in range(repeats):
+            first = repeat % len(systems)  # another system comes first in each round
+            for system in systems[first:] + systems[:first]:
+                parts.measure(f"{system}, round {repeat + 1}", partial(bench.measure, system, rates))
+    found = {rate: summary(bench.runs_of(rate, systems)) for rate in rates}
+    for rate, figures in found.items():
+        print("\n".join(rows(rate, figures)))
+    return report(
+        "latency",
+        args,
+        parts,
+        rates={str(rate): figures for rate, figures in found.items()},
+        partitions=args.partitions,
+        seconds=seconds,
+        warm_up_s=warm_up_s,
+        repeats=repeats,
+        load=[round(load_before, 1), round(os.getloadavg()[0], 1)],
+    )
+
+
+class Latency:
+    """The pair of clusters and the runs on them; `seconds`: of warm-up, and measured."""
+
+    def __init__(
+        self,
+        source: EmbeddedCluster,
+        target: EmbeddedCluster,
+        folder: Path,
+        partitions: int,
+        seconds: tuple[float, float],
+    ) -> None:
+        self._source, self._target = source.bootstrap_servers, target.bootstrap_servers
+        self._folder, self._partitions, self._seconds = folder, partitions, seconds
+        self._rounds: list[tuple[str, dict[int, Figures]]] = []
+        self._started = 0
+
+    def runs_of(self, rate: int, systems: list[str]) -> dict[str, list[Figures]]:
+        """Return the runs at one rate by system; a round counts for no system if one of them has no figures in it.
+
+        Raises BenchError if no round counts.
+        """
+        by_system = [[found for name, found in self._rounds if name == system] for system in systems]
+        whole = [one for one in zip(*by_system, strict=False) if all(rate in found for found in one)]
+        if not whole:
+            raise BenchError("latency", "no round gave figures of every system")
+        return {system: [one[at][rate] for one in whole] for at, system in enumerate(systems)}
+
+    def measure(self, system: str, rates: list[int]) -> None:
+        """Start a system, and measure it at every rate, each with a topic of its own. Raises BenchError."""
+        self._started += 1
+        found: dict[int, Figures] = {}
+        self._rounds.append((system, found))
+        alias = f"{system.replace('-', '')}{self._started:03d}"
+        topics = {rate: f"latency-{self._started:03d}-{rate}" for rate in rates}
+        for topic in topics.values():
+            asyncio.run(create_topic(self._source, topic, self._partitions))
+        backlog = Backlog.short(",".join(topics.values()), self._partitions)
+        job = Job.between(self._source, self._target, backlog, alias, self._folder / alias)
+        try:
+            with self._system(system, job) as (prefix, tree):
+                for topic in topics.values():
+                    asyncio.run(_first_records(self._source, topic, self._partitions))
+                for rate, topic in topics.items():
+                    found[rate] = self._run(system, rate, topic, prefix, tree)
+        finally:
+            asyncio.run(delete_topics(self._target, containing=alias))
+            asyncio.run(delete_topics(self._source, containing=f"latency-{self._started:03d}"))
+
+    @contextlib.contextmanager
+    def _system(self, system: str, job: Job) -> Iterator[tuple[str, ProcessTree | None]]:
+        """Run a system; yield the prefix of its topics, and its processes (none for the broker alone)."""
+        if system == BROKER:
+            yield "", None
+            return
+        with running(LAUNCHES[system](job), job) as (_, tree):
+            yield f"{job.alias}.", tree
+
+    def _run(self, system: str, rate: int, topic: str, prefix: str, tree: ProcessTree | None) -> Figures:
+        warm_up_s, measured_s = self._seconds
+        sent = Plan(
+            bootstrap=self._source,
+            topic=topic,
+            partitions=self._partitions,
+            per_s=rate,
+            warm_up_s=warm_up_s,
+            measured_s=measured_s,
+        )
+        read_from = self._target if prefix else self._source
+        read = msgspec.structs.replace(sent, bootstrap=read_from, topic=f"{prefix}{topic}")
+        _wait_copied(system, read)
+        with _helper("bench.latency.consume", read) as consumer:
+            _line(system, consumer)
+            with _helper("bench.latency.produce", sent) as producer:
+                began_s = _line(system, producer)["began"]
+                cpu_percent = _cpu_percent(tree, began_s + warm_up_s, began_s + warm_up_s + measured_s)
+                produced, figures = _line(system, producer), _line(system, consumer)
+        if wrong := faults(figures, produced):
+            raise BenchError(system, f"{rate} records a second: {wrong}")
+        figures |= {"late_ms": produced["late_ms"], "cpu_percent": cpu_percent}
+        shown = "  ".join(f"{name} {value:g}" for name, value in figures.items())
+        print(f"{system}, {rate:,} a second: {shown}", flush=True)
+        return figures
+
+
+async def _first_records(address: str, topic: str, partitions: int) -> None:
+    """Write a record into each partition: when it has arrived, the system copies that partition."""
+    async with AIOKafkaProducer(bootstrap_servers=address) as producer:
+        for partition in range(partitions):
+            await producer.send_and_wait(topic, b"first", partition=partition)
+
+
+def _wait_copied(system: str, plan: Plan) -> None:
+    """Wait until every partition that will be read holds something. Raises BenchError."""
+    give_up_s = time.monotonic() + START_TIMEOUT_S
+    with KafkaPeek(plan.bootstrap) as peek:
+        while not all(peek.end_offsets(plan.topic, plan.partitions)):
+            if time.monotonic() > give_up_s:
+                raise BenchError(system, f"no record in some partition of {plan.topic}")
+            time.sleep(_LOOK_S)
+
+
+@contextlib.contextmanager
+def _helper(module: str, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
+    """Run one end of the run as a process."""
+    command = (sys.executable, "-m", module, msgspec.json.encode(plan).decode())
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+    try:
+        yield process
+        process.wait(_PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _line(system: str, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Read the next object that a helper prints. Raises BenchError if it ends without one."""
+    assert process.stdout is not None, "its output is a pipe"
+    line = process.stdout.readline()
+    if not line:
+        raise BenchError(system, f"{process.args!r} ended with {process.wait()}")
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def _cpu_percent(tree: ProcessTree | None, from_s: float, to_s: float) -> float:
+    """Sleep until `to_s`; return what a system's processes used since `from_s`, in percent of one core."""
+    time.sleep(max(0.0, from_s - time.monotonic()))
+    if tree is None:
+        time.sleep(max(0.0, to_s - time.monotonic()))
+        return 0.0
+    tree.discover()
+    before, began_s = tree.sample(), time.monotonic()
+    time.sleep(max(0.0, to_s - time.monotonic()))
+    after, wall_s = tree.sample(), time.monotonic() - began_s
+    return round(100 * after.since(before) / wall_s, 1)
