@@ -40,10 +40,13 @@ class Latencies(NamedTuple):
     append: Histogram = Histogram()
     replication: Histogram = Histogram()
     record_age: Histogram = Histogram()
+    loop_stall: Histogram = Histogram()
 
     @staticmethod
     def of(progress: FlowProgress) -> "Latencies":
-        return Latencies(progress.append_latency, progress.replication_latency, progress.record_age)
+        return Latencies(
+            progress.append_latency, progress.replication_latency, progress.record_age, progress.loop_stall
+        )
 
     def plus(self, other: "Latencies") -> "Latencies":
         return Latencies(*(mine.plus(theirs) for mine, theirs in zip(self, other, strict=True)))

@@ -98,6 +98,7 @@ class FlowMetrics:
             append_latency=latencies.append,
             replication_latency=latencies.replication,
             record_age=latencies.record_age,
+            loop_stall=latencies.loop_stall,
             groups=flow_state.found.groups,
             configs=flow_state.found.configs,
             at_end=FlowAtEnd(

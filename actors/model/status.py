@@ -102,6 +102,7 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     append_latency: Histogram = Histogram()
     replication_latency: Histogram = Histogram()
     record_age: Histogram = Histogram()
+    loop_stall: Histogram = Histogram()
     groups: GroupsReport | None = None
     """The last round of the consumer groups, None before the first."""
     configs: ConfigReport | None = None

@@ -153,6 +153,7 @@ def _flows(series: Collected, status: MirrorStatus) -> None:
         key = (flow.flow,)
         series[f.REPLICATION_LATENCY][key] = flow.replication_latency
         series[f.RECORD_AGE][key] = flow.record_age
+        series[f.LOOP_STALL][key] = flow.loop_stall
         series[f.APPEND_LATENCY][key] = flow.append_latency
         series[f.APPEND_FAILURES][key] = flow.append_failures
         series[f.STALLED][key] = flow.stalled

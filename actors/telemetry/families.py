@@ -110,6 +110,12 @@ REPLICATION_LATENCY = _by_flow(
     "replication_latency_seconds", HISTOGRAM, "s", "From a record's timestamp to its acknowledgement by the target."
 )
 RECORD_AGE = _by_flow("record_age_seconds", HISTOGRAM, "s", "From a record's timestamp to its arrival from the source.")
+LOOP_STALL = _by_flow(
+    "loop_stall_seconds",
+    HISTOGRAM,
+    "s",
+    "How late the event loops of copiers ran callbacks that were due, sampled while records arrive.",
+)
 APPEND_LATENCY = _by_flow(
     "append_latency_seconds", HISTOGRAM, "s", "From sending a produce request to its acknowledgement."
 )

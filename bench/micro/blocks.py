@@ -9,19 +9,16 @@ a calm second, in which other processes of the machine show too.
 
 import argparse
 import asyncio
-import gc
 import json
 import os
 import random
 import tempfile
 import time
-from asyncio.events import Handle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.figures import machine
+from bench.micro.callbacks import Callbacks
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.collecting import spare_what_lasts
 from engine.core.offset_map import map_runs
@@ -34,52 +31,6 @@ from tests.harness.mirror import Mirror
 
 _RUNS, _OWN_RUNS_A_BLOCK = 128, 4
 _LANES, _TRANSACTIONS, _CALM_S = 40, 120, 1.0
-
-
-class Callbacks:
-    """Measures the longest callbacks of a loop, in seconds."""
-
-    def __init__(self) -> None:
-        self.wall_s = self.cpu_s = self.collecting_s = 0.0
-        self.count = 0
-        self._collection_began = 0.0
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Time every callback of asyncio's own loop."""
-        run: Callable[[Handle], None] = vars(Handle)["_run"]
-
-        def timed(handle: Handle) -> None:
-            wall, cpu = time.perf_counter(), time.thread_time()
-            try:
-                run(handle)
-            finally:
-                self.cpu_s = max(self.cpu_s, time.thread_time() - cpu)
-                self.wall_s = max(self.wall_s, time.perf_counter() - wall)
-                self.count += 1
-
-        setattr(Handle, "_run", timed)  # noqa: B010 - a method of the loop's own
-        gc.callbacks.append(self._collected)
-        try:
-            yield
-        finally:
-            gc.callbacks.remove(self._collected)
-            setattr(Handle, "_run", run)  # noqa: B010
-
-    def _collected(self, phase: str, _: object) -> None:
-        if phase == "start":
-            self._collection_began = time.thread_time()
-        else:
-            self.collecting_s = max(self.collecting_s, time.thread_time() - self._collection_began)
-
-    def report(self) -> dict[str, Any]:
-        """Return the maxima, in milliseconds."""
-        return {
-            "callbacks": self.count,
-            "longest_wall_ms": round(self.wall_s * 1000, 2),
-            "longest_cpu_ms": round(self.cpu_s * 1000, 2),
-            "longest_collection_cpu_ms": round(self.collecting_s * 1000, 2),
-        }
 
 
 def _memory(field: str) -> float:

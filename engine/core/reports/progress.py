@@ -153,6 +153,8 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Per copied record (of a batch: its newest timestamp): from its timestamp to its acknowledgement."""
     record_age: Histogram = Histogram()
     """Per fetched record (of a fetch: the newest timestamp of the partition): from its timestamp to its arrival."""
+    loop_stall: Histogram = Histogram()
+    """Per sample while records arrive: how late the copier's event loop ran a callback that was due."""
     append_failures: int = 0
     """The number of batches whose answer was not an acknowledgement."""
     waits_for: str = ""

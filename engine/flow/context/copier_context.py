@@ -5,6 +5,7 @@ import asyncio
 from engine.core.events.events import AnyEvent
 from engine.flow.context.copier_tasks import CopierTasks
 from engine.flow.context.lease_guard import LeaseGuard
+from engine.flow.context.loop_probe import LoopProbe
 from engine.flow.context.pending_events import PendingEvents
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver
@@ -24,6 +25,7 @@ class CopierContext:
         self.drivers: dict[TopicPartition, LaneDriver] = {}
         """The lanes, by source partition."""
         self.meter = CopierMetrics()
+        self.loop_probe = LoopProbe(self.meter.loop_stall)
         self.tasks = CopierTasks()
         self.events = PendingEvents()
         self.ownerless = asyncio.Event()

@@ -20,6 +20,7 @@ class CopierMetrics:
         self.append_latency = LatencyHistogram()
         self.replication_latency = LatencyHistogram()
         self.record_age = LatencyHistogram()
+        self.loop_stall = LatencyHistogram()
         self.append_failures = 0
         self.now_ms = wall()
         self._wall, self._clock = wall, clock

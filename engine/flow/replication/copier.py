@@ -233,5 +233,6 @@ class FlowCopier:
             append_latency=meter.append_latency.snapshot(),
             replication_latency=meter.replication_latency.snapshot(),
             record_age=meter.record_age.snapshot(),
+            loop_stall=meter.loop_stall.snapshot(),
             append_failures=meter.append_failures,
         )

@@ -37,6 +37,8 @@ class LaneTraffic:
 
     def taken(self, drivers: Sequence[LaneDriver]) -> None:
         """Send the new batches of some lanes."""
+        if drivers:
+            self._context.loop_probe.sample()
         for driver in drivers:
             if driver.health.denied:
                 self._failures.denials.fetched(driver)

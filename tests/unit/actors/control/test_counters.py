@@ -40,6 +40,7 @@ def progress(records: dict[str, int], *, left: dict[str, int] | None = None, fai
         append_latency=durations(*[3.0] * count),
         replication_latency=durations(*[7.0] * count),
         record_age=durations(*[5.0] * count),
+        loop_stall=durations(*[1.0] * count),
     )
 
 

@@ -103,6 +103,7 @@ def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
         append_latency=histogram(3.0, 4.0),
         replication_latency=histogram(30.0, 90_000_000.0),
         record_age=histogram(20.0),
+        loop_stall=histogram(0.7, 12.0),
         groups=group_report(),
     )
     return msgspec.structs.replace(plain, **changes)

@@ -101,6 +101,7 @@ def test_everything_else_is_told_as_it_is() -> None:
     assert found[f.APPEND_FAILURES][flow] == 7
     assert found[f.REPLICATION_LATENCY][flow] == status.flows[0].replication_latency
     assert found[f.RECORD_AGE][flow] == status.flows[0].record_age
+    assert found[f.LOOP_STALL][flow] == status.flows[0].loop_stall
     assert found[f.APPEND_LATENCY][flow] == status.flows[0].append_latency
     assert found[f.COPIERS] == {("A->B", "ready"): 2}
     assert found[f.COPIER_PARTITIONS] == {("A->B", "copier-1"): 3, ("A->B", "copier-2"): 3}
