@@ -58,6 +58,7 @@ class Engine(Protocol):
     def pause(self, topics: frozenset[str] | None) -> None: ...
     def resume(self, topics: frozenset[str] | None) -> None: ...
     def progress(self) -> FlowProgress: ...
+    async def progress_in_turns(self) -> FlowProgress: ...
     async def drain(self) -> None: ...
 
 
@@ -115,16 +116,25 @@ class CopierActor:
     async def _sample(self) -> None:
         while True:
             records = self._latest.records
-            self._take_sample()
+            await self._take_sample_in_turns()
             if (silent_s := now_s() - self._heard_at_s) > ABANDONED_S:
                 raise Abandoned(self._spec.copier_id, silent_s)
             await asyncio.sleep(SAMPLE_S if self._latest.records != records else CALM_SAMPLE_S)
 
     def _take_sample(self) -> None:
-        snapshot = self._engine.progress()
+        self._take_events(snapshot := self._engine.progress())
+        self._latest = msgspec.structs.replace(snapshot, events=())
+
+    async def _take_sample_in_turns(self) -> None:
+        """Take the regular sample; a sample that was taken at once in the meantime is newer, and stays."""
+        before = self._latest
+        self._take_events(snapshot := await self._engine.progress_in_turns())
+        if self._latest is before:
+            self._latest = msgspec.structs.replace(snapshot, events=())
+
+    def _take_events(self, snapshot: FlowProgress) -> None:
         log_progress_events(snapshot)
         self._events.extend(snapshot.events)
-        self._latest = msgspec.structs.replace(snapshot, events=())
 
     async def _drain_when_asked(self) -> None:
         await self._drain_asked.wait()

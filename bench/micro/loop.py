@@ -13,13 +13,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bench.figures import machine
 from bench.micro.callbacks import Callbacks
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.collecting import spare_what_lasts
-from engine.core.reports.progress import FlowProgress
 from engine.flow.ports.options import SyncOptions
 from tests.harness.admin import create_topics
 from tests.harness.load import numbered, producer
@@ -44,8 +41,7 @@ async def _feed(cluster: EmbeddedCluster, partitions: int, per_s: int) -> None:
 async def _snapshots(run: Run) -> None:
     """Take snapshots as the copier actor does, until cancelled."""
     while True:
-        progress: FlowProgress = await run.copier.sliced_progress() if hasattr(run.copier, "sliced_progress") else run.progress()
-        assert progress.lanes
+        assert (await run.copier.progress_in_turns()).lanes
         await asyncio.sleep(_SNAPSHOT_S)
 
 

@@ -1,6 +1,6 @@
 """Builds the copier and the topic service of a flow from its configuration. Knows Kafka, not Ray."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -8,8 +8,9 @@ from engine.base.tasks import run_all
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import AnyEvent, ClusterChanged, Mm2Active
 from engine.core.lane.pending_batch import Limits
-from engine.core.reports.progress import FlowProgress
+from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.flow.lane.bounded_retry import until_answered
+from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ports.discovery import Discovery
 from engine.flow.ports.options import FlowOptions, SyncOptions
 from engine.flow.replication.copier import FlowCopier
@@ -131,15 +132,15 @@ class Copier(FlowCopier):
         if expiry_s is not None:
             self.maintenance.producers_expire(expiry_s)
 
-    def progress(self) -> FlowProgress:
-        """Take a snapshot; each event is in one snapshot only."""
+    def _snapshot(self, known: Mapping[LaneDriver, LaneProgress]) -> FlowProgress:
+        """Complete a snapshot, with what the connections show."""
         for client in self._clients:
             for other in client.identity.take_others():
                 self.report(
                     ClusterChanged(flow=self._config.name, cluster=client.alias, found=other.found, what=str(other))
                 )
         progress = msgspec.structs.replace(
-            super().progress(), waits_for=self._opening.trouble, is_open=self._opening.is_done
+            super()._snapshot(known), waits_for=self._opening.trouble, is_open=self._opening.is_done
         )
         self._latest = progress  # progress samples reuse this snapshot
         return progress

@@ -1,7 +1,12 @@
 """Does the periodic work of a copier: positions, keep-alives, expiry of producers, copies that retention deleted."""
 
-from engine.base.clock import now_s, pause
+from itertools import islice
+from math import ceil, inf
+
+from engine.base.clock import Turns, now_s, pause
+from engine.base.collecting import QuietCollector
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.base.parts import parts
 from engine.core.lane.outcome import UNAUTHORIZED
 from engine.core.lane.states import State
 from engine.flow.context.copier_context import CopierContext
@@ -11,12 +16,19 @@ from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.failure_handler import FailureHandler
 from engine.flow.ports.ports import EARLIEST
 from engine.flow.replication.syncs import SyncWriter
+from policies.model import TopicPartition
 
 _TICK_S = 0.2
 _CALM_TICK_S = 1.0
 """Tick while nothing is copied, in seconds: each pass wakes an otherwise idle process."""
 _SHUT_TICK_S = 0.02
 """Tick without a lease, in seconds: another thread renews the lease, and does not wake this loop."""
+_LOOKED_AT_ONCE = 50
+"""Lanes looked at before other tasks of the loop may run."""
+_ASKED_AT_ONCE = 100
+"""Partitions in one request for log starts: encoding and decoding a thousand takes the loop 5 ms."""
+_LEAST_FLUSHED = 5
+"""Positions that a pass asks for at least: encoding one takes about 0.1 ms, in which the loop does nothing else."""
 _OWNERLESS = (State.ACQUIRING, State.WATCHING, State.STOPPED, State.FAILED)
 
 
@@ -39,6 +51,9 @@ class MaintenanceLoop:
         self._look_s = min(options.flush_s, options.unsynced_s)
         self._looking = False
         self._copied_bytes = 0
+        self._calm = False
+        self._to_flush: dict[LaneDriver, None] = {}
+        self._collector = QuietCollector()
 
     def tick(self) -> None:
         """Show that the loop is alive."""
@@ -52,41 +67,64 @@ class MaintenanceLoop:
         """Tick until cancelled."""
         flushed_at = looked_at = now_s()
         while True:
-            await pause(self._tick_s())
+            tick_s = self._tick_s()
+            await pause(tick_s)
             self.tick()
             now = now_s()
             self._lease_guard.notice()
-            self._router.expiry.mark(self._drivers.values())
             flush, look = now - flushed_at >= self._options.flush_s, now - looked_at >= self._look_s
             flushed_at = now if flush else flushed_at
-            self._flush(everything=flush, unsynced=look)
+            if flush or (look and self._is_unsynced):
+                self._to_flush |= dict.fromkeys(self._drivers.values())
+            await self._look_at_lanes(now, unsynced=look)
+            self._flush_some(tick_s)
             if look:
                 looked_at = now
                 self._spawn(self._look_for_retention())
                 self._router.close_unused()
-            self._keep_all_alive(now)
+            self._collector.notice(is_quiet=self._calm)
 
     def _tick_s(self) -> float:
         """Return the seconds to the next pass, which comes no later than the end of the lease."""
         if not self._lease_guard.is_open:
             return _SHUT_TICK_S
         copied_bytes = sum(driver.lane.wire_bytes for driver in self._drivers.values())
-        calm = copied_bytes == self._copied_bytes
+        self._calm = copied_bytes == self._copied_bytes
         self._copied_bytes = copied_bytes
-        tick_s = min(_CALM_TICK_S, max(_TICK_S, self._look_s)) if calm else _TICK_S
+        tick_s = min(_CALM_TICK_S, max(_TICK_S, self._look_s)) if self._calm else _TICK_S
         return max(_SHUT_TICK_S, min(tick_s, self._lease_guard.lease_until_s - now_s()))
 
-    def _flush(self, *, everything: bool, unsynced: bool) -> None:
-        all_unsynced = unsynced and (self._syncs is None or bool(self._syncs.trouble))
-        dirty = [
-            driver
-            for driver in self._drivers.values()
-            if everything or all_unsynced or self._much_copied(driver) or (unsynced and self._copied_nothing(driver))
-        ]
-        for driver in dirty:
+    @property
+    def _is_unsynced(self) -> bool:
+        """Whether no offset sync shows the progress of the lanes."""
+        return self._syncs is None or bool(self._syncs.trouble)
+
+    async def _look_at_lanes(self, now: float, *, unsynced: bool) -> None:
+        """Do what every lane needs in each pass, in parts: other tasks of the loop run between them."""
+        turns = Turns()
+        for drivers in parts(list(self._drivers.values()), _LOOKED_AT_ONCE):
+            self._router.expiry.mark(drivers)
+            self._flush([one for one in drivers if self._much_copied(one) or (unsynced and self._copied_nothing(one))])
+            self._keep_alive_if_due(drivers, now)
+            await turns.rest()
+
+    def _flush_some(self, tick_s: float) -> None:
+        """Ask for the next of the positions that are due at an interval: all of them within half of the interval.
+
+        Not all at once: the positions of a thousand lanes would hold up the records behind them.
+        """
+        left_of = min(1.0, 2 * tick_s / min(self._options.flush_s, self._look_s if self._is_unsynced else inf))
+        count = max(_LEAST_FLUSHED, ceil(left_of * len(self._drivers)))
+        drivers = list(islice(self._to_flush, count))
+        for driver in drivers:
+            del self._to_flush[driver]
+        self._flush(drivers)
+
+    def _flush(self, drivers: list[LaneDriver]) -> None:
+        for driver in drivers:
             driver.positions.flush_asked = True
             driver.upkeep.flushed(driver.lane.wire_bytes)
-        self._router.schedule_send(dirty)
+        self._router.schedule_send(drivers)
 
     def _much_copied(self, driver: LaneDriver) -> bool:
         return driver.lane.wire_bytes - driver.upkeep.flushed_bytes >= self._options.flush_bytes
@@ -103,7 +141,9 @@ class MaintenanceLoop:
         try:
             drivers = [d for d in self._drivers.values() if d.lane.state is State.COPYING and d.lane.records]
             led = {driver.name.target: driver.leaders.target for driver in drivers}
-            starts = await offsets_by_leaders(self._target, led, EARLIEST)
+            starts: dict[TopicPartition, int] = {}
+            for some in parts(list(led.items()), _ASKED_AT_ONCE):
+                starts |= await offsets_by_leaders(self._target, dict(some), EARLIEST)
         finally:
             self._looking = False
         for driver in drivers:
@@ -113,8 +153,8 @@ class MaintenanceLoop:
             if driver.health.pass_retention(passed=start >= driver.lane.target_next):
                 self._failures.retention_passed(driver, start)
 
-    def _keep_all_alive(self, now: float) -> None:
-        for driver in self._drivers.values():
+    def _keep_alive_if_due(self, drivers: list[LaneDriver], now: float) -> None:
+        for driver in drivers:
             if (
                 driver.producer is not None
                 and now - driver.upkeep.kept_alive_at_s >= self._keep_alive_s

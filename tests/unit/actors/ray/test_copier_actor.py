@@ -69,6 +69,9 @@ class FakeEngine:
         owned = tuple(lane_progress(lane, source_next=7) for group in self.sets.values() for lane in group.lanes)
         return FlowProgress(flow=FLOW, at_ms=0, lanes=owned, events=events, buffer_bytes=0, set_ids=())
 
+    async def progress_in_turns(self) -> FlowProgress:
+        return self.progress()
+
     async def drain(self) -> None:
         self.calls.append("drain")
         self.end.set_result(None)
