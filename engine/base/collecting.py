@@ -38,7 +38,7 @@ class QuietCollector:
         self._quiet_passes = 0
 
     def notice(self, *, is_quiet: bool) -> None:
-        """Note a pass of the upkeep; collect if enough was created, and passes were quiet or the last time is long ago."""
+        """Note a pass of the upkeep; collect if enough was created, and passes were quiet or the last time is old."""
         self._quiet_passes = self._quiet_passes + 1 if is_quiet else 0
         if gc.get_threshold()[2] != _NEVER or gc.get_count()[2] < _DUE_AFTER:
             return
