@@ -336,6 +336,17 @@ class BrokerRouter:
             if lane_routes is not None:
                 self._schedule(driver, lane_routes)
 
+    def send(self, drivers: Iterable[LaneDriver]) -> None:
+        """Send what these lanes have now, before the caller goes on: records that have just arrived.
+
+        `schedule_send` would send in the next turn of the loop, behind the next fetch and all else that is ready.
+        """
+        drivers = list(drivers)
+        self.schedule_send(drivers)
+        for outbox in {self.routes_of(driver).outbox: None for driver in drivers}:
+            if outbox is not None:
+                outbox.box.pump()
+
     @staticmethod
     def _schedule(driver: LaneDriver, lane_routes: LaneRoutes) -> None:
         if lane_routes.outbox is not None:

@@ -42,7 +42,7 @@ class LaneTraffic:
         for driver in drivers:
             if driver.health.denied:
                 self._failures.denials.fetched(driver)
-        self._router.schedule_send(drivers)
+        self._router.send(drivers)
 
     def awake(self, driver: LaneDriver) -> None:
         """Acquire a lane that only watched its source, and now has something to copy."""
