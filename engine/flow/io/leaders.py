@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Protocol
 
-from engine.base.clock import backoff_s, now_s, pause
+from engine.base.clock import Turns, backoff_s, now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.base.parts import parts
 from engine.base.tasks import run_all
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
@@ -27,6 +28,8 @@ _AGAIN_S = 0.1
 """Least time between two look-ups: a leader election takes longer than that anyway."""
 _PATIENCE_S = 1.0
 """Most seconds between two look-ups that a lane asks for: a lane may wait this long after its leader is elected."""
+_NOTED_AT_ONCE = 100
+"""Lanes whose leaders are noted before other tasks of the loop may run: a thousand take it some milliseconds."""
 
 Found = dict[TopicPartition, Leader]
 
@@ -137,9 +140,12 @@ class ClusterLeaders(ABC):
             self._due.update((driver, again_s) for driver in lanes)
             return
         self._failures = 0
-        lanes = self._here(lanes)
-        self.note(lanes, found)
-        self.use(lanes)
+        turns = Turns()
+        for some in parts(lanes, _NOTED_AT_ONCE):
+            await turns.rest()
+            here = self._here(some)
+            self.note(here, found)
+            self.use(here)
 
     def _here(self, lanes: Iterable[LaneDriver]) -> list[LaneDriver]:
         return [driver for driver in lanes if self._is_here(driver)]

@@ -298,3 +298,18 @@ async def test_a_copier_that_is_cancelled_with_appends_in_flight_begins_nothing_
     running.cancel()
     await asyncio.wait([running])  # the connection closes, so the outcome is unknown: there is nobody to try again
     assert running.cancelled()
+
+
+async def test_records_that_arrive_are_sent_before_the_next_fetch_is_made() -> None:
+    stage = Stage()
+    stage.sources[0].data(2)
+    stage.assign()
+    calls: list[str] = []
+    async with stage.running():
+        await until(lambda: stage.whole() and stage.written_down())
+        stage.a.begun = stage.b.begun = calls.append
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(lambda: "append" in calls and stage.whole())
+        at = calls.index("append")
+    assert "fetch" not in calls[:at], "the waiting fetch was made before"

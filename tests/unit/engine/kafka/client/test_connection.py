@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from aiokafka.protocol.metadata import MetadataRequest, MetadataResponse_v5
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.kafka.client.connection import Connection, _take_transport
@@ -161,3 +162,19 @@ async def test_a_broker_that_hangs_up_right_after_the_handshake_is_unreachable()
         with pytest.raises(BrokerUnreachable, match="the broker hung up"):
             await _take_transport(handshake.left())
     assert handshake.wire.aborted
+
+
+@pytest.mark.parametrize("topics", [1, 3000])
+async def test_an_answer_is_decoded_the_same_on_the_loop_and_if_it_is_long_in_a_thread(topics: int) -> None:
+    line = Line()
+    line.connection.versions = {MetadataResponse_v5.API_KEY: (5, 5)}
+    names = [f"topic-{number}" for number in range(topics)]
+    response = MetadataResponse_v5(
+        throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[(0, name, False, []) for name in names]
+    )
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(line.connection.call(MetadataRequest([], allow_auto_topic_creation=False)))
+        await turns(2)
+        line.receive(answer(1, response.encode()))
+        found = await asking
+    assert [row[1] for row in found.topics] == names
