@@ -108,7 +108,7 @@ def _name(handle: Handle) -> str:
     if not isinstance(owner, asyncio.Task):
         return str(getattr(callback, "__qualname__", callback))
     coroutine: Any = owner.get_coro()
-    names = []
+    names: list[str] = []
     while coroutine is not None and len(names) < 4:
         names.append(getattr(coroutine, "__qualname__", type(coroutine).__name__))
         coroutine = getattr(coroutine, "cr_await", None)

@@ -44,6 +44,8 @@ class FakeEngine:
         self.lease_until_s = 0.0
         self.may_let_go = asyncio.Event()
         self.may_let_go.set()
+        self.turns_begun, self.may_end_turns = asyncio.Event(), asyncio.Event()
+        self.may_end_turns.set()
 
     async def run(self) -> None:
         await self.end
@@ -70,7 +72,10 @@ class FakeEngine:
         return FlowProgress(flow=FLOW, at_ms=0, lanes=owned, events=events, buffer_bytes=0, set_ids=())
 
     async def progress_in_turns(self) -> FlowProgress:
-        return self.progress()
+        found = self.progress()
+        self.turns_begun.set()
+        await self.may_end_turns.wait()
+        return found
 
     async def drain(self) -> None:
         self.calls.append("drain")
@@ -301,3 +306,20 @@ async def test_a_copier_that_nobody_speaks_to_ends_itself(monkeypatch: pytest.Mo
     shell, _ = make()
     with pytest.raises(Abandoned, match="no supervisor has sent orders"):
         await shell.wait_closed()
+
+
+async def test_a_sample_that_took_several_turns_does_not_replace_a_newer_one_and_loses_no_event() -> None:
+    shell, engine = make()
+    engine.may_end_turns.clear()
+    engine.events.append(RELEASED)
+    await engine.turns_begun.wait()  # without a set, and with an event
+    boss = Boss(shell)
+    await boss.say(sets=(GROUP,))
+    report = await boss.until(lambda report: report.version == boss.orders.version)
+    assert len(report.progress.lanes) == 2
+    assert report.progress.events == ()
+    engine.may_end_turns.set()
+    report = await boss.until(lambda report: bool(report.progress.events))
+    assert report.progress.events == (RELEASED,)
+    assert len(report.progress.lanes) == 2
+    await end(shell, boss)
