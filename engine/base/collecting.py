@@ -4,7 +4,7 @@ import gc
 
 from engine.base.clock import now_s
 
-_YOUNG, _MIDDLE, _NEVER = 700, 5, 1_000_000
+_YOUNG, _MIDDLE, _NEVER = 400, 5, 1_000_000
 """Collections of the two young generations stay below a millisecond; Python starts none of the oldest by itself."""
 _DUE_AFTER = 10
 """Collections of the middle generation after which a full one is worth its time: Python's own default."""

@@ -28,7 +28,7 @@ _AGAIN_S = 0.1
 """Least time between two look-ups: a leader election takes longer than that anyway."""
 _PATIENCE_S = 1.0
 """Most seconds between two look-ups that a lane asks for: a lane may wait this long after its leader is elected."""
-_NOTED_AT_ONCE = 100
+_NOTED_AT_ONCE = 50
 """Lanes whose leaders are noted before other tasks of the loop may run: a thousand take it some milliseconds."""
 
 Found = dict[TopicPartition, Leader]
