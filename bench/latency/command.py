@@ -21,6 +21,7 @@ from bench.dataset import Backlog
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
 from bench.latency.judge import BROKER, Figures, faults, rows, summary
+from bench.latency.stalls import read_counts, stalls
 from bench.latency.stamped import Plan
 from bench.measure import running
 from bench.pair import cluster_pair
@@ -30,6 +31,7 @@ from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
 from bench.watch import START_TIMEOUT_S
 from deploy.local.cluster import EmbeddedCluster
+from deploy.local.ports import pick_ports
 
 _PARTITIONS = 4
 _RATES = (2_000, 10_000)
@@ -38,6 +40,7 @@ _MEASURED_S, _QUICK_MEASURED_S = 60.0, 10.0
 _REPEATS, _QUICK_REPEATS = 3, 1
 _LOOK_S = 0.05
 _PATIENCE_S = 60.0
+_OURS = "raymirror"
 
 
 def _launch_mm2_without_linger(job: Job) -> Launch:
@@ -46,11 +49,10 @@ def _launch_mm2_without_linger(job: Job) -> Launch:
 
 
 LAUNCHES: dict[str, Callable[[Job], Launch]] = {
-    "raymirror": raymirror.launch,
     "mm2": mm2.launch_default,
     "mm2-linger-0": _launch_mm2_without_linger,
 }
-SYSTEMS = (BROKER, *LAUNCHES)
+SYSTEMS = (BROKER, _OURS, *LAUNCHES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,25 +134,28 @@ class Latency:
         backlog = Backlog.short(",".join(topics.values()), self._partitions)
         job = Job.between(self._source, self._target, backlog, alias, self._folder / alias)
         try:
-            with self._system(system, job) as (prefix, tree):
+            with self._running(system, job) as subject:
                 for topic in topics.values():
                     asyncio.run(_first_records(self._source, topic, self._partitions))
                 for rate, topic in topics.items():
-                    found[rate] = self._run(system, rate, topic, prefix, tree)
+                    found[rate] = self._run(subject, rate, topic)
         finally:
             asyncio.run(delete_topics(self._target, containing=alias))
             asyncio.run(delete_topics(self._source, containing=f"latency-{self._started:03d}"))
 
     @contextlib.contextmanager
-    def _system(self, system: str, job: Job) -> Iterator[tuple[str, ProcessTree | None]]:
-        """Run a system; yield the prefix of its topics, and its processes (none for the broker alone)."""
+    def _running(self, system: str, job: Job) -> Iterator["Subject"]:
+        """Run a system."""
         if system == BROKER:
-            yield "", None
+            yield Subject(system)
             return
-        with running(LAUNCHES[system](job), job) as (_, tree):
-            yield f"{job.alias}.", tree
+        port = pick_ports(1)[0] if system == _OURS else 0
+        launch = raymirror.launch(job, {"raymirror.metrics.port": str(port)}) if port else LAUNCHES[system](job)
+        with running(launch, job) as (_, tree):
+            yield Subject(system, f"{job.alias}.", tree, port)
 
-    def _run(self, system: str, rate: int, topic: str, prefix: str, tree: ProcessTree | None) -> Figures:
+    def _run(self, subject: "Subject", rate: int, topic: str) -> Figures:
+        system, prefix = subject.name, subject.prefix
         warm_up_s, measured_s = self._seconds
         sent = Plan(
             bootstrap=self._source,
@@ -167,11 +172,11 @@ class Latency:
             _line(system, consumer)
             with _helper("bench.latency.produce", sent) as producer:
                 began_s = _line(system, producer)["began"]
-                cpu_percent = _cpu_percent(tree, began_s + warm_up_s, began_s + warm_up_s + measured_s)
+                watched = subject.watch(began_s + warm_up_s, began_s + warm_up_s + measured_s)
                 produced, figures = _line(system, producer), _line(system, consumer)
         if wrong := faults(figures, produced):
             raise BenchError(system, f"{rate} records a second: {wrong}")
-        figures |= {"late_ms": produced["late_ms"], "cpu_percent": cpu_percent}
+        figures |= {"late_ms": produced["late_ms"], **watched}
         shown = "  ".join(f"{name} {value:g}" for name, value in figures.items())
         print(f"{system}, {rate:,} a second: {shown}", flush=True)
         return figures
@@ -218,14 +223,29 @@ def _line(system: str, process: subprocess.Popen[bytes]) -> dict[str, Any]:
     return found
 
 
-def _cpu_percent(tree: ProcessTree | None, from_s: float, to_s: float) -> float:
-    """Sleep until `to_s`; return what a system's processes used since `from_s`, in percent of one core."""
-    time.sleep(max(0.0, from_s - time.monotonic()))
-    if tree is None:
-        time.sleep(max(0.0, to_s - time.monotonic()))
-        return 0.0
-    tree.discover()
-    before, began_s = tree.sample(), time.monotonic()
-    time.sleep(max(0.0, to_s - time.monotonic()))
-    after, wall_s = tree.sample(), time.monotonic() - began_s
-    return round(100 * after.since(before) / wall_s, 1)
+class Subject(msgspec.Struct, frozen=True):
+    """A system that runs: prefix of its topics, its processes, and port of its metrics, as far as it has them."""
+
+    name: str
+    prefix: str = ""
+    tree: ProcessTree | None = None
+    port: int = 0
+
+    def watch(self, from_s: float, to_s: float) -> dict[str, float]:
+        """Sleep until `to_s`; return what was seen since `from_s`: CPU in percent of a core, stalls of event loops."""
+        _sleep_until(from_s)
+        tree = self.tree
+        if tree is None:
+            _sleep_until(to_s)
+            return {"cpu_percent": 0.0}
+        tree.discover()
+        counts = read_counts(self.port) if self.port else []
+        before, began_s = tree.sample(), time.monotonic()
+        _sleep_until(to_s)
+        after, wall_s = tree.sample(), time.monotonic() - began_s
+        found = {"cpu_percent": round(100 * after.since(before) / wall_s, 1)}
+        return {**found, **stalls(counts, read_counts(self.port))} if self.port else found
+
+
+def _sleep_until(at_s: float) -> None:
+    time.sleep(max(0.0, at_s - time.monotonic()))

@@ -60,10 +60,11 @@ def _median(values: Sequence[float]) -> float:
 
 def rows(per_s: int, systems: Mapping[str, Figures]) -> list[str]:
     """Return the lines of one rate's table."""
-    names = [*QUANTILES, "cpu_percent"]
+    names = [*QUANTILES, "cpu_percent", "late_ms", "stall_p99_ms"]
     lines = [f"{per_s:,} records a second", f"  {'':14}" + "".join(f"{name:>13}" for name in names)]
     for system, figures in systems.items():
-        lines.append(f"  {system:14}" + "".join(f"{figures.get(name, 0):>13.2f}" for name in names))
+        cells = [f"{figures[name]:.2f}" if name in figures else "" for name in names]
+        lines.append(f"  {system:14}" + "".join(f"{cell:>13}" for cell in cells))
         if "above" in figures:
             lines.append(f"  {'  above broker':14}" + "".join(f"{value:>13.2f}" for value in figures["above"].values()))
     return lines

@@ -13,6 +13,7 @@ from bench.errors import BenchError
 from bench.latency import consume, produce
 from bench.latency.command import Latency
 from bench.latency.judge import BROKER, QUANTILES, faults, judge, rows, summary
+from bench.latency.stalls import counts_of, stalls
 from bench.latency.stamped import RECORD_BYTES, Plan, decode, encode
 
 PLAN = Plan(bootstrap="h:1", topic="t", partitions=2, per_s=1000, warm_up_s=0.01, measured_s=0.1)
@@ -130,3 +131,18 @@ def test_only_rounds_with_figures_of_every_system_count() -> None:
     found = bench.runs_of(2000, ["a", "b"])
     assert [one["p50_ms"] for one in found["b"]] == [7.0]
     assert len(found["a"]) == 1
+
+
+def test_stalls_of_a_run_are_those_between_two_pages_of_one_flow() -> None:
+    page = "\n".join(
+        f'raymirror_loop_stall_seconds_bucket{{flow="A->B",le="{bound}"}} {count}'
+        for bound, count in (("0.0005", 90), ("0.001", 95), ("0.002", 100), ("+Inf", 100))
+    )
+    counts = counts_of(f"# HELP x\n{page}\nraymirror_loop_stall_seconds_count 100\n")
+    assert counts == [90, 5, 5, 0]
+    assert stalls([0, 0, 0, 0], counts) == {"stall_p99_ms": 1.8, "stall_p99.9_ms": 1.98}
+    assert stalls(counts, counts) == {}
+    with pytest.raises(ValueError, match="not those of one flow"):
+        counts_of(f"{page}\n{page}")
+    with pytest.raises(ValueError, match="0 buckets"):
+        counts_of("")
