@@ -164,14 +164,18 @@ class _Scene:
         return sum(task.result() for task in tasks)
 
     async def _producer(self, address: str, number: int, per_s: float) -> int:
-        """Write the share of one producer, `per_s` records a second; both systems get the same lengths."""
+        """Write the share of one producer, `per_s` records a second, to partitions that no other one writes to.
+
+        Both systems get the same lengths.
+        """
         client: Any = AIOKafkaProducer(bootstrap_servers=address, transactional_id=f"load-{number}", linger_ms=1)
         await client.start()
         began, done, sent = time.monotonic(), 0, 0
         value, dice = os.urandom(_IN_TRANSACTION_BYTES), random.Random(number)
+        mine = range(number, self._partitions, _PRODUCERS)
         try:
             while time.monotonic() - began < self._seconds:
-                partition = (number + done * _PRODUCERS) % self._partitions
+                partition = mine[done % len(mine)]
                 length = dice.randint(1, _MOST_IN_TRANSACTION) if self._dataset == _RANDOM else _IN_TRANSACTION
                 await client.begin_transaction()
                 for _ in range(length):

@@ -113,10 +113,9 @@ class MapTail:
         self._closed: list[MapRun] = []
         self._ends: list[int] = []
         """The ends of the full blocks, as indexes of the closed runs."""
-        self._last: MapRun | None = None
-        self._shape: tuple[int, int, int] | None = None
-        """The last closed run; its distances to the run before it, and its records."""
+        self._sealed_to = self._compared_to = 0
         self._changes = self._carried = 0
+        """Changes of shape among the closed runs after the last full block; how many of them the syncs carried."""
         for run in runs[:-1]:
             self._close(run)
         self._source, self._target, self._count = runs[-1] if runs else (-1, -1, 0)
@@ -155,25 +154,26 @@ class MapTail:
         self._source, self._target, self._count = source, target, count
 
     def _close(self, run: MapRun) -> None:
-        if self._last is not None:
-            shape = run.source - self._last.source, run.target - self._last.target, run.count
-            self._changes += self._shape not in (None, shape)
-            self._shape = shape
-        self._last = run
         self._closed.append(run)
         if len(self._closed) - self._sealed_to >= RUNS_PER_BLOCK:
             self._seal()
 
-    @property
-    def _sealed_to(self) -> int:
-        return self._ends[-1] if self._ends else 0
-
     def _seal(self) -> None:
-        self._ends.append(len(self._closed))
+        self._sealed_to = self._compared_to = len(self._closed)
+        self._ends.append(self._sealed_to)
         self._changes = self._carried = 0
 
     def carried(self) -> None:
         """Note that an offset sync carries the tail once more; a tail that many syncs have carried becomes a block."""
+        for at in range(max(self._compared_to, self._sealed_to + 2), len(self._closed)):
+            before, last, run = self._closed[at - 2 : at + 1]
+            gaps = run.source - last.source, run.target - last.target
+            self._changes += (*gaps, run.count) != (
+                last.source - before.source,
+                last.target - before.target,
+                last.count,
+            )
+        self._compared_to = len(self._closed)
         self._carried += self._changes
         if self._carried >= MOST_CARRIED and len(self._closed) > self._sealed_to:
             self._seal()
@@ -205,4 +205,5 @@ class MapTail:
             end = self._ends[durable - 1]
             del self._closed[:end]
             self._ends = [one - end for one in self._ends[durable:]]
+            self._sealed_to, self._compared_to = self._sealed_to - end, self._compared_to - end
         self.blocks = blocks

@@ -241,7 +241,7 @@ def test_the_simulation_plays_what_it_should() -> None:
         "with expected runs",
     )
     seen = dict.fromkeys((*happenings, *vacant, *others), 0)
-    for seed in range(700):
+    for seed in range(1000):
         world = World(seed)
         world.seen = seen
         for _ in range(_A_RUN):
