@@ -1,15 +1,18 @@
 """Limits of bandwidth and classes of priority between real brokers: what is held back, why, and until when."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.clock import now_s
 from policies.traffic import TrafficRules, parse_bandwidth, parse_priorities
+from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror, Run
+from tests.harness.shell import Shell, copied, write_config
 
 pytestmark = pytest.mark.integration
 
@@ -72,3 +75,32 @@ async def test_a_hot_backlog_comes_before_a_cold_one_and_the_cold_one_moves(
         await run.until_copied()
     for topic in ("hot", "cold"):
         await assert_identical(source_cluster, target_cluster, topic, mirror.copied(topic))
+
+
+@pytest.mark.ray
+def test_a_reload_lifts_a_limit_and_replaces_no_copier(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    topic, records = "limited", 6000
+    asyncio.run(create_topics(source_cluster, {topic: 2}))
+    asyncio.run(produce(source_cluster, topic, 0, numbered(records, size_bytes=KIB)))
+    more = {"raymirror.bandwidth.bytes": f"10000000, {topic}@{100 * KIB}", "raymirror.copiers": "2"}
+    config = write_config(tmp_path, source_cluster, target_cluster, topic, more)
+    shell = Shell(tmp_path)
+    try:
+        assert shell("run", str(config), "--name", "limited", "--detach").returncode == 0
+        why = f"raymirror.bandwidth.bytes: topics {topic} may have"
+        slow = shell.until(lambda status: why in status["flows"][0]["held_reason"] + status["flows"][0]["stall_reason"])
+        assert slow["flows"][0]["records"] < records
+        before = {copier["copier_id"] for copier in slow["copiers"]}
+        assert "raymirror.bandwidth.bytes" in shell("lag").stdout.replace("\n", "")
+
+        config.write_text(config.read_text().replace("raymirror.bandwidth.bytes = ", "# "))
+        reloaded = shell("reload", str(config))
+        assert reloaded.returncode == 0, reloaded.stderr
+        assert "its copiers stay" in " ".join(reloaded.stdout.split())
+        done = shell.until(copied(records))
+        assert {copier["copier_id"] for copier in done["copiers"]} == before
+        assert done["flows"][0]["held"] == 0
+    finally:
+        assert shell("stop").returncode == 0

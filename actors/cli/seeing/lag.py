@@ -121,7 +121,7 @@ def table(rows: list[LagRow]) -> RenderableType:
     whys = SharedReasons(row.why for row in rows)
     is_proven = any(row.proven_to is not None for row in rows)
     numbers = ["records", "bytes", "behind", *(["proven to"] if is_proven else [])]
-    drawn = plain_table(["flow", "partition"], numbers, ["state", "owner", "why it makes no progress"], whole=True)
+    drawn = plain_table(["flow", "partition"], numbers, ["state", "owner", "why it waits or is slow"], whole=True)
     for row in rows:
         drawn.add_row(
             row.flow,

@@ -96,6 +96,8 @@ class Inbox:
         """Whether the broker's quota delays the next fetch."""
         self._wake = asyncio.Event()
         self._turn = 0
+        self._holds_back = False
+        """Whether bandwidth or priority keeps lanes out of the present fetch."""
         self._open: dict[TopicPartition, Slice] = {}
         """The last slice of each partition with an open transaction, until its lane knows that it has ended."""
 
@@ -150,7 +152,8 @@ class Inbox:
                 wanted, patient = self._wanted()
                 if wanted:
                     wait_s = self._options.max_wait_s if patient else _SHORT_WAIT_S
-                    wait_s = min(wait_s, max(_SHORT_WAIT_S, self._side.turns.due_s()))
+                    if self._holds_back:
+                        wait_s = min(wait_s, max(_SHORT_WAIT_S, self._side.turns.due_s()))
                     options = msgspec.structs.replace(self._options, max_wait_s=wait_s)
                     asked_s = now_s()
                     with watched(self._side, wait_s + SILENT_S):
@@ -174,12 +177,14 @@ class Inbox:
         wanted: dict[PartitionFetch, LaneDriver] = {}
         patient = True
         is_last = self._pool.is_spent
+        self._holds_back = False
         for driver in self._side.served():
             lane = driver.lane
             if self._intake.is_busy(driver) or self._ranges.holds(driver) or not self._side.may_fetch(driver):
                 continue
             if lane.wants_fetch:
                 if self._side.turns.holds_back(driver):
+                    self._holds_back = True
                     continue
                 if not is_last or lane.queued_bytes <= self._partition_bytes:
                     wanted[self._want(driver)] = driver

@@ -28,6 +28,7 @@ from engine.wire.codecs import GZIP
 from engine.wire.encode import seal, write_area
 from engine.wire.record import Record
 from policies.model import FlowName, LaneName, TopicPartition
+from policies.traffic import BandwidthRule, Priority, PriorityRule, TrafficRules
 from tests.fakes.brokers import HeldSource, turns
 from tests.fakes.lane_events import NoEvents
 from tests.fakes.source_log import LEADER_EPOCH, SourceLog
@@ -544,3 +545,33 @@ async def test_the_epoch_of_what_was_queued_before_long_work_is_known(
                 await turns()
         lane.paused = False
         assert lane.source_leader_epoch == 6
+
+
+async def test_lanes_under_a_limit_wait_for_their_bytes_and_the_others_do_not() -> None:
+    desk = Desk()
+    body = batch(200)
+    desk.turns.limit(TrafficRules((BandwidthRule("t", 1000),)))
+    async with running(desk):
+        for driver in desk.drivers:
+            driver.lane.limits = Limits()
+        desk.answer(one(0, 0, len(body)), body=body)
+        await turns()
+        assert len(desk.asked()) == 1, "the answer was many seconds' worth"
+        assert desk.inbox._pool.used_bytes < 2 * BUFFER_BYTES, "it holds no buffer while it waits"
+        await asyncio.sleep(len(body) / 1000 + 1)
+        assert len(desk.asked()) == 2
+
+
+async def test_a_fetch_of_others_ends_when_a_lane_that_waits_is_due() -> None:
+    desk = Desk(2)
+    hot, cold = desk.drivers
+    desk.turns.limit(TrafficRules((), (PriorityRule("t", Priority.LOW),)))
+    async with running(desk):
+        desk.turns.holds_back = lambda driver: driver is cold  # type: ignore[method-assign]
+        desk.turns.due_s = lambda: 0.1  # type: ignore[method-assign]
+        desk.answer()
+        await turns()
+        assert desk.asked()[-1] == [0]
+        assert desk.brokers[0].options[-1].max_wait_s == pytest.approx(0.1)
+        assert desk.brokers[0].options[0].max_wait_s == TERMS.max_wait_s
+    assert hot.lane.wants_fetch
