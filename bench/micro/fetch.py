@@ -24,6 +24,7 @@ from engine.flow.io.inbox import Inbox, InboxLimits
 from engine.flow.lane.lane_driver import LaneDriver, LaneStreams
 from engine.flow.lane.lane_ownership import LaneOwnership
 from engine.flow.ports.ports import FetchOptions, Leader, Room, Slice
+from engine.flow.turns.fetch_turns import FetchTurns
 from engine.kafka.client.connection import Connection
 from engine.kafka.data.source import KafkaSourceBroker
 from engine.kafka.protocol.codec import uvarint
@@ -114,11 +115,18 @@ class _Side:
 
     def __init__(self, wire: _Wire, drivers: list[LaneDriver], *, lasting: bool) -> None:
         self._wire, self._drivers, self._lasting = wire, drivers, lasting
+        self.pool = BufferPool(64 << 20)
+        self.turns = FetchTurns(self.pool, self.may_fetch, self.wake)
 
     async def connect(self) -> KafkaSourceBroker:
         return KafkaSourceBroker(cast("Connection", self._wire), {_TOPIC: _ID}, lasting=self._lasting)
 
+    async def connect_beside(self) -> KafkaSourceBroker:
+        return await self.connect()
+
     async def back_off(self, attempt: int) -> None: ...
+
+    def wake(self) -> None: ...
 
     def served(self) -> list[LaneDriver]:
         return self._drivers
@@ -151,7 +159,7 @@ async def _measure(partitions: int, rounds: int, *, lasting: bool) -> dict[str, 
     drivers = [_driver(partition) for partition in range(partitions)]
 
     side = _Side(wire, drivers, lasting=lasting)
-    inbox = Inbox(side, side, BufferPool(64 << 20), FetchOptions(), InboxLimits(1 << 20))
+    inbox = Inbox(side, side, side.pool, FetchOptions(), InboxLimits(1 << 20))
     task = asyncio.create_task(inbox.run())
     await wire.done.wait()
     cpu_s = time.process_time() - wire.began

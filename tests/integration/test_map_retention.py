@@ -15,7 +15,8 @@ from policies.model import TopicPartition
 from tests.harness.admin import create_topics, delete_records, delete_topic
 from tests.harness.load import Sent, produce
 from tests.harness.mirror import Mirror
-from tests.integration.test_offset_map import fill, places
+from tests.harness.offsets import places
+from tests.integration.test_offset_map import fill
 
 pytestmark = pytest.mark.integration
 
