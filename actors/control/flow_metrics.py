@@ -97,6 +97,7 @@ class FlowMetrics:
             stalled_for_it=stalled_for_it,
             held=held,
             held_reason=held_reason,
+            bound="" if is_stopped else lanes.bound,
             append_failures=counts.append_failures,
             append_latency=latencies.append,
             replication_latency=latencies.replication,
@@ -191,6 +192,9 @@ class LaneSums:
         self.states: dict[str, int] = {}
         self._reasons: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
+        self.bound = ""
+        """What the path of the lane furthest behind carries, if distance bounds it."""
+        furthest = 0
         heard_ages_ms: list[int] = []
         silent_ages_ms: list[int] = []
         behind_since_ms: list[int] = []
@@ -214,6 +218,8 @@ class LaneSums:
                 self._held[lane.held] += 1
             if lane.behind_since_ms >= 0:
                 behind_since_ms.append(lane.behind_since_ms)
+            if lane.bound and lane.lag_bytes >= furthest:
+                self.bound, furthest = lane.bound, lane.lag_bytes
         self.known, self.silent = len(heard_ages_ms), len(silent_ages_ms)
         # a status with silent lanes gives the age of the silent ones
         self.end_age_ms = max(silent_ages_ms or heard_ages_ms, default=None)

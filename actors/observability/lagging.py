@@ -86,7 +86,7 @@ def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
         lag_bytes=lane.lag_bytes if lane.lag_known and lane.lag_bytes >= 0 else None,
         lag_seconds=lane.lag_ms(at_ms) / 1000 if lane.lag_known else None,
         state=SILENT if silent else lane.state,
-        why=lane.reason or (NO_ANSWER if silent else lane.held),
+        why=lane.reason or (NO_ANSWER if silent else lane.held or lane.bound),
         owner=owner,
         set_id=lane.set_id,
         epoch=lane.epoch,

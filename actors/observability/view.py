@@ -256,6 +256,11 @@ def held_text(flow: FlowStatus) -> str:
     return f"{of}: {flow.held_reason}"
 
 
+def bound_text(flow: FlowStatus) -> str:
+    """Say what the path of the partition furthest behind carries, if distance bounds it; else empty."""
+    return f"as fast as the distance allows: {flow.bound}" if flow.bound and flow.at_end is None else ""
+
+
 def unremembered_text(status: MirrorStatus, flow: str) -> str:
     """Say that the wanted state of a flow is not stored on the target yet; empty if it is."""
     if flow not in status.unremembered:
@@ -285,7 +290,7 @@ def render(status: MirrorStatus) -> RenderableType:
     parts += [
         Text(f"{flow.flow}: waiting for {flow.waiting_for}", style=waits) for flow in status.flows if flow.waiting_for
     ]
-    for say in (ended_text, unknown_text, stalled_text, held_text, groups_text, configs_text):
+    for say in (ended_text, unknown_text, stalled_text, held_text, bound_text, groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     for tell in (unremembered_text, proof_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := tell(status, flow.flow))]

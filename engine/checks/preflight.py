@@ -8,6 +8,7 @@ import msgspec
 from engine.base.errors import BrokerUnreachable, ClusterAway, ConnectionLost, KafkaRefusal, MirrorError, NotReady
 from engine.base.tasks import run_all
 from engine.checks.creation_check import CreationCheck, Problem, at_cluster
+from engine.checks.distance_check import distance_doubts
 from engine.checks.idle_patterns import Places, idle_groups, idle_topics, source_groups
 from engine.checks.quota_check import quota_doubts
 from engine.checks.shared_clusters import SharedClusters
@@ -182,6 +183,7 @@ async def _judge(
         check = CreationCheck(config, flow, clients, metadata)
         problems += await check.problems(previewed.copies)
         doubts[flow.name] += [*check.doubts, *await quota_doubts(config, flow, clients)]
+        doubts[flow.name] += await distance_doubts(flow, clients)
     return problems, doubts
 
 

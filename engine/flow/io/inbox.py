@@ -10,7 +10,8 @@ from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.states import State
 from engine.flow.io.buffers import BufferLease, BufferPool
-from engine.flow.io.range_reader import FAR_S, RangeLimits, RangeReader
+from engine.flow.io.far_paths import FAR_S, source_bound
+from engine.flow.io.range_reader import RangeLimits, RangeReader
 from engine.flow.io.silence import SILENT_S, watched
 from engine.flow.io.slice_intake import SliceIntake
 from engine.flow.lane.copier_metrics import CopierMetrics
@@ -104,6 +105,12 @@ class Inbox:
         """A lane may have room now."""
         self._wake.set()
         self._ranges.wake()
+
+    def bound(self, driver: LaneDriver) -> str:
+        """Return why the lane is fetched no faster, if distance is the reason; else empty."""
+        window = self._ranges.window_of(driver)
+        node, wants_more = driver.leaders.source_node, driver.lane.wants_fetch
+        return source_bound(node, window, window.requests if window is not None else 0, wants_more=wants_more)
 
     def forget(self, driver: LaneDriver) -> None:
         """Drop what is on its way for a lane that is fetched elsewhere now."""

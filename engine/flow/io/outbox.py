@@ -8,6 +8,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.outcome import Outcome
 from engine.core.lane.pending_batch import BufferShare
 from engine.flow.context.lease_guard import LeaseGuard
+from engine.flow.io.far_paths import target_bound
 from engine.flow.io.path_window import PathWindow
 from engine.flow.lane.appender import Appender, ReadyBatch
 from engine.flow.lane.copier_metrics import CopierMetrics
@@ -96,6 +97,10 @@ class Outbox:
     def moves(self) -> bool:
         """Whether a request that is sent now will probably be answered soon; a quota only makes it slower."""
         return self._is_heard_within(_MOVING_S)
+
+    def bound(self, node: int, appender: Appender, *, has_unsent: bool) -> str:
+        """Return why an appender is sent no faster, if distance is the reason; else empty. `node`: the broker."""
+        return target_bound(node, self._window, has_unsent=has_unsent and appender in self._ready)
 
     def _is_heard_within(self, most_s: float) -> bool:
         if self._broker is None:

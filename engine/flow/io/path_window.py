@@ -55,19 +55,28 @@ class PathWindow:
         """The highest rate in bytes per second over the last round trips; 0 before the first answer."""
         return self._rates[0][1] if self._rates else 0.0
 
+    @property
+    def holds(self) -> float:
+        """The bytes that the path holds, as far as known; 0 before the first answer."""
+        return self.rate * self._shortest_s
+
     def has_room(self, most_bytes: int) -> bool:
         """Whether another request may be sent; `most_bytes`: the memory for what is on its way."""
         if self.requests < self._least:
             return True
         if self._is_probing:
             return False
-        return self.in_flight_bytes < min(most_bytes, _GAIN * self.rate * self._shortest_s)
+        return self.in_flight_bytes < min(most_bytes, _GAIN * self.holds)
 
     def sent(self, size: int, now_s: float) -> SentMark:
         """Count a request of `size` bytes; `answered` takes the result."""
         self.requests += 1
         self.in_flight_bytes += size
         return SentMark(now_s, size, self._answered_bytes, self.requests <= self._least)
+
+    def delayed(self, mark: SentMark, now_s: float) -> SentMark:
+        """Return the mark of a request that leaves only now, because its connection had to be opened first."""
+        return msgspec.structs.replace(mark, sent_s=now_s, answered_bytes=self._answered_bytes)
 
     def answered(self, mark: SentMark, now_s: float) -> None:
         """Count an answer, and learn from it."""

@@ -28,12 +28,12 @@ from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, S
 from engine.flow.turns.fetch_turns import FetchTurns
 from engine.wire.extent import extent
 
-FAR_S = 0.02
-"""An answer that takes as many seconds comes over a distance, or from a busy broker."""
 _FULL = 0.75
 """An answer with this part of the bytes that were asked for is full."""
 _LEAST_RANGES = 4
 """A backlog of fewer ranges is not worth more connections."""
+_MOST_HELD = 3
+"""A lane holds at most three times what its path holds: on the way, and arrived before an earlier range."""
 _LINGER_S = 30.0
 """Seconds that connections without ranges stay open."""
 
@@ -117,10 +117,10 @@ class RangeReader:
         """Whether the lane is read in ranges now."""
         return driver in self._hot
 
-    @property
-    def lanes(self) -> int:
-        """How many lanes are read in ranges now."""
-        return len(self._hot)
+    def window_of(self, driver: LaneDriver) -> PathWindow | None:
+        """Return the window of a lane that is read in ranges; None for other lanes."""
+        hot = self._hot.get(driver)
+        return hot.window if hot is not None else None
 
     def consider(self, driver: LaneDriver, want: PartitionFetch, found: Slice, buffer: memoryview) -> None:
         """Read the lane in ranges from now on, if its last answer, which came from far, shows that this pays.
@@ -225,8 +225,10 @@ class RangeReader:
         return True
 
     def _extend(self, hot: _Hot) -> Range | None:
+        """Return another range of a lane, unless enough is on its way, or has arrived and waits for its turn."""
+        held, window = hot.plan.held_bytes, hot.window
         share = 3 * self._pool.budget_bytes // 4 // len(self._hot)
-        if hot.plan.held_bytes >= share or not hot.window.has_room(share):
+        if held >= share or not window.has_room(share) or (window.requests and held >= _MOST_HELD * window.holds):
             return None
         return hot.plan.extend()
 
@@ -235,7 +237,11 @@ class RangeReader:
         broker: SourceBroker | None = None
         size, end = 0, -1
         try:
-            broker = self._idle.pop() if self._idle else await self._side.connect_beside()
+            if self._idle:
+                broker = self._idle.pop()
+            else:
+                broker = await self._side.connect_beside()
+                mark = hot.window.delayed(mark, now_s())
             with watched(self._side, self._options.max_wait_s + SILENT_S):
                 answer = await broker.fetch([self._want(hot, one)], self._options_for(one), lease)
             hot.window.answered(mark, now_s())

@@ -387,6 +387,14 @@ class BrokerRouter:
             )
         )
 
+    def bound(self, driver: LaneDriver) -> str:
+        """Return what the path of a lane carries, if distance is what bounds the lane now; else empty."""
+        routes, has_unsent = self.routes_of(driver), driver.lane.pieces.unsent_bytes > 0
+        if routes.outbox is None or routes.inbox is None:
+            return ""
+        to_target = routes.outbox.box.bound(routes.outbox.node, driver, has_unsent=has_unsent)
+        return to_target or routes.inbox.box.bound(driver)
+
     def schedule_send(self, drivers: Iterable[LaneDriver]) -> None:
         """These lanes may have something to send: records or positions."""
         for driver in drivers:

@@ -71,6 +71,7 @@ def lane_progress(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> Lane
         began_ms=watch.began_ms,
         committed=is_committed(driver),
         held=router.turns.why_held(driver) if lag > 0 and lane.listens else "",
+        bound=router.bound(driver) if lag > 0 and lane.state is State.COPYING else "",
     )
 
 

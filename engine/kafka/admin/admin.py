@@ -115,7 +115,7 @@ async def _each_broker(
     async def ask(node: int) -> None:
         try:
             async with asyncio.timeout(within_s):
-                found[node] = await _configs_of(client, node, names)
+                found[node] = await configs_of(client, node, names)
         except TimeoutError:
             failed.append(BrokerUnreachable(f"broker {node}", "no answer in time"))
         except (BrokerUnreachable, ConnectionLost) as failure:
@@ -125,7 +125,7 @@ async def _each_broker(
     return found, failed
 
 
-async def _configs_of(client: ClusterClient, node: int, names: Sequence[str]) -> dict[str, str]:
+async def configs_of(client: ClusterClient, node: int, names: Sequence[str]) -> dict[str, str]:
     """Return the values of some configs of one broker; no values if it does not permit that."""
     answer = await (await client.control(node)).call(
         DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), list(names))])

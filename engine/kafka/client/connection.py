@@ -61,6 +61,8 @@ class _Frames(asyncio.BufferedProtocol):
         self._have = 0
         self._body: memoryview | None = None
         self._body_have = 0
+        self.heard_s = 0.0
+        """When the last bytes arrived, by the time of the loop."""
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._body is not None:
@@ -68,6 +70,7 @@ class _Frames(asyncio.BufferedProtocol):
         return self._scratch_view[self._have :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.heard_s = asyncio.get_running_loop().time()
         if self._body is not None:
             self._body_have += nbytes
             if self._body_have == len(self._body):
@@ -224,7 +227,10 @@ class Connection:
         timeout_s: float,
         destination: Destination | None = None,
     ) -> memoryview:
-        """Send a request and return the body of the answer; a time-out closes the connection. Raises ConnectionLost."""
+        """Send a request and return the body of the answer; a time-out closes the connection. Raises ConnectionLost.
+
+        The time counts from the last bytes that arrived: a large answer over a slow path is no silent broker.
+        """
         future: asyncio.Future[memoryview | None] = asyncio.get_running_loop().create_future()
 
         def answer(body: memoryview | None) -> None:
@@ -233,8 +239,7 @@ class Connection:
 
         pending = self.send(api_key, version, flexible, parts, answer, destination)
         try:
-            async with asyncio.timeout(timeout_s):
-                body = await future
+            await self._wait(future, timeout_s)
         except TimeoutError:
             self.abort()
             raise ConnectionLost(f"{self.address}: no answer within {timeout_s:.0f} s") from None
@@ -242,9 +247,20 @@ class Connection:
             if not self._frames.abandon(pending):
                 self.abort()  # this fails other requests too, but nothing may write to the buffer any more
             raise
+        body = future.result()
         if body is None:
             raise ConnectionLost(self.address)
         return body
+
+    async def _wait(self, future: "asyncio.Future[memoryview | None]", timeout_s: float) -> None:
+        """Wait for a result. Raises TimeoutError when nothing has arrived on the connection for `timeout_s` seconds."""
+        loop = asyncio.get_running_loop()
+        from_s = loop.time()
+        while not future.done():
+            left_s = max(from_s, self._frames.heard_s) + timeout_s - loop.time()
+            if left_s <= 0:
+                raise TimeoutError
+            await asyncio.wait((future,), timeout=left_s)
 
     async def call(self, request: Request[Any], timeout_s: float = 30.0) -> Any:
         """Send a request of aiokafka or of `protocol.requests` and decode its answer.

@@ -143,12 +143,14 @@ def test_a_stopped_flow_that_never_knew_its_partitions_has_no_lag_of_0() -> None
     assert "lag unknown, - behind" in flow_line(replace(blank, discovered=False), 1)
 
 
-def test_partitions_that_do_not_move_are_counted_with_what_most_of_them_wait_for() -> None:
-    def table(of: FlowStatus) -> str:
-        out = io.StringIO()
-        Console(file=out, width=140).print(render(status(of=of)))
-        return out.getvalue()
+def table(of: FlowStatus) -> str:
+    """Print a status with one flow."""
+    out = io.StringIO()
+    Console(file=out, width=140).print(render(status(of=of)))
+    return out.getvalue()
 
+
+def test_partitions_that_do_not_move_are_counted_with_what_most_of_them_wait_for() -> None:
     assert "not move" not in table(flow())
     slow = replace(
         flow(), held=3, held_reason="held back by raymirror.priority (class low): a hotter class has a backlog"
@@ -159,6 +161,12 @@ def test_partitions_that_do_not_move_are_counted_with_what_most_of_them_wait_for
     assert "A->B: 2 of 10 partitions do not move: no connection to target broker 1\n" in table(stuck)
     assert "A->B: 1 of 10 partitions does not move: no" in table(replace(stuck, stalled=1, stalled_for_it=1))
     assert "A->B: 9 of 10 partitions do not move; 2 of them: no" in table(replace(stuck, stalled=9))
+
+
+def test_a_flow_that_is_as_fast_as_its_path_says_so() -> None:
+    far = replace(flow(), bound="the path to target broker 1 carries 1.0 MiB/s at a round trip of 100 ms")
+    assert "A->B: as fast as the distance allows: the path to target broker 1 carries 1.0 MiB/s" in table(far)
+    assert "distance" not in table(flow())
 
 
 def test_the_lag_of_a_source_that_is_silent_is_unknown_and_what_it_was() -> None:

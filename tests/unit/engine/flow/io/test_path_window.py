@@ -79,6 +79,14 @@ def test_the_shortest_trip_is_measured_again_and_costs_little() -> None:
     assert path.window.round_trip_s < 0.12, "a queue of our own does not count as distance"
 
 
+def test_the_time_to_open_a_connection_is_no_distance() -> None:
+    window = PathWindow(LEAST)
+    mark = window.delayed(window.sent(1000, 0.0), 0.9)
+    window.answered(mark, 1.0)
+    assert window.round_trip_s == pytest.approx(0.1)
+    assert window.holds == pytest.approx(1000)
+
+
 @given(
     trip_s=st.floats(0.0005, 0.5), rate=st.floats(1e5, 1e9), size=st.integers(100, MIB), every_s=st.floats(0.001, 0.1)
 )

@@ -107,6 +107,36 @@ async def test_a_buffer_that_is_being_written_to_costs_the_connection() -> None:
     assert line.wire.aborted
 
 
+async def test_an_answer_that_arrives_slowly_is_waited_for() -> None:
+    line, room = Line(), Room()
+    stream = answer(1, b"x" * (LARGE - 4))
+    async with asyncio.TaskGroup() as group:
+        first = line.ask(group, room)
+        for at in range(0, len(stream), 20_000):
+            await asyncio.sleep(50.0)
+            line.receive(stream[at : at + 20_000])
+        assert len(await first) == LARGE - 4
+    assert not line.wire.aborted
+
+
+async def test_an_answer_that_stops_in_the_middle_is_not_waited_for() -> None:
+    line, room = Line(), Room()
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(_loses(line, room))
+        await asyncio.sleep(50.0)
+        line.receive(answer(1, b"x" * (LARGE - 4))[:20_000])
+        since_s = loop.time()
+        await first
+    assert loop.time() - since_s == pytest.approx(60.0, abs=1.0)
+    assert line.wire.aborted
+
+
+async def _loses(line: Line, room: Room) -> None:
+    with pytest.raises(ConnectionLost, match="no answer within 60 s"):
+        await line.connection.request(KEY, VERSION, False, [b"?"], 60.0, room)
+
+
 async def test_a_request_that_gets_the_answer_of_another_one_has_its_outcome() -> None:
     line = Line()
     answers: list[memoryview | None] = []

@@ -1,0 +1,33 @@
+"""What is said of a lane that is as fast as its path."""
+
+from engine.flow.io.far_paths import source_bound, target_bound
+from engine.flow.io.path_window import PathWindow
+
+
+def window(trip_s: float, size: int = 1 << 20) -> PathWindow:
+    found = PathWindow(5)
+    found.answered(found.sent(size, 0.0), trip_s)
+    return found
+
+
+def test_the_path_to_a_distant_target_is_named_with_its_numbers() -> None:
+    text = target_bound(3, window(0.1), has_unsent=True)
+    assert text.startswith("the path to target broker 3 carries 10.0 MiB/s at a round trip of 100 ms.")
+    assert "socket.receive.buffer.bytes=-1" in text
+
+
+def test_the_path_from_a_distant_source_is_named_with_its_numbers() -> None:
+    text = source_bound(2, window(0.2), 12, wants_more=True)
+    assert text.startswith(
+        "the path from source broker 2 carries 5.0 MiB/s at a round trip of 200 ms over 12 connections."
+    )
+    assert "socket.send.buffer.bytes=-1" in text
+    assert "raymirror.source.connections" in text
+
+
+def test_nothing_is_said_of_a_lane_that_is_near_or_has_enough() -> None:
+    assert target_bound(3, window(0.001), has_unsent=True) == ""
+    assert target_bound(3, window(0.1), has_unsent=False) == ""
+    assert source_bound(3, None, 0, wants_more=True) == ""
+    assert source_bound(3, window(0.1), 3, wants_more=False) == ""
+    assert source_bound(3, window(0.001), 3, wants_more=True) == ""
