@@ -98,6 +98,7 @@ class FlowMetrics:
             bound="" if is_stopped else lanes.bound,
             held=held,
             held_reason=held_reason,
+            bound="" if is_stopped else lanes.bound,
             append_failures=counts.append_failures,
             append_latency=latencies.append,
             replication_latency=latencies.replication,
@@ -196,6 +197,9 @@ class LaneSums:
         """What the path of the lane furthest behind carries, if distance bounds it."""
         furthest = 0
         self._held: Counter[str] = Counter()
+        self.bound = ""
+        """What the path of the lane furthest behind carries, if distance bounds it."""
+        furthest = 0
         heard_ages_ms: list[int] = []
         silent_ages_ms: list[int] = []
         behind_since_ms: list[int] = []

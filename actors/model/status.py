@@ -100,6 +100,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions that are behind and move, but more slowly than they could: by a limit of bandwidth or a class."""
     held_reason: str = ""
     """The most frequent of the reasons for that."""
+    bound: str = ""
+    """What the path of the partition furthest behind carries, if distance is what bounds it."""
     quarantined: dict[str, str] = {}
     """Source partitions that are not copied because they end their copiers, and why."""
     heeded: bool = True

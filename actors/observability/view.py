@@ -261,6 +261,11 @@ def held_text(flow: FlowStatus) -> str:
     return f"{of}: {flow.held_reason}"
 
 
+def bound_text(flow: FlowStatus) -> str:
+    """Say what the path of the partition furthest behind carries, if distance bounds it; else empty."""
+    return f"as fast as the distance allows: {flow.bound}" if flow.bound and flow.at_end is None else ""
+
+
 def unremembered_text(status: MirrorStatus, flow: str) -> str:
     """Say that the wanted state of a flow is not stored on the target yet; empty if it is."""
     if flow not in status.unremembered:

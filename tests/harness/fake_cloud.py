@@ -8,7 +8,7 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from deploy.local.ports import HOST, pick_ports
+from policies.placement.sites import site_resources
 from tests.harness.ray_cluster import OBJECT_STORE_BYTES, RAY, node_env, ray_env
 from tests.harness.ray_node import ROOT, RayNode
 from tests.harness.ray_probe import NodeSeen
@@ -44,13 +45,14 @@ _NO_MACHINES: dict[str, Any] = {
 class FakeCloud:
     """An autoscaled cluster without token and dashboard; `env` is what a command needs to reach it."""
 
-    def __init__(self, folder: Path, *, cpus: int = 2, idle_s: float = 6.0) -> None:
+    def __init__(self, folder: Path, *, cpus: int = 2, idle_s: float = 6.0, sites: Sequence[str] = ()) -> None:
         self.folder = folder
         self._port, self._client_port, self._dashboard_port = pick_ports(3)
         # Ray's unix sockets need a short path.
         self._temp = Path(tempfile.mkdtemp(prefix="fc-", dir="/tmp"))
         self.env = ray_env() | {"RAY_ADDRESS": self.address}
-        self.config = translate(yaml.safe_load(CLUSTER_FILE.read_text()), self.address, cpus=cpus, idle_s=idle_s)
+        config = with_sites(yaml.safe_load(CLUSTER_FILE.read_text()), sites)
+        self.config = translate(config, self.address, cpus=cpus, idle_s=idle_s)
         self._head: RayNode | None = None
         self._watch: NodeWatch | None = None
 
@@ -116,6 +118,15 @@ class FakeCloud:
         shutil.rmtree(self._temp, ignore_errors=True)
 
 
+def with_sites(config: dict[str, Any], sites: Sequence[str]) -> dict[str, Any]:
+    """Add a node type for each site, as `docs/placement.md` says, without a node until somebody asks for one."""
+    copiers, types = config["available_node_types"]["copiers"], dict(config["available_node_types"])
+    for site in sites:
+        resources = {**copiers["resources"], **site_resources(site)}
+        types[f"copiers-{site}"] = {**copiers, "min_workers": 0, "resources": resources}
+    return {**config, "available_node_types": types}
+
+
 def translate(config: dict[str, Any], address: str, *, cpus: int, idle_s: float) -> dict[str, Any]:
     """Turn a launcher's configuration for a cloud into the same cluster on the fake one, `cpus` per node."""
     types = {name: {**kind, "node_config": {}} for name, kind in config["available_node_types"].items()}
@@ -143,8 +154,8 @@ def _beside_head(seen: list[NodeSeen]) -> list[NodeSeen]:
 
 
 @contextmanager
-def fake_cloud(folder: Path, *, cpus: int = 2, idle_s: float = 6.0) -> Iterator[FakeCloud]:
+def fake_cloud(folder: Path, *, cpus: int = 2, idle_s: float = 6.0, sites: Sequence[str] = ()) -> Iterator[FakeCloud]:
     """Start an autoscaled cluster whose nodes have so many CPUs and may be idle so long; end all of it at the end."""
-    with contextlib.closing(FakeCloud(folder, cpus=cpus, idle_s=idle_s)) as cloud:
+    with contextlib.closing(FakeCloud(folder, cpus=cpus, idle_s=idle_s, sites=sites)) as cloud:
         cloud.start()
         yield cloud

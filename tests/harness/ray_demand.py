@@ -10,17 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from policies.placement.sites import site_share
+
 DEADLINE_S = 120.0
 
 
 class Demand:
-    """The actors of one driver."""
+    """The actors of one driver; `site`: where they must run, empty: anywhere."""
 
-    def __init__(self, env: Mapping[str, str], log_file: Path) -> None:
+    def __init__(self, env: Mapping[str, str], log_file: Path, site: str = "") -> None:
         self._log_file = log_file
         with log_file.open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.harness.ray_demand", env["RAY_ADDRESS"]],
+                [sys.executable, "-m", "tests.harness.ray_demand", env["RAY_ADDRESS"], site],
                 env=dict(env),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -46,13 +48,13 @@ class Demand:
 
 
 @contextmanager
-def demand(env: Mapping[str, str], folder: Path) -> Iterator[Demand]:
+def demand(env: Mapping[str, str], folder: Path, site: str = "") -> Iterator[Demand]:
     """Start a driver without actors on the cluster that `env` names."""
-    with contextlib.closing(Demand(env, folder / "demand.log")) as started:
+    with contextlib.closing(Demand(env, folder / f"demand{site}.log", site)) as started:
         yield started
 
 
-def main(address: str) -> None:
+def main(address: str, site: str) -> None:
     """Be that driver: each line on standard input is a number, printed again once so many actors have answered."""
     import ray  # here: a driver's only
 
@@ -62,7 +64,7 @@ def main(address: str) -> None:
         def answer(self) -> None:
             """Say that it is there."""
 
-    idler: Any = ray.remote(num_cpus=1)(Idler)
+    idler: Any = ray.remote(num_cpus=1, resources=site_share(site))(Idler)
     held: list[Any] = []
     for line in sys.stdin:
         wanted = int(line)
@@ -75,4 +77,4 @@ def main(address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -20,3 +20,11 @@ def test_actors_that_wait_make_nodes_and_nodes_without_actors_go(tmp_path: Path)
         assert all(node.resources["raymirror_java"] == 1 for node in nodes)
         actors.hold(0)
         cloud.until_nodes(cloud.fewest)
+
+
+def test_actors_of_a_site_make_nodes_of_its_type_only(tmp_path: Path) -> None:
+    with fake_cloud(tmp_path, cpus=2, sites=("east", "west")) as cloud, demand(cloud.env, tmp_path, "west") as actors:
+        actors.hold(1)
+        nodes = cloud.until_nodes(cloud.fewest + 1)
+        assert sum("raymirror_site_west" in node.resources for node in nodes) == 1
+        assert not any("raymirror_site_east" in node.resources for node in nodes)

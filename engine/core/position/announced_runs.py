@@ -35,7 +35,6 @@ from engine.core.formats import check_format
 from engine.wire.varint import read_varint, write_varint
 
 FORMAT_VERSION = 1
-_KIND = "raymirror"
 _BEFORE_LANE = b'["raymirror",{"'
 
 Run = tuple[int, int]

@@ -58,6 +58,8 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the path of a lane that moves carries, if distance is what bounds it (`engine/flow/io/far_paths.py`)."""
     held: str = ""
     """Why a lane that is behind is copied more slowly than it could be: a limit or a class; empty if it is not."""
+    bound: str = ""
+    """What the path of a lane that moves carries, if distance is what bounds it (`engine/flow/io/far_paths.py`)."""
 
     @property
     def end_known(self) -> bool:

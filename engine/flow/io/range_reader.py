@@ -169,11 +169,11 @@ class RangeReader:
 
     async def close(self) -> None:
         """Close the idle connections; those in use end with their tasks."""
-        if self._linger is not None:
-            self._linger.cancel()
-            self._linger = None
         for driver in list(self._hot):
             self.forget(driver)
+        if self._linger is not None:  # after the last `forget`, which starts it
+            self._linger.cancel()
+            self._linger = None
         idle, self._idle = self._idle, []
         for broker in idle:
             await broker.close()

@@ -72,6 +72,7 @@ def lane_progress(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> Lane
         committed=is_committed(driver),
         bound=router.bound(driver) if lag > 0 and lane.state is State.COPYING else "",
         held=router.turns.why_held(driver) if lag > 0 and lane.listens else "",
+        bound=router.bound(driver) if lag > 0 and lane.state is State.COPYING else "",
     )
 
 

@@ -104,6 +104,23 @@ def test_lanes_that_move_more_slowly_than_they_could_are_counted_apart(fleet: Fa
     assert (seen.stalled, seen.held, seen.held_reason) == (1, 2, "b")
 
 
+def test_the_path_of_the_lane_furthest_behind_is_told(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+
+    def bounded(progress: FlowProgress) -> FlowProgress:
+        told = iter([("near", 10), ("far", 1000), ("", 5000)])
+        lanes = tuple(
+            msgspec.structs.replace(lane, bound=bound, lag_bytes=behind)
+            for lane, (bound, behind) in zip(progress.lanes, told, strict=True)
+        )
+        return msgspec.structs.replace(progress, lanes=lanes)
+
+    assert metrics(supervisor).status().bound == ""
+    fleet.copiers[0].adjust = bounded
+    supervisor.step()
+    assert metrics(supervisor).status().bound == "far"
+
+
 def end(fleet: FakeFleet, supervisor: Supervisor, clock: Clock, **changes: object) -> FlowStatus:
     """Let the copier of a flow that is being ended go in order; some lanes are told as they were not before."""
     copier = fleet.copiers[0]

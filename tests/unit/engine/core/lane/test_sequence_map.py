@@ -1,8 +1,10 @@
-"""The sequence map of a lane: breaks, cuts, and which of them are durable."""
+"""The sequence map of a lane: breaks, cuts, expected runs, and which of them are durable."""
 
 import msgspec
+import pytest
 
 from engine.core.lane.sequence_map import SequenceMap
+from engine.core.position.announced_runs import Ahead
 from tests.unit.engine.core.positions import position
 
 
@@ -177,3 +179,129 @@ def test_behind_an_atomic_position_a_break_holds_nothing_back() -> None:
     atomic.extend(110, 2)
     assert not atomic.holds_back(6)
     assert atomic.source_of(5) == 111
+
+
+# --- expected runs -----------------------------------------------------------------------------------------------
+
+
+def steady(made: SequenceMap, times: int) -> None:
+    """Add transactions of four records, each followed by a marker."""
+    source = made.source_of(made.sequence)
+    assert source is not None
+    for _ in range(times):
+        made.extend(source, 4)
+        made.skip(source + 5)
+        source += 5
+
+
+def expecting() -> SequenceMap:
+    """A line at sequence 16 after four transactions, with more of them expected and durable."""
+    made = line()
+    steady(made, 4)
+    assert made.look_ahead() == Ahead(4, 5, 16)
+    made.on_durable(made.version)
+    return made
+
+
+def test_the_run_after_skipped_offsets_is_named_before_its_records_come() -> None:
+    made = line()
+    made.extend(100, 2)
+    made.skip(105)
+    assert made.undurable_from is None
+    assert made.look_ahead() is None
+    assert made.new_runs() == ((2, 105),)
+    made.on_durable(made.version)
+    made.extend(105, 3)
+    assert not made.holds_back(5)
+
+
+def test_offsets_that_are_skipped_later_make_the_named_run_another_one() -> None:
+    made = line()
+    made.extend(100, 2)
+    made.skip(105)
+    made.look_ahead()
+    made.on_durable(made.version)
+    made.skip(107)
+    made.extend(107, 1)
+    assert made.holds_back(3)
+    assert made.new_runs() == ((2, 107),)
+
+
+def test_runs_of_one_shape_are_expected_to_go_on() -> None:
+    made = expecting()
+    version = made.version
+    steady(made, 16)
+    assert (made.undurable_from, made.version) == (None, version)
+    assert made.look_ahead() == Ahead(4, 5, 80)
+    assert made.version == version + 1
+
+
+def test_expected_runs_count_when_they_are_durable() -> None:
+    made = line()
+    steady(made, 4)
+    made.look_ahead()
+    version = made.version
+    steady(made, 2)
+    assert made.holds_back(18)
+    made.on_durable(version)
+    assert not made.holds_back(made.sequence)
+
+
+def test_another_hole_than_the_expected_one_is_held_back() -> None:
+    made = expecting()
+    made.extend(120, 4)
+    made.extend(126, 4)
+    assert not made.holds_back(20)
+    assert made.holds_back(21)
+    assert made.look_ahead() is None
+    assert made.new_runs() == ((20, 126),)
+
+
+@pytest.mark.parametrize("batches", [(4, 2), (6,), (3, 3)])
+def test_records_where_a_hole_was_expected_are_held_back(batches: tuple[int, ...]) -> None:
+    made = expecting()
+    source = 120
+    for count in batches:
+        made.extend(source, count)
+        source += count
+    assert not made.holds_back(20)
+    assert made.holds_back(21)
+    assert made.new_runs() == ((20, 124),)
+    assert list(made.stretches(16, 6)) == [(120, 4), (124, 2)]
+
+
+def test_a_cut_through_expected_runs_expects_no_more() -> None:
+    made = expecting()
+    steady(made, 3)
+    made.cut(18)
+    assert made.look_ahead() is None
+    assert made.new_runs() == ((18, 122),)
+    made.extend(122, 2)
+    assert made.holds_back(19)
+
+
+def test_a_cut_before_an_expected_run_still_expects_it() -> None:
+    made = expecting()
+    made.extend(120, 3)
+    made.cut(17)
+    made.extend(121, 3)
+    made.extend(125, 4)
+    assert not made.holds_back(made.sequence)
+
+
+def test_of_many_acknowledged_runs_most_are_forgotten() -> None:
+    made = expecting()
+    steady(made, 16)
+    made.look_ahead()
+    steady(made, 60)
+    before = made.pending
+    made.forget(made.sequence - 2)
+    assert before > 64
+    assert made.pending == 1
+
+
+def test_behind_an_atomic_position_nothing_is_expected() -> None:
+    atomic = SequenceMap(msgspec.structs.replace(position(), atomic=True))
+    atomic.on_durable(1)
+    steady(atomic, 6)
+    assert atomic.look_ahead() is None

@@ -1,10 +1,20 @@
-"""The writers of positions, by the positions topic."""
+"""The writers of positions, by the positions topic, and the runs that were announced after them."""
 
+import msgspec
 import pytest
 
+from engine.core.position.announced_runs import Ahead, Announcement, Run, encode_announcement, lane_keys
 from engine.core.position.position import ForeignPosition, Position, encode_value
 from engine.core.position.position_keys import PositionKeys
-from engine.flow.ownership.stored_positions import PositionsFound, Unreadable, Writer, stored_positions, writer_of
+from engine.flow.ownership.stored_positions import (
+    PositionsFound,
+    Unreadable,
+    Writer,
+    decode_positions,
+    resumable_positions,
+    stored_positions,
+    writer_of,
+)
 from policies.model import TopicPartition
 from tests.fakes.cluster import FakeCluster
 
@@ -80,3 +90,44 @@ async def test_a_topic_that_is_not_there_holds_none() -> None:
 @pytest.mark.parametrize("stored", [OURS, ForeignPosition(offset=1), Unreadable(reason="x"), None])
 def test_every_kind_has_a_writer(stored: Position | ForeignPosition | Unreadable | None) -> None:
     assert writer_of(stored) in Writer
+
+
+KEY = PositionKeys("A").encode(lane(0))
+ANNOUNCING = msgspec.structs.replace(OURS, run_version=4, ahead=Ahead(2, 3, 9))
+
+
+def announced(
+    slot: int, *runs: Run, base: int = 4, epoch: int = 0, ahead: Ahead | None = None
+) -> tuple[bytes | None, bytes | None]:
+    """The record of an announcement of lane 0."""
+    one = Announcement(producer_id=1, producer_epoch=epoch, base=base, runs=runs, ahead=ahead)
+    return lane_keys(KEY).encode(slot), encode_announcement(one)
+
+
+def test_announced_runs_are_added_to_their_position() -> None:
+    records = [
+        announced(0, (99, 99), base=2),  # of an earlier position
+        (KEY, encode_value(ANNOUNCING)),
+        announced(0, (5, 13)),
+        announced(1, (9, 20), ahead=Ahead(1, 2, 3)),
+        announced(2, (99, 99), epoch=7, base=9),  # of another owner
+    ]
+    found = resumable_positions(records, PositionKeys("A"))[lane(0)]
+    assert isinstance(found, Position)
+    assert (found.runs, found.ahead) == (((0, 5), (2, 8), (4, 11), (5, 13), (9, 20)), Ahead(1, 2, 3))
+    assert decode_positions(records, PositionKeys("A")) == {lane(0): ANNOUNCING}, "progress needs no announcements"
+
+
+def test_a_position_that_names_all_runs_itself_takes_no_announcement() -> None:
+    records = [(KEY, encode_value(OURS)), announced(0, (5, 13))]
+    assert resumable_positions(records, PositionKeys("A")) == {lane(0): OURS}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [announced(1, (5, 13)), announced(0, (5, 13), base=5), (lane_keys(KEY).encode(0), b"\x01")],
+    ids=["one is missing", "its position is missing", "no announcement"],
+)
+def test_a_position_whose_announcements_are_not_whole_cannot_be_read(wrong: tuple[bytes | None, bytes | None]) -> None:
+    found = resumable_positions([(KEY, encode_value(ANNOUNCING)), wrong], PositionKeys("A"))
+    assert isinstance(found[lane(0)], Unreadable)
