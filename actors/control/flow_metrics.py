@@ -95,7 +95,6 @@ class FlowMetrics:
             stalled=0 if is_stopped else unowned_lanes + lanes.stalled,
             stall_reason=stall_reason,
             stalled_for_it=stalled_for_it,
-            bound="" if is_stopped else lanes.bound,
             held=held,
             held_reason=held_reason,
             bound="" if is_stopped else lanes.bound,
@@ -193,9 +192,6 @@ class LaneSums:
         self.count = self.lag_records = self.lag_bytes = self.stalled = 0
         self.states: dict[str, int] = {}
         self._reasons: Counter[str] = Counter()
-        self.bound = ""
-        """What the path of the lane furthest behind carries, if distance bounds it."""
-        furthest = 0
         self._held: Counter[str] = Counter()
         self.bound = ""
         """What the path of the lane furthest behind carries, if distance bounds it."""

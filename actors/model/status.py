@@ -94,8 +94,6 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The most frequent of these reasons."""
     stalled_for_it: int = 0
     """How many stalled partitions give that reason."""
-    bound: str = ""
-    """What the path of the partition furthest behind carries, if distance is what bounds it."""
     held: int = 0
     """Partitions that are behind and move, but more slowly than they could: by a limit of bandwidth or a class."""
     held_reason: str = ""

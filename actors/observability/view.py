@@ -247,11 +247,6 @@ def stalled_text(flow: FlowStatus) -> str:
     return f"{of}{some}: {flow.stall_reason}"
 
 
-def bound_text(flow: FlowStatus) -> str:
-    """Say what the path of the partition furthest behind carries, if distance bounds it; else empty."""
-    return f"as fast as the distance allows: {flow.bound}" if flow.bound and flow.at_end is None else ""
-
-
 def held_text(flow: FlowStatus) -> str:
     """Say how many partitions are held back by bandwidth or priority, and the most frequent reason; empty if none."""
     if not flow.held or flow.at_end is not None:

@@ -134,6 +134,9 @@ class _Side:
     def may_fetch(self, _driver: LaneDriver) -> bool:
         return True
 
+    def may_hold(self, _driver: LaneDriver) -> bool:
+        return True
+
     def lost(self) -> None: ...
 
     def silent(self) -> None: ...

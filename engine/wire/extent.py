@@ -15,8 +15,9 @@ class Extent(msgspec.Struct, frozen=True, gc=False):
     """The whole batches of `buffer[start:end]` that begin below an offset.
 
     `end`: the index behind the last one. `first_offset`: of the first one. `next_offset`: behind the last one; both -1
-    without a batch. `alike`: the offsets in each batch, 0 if they differ. `spread_bytes`: the size of the largest batch
-    less that of the smallest. `is_cut`: a batch at or above the offset follows, so everything below it is here.
+    without a batch. `alike`: the offsets in each batch; 0 if they differ, or if offsets between them are missing.
+    `spread_bytes`: the size of the largest batch less that of the smallest. `beyond`: where the batch begins that
+    follows at or above the offset, so that everything below it is here; -1 if none follows.
     """
 
     end: int
@@ -25,7 +26,7 @@ class Extent(msgspec.Struct, frozen=True, gc=False):
     batches: int
     alike: int
     spread_bytes: int
-    is_cut: bool
+    beyond: int
 
 
 def extent(buffer: Buffer, start: int, end: int, below: int) -> Extent | None:
@@ -40,7 +41,7 @@ def extent(buffer: Buffer, start: int, end: int, below: int) -> Extent | None:
         if length < HEADER_BYTES - LOG_OVERHEAD_BYTES or buffer[at + _MAGIC_AT] != 2 or offset < following:
             return None
         if offset >= below:
-            return Extent(at, first, following, batches, max(alike, 0), max(0, most - least), is_cut=True)
+            return Extent(at, first, following, batches, max(alike, 0), max(0, most - least), offset)
         size = LOG_OVERHEAD_BYTES + length
         if at + size > end:
             break
@@ -48,8 +49,8 @@ def extent(buffer: Buffer, start: int, end: int, below: int) -> Extent | None:
         if last_delta < 0:
             return None
         count = last_delta + 1
-        alike = count if not batches or alike == count else -1
+        alike = count if not batches or (alike == count and offset == following) else -1
         least, most = min(least, size), max(most, size)
         first = offset if not batches else first
         at, batches, following = at + size, batches + 1, offset + count
-    return Extent(at, first, following, batches, max(alike, 0), max(0, most - least), is_cut=False)
+    return Extent(at, first, following, batches, max(alike, 0), max(0, most - least), -1)

@@ -4,8 +4,8 @@ A site is a place that nodes and Kafka clusters share: a region, a zone, a data 
 the site's custom resource. A copier that must run in a site takes a small share of that resource, so Ray itself places
 it, and an autoscaler starts a node of a type that has it.
 
-Rejected: Ray's node labels with a `label_selector`. In Ray 2.60 the autoscaler of `ray up` is version 1 by default, whose
-code knows no label selectors: it may start nodes of the wrong type. And the option `ray start --labels` is hidden.
+Rejected: Ray's node labels with a `label_selector`. In Ray 2.60 the autoscaler of `ray up` is version 1 by default,
+whose code knows no label selectors: it may start nodes of the wrong type. And the option `ray start --labels` is hidden.
 """
 
 import enum

@@ -36,7 +36,7 @@ from engine.core.lane.actions import (
 )
 from engine.core.lane.batch_queue import BatchQueue
 from engine.core.lane.narrow_window import NarrowWindow
-from engine.core.lane.outcome import Outcome, OutcomeKind, RecoveryAction, recovery_action
+from engine.core.lane.outcome import OUT_OF_ORDER, Outcome, OutcomeKind, RecoveryAction, recovery_action
 from engine.core.lane.pending_batch import (
     REMEMBERED,
     BufferShare,
@@ -82,7 +82,7 @@ class Lane:
         self.map: MapTail | None = None
         """The end of the offset map; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
-        self._window, self._narrow = 1, NarrowWindow()
+        self._window, self._narrow, self._is_fenced = 1, NarrowWindow(), False
         self.announced = False
         """Whether a position of this ownership is durable."""
         self._attempt, self._last_ms = 0, _TODAY_MS
@@ -101,6 +101,7 @@ class Lane:
         self.map = MapTail(position.map_generation, position.map_start, position.map_blocks, position.map_tail)
         self.announced, self.markers = False, 0
         self.source_leader_epoch = position.source_leader_epoch
+        self._is_fenced = barrier_done or alone
         self._window = self._most_in_flight if barrier_done else 1
         self.trail.begin(fenced=(barrier_done or alone) and not position.atomic, alone=alone)
         self._attempt, self._last_ms = 0, _TODAY_MS  # a barrier is young
@@ -338,7 +339,7 @@ class Lane:
     def _conclude(self) -> Action:
         outcomes, self._outcomes = self._outcomes, []
         pieces, first = self.pieces, outcomes[0]
-        if first.kind is OutcomeKind.ORDER and not pieces.in_flight[0].unknown:
+        if first.error_code == OUT_OF_ORDER and not pieces.in_flight[0].unknown:
             self._narrow.refused()
         self._window, self._attempt = 1, self._attempt + 1
         unsure = pieces.shed(outcomes)
@@ -426,8 +427,9 @@ class Lane:
 
     @property
     def _most_in_flight(self) -> int:
+        """The most appends in flight: without a fence nothing makes the log's tail final, so repeats must be known."""
         most = self.limits.max_in_flight
-        return min(most, REMEMBERED) if self._narrow.is_on else most
+        return most if self._is_fenced and not self._narrow.is_on else min(most, REMEMBERED)
 
     @property
     def _runs(self) -> SequenceMap:

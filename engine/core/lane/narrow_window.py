@@ -8,13 +8,15 @@ the log in any case, goes on with five, and tries more again after some acknowle
 
 _FIRST, _MOST = 1_000, 1_000_000
 """Acknowledged batches until the lane tries a longer window again: at first, and at most."""
+_FORGIVEN = 10
+"""After so many times as many batches in a longer window the next refusal costs half."""
 
 
 class NarrowWindow:
     """Counts the batches until a longer window may be tried."""
 
     def __init__(self) -> None:
-        self._left, self._next = 0, _FIRST
+        self._left, self._next, self._good = 0, _FIRST, 0
 
     @property
     def is_on(self) -> bool:
@@ -23,9 +25,13 @@ class NarrowWindow:
 
     def refused(self) -> None:
         """Note that a target answered 45 to the first try of a batch."""
-        self._left, self._next = self._next, min(2 * self._next, _MOST)
+        self._left, self._next, self._good = self._next, min(2 * self._next, _MOST), 0
 
     def acknowledged(self) -> None:
         """Note an acknowledged batch."""
         if self._left:
             self._left -= 1
+        elif self._next > _FIRST:
+            self._good += 1
+            if self._good >= _FORGIVEN * self._next:
+                self._next, self._good = self._next // 2, 0

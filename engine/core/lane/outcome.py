@@ -4,6 +4,9 @@ import enum
 
 import msgspec
 
+OUT_OF_ORDER = 45
+"""The sequence of a batch does not follow that of the producer's last batch (Kafka: OUT_OF_ORDER_SEQUENCE_NUMBER)."""
+
 
 class OutcomeKind(enum.Enum):
     """The classes of answers; `engine/kafka/protocol/faults.py` maps every Kafka error code to one of them."""

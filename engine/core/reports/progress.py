@@ -54,8 +54,6 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When this copier took the lane; the lane's counters start at that time."""
     committed: bool = True
     """Whether the position of all records counted as copied is durable and, in transactions, committed."""
-    bound: str = ""
-    """What the path of a lane that moves carries, if distance is what bounds it (`engine/flow/io/far_paths.py`)."""
     held: str = ""
     """Why a lane that is behind is copied more slowly than it could be: a limit or a class; empty if it is not."""
     bound: str = ""

@@ -78,11 +78,15 @@ class PathWindow:
         """Return the mark of a request that leaves only now, because its connection had to be opened first."""
         return msgspec.structs.replace(mark, sent_s=now_s, answered_bytes=self._answered_bytes)
 
-    def answered(self, mark: SentMark, now_s: float) -> None:
-        """Count an answer, and learn from it."""
+    def lost(self, mark: SentMark) -> None:
+        """Note that a request gets no answer."""
         self.requests -= 1
         self.in_flight_bytes -= mark.size
-        self._answered_bytes += mark.size
+
+    def answered(self, mark: SentMark, now_s: float, size: int | None = None) -> None:
+        """Count an answer, and learn from it. `size`: the bytes that came, if they are not those of the request."""
+        self.lost(mark)
+        self._answered_bytes += mark.size if size is None else size
         taken_s = max(now_s - mark.sent_s, 1e-6)
         self._learn_time(taken_s, now_s, is_least=mark.was_least)
         self._learn_rate((self._answered_bytes - mark.answered_bytes) / taken_s, now_s)

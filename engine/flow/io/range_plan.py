@@ -87,6 +87,8 @@ class Range(msgspec.Struct, eq=False, kw_only=True):
     stop: int
     max_bytes: int
     is_asked: bool = False
+    has_failed: bool = False
+    """Whether a connection was lost while it was asked for."""
     found: Slice | None = None
     begins: int = -1
     follows: int = -1
@@ -141,7 +143,7 @@ class RangePlan:
 
     @property
     def rest(self) -> Range | None:
-        """The first range between two answers that is to be asked for; None without one."""
+        """The first range to be asked for before new ones: between two answers, or put back; None without one."""
         return next((one for one in self._ranges if not one.is_asked), None)
 
     def told(self, end: int) -> None:
@@ -163,29 +165,40 @@ class RangePlan:
         one.is_asked = True
         self.held_bytes += one.max_bytes
 
+    def put_back(self, one: Range) -> None:
+        """Note that a range got no answer: it is to be asked for again."""
+        one.is_asked = False
+        self.held_bytes -= one.max_bytes
+
     def arrive(self, one: Range, found: Slice, buffer: memoryview, lease: BufferLease) -> bool:
         """Take the answer to a range; return False if it is not as expected, and the plan cannot go on."""
         part = extent(buffer, found.start, found.end, one.stop)
-        if part is None or not (part.batches or part.is_cut):
+        if part is None or not (part.batches or part.beyond >= 0):
             return False
         one.begins, one.follows = part.first_offset, part.next_offset
-        one.covers = max(part.next_offset, one.stop) if part.is_cut else part.next_offset
+        one.covers = max(part.next_offset, part.beyond)
         one.found = msgspec.structs.replace(found, end=part.end)
         one.buffer, one.lease = buffer, lease.retain()
         self.received_bytes += found.end - found.start
         self.discarded_bytes += found.end - part.end
-        if part.batches:
-            self._learn(one, part, found)
+        self._learn(one, part, found)
         if one is self._ranges[-1]:
             self._next = max(min(self._next, one.covers), self._ranges[0].start)
         self._find_rest()
         return True
 
     def _learn(self, one: Range, part: Extent, found: Slice) -> None:
-        """Take the sizes of the newest batches; batches that were not as expected once do not count as alike again."""
-        known, sizes = self._sizes, BatchSizes.of(part, found.start)
-        is_as_expected = known.alike and sizes.alike == known.alike and part.first_offset == one.start
-        self._sizes = sizes if is_as_expected else msgspec.structs.replace(sizes, alike=0)
+        """Take the sizes of the newest batches; batches that were not as expected once do not count as alike again.
+
+        Offsets without records count: a compacted log has few bytes per offset.
+        """
+        known, size, offsets = self._sizes, part.end - found.start, max(1, one.covers - one.start)
+        sizes = BatchSizes.of(part, found.start) if part.batches else known
+        if part.batches and known.alike and sizes.alike == known.alike and part.first_offset == one.start:
+            self._sizes = sizes
+        else:
+            per_offset = (size or sizes.batch_bytes) / offsets  # without a batch: less than one for all of them
+            self._sizes = msgspec.structs.replace(sizes, alike=0, bytes_per_offset=per_offset)
 
     def _find_rest(self) -> None:
         """Insert a range where an answer ended before the next one begins; the later ones can wait for that."""
@@ -195,7 +208,7 @@ class RangePlan:
                 covered = None
                 continue
             if covered is not None and covered < one.first:
-                max_bytes = self._sizes.bytes_of(one.first - covered)
+                max_bytes = min(self._sizes.bytes_of(one.first - covered), self._most_bytes)
                 return self._ranges.insert(at, Range(start=covered, stop=one.first, max_bytes=max_bytes))
             covered = one.covers
         return None

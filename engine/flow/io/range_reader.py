@@ -47,6 +47,9 @@ class RangeSide(Protocol):
     def may_fetch(self, driver: LaneDriver) -> bool:
         """Whether what is fetched could be sent."""
 
+    def may_hold(self, driver: LaneDriver) -> bool:
+        """Whether the lane may hold what was fetched for it."""
+
     @property
     def turns(self) -> FetchTurns:
         """Which lanes may be fetched now, by bandwidth and priority."""
@@ -102,6 +105,12 @@ class RangeReader:
         self._hot: dict[LaneDriver, _Hot] = {}
         self._idle: list[SourceBroker] = []
         self._in_use = 0
+        self._open = 0
+        """Connections that are open, in use or not."""
+        self._most = limits.connections
+        self._most_until_s = 0.0
+        """The connections that the broker accepts, as far as known, and until when that counts."""
+        self._heard_s = 0.0
         self._tasks: asyncio.TaskGroup | None = None
         self._intake: SliceIntake | None = None
         self._throttled = 0
@@ -164,6 +173,7 @@ class RangeReader:
         self._linger = None
         if not self._hot and self._tasks is not None:
             idle, self._idle = self._idle, []
+            self._open -= len(idle)
             for broker in idle:
                 self._tasks.create_task(broker.close())
 
@@ -195,19 +205,21 @@ class RangeReader:
     def _ask(self) -> None:
         """Ask for ranges in turn, one of each lane, until connections, windows or memory are used up."""
         turn = list(self._hot.values())
-        while turn and self._in_use < self._limits.connections and not self._throttled:
+        if self._most < self._limits.connections and now_s() >= self._most_until_s:
+            self._most = self._limits.connections
+        while turn and self._in_use < self._most and not self._throttled:
             turn = [hot for hot in turn if self._ask_one(hot)]
 
     def _ask_one(self, hot: _Hot) -> bool:
         """Ask for one range of a lane; return whether it may ask for another one."""
-        if self._in_use >= self._limits.connections or hot.is_over:
+        if self._in_use >= self._most or hot.is_over:
             return False
         plan = hot.plan
-        if not hot.is_as_planned or not self._side.may_fetch(hot.driver):
+        if not hot.is_as_planned or not self._side.may_hold(hot.driver):
             if not self._is_busy(hot):
                 self.forget(hot.driver)
             return False
-        if self._side.turns.holds_back(hot.driver):
+        if not self._side.may_fetch(hot.driver) or self._side.turns.holds_back(hot.driver):
             return False  # what is under way stays: it was counted when it was asked for
         one = plan.rest or self._extend(hot)
         if one is None:
@@ -235,17 +247,19 @@ class RangeReader:
     async def _read(self, hot: _Hot, one: Range, lease: BufferLease) -> None:
         mark = hot.window.sent(one.max_bytes, now_s())
         broker: SourceBroker | None = None
-        size, end = 0, -1
+        is_answered, size, end = False, 0, -1
         try:
             if self._idle:
                 broker = self._idle.pop()
             else:
                 broker = await self._side.connect_beside()
+                self._open += 1
                 mark = hot.window.delayed(mark, now_s())
-            with watched(self._side, self._options.max_wait_s + SILENT_S):
+            with watched(self, self._options.max_wait_s + SILENT_S):
                 answer = await broker.fetch([self._want(hot, one)], self._options_for(one), lease)
-            hot.window.answered(mark, now_s())
-            size = sum(found.end - found.start for found in answer.slices)
+            self._heard_s = now_s()
+            is_answered, size = True, sum(found.end - found.start for found in answer.slices)
+            hot.window.answered(mark, self._heard_s, size)
             if answer.slices and not hot.is_over:
                 end = self._told_end(answer.slices[0])
             self._arrived(hot, one, answer, lease)
@@ -253,15 +267,45 @@ class RangeReader:
                 await self._wait_for_quota(answer.throttle_s)
             self._idle.append(broker)
             broker = None
-        except (BrokerUnreachable, ConnectionLost):
-            self.forget(hot.driver)
+        except BrokerUnreachable:
+            self._refused(hot, one)
+        except ConnectionLost:
+            self._lost(hot, one, was_open=broker is not None)
         finally:
             lease.release()
             self._side.turns.received(hot.driver, size, end, reserved=one.max_bytes)
             self._in_use -= 1
+            if not is_answered:
+                hot.window.lost(mark)
             if broker is not None:
+                self._open -= 1
                 await broker.close()
         self.wake()
+
+    def silent(self) -> None:
+        """Report a broker that has answered no range for a while; a large answer over a slow path takes long."""
+        if now_s() - self._heard_s >= SILENT_S:
+            self._side.silent()
+
+    def _refused(self, hot: _Hot, one: Range) -> None:
+        """Go on with the connections that the broker accepts, for a while; without any the inbox goes on alone."""
+        self._most, self._most_until_s = max(1, self._open), now_s() + _LINGER_S
+        if hot.is_over:
+            return
+        if self._open:
+            hot.plan.put_back(one)
+        else:
+            self.forget(hot.driver)
+
+    def _lost(self, hot: _Hot, one: Range, *, was_open: bool) -> None:
+        """Ask again for a range whose connection was lost; if that happens twice, the inbox finds out why."""
+        if not was_open:
+            self._refused(hot, one)
+        elif not hot.is_over and one.has_failed:
+            self.forget(hot.driver)
+        elif not hot.is_over:
+            one.has_failed = True
+            hot.plan.put_back(one)
 
     async def _wait_for_quota(self, throttle_s: float) -> None:
         self._throttled += 1
@@ -284,6 +328,8 @@ class RangeReader:
         if hot.is_over:
             return None
         found = answer.slices[0] if answer.slices else None
+        if found is None and answer.throttle_s:
+            return hot.plan.put_back(one)  # a used up quota empties the answer (FetchContext.getThrottledResponse)
         is_usable = (
             found is not None
             and found.fault is None
@@ -301,7 +347,7 @@ class RangeReader:
         """Hand the ranges that have arrived in order to the lane, as far as it has room."""
         driver, plan, intake = hot.driver, hot.plan, self._intake_of()
         while not hot.is_over and not intake.is_busy(driver):
-            if not hot.is_as_planned or plan.is_done:
+            if not hot.is_as_planned or plan.is_done or not self._side.may_hold(driver):
                 return self.forget(driver)
             ready = plan.ready
             if ready is None or ready.found is None or ready.lease is None or not driver.lane.wants_fetch:

@@ -100,6 +100,10 @@ class SourceConnection(BrokerConnection[Inbox]):
         """Whether what is fetched could be sent."""
         return self.router.may_fetch(driver)
 
+    def may_hold(self, driver: LaneDriver) -> bool:
+        """Whether the lane may hold what was fetched for it."""
+        return self.router.may_hold(driver)
+
     @property
     def turns(self) -> FetchTurns:
         """Which lanes may be fetched now, by bandwidth and priority."""
@@ -336,9 +340,14 @@ class BrokerRouter:
         Lanes of a broker whose quota is used up leave half of the memory to others: they send what they have first.
         """
         outbox = self._lane_routes[driver].outbox
-        if outbox is None or not outbox.box.open or not self._lease_guard.is_open or self.giving_back.holds(driver):
-            return False
-        return not (outbox.box.throttled and driver.lane.queued_bytes and self.pool.is_half_used)
+        is_throttled = outbox is not None and outbox.box.throttled
+        return self.may_hold(driver) and not (is_throttled and driver.lane.queued_bytes and self.pool.is_half_used)
+
+    def may_hold(self, driver: LaneDriver) -> bool:
+        """Whether the lane may hold what was fetched for it: nothing is known that keeps it from being sent."""
+        outbox = self._lane_routes[driver].outbox
+        is_open = outbox is not None and outbox.box.open and self._lease_guard.is_open
+        return is_open and not self.giving_back.holds(driver)
 
     def _can_move(self, driver: LaneDriver) -> bool:
         return driver in self._lane_routes and self.may_fetch(driver)

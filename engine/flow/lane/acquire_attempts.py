@@ -40,7 +40,7 @@ class AcquireAttempts:
         """Whether the lane has no owner and something to copy."""
         self.reacquired = 0
         """Acquisitions since the last acknowledged record."""
-        self.in_a_row = 0
+        self.in_a_row = self.fenced_in_a_row = 0
         """Acquisitions in a row that were lost within `_STEADY_S`."""
         self.stored: StoredPlace | None = None
         """The position, read before the lane had an owner; None if it was not read."""
@@ -78,7 +78,7 @@ class AcquireAttempts:
     def rest(self, owned_at_s: float, now_s: float) -> None:
         """Count again from 0 if the lane had its owner for `_STEADY_S`."""
         if now_s - owned_at_s >= _STEADY_S:
-            self.in_a_row = 0
+            self.in_a_row = self.fenced_in_a_row = 0
 
     def lose(self, now_s: float, *, fenced: bool, settles: bool) -> bool:
         """Count a lost acquisition and set when the next may begin; return whether the lane should give up.
@@ -88,13 +88,14 @@ class AcquireAttempts:
         """
         self.reacquired += not settles
         self.in_a_row += 1
+        self.fenced_in_a_row += fenced
         if fenced:
             self.given_at_s = now_s
         again = self.in_a_row - 1
         self.join_at_s = now_s + (backoff_s(again, most_s=_LONGEST_WAIT_S) if again else 0.0)
-        return self.reacquired > MOST_WITHOUT_A_RECORD or (fenced and self.in_a_row > MOST_FENCED)
+        return self.reacquired > MOST_WITHOUT_A_RECORD or self.fenced_in_a_row > MOST_FENCED
 
     def begin_again(self, now_s: float) -> None:
         """Forget all earlier attempts, because a command or an assignment asks for a new one."""
         self.given_at_s, self.join_at_s = now_s, 0.0
-        self.reacquired = self.in_a_row = 0
+        self.reacquired = self.in_a_row = self.fenced_in_a_row = 0

@@ -70,7 +70,6 @@ def lane_progress(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> Lane
         latency_ms=driver.latency_ms,
         began_ms=watch.began_ms,
         committed=is_committed(driver),
-        bound=router.bound(driver) if lag > 0 and lane.state is State.COPYING else "",
         held=router.turns.why_held(driver) if lag > 0 and lane.listens else "",
         bound=router.bound(driver) if lag > 0 and lane.state is State.COPYING else "",
     )

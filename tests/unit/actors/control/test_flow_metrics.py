@@ -72,23 +72,6 @@ def test_the_reason_of_most_lanes_that_do_not_move_is_told_with_their_number(fle
     assert told() == (10, NO_COPIER, 7)
 
 
-def test_the_path_of_the_lane_furthest_behind_is_told(fleet: FakeFleet, clock: Clock) -> None:
-    supervisor = started(fleet, clock)
-
-    def bounded(progress: FlowProgress) -> FlowProgress:
-        told = iter([("near", 10), ("far", 1000), ("", 5000)])
-        lanes = tuple(
-            msgspec.structs.replace(lane, bound=bound, lag_bytes=behind)
-            for lane, (bound, behind) in zip(progress.lanes, told, strict=True)
-        )
-        return msgspec.structs.replace(progress, lanes=lanes)
-
-    assert metrics(supervisor).status().bound == ""
-    fleet.copiers[0].adjust = bounded
-    supervisor.step()
-    assert metrics(supervisor).status().bound == "far"
-
-
 def test_lanes_that_move_more_slowly_than_they_could_are_counted_apart(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = started(fleet, clock)
 

@@ -22,7 +22,7 @@ def measured(log: SourceLog, below: int = 1 << 40, *, cut: int = 0) -> Extent | 
 def test_whole_batches_are_measured() -> None:
     found = measured(log_of(2, 2, 2))
     assert found is not None
-    assert (found.first_offset, found.next_offset, found.batches, found.alike, found.is_cut) == (0, 6, 3, 2, False)
+    assert (found.first_offset, found.next_offset, found.batches, found.alike, found.beyond) == (0, 6, 3, 2, -1)
 
 
 def test_batches_that_differ_are_not_alike() -> None:
@@ -32,27 +32,37 @@ def test_batches_that_differ_are_not_alike() -> None:
     assert found.spread_bytes > 0
 
 
+def test_batches_with_offsets_missing_between_them_are_not_alike() -> None:
+    log = SourceLog()
+    for _ in range(3):
+        log.data(2)
+        log.vanish(5)
+    found = measured(log)
+    assert found is not None
+    assert (found.next_offset, found.alike) == (16, 0)
+
+
 def test_a_truncated_batch_does_not_count() -> None:
     found = measured(log_of(2, 2, 2), cut=1)
     assert found is not None
     assert (found.next_offset, found.batches) == (4, 2)
-    assert measured(log_of(2), cut=1) == Extent(0, -1, -1, 0, 0, 0, is_cut=False)
+    assert measured(log_of(2), cut=1) == Extent(0, -1, -1, 0, 0, 0, -1)
 
 
 def test_batches_at_or_above_the_offset_are_left_out() -> None:
     found = measured(log_of(2, 2, 2), 4)
     assert found is not None
-    assert (found.next_offset, found.batches, found.is_cut) == (4, 2, True)
+    assert (found.next_offset, found.batches, found.beyond) == (4, 2, 4)
     spanning = measured(log_of(2, 2, 2), 3)
     assert spanning is not None
-    assert (spanning.next_offset, spanning.is_cut) == (4, True)
+    assert (spanning.next_offset, spanning.beyond) == (4, 4)
 
 
 def test_a_hole_up_to_the_offset_is_seen() -> None:
     log = SourceLog()
     log.vanish(10)
     log.data(2)
-    assert measured(log, 5) == Extent(0, -1, -1, 0, 0, 0, is_cut=True)
+    assert measured(log, 5) == Extent(0, -1, -1, 0, 0, 0, 10)
 
 
 def test_what_is_no_batch_of_format_2_is_left_to_others() -> None:

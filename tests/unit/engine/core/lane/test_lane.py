@@ -3,7 +3,7 @@
 import pytest
 
 from engine.core.lane.lane import Lane
-from engine.core.lane.pending_batch import Limits
+from engine.core.lane.pending_batch import REMEMBERED, Limits
 from engine.core.lane.states import State
 from tests.unit.engine.core.lanes import FLOW, NAME, K, Played
 from tests.unit.engine.core.positions import position
@@ -41,15 +41,18 @@ def test_what_was_appended_moves_the_position() -> None:
     assert (played.lane.records, played.lane.idle, played.lane.queued_bytes, played.leased) == (5, True, 0, 0)
 
 
-@pytest.mark.parametrize(("barrier_done", "window"), [(True, 7), (False, 1)])
-def test_the_window_opens_with_a_barrier_or_the_first_acknowledgement(barrier_done: bool, window: int) -> None:
+@pytest.mark.parametrize(("barrier_done", "window", "later"), [(True, 7, 7), (False, 1, REMEMBERED)])
+def test_the_window_opens_with_a_barrier_or_the_first_acknowledgement(
+    barrier_done: bool, window: int, later: int
+) -> None:
+    """Without a fence the window stays at what a leader remembers."""
     played = Played(barrier_done=barrier_done, limits=Limits(max_in_flight=7))
     played.feed(*[1] * 12)
     sent = played.send()
     assert len(sent) == window == played.lane.in_flight
     played.answer(sent[0], K.APPENDED, 50)
     played.send()
-    assert played.lane.in_flight == 7
+    assert played.lane.in_flight == later
 
 
 def test_bytes_waiting_and_runs_bound_what_is_fetched() -> None:

@@ -93,6 +93,9 @@ class Desk:
         self.brokers.append(HeldSource())
         return self.brokers[-1]
 
+    def may_hold(self, driver: LaneDriver) -> bool:
+        return True
+
     async def connect_beside(self) -> HeldSource:
         return await self.connect()
 

@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 import pytest
 
+from engine.base.clock import now_s
 from engine.base.errors import BrokerUnreachable, ConnectionLost, WireError
 from engine.core.lane.lane import Lane
 from engine.core.lane.outcome import Outcome, OutcomeKind
@@ -63,12 +64,16 @@ class Broker:
         if not wanted:
             return FetchAnswer(memoryview(b""), [], 0.0)
         (want,) = wanted
+        if far.uses_up_quota():
+            return FetchAnswer(memoryview(b""), [], 0.2)  # as Kafka: without any partition
         found, data = far.answer(want, min(want.max_bytes, options.max_bytes))
+        far.sent_bytes += len(data)
         buffer = room.room(len(data))
         buffer[:] = data
-        return FetchAnswer(buffer, [found], 0.2 if far.random.random() < far.throttles else 0.0)
+        return FetchAnswer(buffer, [found], 0.0)
 
     async def close(self) -> None:
+        self.far.open -= not self.closed
         self.closed = True
 
 
@@ -77,8 +82,13 @@ class Far:
 
     def __init__(self, seed: int = 0, *, connections: int = 8, budget: int = 8192) -> None:
         self.random = Random(seed)
+        self.began_s = now_s()
         self.log = SourceLog()
         self.loses = self.throttles = 0.0
+        self.quota = 0.0
+        """Bytes per second; 0: no limit."""
+        self.most_open = 1000
+        self.open = self.refused = self.sent_bytes = 0
         self.brokers: list[Broker] = []
         self.asked: list[list[PartitionFetch]] = []
         self.told: list[str] = []
@@ -148,9 +158,20 @@ class Far:
 
     # --- the broker as the router sees it --------------------------------------------------------------------
 
+    def uses_up_quota(self) -> bool:
+        """Whether the broker answers nothing because it has sent too much."""
+        if self.quota:
+            return self.sent_bytes > self.quota * (now_s() - self.began_s + 1.0)
+        return self.random.random() < self.throttles
+
+    def may_hold(self, driver: LaneDriver) -> bool:
+        return self.is_open
+
     async def connect(self) -> Broker:
-        if self.random.random() < self.loses:
+        if self.open >= self.most_open or self.random.random() < self.loses:
+            self.refused += 1
             raise BrokerUnreachable("far:1", "down")
+        self.open += 1
         self.brokers.append(Broker(self))
         return self.brokers[-1]
 
@@ -386,6 +407,62 @@ async def test_whatever_happens_every_batch_comes_once_and_in_order(start: int) 
         assert far.pool.used_bytes == 0, seed
         assert all(broker.closed for broker in far.brokers), seed
     assert ranged > 50
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (1, 4)])
+@pytest.mark.parametrize("hole", [9, 99])
+async def test_a_compacted_log_is_not_fetched_many_times(counts: tuple[int, int], hole: int) -> None:
+    far = Far(budget=40_000)
+    for _ in range(300):
+        far.log.data(far.random.randint(*counts))
+        far.log.vanish(hole * counts[1])
+    data = len(far.log.fetch(0, 1000)[0])
+    async with far.running():
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+    assert far.sent_bytes < 2 * data
+
+
+@pytest.mark.parametrize("connections", [1, 8, 64])
+async def test_a_quota_is_used_for_what_is_copied(connections: int) -> None:
+    far = Far(connections=connections, budget=40_000)
+    for _ in range(400):
+        far.log.data(far.random.randint(1, 4))
+    far.quota = 1500.0
+    data = len(far.log.fetch(0, 1000)[0])
+    async with far.running():
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+    assert far.sent_bytes < 1.6 * data
+
+
+async def test_a_broker_that_limits_connections_is_read_over_those_that_it_accepts() -> None:
+    far = Far(connections=64, budget=40_000)
+    for _ in range(400):
+        far.log.data(far.random.randint(1, 4))
+    far.most_open = 6
+    data = len(far.log.fetch(0, 1000)[0])
+    async with far.running():
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+    assert far.sent_bytes < 1.6 * data
+    assert far.refused < 100
+
+
+async def test_a_lost_connection_costs_its_range_and_not_the_others() -> None:
+    far = Far(budget=40_000)
+    for _ in range(400):
+        far.log.data(far.random.randint(1, 4))
+    data = len(far.log.fetch(0, 1000)[0])
+    async with far.running():
+        for _ in range(20):
+            await asyncio.sleep(0.3)
+            far.append()
+            if len(far.brokers) > 3:
+                far.brokers[-1].lost = True
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+    assert far.sent_bytes < 1.6 * data
 
 
 async def test_connections_that_no_lane_needs_are_closed_after_a_while() -> None:
