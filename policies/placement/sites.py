@@ -5,7 +5,7 @@ the site's custom resource. A copier that must run in a site takes a small share
 it, and an autoscaler starts a node of a type that has it.
 
 Rejected: Ray's node labels with a `label_selector`. In Ray 2.60 the autoscaler of `ray up` is version 1 by default,
-whose code knows no label selectors: it may start nodes of the wrong type. And the option `ray start --labels` is hidden.
+whose code knows no label selectors: it may start nodes of the wrong type. And `ray start --labels` is hidden.
 """
 
 import enum

@@ -54,6 +54,9 @@ class FetchSide(Protocol):
     def may_fetch(self, driver: LaneDriver) -> bool:
         """Whether what is fetched could be sent."""
 
+    def may_hold(self, driver: LaneDriver) -> bool:
+        """Whether the lane may hold what was fetched for it."""
+
     @property
     def turns(self) -> FetchTurns:
         """Which lanes may be fetched now, by bandwidth and priority."""
