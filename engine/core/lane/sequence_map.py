@@ -125,6 +125,16 @@ class SequenceMap:
                 self._expected = _Expected(sequence + records, source + step, self._shape, repeats, self.version)
         return None if self._expected is None else Ahead(*self._expected.shape, self._expected.repeats)
 
+    def expect_nothing(self) -> None:
+        """Expect no more runs: the next position does not name them.
+
+        Until it is durable, an earlier one may still name them. So whatever follows counts as a new run.
+        """
+        if self._expected is not None:
+            self._expected, self._alike = None, 0
+            self._begin_run(self._skipped_to)
+            self._source_next = self._skipped_to
+
     def new_runs(self) -> tuple[Run, ...]:
         """Return the runs that no durable position or announcement names; the last run if there are none."""
         at = min(bisect_right(self._versions, self._durable_version), len(self._runs) - 1)

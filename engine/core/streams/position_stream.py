@@ -123,6 +123,8 @@ class PositionStream(FencedStream[PositionWrite]):
 
     def _make(self) -> PositionWrite:
         lane, leaves = self._lane, self._may_leave
+        if self._rests:
+            lane.sequences.expect_nothing()
         ahead = None if self._rests else lane.sequences.look_ahead()
         if self._base and self._slots < _MOST_SLOTS and lane.plan_needed and not (self._rests or self.flush_asked):
             return self._announcement(ahead)

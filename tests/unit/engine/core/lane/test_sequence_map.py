@@ -289,6 +289,19 @@ def test_a_cut_before_an_expected_run_still_expects_it() -> None:
     assert not made.holds_back(made.sequence)
 
 
+def test_a_line_that_expects_nothing_more_holds_back_what_follows() -> None:
+    made = expecting()
+    made.extend(120, 2)
+    made.expect_nothing()
+    assert not made.holds_back(18)
+    assert made.holds_back(19)
+    assert made.look_ahead() is None
+    assert made.new_runs() == ((18, 122),)
+    made.on_durable(made.version)
+    made.extend(122, 2)
+    assert not made.holds_back(20)
+
+
 def test_of_many_acknowledged_runs_most_are_forgotten() -> None:
     made = expecting()
     steady(made, 16)

@@ -246,7 +246,10 @@ class Copy:
             return
         if self.line.undurable_from is None and not whole:
             return
-        ahead = self.line.look_ahead()
+        rests = whole and self.dice.random() < 0.5
+        if rests:
+            self.line.expect_nothing()
+        ahead = None if rests else self.line.look_ahead()
         if self.base and not whole and self.used < 5 and self.line.undurable_from is not None:
             runs = self.line.new_runs()
             made = Announcement(producer_id=41, producer_epoch=3, base=self.base, runs=runs, ahead=ahead)
@@ -255,9 +258,9 @@ class Copy:
         runs = self.line.runs_from(self.appended)
         next_source = self.line.source_of(self.appended)
         assert next_source is not None
-        written = msgspec.structs.replace(
-            plain(next_source, 0, sequence=self.appended, runs=runs), ahead=ahead, run_version=self.line.version
-        )
+        base = 0 if rests else self.line.version
+        made_now = plain(next_source, 0, sequence=self.appended, runs=runs)
+        written = msgspec.structs.replace(made_now, ahead=ahead, run_version=base)
         self.pending = self.line.version, None, written, 0
 
     def rewind(self) -> None:
@@ -364,6 +367,12 @@ def test_the_plays_see_a_copy_that_continues_behind_a_hole_that_was_only_expecte
         return resume_offset(runs_until(runs, ahead, sequence + 1), None, sequence)
 
     monkeypatch.setattr(position, "resume_offset", behind)
+    with pytest.raises(AssertionError):
+        plays(range(1000))
+
+
+def test_the_plays_see_a_position_without_the_runs_that_are_still_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SequenceMap, "expect_nothing", lambda _line: None)
     with pytest.raises(AssertionError):
         plays(range(1000))
 
