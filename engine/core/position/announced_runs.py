@@ -159,22 +159,39 @@ def decode_announcement(value: bytes) -> Announcement:
     return Announcement(producer_id=producer_id, producer_epoch=epoch, base=base, runs=tuple(runs), ahead=ahead)
 
 
-def announced_since(
-    producer: tuple[int, int], base: int, slots: Mapping[int, bytes | None]
-) -> tuple[Announcement, ...]:
+Slots = Mapping[int, tuple[int, bytes | None]]
+"""The newest record of each slot of a lane: where it is among the records of its partition, and its value."""
+
+
+def announced_since(producer: tuple[int, int], base: int, place: int, slots: Slots) -> tuple[Announcement, ...]:
     """Return the announcements of one producer (id, epoch) and base, by their slots.
 
-    Raises ValueError if one is missing or of a later base: then the position is not the lane's newest.
+    `place`: where the position is among the records of its partition. What other owners announced before it does not
+    count. Raises ValueError if an announcement is missing, of a later base, or of another producer behind the position:
+    then the position is not the lane's newest, or an announcement of it was overwritten.
     """
     found: dict[int, Announcement] = {}
-    for slot, value in slots.items():
-        one = None if value is None else decode_announcement(value)
-        if one is None or (one.producer_id, one.producer_epoch) != producer:
-            continue  # of an earlier owner
-        if one.base > base:
+    for slot, (at, value) in slots.items():
+        one = _owned(producer, value, is_behind=at > place)
+        if one is not None and one.base > base:
             raise ValueError(f"runs are announced for a later position ({one.base}) than the stored one ({base})")
-        if one.base == base:
+        if one is not None and one.base == base:
             found[slot] = one
     if sorted(found) != list(range(len(found))):
         raise ValueError(f"of the announced runs after the position, some are missing: {sorted(found)} are there")
     return tuple(found[slot] for slot in range(len(found)))
+
+
+def _owned(producer: tuple[int, int], value: bytes | None, *, is_behind: bool) -> Announcement | None:
+    """Decode an announcement; None if it is of an earlier owner, whatever it says. `is_behind`: behind the position."""
+    try:
+        one = None if value is None else decode_announcement(value)
+    except ValueError:
+        if is_behind:
+            raise
+        return None
+    if one is None or (one.producer_id, one.producer_epoch) == producer:
+        return one
+    if is_behind:
+        raise ValueError(f"producer {one.producer_id}, not {producer[0]}, announced runs after the stored position")
+    return None

@@ -1,11 +1,18 @@
 """Reads stored positions, written by raymirror or by MM2."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 import msgspec
 
-from engine.core.position.announced_runs import LaneKeys, announced_since, lane_keys, split_key, with_announced
+from engine.core.position.announced_runs import (
+    LaneKeys,
+    Slots,
+    announced_since,
+    lane_keys,
+    split_key,
+    with_announced,
+)
 from engine.core.position.position import ForeignPosition, Position, decode_value
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.ports.ports import Cluster
@@ -88,23 +95,25 @@ def resumable_positions(
     Only a position with these runs names the source record of the target's tail.
     """
     pairs = list(records)
-    announced: dict[LaneKeys, dict[int, bytes | None]] = {}
-    for key, value in pairs:
+    announced: dict[LaneKeys, dict[int, tuple[int, bytes | None]]] = {}
+    places: dict[bytes | None, int] = {}
+    for at, (key, value) in enumerate(pairs):
+        places[key] = at
         found = split_key(key)
         if found is not None:
-            announced.setdefault(found[0], {})[found[1]] = value
+            announced.setdefault(found[0], {})[found[1]] = at, value
     positions = decode_positions(pairs, keys)
-    return {
-        lane: _with_announced(stored, announced.get(lane_keys(keys.encode(lane)), {}))
-        if isinstance(stored, Position) and stored.run_version
-        else stored
-        for lane, stored in positions.items()
-    }
+    for lane, stored in positions.items():
+        key = keys.encode(lane)
+        if isinstance(stored, Position) and stored.run_version:
+            positions[lane] = _with_announced(stored, places.get(key, -1), announced.get(lane_keys(key), {}))
+    return positions
 
 
-def _with_announced(stored: Position, slots: Mapping[int, bytes | None]) -> Stored:
+def _with_announced(stored: Position, place: int, slots: Slots) -> Stored:
     try:
-        announced = announced_since((stored.producer_id, stored.producer_epoch), stored.run_version, slots)
+        producer = stored.producer_id, stored.producer_epoch
+        announced = announced_since(producer, stored.run_version, place, slots)
         runs, ahead = with_announced(stored.runs, stored.ahead, announced)
     except ValueError as error:
         return Unreadable(reason=str(error))

@@ -1,7 +1,7 @@
 """Announced and expected runs: their encoding, and that they name every record of a copy that ends anywhere."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -16,6 +16,7 @@ from engine.core.position.announced_runs import (
     Ahead,
     Announcement,
     Run,
+    Slots,
     announced_since,
     decode_announcement,
     encode_announcement,
@@ -117,29 +118,44 @@ def value_of(base: int, first: int, *, producer_id: int = 41, epoch: int = 3) ->
     )
 
 
+PLACE = 5
+"""Where the position is in its partition."""
+
+
+def behind(slots: Mapping[int, bytes | None]) -> Slots:
+    """Place announcements behind the position."""
+    return {slot: (PLACE + 1 + slot, value) for slot, value in slots.items()}
+
+
 def test_announcements_of_this_base_count_in_the_order_of_their_slots() -> None:
-    slots = {1: value_of(7, 20), 0: value_of(7, 10), 2: value_of(5, 30), 3: value_of(6, 40)}
-    assert [one.runs[0][0] for one in announced_since((41, 3), 7, slots)] == [10, 20]
+    slots = behind({1: value_of(7, 20), 0: value_of(7, 10), 2: value_of(5, 30), 3: value_of(6, 40)})
+    assert [one.runs[0][0] for one in announced_since((41, 3), 7, PLACE, slots)] == [10, 20]
 
 
-def test_announcements_of_other_producers_and_removed_ones_do_not_count() -> None:
-    slots = {0: value_of(9, 10, epoch=2), 1: value_of(9, 20, producer_id=40), 2: None}
-    assert announced_since((41, 3), 7, slots) == ()
+def test_what_earlier_owners_announced_and_removed_ones_do_not_count() -> None:
+    slots = {0: (1, value_of(9, 10, epoch=2)), 1: (2, value_of(9, 20, producer_id=40)), 2: (9, None), 3: (3, b"\x09?")}
+    assert announced_since((41, 3), 7, PLACE, slots) == ()
+
+
+@pytest.mark.parametrize("value", [value_of(9, 10, epoch=2), value_of(7, 10, producer_id=40), b"\x09?"])
+def test_what_another_producer_announced_behind_the_position_may_have_overwritten_one(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"announced runs after|newer raymirror"):
+        announced_since((41, 3), 7, PLACE, behind({0: value}))
 
 
 def test_a_missing_announcement_is_an_error() -> None:
     with pytest.raises(ValueError, match="some are missing"):
-        announced_since((41, 3), 7, {0: value_of(7, 10), 2: value_of(7, 30)})
+        announced_since((41, 3), 7, PLACE, behind({0: value_of(7, 10), 2: value_of(7, 30)}))
 
 
 def test_announcements_for_a_later_position_are_an_error() -> None:
     with pytest.raises(ValueError, match="for a later position"):
-        announced_since((41, 3), 7, {0: value_of(8, 10)})
+        announced_since((41, 3), 7, PLACE, behind({0: value_of(8, 10)}))
 
 
 def test_a_run_before_the_position_is_an_error() -> None:
     with pytest.raises(ValueError, match="before the position"):
-        with_announced(((20, 20),), None, announced_since((41, 3), 7, {0: value_of(7, 10)}))
+        with_announced(((20, 20),), None, announced_since((41, 3), 7, PLACE, behind({0: value_of(7, 10)})))
 
 
 # --- what they name ----------------------------------------------------------------------------------------------
@@ -275,7 +291,7 @@ class Copy:
         stored = self.stored
         assert isinstance(stored, Position)
         if stored.run_version:
-            told = announced_since((41, 3), stored.run_version, self.slots)
+            told = announced_since((41, 3), stored.run_version, PLACE, behind(self.slots))
             runs, ahead = with_announced(stored.runs, stored.ahead, told)
             stored = msgspec.structs.replace(stored, runs=runs, ahead=ahead)
         tail = self.appended - stored.sequence

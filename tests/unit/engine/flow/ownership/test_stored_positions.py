@@ -107,10 +107,10 @@ def announced(
 def test_announced_runs_are_added_to_their_position() -> None:
     records = [
         announced(0, (99, 99), base=2),  # of an earlier position
+        announced(2, (99, 99), epoch=7, base=9),  # of another owner
         (KEY, encode_value(ANNOUNCING)),
         announced(0, (5, 13)),
         announced(1, (9, 20), ahead=Ahead(1, 2, 3)),
-        announced(2, (99, 99), epoch=7, base=9),  # of another owner
     ]
     found = resumable_positions(records, PositionKeys("A"))[lane(0)]
     assert isinstance(found, Position)
@@ -125,8 +125,13 @@ def test_a_position_that_names_all_runs_itself_takes_no_announcement() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [announced(1, (5, 13)), announced(0, (5, 13), base=5), (lane_keys(KEY).encode(0), b"\x01")],
-    ids=["one is missing", "its position is missing", "no announcement"],
+    [
+        announced(1, (5, 13)),
+        announced(0, (5, 13), base=5),
+        (lane_keys(KEY).encode(0), b"\x01"),
+        announced(0, (5, 13), epoch=7),
+    ],
+    ids=["one is missing", "its position is missing", "no announcement", "overwritten by another owner"],
 )
 def test_a_position_whose_announcements_are_not_whole_cannot_be_read(wrong: tuple[bytes | None, bytes | None]) -> None:
     found = resumable_positions([(KEY, encode_value(ANNOUNCING)), wrong], PositionKeys("A"))
