@@ -51,9 +51,9 @@ static inline size_t write_varint(uint8_t *out, int64_t value) {
 }
 
 static int make_room(Target *t, size_t wanted) {
-    if (t->room - t->size >= wanted)
+    if (t->room >= t->size + wanted) /* not a difference: before the first call there is less room than the header */
         return 1;
-    size_t room = t->room + t->room / 2 + wanted;
+    size_t room = t->size + t->room / 2 + wanted;
     uint8_t *grown = realloc(t->bytes, room);
     if (grown == NULL)
         return 0;
@@ -233,17 +233,17 @@ static int open_plain(const uint8_t *data, Py_ssize_t at, Py_ssize_t end, Source
     return WRITTEN;
 }
 
-/* The base timestamp of a merged batch: the first source's, or its first record's if it holds a delete horizon. */
-static int64_t base_of(const uint8_t *batch, const Source *s) {
+/* Chooses the base timestamp of a merged batch: the first source's, or its first record's if it has a delete horizon
+ * there. 0 if that record cannot be read. */
+static int choose_base(Target *t, const uint8_t *batch, const Source *s) {
     Py_ssize_t at = s->at;
-    int64_t length, delta, found;
-    if (s->is_flat || !(read_u16(batch + ATTRIBUTES_AT) & HORIZON_BIT) || !read_varint(s->raw, &at, s->end, &length))
-        return s->base_timestamp;
-    at++; /* attributes */
-    if (at >= s->end || !read_varint(s->raw, &at, s->end, &delta) ||
-        __builtin_add_overflow(s->base_timestamp, delta, &found))
-        return s->base_timestamp;
-    return found;
+    int64_t length, delta;
+    t->base_timestamp = s->base_timestamp;
+    if (s->is_flat || !(read_u16(batch + ATTRIBUTES_AT) & HORIZON_BIT))
+        return 1;
+    if (!read_varint(s->raw, &at, s->end, &length) || ++at >= s->end || !read_varint(s->raw, &at, s->end, &delta))
+        return 0;
+    return !__builtin_add_overflow(s->base_timestamp, delta, &t->base_timestamp);
 }
 
 /* Merges the batches of one region from `*at` on. Returns WRITTEN at the region's end, else why it stopped before. */
@@ -254,9 +254,8 @@ static int merge_region(Target *t, const Py_buffer *view, Py_ssize_t *at, int64_
         int64_t whole;
         int found = open_plain(data, *at, view->len, &source, &whole);
         if (found == WRITTEN) {
-            if (*batches == 0)
-                t->base_timestamp = base_of(data + *at, &source);
-            found = add_source(t, &source);
+            int is_based = *batches != 0 || choose_base(t, data + *at, &source);
+            found = is_based ? add_source(t, &source) : UNFIT;
         }
         if (found != WRITTEN)
             return found;
@@ -273,7 +272,7 @@ PyObject *native_merge(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     int64_t most;
     if (check_count("merge", count, 2) < 0 || read_numbers(args, 1, 1, &most) < 0)
         return NULL;
-    Target t = {.size = HEADER_BYTES, .most = most < 0 ? 0 : (size_t)most, .max_delta = INT64_MIN};
+    Target t = {.size = HEADER_BYTES, .most = most < 0 ? 0 : (size_t)(most > INT32_MAX ? INT32_MAX : most), .max_delta = INT64_MIN};
     Py_ssize_t regions = PySequence_Size(args[0]), region = 0, at = 0;
     int64_t batches = 0, next_offset = -1;
     int found = regions < 0 ? FAILED : WRITTEN;

@@ -25,6 +25,8 @@ from tests.unit.engine.wire.batches import (
     with_crc,
 )
 
+pytestmark = pytest.mark.usefixtures("way")
+
 
 def _split(built: bytes | bytearray, start: int = 0) -> list[tuple[int, int, int]]:
     found = split_batches(bytearray(built), start, len(built), TOPIC, PARTITION)
