@@ -96,7 +96,7 @@ def _inflate_legacy(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes
 
 
 def write(parts: Sequence[Part], base_timestamp: int) -> Written:
-    """Return the area of the records of all parts, in order. Raises `BadRecords` for a part that is not what it says."""
+    """Return the area of the records of all parts, in order. Raises `BadRecords` for a part that is otherwise."""
     if native.module is not None:
         written = _write_native(parts, base_timestamp)
         if written is not None:
@@ -108,7 +108,7 @@ def write(parts: Sequence[Part], base_timestamp: int) -> Written:
 
 
 def _write_native(parts: Sequence[Part], base_timestamp: int) -> Written | None:
-    """Return None for what the C function leaves to the Python way: records with an error, or numbers beyond 64 bits."""
+    """Return None for what the C function leaves to the Python way: wrong records, and numbers beyond 64 bits."""
     assert native.module is not None, "asked before"
     sources = [
         (

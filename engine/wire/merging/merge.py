@@ -3,11 +3,11 @@
 Every record keeps its timestamp, key, value and headers, and its place in the order; offset deltas are 0, 1, 2, ..., so
 a record has the same producer sequence as if its batch had passed alone. As after a restamp, the merged batch is in no
 transaction, has no delete horizon and create time. The timestamps of a source batch with log-append time become create
-times, as `reencode` does it. Control batches are not merged, and no batch that holds something else than its header says.
+times, as `reencode` does it. Control batches are not merged, and no batch whose records are not as its header says.
 
 **Codec.** Plain batches are merged with plain ones. A compressed batch may be merged with batches of every codec, and
-the merged batch has the codec that the caller names (`Stretch.codec`): producers such as librdkafka send a batch plain
-if compression would not make it smaller, so plain batches stand between compressed ones.
+the merged batch has the codec that the caller names (`BatchStretch.codec`): producers such as librdkafka send a batch
+plain if compression would not make it smaller, so plain batches stand between compressed ones.
 
 **Base timestamp**: that of the first source batch, or of its first record if the batch has a delete horizon there.
 """

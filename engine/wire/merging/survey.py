@@ -14,7 +14,6 @@ from engine.wire.codecs import ZSTD
 from engine.wire.header import BatchHeader, Buffer
 from engine.wire.verdict import Verdict
 
-
 _LAST_OFFSET = (1 << 63) - 1
 
 
@@ -31,7 +30,7 @@ class SurveyRules(msgspec.Struct, frozen=True, kw_only=True):
     committed: bool
 
 
-class Stretch(msgspec.Struct, frozen=True, gc=False):
+class BatchStretch(msgspec.Struct, frozen=True, gc=False):
     """Batches in `buffer[at:end]` that pass, with consecutive source offsets: one batch of any size, or small ones.
 
     `codec` is that of the first compressed batch, NONE if all are plain. Timestamps in ms: of the first record, and the
@@ -60,7 +59,7 @@ class Survey(msgspec.Struct, frozen=True):
     `expected`: the lowest base offset that the batch at `at` may have.
     """
 
-    stretches: list[Stretch]
+    stretches: list[BatchStretch]
     at: int
     expected: int
     is_done: bool
@@ -88,13 +87,13 @@ def survey(
         rules.small_compressed,
         rules.committed,
     )
-    return Survey([Stretch(*row) for row in rows], at, expected, is_done)
+    return Survey([BatchStretch(*row) for row in rows], at, expected, is_done)
 
 
 def _survey(
     buffer: Buffer, start: int, end: int, rules: SurveyRules, wanted: int, expected: int, is_first: bool
 ) -> Survey:
-    stretches: list[Stretch] = []
+    stretches: list[BatchStretch] = []
     at, may_join = start, False
     try:
         for at, header in split_batches(buffer, start, end, "", -1, expected=expected, is_first=is_first):
@@ -121,8 +120,8 @@ def _passes(buffer: Buffer, at: int, header: BatchHeader, rules: SurveyRules, wa
     return passes and header.next_offset <= _LAST_OFFSET
 
 
-def _begun(at: int, header: BatchHeader) -> Stretch:
-    return Stretch(
+def _begun(at: int, header: BatchHeader) -> BatchStretch:
+    return BatchStretch(
         at,
         at + header.size_bytes,
         1,
@@ -135,8 +134,8 @@ def _begun(at: int, header: BatchHeader) -> Stretch:
     )
 
 
-def _joined(stretch: Stretch, header: BatchHeader) -> Stretch:
-    return Stretch(
+def _joined(stretch: BatchStretch, header: BatchHeader) -> BatchStretch:
+    return BatchStretch(
         stretch.at,
         stretch.end + header.size_bytes,
         stretch.batches + 1,

@@ -8,15 +8,16 @@ run on both.
 `RAYMIRROR_NATIVE=off`. Functions that have both ways look at it at each call.
 """
 
-from types import ModuleType
+from typing import cast
 
 from engine.base import native_switch
+from engine.wire.native.functions import NativeFunctions
 
 _INTERFACE = 1
 """The functions that this code expects; the same number as in `src/module.c`."""
 
 
-def _loaded() -> tuple[ModuleType | None, str]:
+def _loaded() -> tuple[NativeFunctions | None, str]:
     if native_switch.is_off():
         return None, f"pure Python ({native_switch.VARIABLE}=off)"
     try:
@@ -26,7 +27,8 @@ def _loaded() -> tuple[ModuleType | None, str]:
         return None, f"pure Python (the native module is {cause})"
     if _native.INTERFACE != _INTERFACE:
         return None, "pure Python (the native module was built from other sources: run `make setup`)"
-    return _native, "native" if _native.HAS_CRC_INSTRUCTION else "native (checksums by table: no SSE 4.2)"
+    functions = cast("NativeFunctions", _native)
+    return functions, "native" if _native.HAS_CRC_INSTRUCTION else "native (checksums by table: no SSE 4.2)"
 
 
 module, _way = _loaded()

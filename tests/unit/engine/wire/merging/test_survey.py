@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.base.errors import WireError
 from engine.wire import native
 from engine.wire.batch import Verdict, check_crc, judge, split_batches
-from engine.wire.merging.survey import Stretch, Survey, SurveyRules, survey
+from engine.wire.merging.survey import BatchStretch, Survey, SurveyRules, survey
 from engine.wire.records import Record
 from tests.unit.engine.wire.batches import (
     DELETE_HORIZON,
@@ -37,7 +37,7 @@ def _survey(built: bytearray, rules: SurveyRules = RULES, *, start: int = 0, wan
 def test_small_batches_are_one_stretch() -> None:
     built = joined(small(100, first=20))
     (stretch,) = _survey(built).stretches
-    assert stretch == Stretch(0, len(built), 100, 20, 100, 0, 1_700_000_000_020, 1_700_000_000_119, 9)
+    assert stretch == BatchStretch(0, len(built), 100, 20, 100, 0, 1_700_000_000_020, 1_700_000_000_119, 9)
     assert stretch.next_offset == 120
     assert _survey(built) == Survey([stretch], len(built), 120, True)
 
