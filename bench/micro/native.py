@@ -14,20 +14,23 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bench.micro.wire import reencode_us
 from engine.core.lane.intake import queue, sift, stamp, work_for
 from engine.core.lane.lane import Lane
 from engine.core.lane.pending_batch import Limits
+from engine.core.lane.stretch_intake import SmallBatches, sift_stretches
 from engine.core.position.position import Position
 from engine.wire import native
 from engine.wire.batch import read_header, restamp
 from engine.wire.merging.merge import merge
-from engine.wire.merging.survey import SurveyRules, survey
+from engine.wire.merging.survey import BatchStretch, SurveyRules, survey
 from engine.wire.records import Record, encode_batch
 from policies.model import FlowName, LaneName, TopicPartition
 
 _ROUNDS = 9
 _FETCH_BYTES = 2 * 1024 * 1024
 _MOST_BYTES = 1_048_588
+_SMALL = SmallBatches(plain_bytes=16 * 1024, compressed_bytes=4 * 1024)
 _RULES = SurveyRules(max_batch_bytes=_MOST_BYTES, small_plain=16 * 1024, small_compressed=4 * 1024, committed=True)
 _LANE = LaneName(TopicPartition("orders", 0), TopicPartition("a.orders", 0))
 
@@ -112,7 +115,9 @@ def _survey_and_stamp(view: memoryview) -> int:
 def _survey_and_merge(view: memoryview) -> int:
     """Make target batches straight from the fetched bytes, and stamp them."""
     records = 0
-    for one in survey(view, 0, len(view), _RULES, wanted=0).stretches:
+    work = work_for(_lane(), view, 0, len(view), aborted=[], max_batch_bytes=_MOST_BYTES)
+    for one in sift_stretches(work, _SMALL, at_length=False):
+        assert isinstance(one, BatchStretch), "all batches are regular"
         at = one.at
         while at < one.end:
             rest = view[at : one.end]
@@ -164,6 +169,9 @@ def _measured(is_native: bool) -> dict[str, Any]:
                 ("survey", _survey),
                 ("survey_and_stamp", _survey_and_stamp),
             )
+        }
+        found["reencode_700_records_us"] = {
+            name: round(reencode_us(codec)) for codec, name in ((0, "none"), (3, "lz4"), (4, "zstd"))
         }
     finally:
         native.module = kept
