@@ -142,11 +142,6 @@ class AreaWriter:
         self._next_offset = -1
         self._max_delta = _I64_RANGE.start
 
-    @property
-    def size_bytes(self) -> int:
-        """The size of the area so far, in bytes."""
-        return len(self._area)
-
     def add(self, source: InflatedBatch, part: RecordSlice, most_bytes: int | None = None) -> bool:
         """Append all records of a part; or none, and return False, if the area would exceed `most_bytes`.
 

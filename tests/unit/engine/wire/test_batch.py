@@ -95,6 +95,7 @@ def test_offsets_that_go_back() -> None:
 
 @pytest.mark.parametrize("built", [batch(records(5), 3), legacy(records(1), 0), legacy(records(1), 1)])
 def test_crc_holds_and_one_flipped_bit_breaks_it(built: bytearray) -> None:
+    built = bytearray(built)
     header = only(built)
     check_crc(built, 0, header, TOPIC, PARTITION)
     built[-1] ^= 1

@@ -6,6 +6,7 @@ import struct
 import types
 from typing import Any
 
+import msgspec
 import pytest
 from crc32c import crc32c
 from hypothesis import given
@@ -205,6 +206,14 @@ def test_areas_with_broken_bytes_are_as_in_python(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "module", None)
         assert found == _written(broken, part, base_timestamp)
+
+
+def test_numbers_beyond_64_bits_are_left_to_the_python_way() -> None:
+    """The offsets of a batch of format 0 may be further apart than 64 bits can say."""
+    built = batch(records(2), 0)
+    source = inflate(built, 0, header_of(built), MAX_INFLATED_BYTES)
+    far = msgspec.structs.replace(source, base_offset=-(1 << 63), last_offset_delta=1 << 64)
+    assert areas.write([(far, far.whole)], far.base_timestamp).next_offset == -(1 << 63) + 2
 
 
 def _written(source: areas.InflatedBatch, part: RecordSlice, base_timestamp: int) -> object:
