@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage check architecture bench clean
+.PHONY: help setup demo test test-full coverage check architecture bench wheel clean
 
 # The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
 PYTHON ?= $(shell for name in python3.11 python3 python; do \
@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest --durations=20
 NAME ?= drain
+# The optional compiled way of a batch; without a C compiler raymirror copies in pure Python.
+NATIVE := $(wildcard setup.py engine/wire/native/src/*)
 
 help:
 	@echo 'raymirror keeps Apache Kafka clusters in step.'
@@ -24,7 +26,8 @@ help:
 	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
 	@echo '  make architecture  draw the packages and their imports: docs/architecture.md'
 	@echo '  make bench      one benchmark: make bench NAME=drain'
-	@echo '  make setup      only set up: $(VENV) from requirements.lock'
+	@echo '  make setup      only set up: $(VENV) from requirements.lock; builds the native module if there is a C compiler'
+	@echo '  make wheel      a wheel of raymirror for this platform, with the native module: dist/'
 	@echo '  make clean      remove $(VENV) and caches of the tools'
 	@echo
 	@$(if $(PYTHON),$(PYTHON) deploy/preflight.py --venv $(VENV) || true,echo 'missing: CPython 3.11 on PATH (or: make PYTHON=/path/to/python3.11 ...)')
@@ -34,7 +37,7 @@ setup: $(STAMP)
 # setuptools goes first: PySpark comes as source, and its build must use the locked setuptools, not the newest.
 # The stamp is written last, so an interrupted set-up continues where it was. A virtual environment that is broken, or of
 # another Python, is created again.
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml $(NATIVE)
 	@$(if $(PYTHON),,echo 'raymirror needs CPython 3.11 and none is on PATH: install it (Debian: apt install python3.11 python3.11-venv), or: make PYTHON=/path/to/python3.11 ...' >&2; exit 2)
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-install
 	@rm -f $(STAMP)
@@ -44,6 +47,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --require-hashes -r $(VENV)/setuptools.lock
 	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation --use-pep517 --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --no-index -e .
+	@$(BIN)/python -c 'from engine.wire import native; print("the way of a batch: " + native.in_use())'
 	@touch $(STAMP)
 
 demo: setup
@@ -73,5 +77,10 @@ bench: setup
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run
 	@$(BIN)/python -m bench $(NAME)
 
+wheel: setup
+	@rm -rf build
+	@$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir dist .
+	@ls dist/*.whl
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis engine/wire/native/*.so

@@ -113,8 +113,11 @@ class _Version(argparse.Action):
 
 
 def version_text() -> str:
-    """Return the versions of raymirror, Python and Ray, as a bug report needs them."""
-    return f"raymirror {_installed('raymirror')} (Python {platform.python_version()}, Ray {_installed('ray')})"
+    """Return the versions of raymirror, Python and Ray, and the way of a batch, as a bug report needs them."""
+    from engine.wire import native  # loads the module, if there is one
+
+    parts = f"Python {platform.python_version()}, Ray {_installed('ray')}; batches: {native.in_use()}"
+    return f"raymirror {_installed('raymirror')} ({parts})"
 
 
 def _installed(package: str) -> str:

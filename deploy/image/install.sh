@@ -53,7 +53,7 @@ install_packages() {
 install_wheel() {
     mkdir "$work/source"
     # A copy, because setuptools builds inside the tree it is given.
-    (cd "$clone" && tar --exclude=__pycache__ -cf - engine actors policies deploy pyproject.toml README.md LICENSE) | tar -xf - -C "$work/source"
+    (cd "$clone" && tar --exclude=__pycache__ --exclude='*.so' -cf - engine actors policies deploy pyproject.toml setup.py README.md LICENSE) | tar -xf - -C "$work/source"
     "${pip[@]}" wheel --no-index --no-build-isolation --no-deps --wheel-dir "$work" "$work/source"
     "${pip[@]}" install --no-index --no-deps "$work"/raymirror-*.whl
     "${pip[@]}" check
@@ -77,5 +77,5 @@ source "$prefix/profile.sh"
 cd /
 say "jars of Kafka and Spark into $prefix/cache"
 python -c 'from deploy.local.jars import ensure_jars, say_aloud; ensure_jars(say_aloud)'
-raymirror --help > /dev/null
+raymirror --version >&2 # also says whether the native module was built, which needs a C compiler
 say "done; source $prefix/profile.sh"

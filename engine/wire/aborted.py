@@ -20,6 +20,11 @@ class AbortedTransactions:
         self._waiting = sorted(((first, producer) for producer, first in transactions), reverse=True)
         self._open: set[int] = set()
 
+    @property
+    def none_left(self) -> bool:
+        """Whether no batch from here on was rolled back."""
+        return not self._waiting and not self._open
+
     def is_aborted(self, header: BatchHeader) -> bool:
         """Return whether the records of this batch were rolled back."""
         self._advance(header.last_offset)

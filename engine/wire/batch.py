@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from crc32c import crc32c
 
 from engine.base.errors import CorruptBatch, MalformedBatch, UnknownMagic
+from engine.wire import native
 from engine.wire.bounded import InflateError
 from engine.wire.codecs import decompress
 from engine.wire.header import (
@@ -60,16 +61,17 @@ def _read_legacy(buffer: Buffer, at: int) -> BatchHeader:
 
 
 def split_batches(
-    buffer: Buffer, start: int, end: int, topic: str, partition: int
+    buffer: Buffer, start: int, end: int, topic: str, partition: int, *, expected: int = 0, is_first: bool = True
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (index, header) of each whole batch of the record set in `buffer[start:end]`, in order.
 
     A truncated last batch ends the iteration. Raises `UnknownMagic` for a format other than 0, 1, 2. Raises
     `MalformedBatch` for an impossible length, count or offset, and for a first batch that does not fit: from Fetch v3
     on a broker sends the first batch whole (KIP-74), so its length is wrong, and asking again would not help.
+
+    A walk that continues another one takes `expected`, the lowest base offset that may follow, and is not `is_first`.
     """
     at = start
-    expected = 0
     while at + _PREFIX.size <= end:
         offset, length, _epoch, magic = _PREFIX.unpack_from(buffer, at)
         if not 0 <= magic <= 2:
@@ -85,7 +87,7 @@ def split_batches(
         expected = offset + header.last_offset_delta + 1
         yield at, header
         at += LOG_OVERHEAD_BYTES + length
-    if at == start < end:
+    if is_first and at == start < end:
         raise MalformedBatch(topic, partition, -1, f"the first batch does not fit the {end - start} bytes fetched")
 
 
@@ -122,11 +124,18 @@ def restamp(
     The batch is then in raymirror's transaction or in none, whatever it was in. The delete horizon bit is cleared
     too: with the source's horizon a target would drop tombstones at once. The base timestamp stays, because record
     timestamps are deltas to it with and without that bit (`DefaultRecordBatch.RecordIterator`).
+
+    The batch in the buffer has the given header and a right CRC. So the compiled way does not read the records again: a
+    CRC is linear, and only what the header changes is added. It also keeps an error in memory visible to the target.
     """
+    attributes = header.attributes & _KEEP_ATTRIBUTES | (TRANSACTIONAL_BIT if transactional else 0)
+    if native.module is not None:
+        native.module.restamp(buffer, at, attributes, producer_id, producer_epoch, base_sequence)
+        return
     _BODY.pack_into(
         buffer,
         at + _ATTRIBUTES_AT,
-        header.attributes & _KEEP_ATTRIBUTES | (TRANSACTIONAL_BIT if transactional else 0),
+        attributes,
         header.last_offset_delta,
         header.base_timestamp,
         header.max_timestamp,

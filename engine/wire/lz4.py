@@ -20,6 +20,7 @@ _BLOCK_BYTES = 65536
 _HARD_LEVEL = 12  # the highest level of LZ4-HC
 _RAW_BLOCK = 0x8000_0000
 _U32 = struct.Struct("<I")
+_MOST_EXPANSION = 256  # a compressed byte stands for at most 255
 _MAX_BLOCK_BYTES = {0x40: 1 << 16, 0x50: 1 << 18, 0x60: 1 << 20, 0x70: 1 << 22}  # by the BD byte
 
 
@@ -65,7 +66,7 @@ def decompress_lz4(data: bytes, limit_bytes: int) -> bytes:
     """Return the content of one frame. Raises `InflateError` for broken bytes or more than `limit_bytes`."""
     at, largest, has_checksums = _frame_header(data)
     out = bytearray()
-    block = bytearray(largest)
+    block = bytearray(min(largest, _MOST_EXPANSION * len(data)))
     view = memoryview(data)
     while True:
         if at + 4 > len(data):

@@ -12,6 +12,9 @@ from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.position.position import SEQUENCE_SPAN
 from engine.core.position.resume import TailBatch
 from engine.flow.ports.ports import Producer
+from engine.wire.batch import read_header, restamp
+from engine.wire.merging.merge import merge
+from engine.wire.records import Record, encode_batch
 from policies.model import TopicPartition
 from tests.contract.stage import BORN_MS, Stage, batch, send
 
@@ -81,6 +84,18 @@ async def test_batches_in_order_get_the_offsets_in_order(stage: Stage) -> None:
     async with writing(stage) as writer:
         assert [await writer.append(first) for first in (0, 2, 4)] == [appended(1), appended(3), appended(5)]
         assert await writer.end() == 7
+
+
+@pytest.mark.parametrize("codec", [0, 3, 4])
+async def test_merged_batches_are_taken_as_one_batch_with_the_sequences_of_all(stage: Stage, codec: int) -> None:
+    async with writing(stage) as writer:
+        sources = [encode_batch([Record(at, BORN_MS + at % 3, b"k%d" % at, b"v" * at)], codec) for at in range(40)]
+        found = merge(sources, codec=codec, max_batch_bytes=1 << 20).encoded
+        assert found is not None
+        producer = writer.producer
+        restamp(found.payload, 0, read_header(found.payload, 0), producer.producer_id, producer.epoch, 0)
+        assert told(await writer.ask(found.payload)) == appended(1)
+        assert await writer.append(40) == appended(41)
 
 
 async def test_one_of_the_last_five_batches_again_gets_its_first_offset(stage: Stage) -> None:

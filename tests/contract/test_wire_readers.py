@@ -8,7 +8,9 @@ import pytest
 
 from deploy.local.jars import ensure_jars, say_aloud
 from deploy.local.tools import run_tool
+from engine.wire import native
 from engine.wire.batch import read_header, restamp
+from engine.wire.merging.merge import merge
 from engine.wire.records import Record, reencode
 from tests.unit.engine.wire.batches import DELETE_HORIZON, LOG_APPEND, TRANSACTIONAL, batch, header_of, legacy, only
 
@@ -107,6 +109,34 @@ def test_kafka_reads_what_we_reencode_and_restamp(codec: int, tmp_path: Path) ->
     found, codecs = segment.read_by_kafka(tmp_path)
     assert found == segment.wanted
     assert codecs == {_CODEC_NAMES[codec]}
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+@pytest.mark.parametrize("codec", range(5))
+def test_kafka_reads_what_we_merge(
+    codec: int, is_native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_native:
+        monkeypatch.setattr(native, "module", None)
+    elif native.module is None:
+        pytest.skip(native.in_use())
+    segment = _Segment()
+    gaps = _source(1000, gap_every=13)
+    bits = (0, TRANSACTIONAL, DELETE_HORIZON, 0)
+    built = [batch(gaps[at : at + 3], codec, bits=bits[at % 4]) for at in range(0, len(gaps), 3)]
+    rest, left = built, list(gaps)
+    while rest:
+        found = merge(rest, codec=codec, max_batch_bytes=20_000)
+        payload = found.encoded.payload if found.encoded is not None else rest[0]
+        count = only(payload).record_count
+        restamp(payload, 0, header_of(payload), 4711, 3, len(gaps) - len(left))
+        segment.append(payload, left[:count])
+        del left[:count]
+        rest = rest[found.batches :]
+    read, codecs = segment.read_by_kafka(tmp_path)
+    assert read == segment.wanted
+    assert codecs == {_CODEC_NAMES[codec]}
+    assert not left
 
 
 def test_kafka_reads_what_was_format_0_or_1(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.integration.test_run_command import produce, same
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
 
-IN_WHEEL = ("actors", "engine", "policies", "deploy", "pyproject.toml", "README.md", "LICENSE")
+IN_WHEEL = ("actors", "engine", "policies", "deploy", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 DEADLINE_S = 300.0
 
 

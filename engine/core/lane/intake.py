@@ -30,7 +30,8 @@ class LongWork(Exception):
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes of one fetched partition from an offset on, with the settings for its batches; needs no lane.
 
-    `inflated_bytes`: the most bytes that a batch to re-encode may decompress to.
+    `inflated_bytes`: the most bytes that a batch to re-encode may decompress to. `expected`: the lowest base offset
+    that the first batch may have; 0 if nothing of this fetch was read before.
     """
 
     partition: TopicPartition
@@ -41,6 +42,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     transactions: AbortedTransactions
     max_batch_bytes: int
     inflated_bytes: int
+    expected: int = 0
 
     def behind(self, at: int, wanted: int) -> "Work":
         """Return the rest of the work from a batch on. Earlier batches may have been sent with changed headers."""
@@ -80,7 +82,7 @@ def sift(work: Work, *, at_length: bool) -> Iterator[Step]:
     Raises CorruptBatch, MalformedBatch, UnknownMagic or BatchTooLarge, and LongWork unless `at_length`.
     """
     buffer, (topic, partition), wanted, transactions = work.buffer, work.partition, work.wanted, work.transactions
-    for at, header in split_batches(buffer, work.start, work.end, topic, partition):
+    for at, header in split_batches(buffer, work.start, work.end, topic, partition, expected=work.expected):
         check_crc(buffer, at, header, topic, partition)
         if header.is_control:
             transactions.on_control(header, control_type(buffer, at, header, topic, partition))

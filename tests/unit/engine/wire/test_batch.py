@@ -25,6 +25,8 @@ from tests.unit.engine.wire.batches import (
     with_crc,
 )
 
+pytestmark = pytest.mark.usefixtures("way")
+
 
 def _split(built: bytes | bytearray, start: int = 0) -> list[tuple[int, int, int]]:
     found = split_batches(bytearray(built), start, len(built), TOPIC, PARTITION)
@@ -93,6 +95,7 @@ def test_offsets_that_go_back() -> None:
 
 @pytest.mark.parametrize("built", [batch(records(5), 3), legacy(records(1), 0), legacy(records(1), 1)])
 def test_crc_holds_and_one_flipped_bit_breaks_it(built: bytearray) -> None:
+    built = bytearray(built)
     header = only(built)
     check_crc(built, 0, header, TOPIC, PARTITION)
     built[-1] ^= 1

@@ -9,6 +9,8 @@ from engine.wire.batch import BatchHeader, check_crc, control_type, split_batche
 from engine.wire.records import Record, decode_records, reencode
 from tests.unit.engine.wire.batches import PARTITION, TOPIC, batch, contents, control, decoded, legacy, records
 
+pytestmark = pytest.mark.usefixtures("way")
+
 CONTENT = records(12, first=70)
 SAMPLES = {
     **{f"v2-{codec}": batch(CONTENT, codec) for codec in range(5)},

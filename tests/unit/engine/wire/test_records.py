@@ -30,6 +30,8 @@ from tests.unit.engine.wire.batches import (
     with_area,
 )
 
+pytestmark = pytest.mark.usefixtures("way")
+
 CODECS = range(5)
 FIELD = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(max_size=5).map(str.encode), FIELD), max_size=3).map(tuple)

@@ -27,6 +27,8 @@ from tests.unit.engine.wire.batches import (
 )
 from tests.unit.engine.wire.test_records import CONTENT, as_records
 
+pytestmark = pytest.mark.usefixtures("way")
+
 NO_LIMIT = 1 << 30
 
 

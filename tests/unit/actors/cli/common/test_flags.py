@@ -186,7 +186,7 @@ def test_what_cannot_be_meant_is_refused(words: list[str], says: str, capsys: py
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--version"], r"raymirror \S+ \(Python 3\.11\.\d+, Ray 2\.\S+\)\n"),
+        (["--version"], r"raymirror \S+ \(Python 3\.11\.\d+, Ray 2\.\S+; batches: (native|pure Python).*\)\n"),
         (["help"], r"usage: raymirror .*COMMAND"),
         (["help", "pause"], r"usage: raymirror pause "),
         (["help", "cluster", "up"], r"usage: raymirror cluster up .*--sample"),

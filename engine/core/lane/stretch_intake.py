@@ -1,0 +1,46 @@
+"""Turns the bytes of one fetched partition into stretches of small batches, and single batches, for a lane.
+
+A stretch costs the same with two batches and with ten thousand: its batches are judged by the survey of
+`engine/wire/merging`, and none of them becomes an object. What a survey leaves out is sifted batch by batch.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from engine.core.lane.intake import Step, Work, sift
+from engine.wire.merging.survey import BatchStretch, SurveyRules, survey
+
+
+class SmallBatches(msgspec.Struct, frozen=True):
+    """The largest batches that may be merged with others, in bytes of the whole batch; -1 for none."""
+
+    plain_bytes: int
+    compressed_bytes: int
+
+
+def sift_stretches(work: Work, small: SmallBatches, *, at_length: bool) -> Iterator[BatchStretch | Step]:
+    """Yield everything that `sift` yields, in the same order; batches that pass come as stretches of one or more.
+
+    The batches of a stretch pass, each with its CRC checked. Raises what `sift` raises, at the same batch.
+    """
+    at, expected, wanted, is_first = work.start, work.expected, work.wanted, True
+    while True:
+        rules = SurveyRules(
+            max_batch_bytes=work.max_batch_bytes,
+            small_plain=small.plain_bytes,
+            small_compressed=small.compressed_bytes,
+            committed=work.transactions.none_left,
+        )
+        found = survey(work.buffer, at, work.end, rules, wanted=wanted, expected=expected, is_first=is_first)
+        for stretch in found.stretches:
+            yield stretch
+            wanted = stretch.next_offset
+        if found.is_done:
+            return
+        rest = msgspec.structs.replace(work, start=found.at, wanted=wanted, expected=found.expected)
+        step = next(sift(rest, at_length=at_length))
+        yield step
+        header, pieces = step[1], step[3]
+        wanted = pieces[-1].next_offset if pieces else max(wanted, header.next_offset)
+        at, expected, is_first = step[0] + header.size_bytes, header.next_offset, False
