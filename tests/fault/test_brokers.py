@@ -11,6 +11,7 @@ import pytest
 from deploy.local.cluster import EmbeddedCluster, start_clusters
 from deploy.local.proxy import Proxy
 from engine.core.events.events import OwnershipLost, RecordRefused, SourceGap, TargetGap
+from engine.core.lane.pending_batch import REMEMBERED, Limits
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, pour, produce
 from tests.harness.mirror import Mirror, Run
@@ -89,7 +90,10 @@ async def test_answers_of_five_appended_batches_per_lane_never_come(
     """After a restart the broker remembers one batch per producer, not five: only its log can tell."""
     count = 40_000
     async with behind_proxy(tmp_path) as (source, target, proxy):
-        mirror = Mirror(source, target, "held", flush_s=3600.0, unsynced_s=3600.0, flush_bytes=2**40, **SLOW)
+        five = Limits(max_in_flight=REMEMBERED)
+        mirror = Mirror(
+            source, target, "held", flush_s=3600.0, unsynced_s=3600.0, flush_bytes=2**40, limits=five, **SLOW
+        )
         copied = await filled(mirror, "held", count)
         async with mirror.run() as run:
             await run.until(lambda: copied_records(run) > count // 5, "a fifth is copied")

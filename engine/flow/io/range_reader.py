@@ -30,6 +30,8 @@ from engine.wire.extent import extent
 
 _FULL = 0.75
 """An answer with this part of the bytes that were asked for is full."""
+_LEAST_REQUESTS = 8
+"""Ranges that may always be on their way. With a second for each, to begin with two would take five to find the rate."""
 _LEAST_RANGES = 4
 """A backlog of fewer ranges is not worth more connections."""
 _MOST_HELD = 3
@@ -74,7 +76,7 @@ class _Hot:
     def __init__(self, driver: LaneDriver, plan: RangePlan) -> None:
         self.driver = driver
         self.plan = plan
-        self.window = PathWindow(2)
+        self.window = PathWindow(_LEAST_REQUESTS)
         self.is_over = False
 
     @property
@@ -240,7 +242,9 @@ class RangeReader:
         """Return another range of a lane, unless enough is on its way, or has arrived and waits for its turn."""
         held, window = hot.plan.held_bytes, hot.window
         share = 3 * self._pool.budget_bytes // 4 // len(self._hot)
-        if held >= share or not window.has_room(share) or (window.requests and held >= _MOST_HELD * window.holds):
+        if held >= share or not window.has_room(share):
+            return None
+        if window.requests >= _LEAST_REQUESTS and held >= _MOST_HELD * window.holds:
             return None
         return hot.plan.extend()
 
