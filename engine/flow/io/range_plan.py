@@ -87,8 +87,8 @@ class Range(msgspec.Struct, eq=False, kw_only=True):
     stop: int
     max_bytes: int
     is_asked: bool = False
-    has_failed: bool = False
-    """Whether a connection was lost while it was asked for."""
+    failures: int = 0
+    """Connections that were lost while it was asked for."""
     found: Slice | None = None
     begins: int = -1
     follows: int = -1

@@ -32,6 +32,8 @@ _FULL = 0.75
 """An answer with this part of the bytes that were asked for is full."""
 _LEAST_REQUESTS = 8
 """Ranges that may always be on their way. With a second for each, to begin with two would take five to find the rate."""
+_MOST_FAILURES = 3
+"""Connections that one range may lose before its plan ends."""
 _LEAST_RANGES = 4
 """A backlog of fewer ranges is not worth more connections."""
 _MOST_HELD = 3
@@ -302,14 +304,15 @@ class RangeReader:
             self.forget(hot.driver)
 
     def _lost(self, hot: _Hot, one: Range, *, was_open: bool) -> None:
-        """Ask again for a range whose connection was lost; if that happens twice, the inbox finds out why."""
+        """Ask again for a range whose connection was lost; if that happens again and again, the inbox finds out why."""
         if not was_open:
             self._refused(hot, one)
-        elif not hot.is_over and one.has_failed:
-            self.forget(hot.driver)
         elif not hot.is_over:
-            one.has_failed = True
-            hot.plan.put_back(one)
+            one.failures += 1
+            if one.failures > _MOST_FAILURES:
+                self.forget(hot.driver)
+            else:
+                hot.plan.put_back(one)
 
     async def _wait_for_quota(self, throttle_s: float) -> None:
         self._throttled += 1
