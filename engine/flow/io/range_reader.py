@@ -31,7 +31,7 @@ from engine.wire.extent import extent
 _FULL = 0.75
 """An answer with this part of the bytes that were asked for is full."""
 _LEAST_REQUESTS = 8
-"""Ranges that may always be on their way. With a second for each, to begin with two would take five to find the rate."""
+"""Ranges that may always be on their way: if each takes a second, two would need five seconds to find the rate."""
 _MOST_FAILURES = 3
 """Connections that one range may lose before its plan ends."""
 _LEAST_RANGES = 4
