@@ -6,8 +6,8 @@ from collections.abc import Callable
 import cramjam
 
 from engine.wire.bounded import MAX_INFLATED_BYTES, InflatedTooLarge, InflateError
-from engine.wire.lz4 import compress_lz4, decompress_lz4
-from engine.wire.snappy import compress_snappy, decompress_snappy
+from engine.wire.frames.lz4 import compress_lz4, decompress_lz4
+from engine.wire.frames.snappy import compress_snappy, decompress_snappy
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -113,7 +113,9 @@ async def test_kills_in_full_flight(
     config: dict[str, str],
 ) -> None:
     count = int(record_count * kills / 10)
-    mirror = Mirror(*pair, alias=f"kill-{kind}", partition_fetch_bytes=128 * 1024, flush_bytes=1024 * 1024)
+    # Small fetches, one at a time: the copy lasts long enough for every kill to fall within it.
+    slow = {"partition_fetch_bytes": 128 * 1024, "range_connections": 1}
+    mirror = Mirror(*pair, alias=f"kill-{kind}", flush_bytes=1024 * 1024, **slow)
     await mirror.open()
     copied = await mirror.topic(kind, PARTITIONS, on_source=config)
     seen = await fill(mirror, kind, count)
