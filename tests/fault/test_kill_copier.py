@@ -114,7 +114,7 @@ async def test_kills_in_full_flight(
 ) -> None:
     count = int(record_count * kills / 10)
     # Small fetches, one at a time: the copy lasts long enough for every kill to fall within it.
-    slow = {"partition_fetch_bytes": 128 * 1024, "range_connections": 1}
+    slow: dict[str, Any] = {"partition_fetch_bytes": 128 * 1024, "range_connections": 1}
     mirror = Mirror(*pair, alias=f"kill-{kind}", flush_bytes=1024 * 1024, **slow)
     await mirror.open()
     copied = await mirror.topic(kind, PARTITIONS, on_source=config)
