@@ -20,7 +20,7 @@ from tests.harness.process import CopierProcess
 pytestmark = [pytest.mark.integration, pytest.mark.fault]
 
 PARTITIONS = 4
-IN_FLIGHT, BEHIND = 3, 1000
+IN_FLIGHT, BEHIND = 1, 1000
 
 
 async def fill(mirror: Mirror, kind: str, count: int) -> int:
@@ -114,8 +114,8 @@ async def test_kills_in_full_flight(
 ) -> None:
     count = int(record_count * kills / 10)
     # Small fetches, one at a time: the copy lasts long enough for every kill to fall within it.
-    slow: dict[str, Any] = {"partition_fetch_bytes": 128 * 1024, "range_connections": 1}
-    mirror = Mirror(*pair, alias=f"kill-{kind}", flush_bytes=1024 * 1024, **slow)
+    slow: dict[str, Any] = {"partition_fetch_bytes": 256 * 1024, "range_connections": 1}
+    mirror = Mirror(*pair, alias=f"kill-{kind}", flush_bytes=2 * 1024 * 1024, **slow)
     await mirror.open()
     copied = await mirror.topic(kind, PARTITIONS, on_source=config)
     seen = await fill(mirror, kind, count)
