@@ -7,6 +7,16 @@ from deploy.local.tools import SERVER_FLAGS, java_command
 
 _HEAP_MIB = 2048
 """-Xmx2G is connect-mirror-maker.sh's own default."""
+REPLICATION_KEYS = (
+    "replication.factor",
+    "checkpoints.topic.replication.factor",
+    "heartbeats.topic.replication.factor",
+    "offset-syncs.topic.replication.factor",
+    "offset.storage.replication.factor",
+    "status.storage.replication.factor",
+    "config.storage.replication.factor",
+)
+"""Every replication factor of MM2 and of the Connect worker in it."""
 _MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 

@@ -26,15 +26,6 @@ _QUICK_CASES = ("source-far", "target-far")
 _MIB, _QUICK_MIB = 1024, 128
 _SECONDS, _QUICK_SECONDS = 30.0, 6.0
 _ROUNDS, _QUICK_ROUNDS = 3, 1
-_REPLICATED = (
-    "replication.factor",
-    "checkpoints.topic.replication.factor",
-    "heartbeats.topic.replication.factor",
-    "offset-syncs.topic.replication.factor",
-    "offset.storage.replication.factor",
-    "status.storage.replication.factor",
-    "config.storage.replication.factor",
-)
 _TUNED_PRODUCER = {"batch.size": "1000000", "buffer.memory": "268435456", "linger.ms": "100"}
 """Over `bench.systems.mm2`'s tuning: five requests in flight carry no more than five batches of a partition in a round
 trip, so a batch is as large as a broker's default `max.message.bytes` lets it be."""
@@ -162,7 +153,7 @@ class Wan:
             stage.clean(alias)
 
     def _launch(self, system: str, job: Job, case: Case) -> Launch:
-        more = dict.fromkeys(_REPLICATED, str(case.replicas))
+        more = dict.fromkeys(mm2.REPLICATION_KEYS, str(case.replicas))
         if case.idle_partitions:
             more[f"{job.alias}->target.topics"] = f"{job.backlog.topic},{IDLE_TOPIC}"
         if system == "raymirror":

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from engine.config.settings import FlowConfig
+from engine.flow.io.far_paths import FAR_S
 from engine.kafka.admin.distances import RECEIVE_BUFFER, SEND_BUFFER, BrokerDistance, broker_distances
 from engine.kafka.client.cluster import ClusterClient
 
-_FAR_S = 0.02
 _MIB = 1024 * 1024
 _SENT = 1.5
 """Linux holds about so many times SO_SNDBUF under way (146 KiB measured with 100 KiB)."""
@@ -52,9 +52,7 @@ def target_doubt(flow: FlowConfig, brokers: Sequence[BrokerDistance]) -> str:
 
 def _slowest(buffers: Sequence[tuple[BrokerDistance, int | None]]) -> tuple[BrokerDistance, float] | None:
     """Return the distant broker with the least buffer by round trip, in bytes per second; None without one."""
-    rates = [
-        (one, size / one.round_trip_s) for one, size in buffers if size and size > 0 and one.round_trip_s >= _FAR_S
-    ]
+    rates = [(one, size / one.round_trip_s) for one, size in buffers if size and size > 0 and one.round_trip_s >= FAR_S]
     return min(rates, key=lambda rate: rate[1], default=None)
 
 

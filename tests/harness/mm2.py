@@ -4,22 +4,12 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.systems.mm2 import REPLICATION_KEYS
 from deploy.local.tools import QUICK_FLAGS, start_tool
 from tests.harness.mirror import Mirror
 
 _MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
-ONE_REPLICA = dict.fromkeys(
-    (
-        "replication.factor",
-        "checkpoints.topic.replication.factor",
-        "heartbeats.topic.replication.factor",
-        "offset-syncs.topic.replication.factor",
-        "offset.storage.replication.factor",
-        "status.storage.replication.factor",
-        "config.storage.replication.factor",
-    ),
-    "1",
-)
+ONE_REPLICA = dict.fromkeys(REPLICATION_KEYS, "1")
 """What MM2 needs on clusters of one broker."""
 
 

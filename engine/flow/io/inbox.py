@@ -181,12 +181,13 @@ class Inbox:
         patient = True
         is_last = self._pool.is_spent
         self._holds_back = False
+        turns = self._side.turns
         for driver in self._side.served():
             lane = driver.lane
             if self._intake.is_busy(driver) or self._ranges.holds(driver) or not self._side.may_fetch(driver):
                 continue
             if lane.wants_fetch:
-                if self._side.turns.holds_back(driver):
+                if turns.holds_back(driver):
                     self._holds_back = True
                     continue
                 if not is_last or lane.queued_bytes <= self._partition_bytes:
@@ -233,7 +234,7 @@ class Inbox:
         for found in answer.slices:
             offset, driver = asked[found.partition]
             lane = driver.lane
-            self._side.turns.received(driver, found.end - found.start, self._told_end(found))
+            self._side.turns.received(driver, found.end - found.start, self._options.end_in(found))
             self._note(driver, found, now_ms)
             if not lane.listens or lane.fetch_offset != offset:
                 continue  # the lane has moved since the request, and will fetch from its new offset
@@ -251,9 +252,6 @@ class Inbox:
         if self._open:
             self._look_at_open({partition: driver for partition, (_, driver) in asked.items()})
         self._events.taken(touched)
-
-    def _told_end(self, found: Slice) -> int:
-        return found.last_stable_offset if self._options.read_committed else found.high_watermark
 
     @staticmethod
     def _note_unchanged(answer: FetchAnswer, wanted: dict[PartitionFetch, LaneDriver], now_ms: int) -> None:

@@ -10,6 +10,7 @@ from engine.core.lane.pending_batch import BufferShare
 from engine.flow.context.lease_guard import LeaseGuard
 from engine.flow.io.far_paths import target_bound
 from engine.flow.io.path_window import PathWindow
+from engine.flow.io.silence import SILENT_S
 from engine.flow.lane.appender import Appender, ReadyBatch
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.in_flight import InFlightTracker
@@ -21,8 +22,6 @@ NEAR_REQUESTS = 5
 REQUEST_BYTES = 1024 * 1024
 """Batches of one request together, unless one alone is larger: Kafka's own default of max.request.size."""
 
-SILENT_S = 2.0
-"""After this many seconds without an answer the broker may have lost its leaderships: other brokers are asked."""
 _LOOK_S = 0.5
 _MOVING_S = 0.5
 """A broker that answered within this many seconds works through its requests: waiting batches will have their turn."""

@@ -117,7 +117,6 @@ class RangePlan:
         """Where the lane continues."""
         self.held_bytes = 0
         """Bytes that are asked for, or wait to be delivered."""
-        self.received_bytes = self.discarded_bytes = 0
         self._sizes = sizes
         self._most_bytes = most_bytes
         self._end = end
@@ -179,8 +178,6 @@ class RangePlan:
         one.covers = max(part.next_offset, part.beyond)
         one.found = msgspec.structs.replace(found, end=part.end)
         one.buffer, one.lease = buffer, lease.retain()
-        self.received_bytes += found.end - found.start
-        self.discarded_bytes += found.end - part.end
         self._learn(one, part, found)
         if one is self._ranges[-1]:
             self._next = max(min(self._next, one.covers), self._ranges[0].start)
@@ -217,8 +214,6 @@ class RangePlan:
         """Remove the head, which the lane takes in now."""
         one = self._ranges.popleft()
         self.held_bytes -= one.max_bytes
-        if 0 <= one.begins < self.delivered:
-            self.discarded_bytes += int(self._sizes.batch_bytes)
         self.delivered = max(self.delivered, one.follows)
         self._covered = max(self._covered, one.covers)
         one.drop()

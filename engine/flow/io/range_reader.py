@@ -5,8 +5,8 @@ default (`socket.send.buffer.bytes`), which Linux doubles. At 100 ms that is abo
 So only more connections help one hot partition.
 
 A lane is read so if three things hold: its answers come full, they take long, and it has room for more. The inbox does
-not fetch it meanwhile. Whatever is not as expected (a fault, another leader, a rewound lane) ends the
-plan: the lane goes back to the inbox, which fetches from the lane's own offset, and handles what is wrong.
+not fetch it meanwhile. Whatever is not as expected (a fault, another leader, a rewound lane) ends the plan: the lane
+goes back to the inbox, which fetches from the lane's own offset, and handles what is wrong.
 """
 
 import asyncio
@@ -154,14 +154,11 @@ class RangeReader:
         if part is None or not part.batches or part.next_offset != lane.fetch_offset:
             return
         sizes = BatchSizes.of(part, found.start)
-        end, size = self._told_end(found), sizes.range_bytes(self._limits.range_bytes)
+        end, size = self._options.end_in(found), sizes.range_bytes(self._limits.range_bytes)
         if not size or (end - lane.fetch_offset) * sizes.bytes_per_offset < _LEAST_RANGES * size:
             return
         self._hot[driver] = _Hot(driver, RangePlan(leader, lane.fetch_offset, end, sizes, self._limits.range_bytes))
         self._ask()
-
-    def _told_end(self, found: Slice) -> int:
-        return found.last_stable_offset if self._options.read_committed else found.high_watermark
 
     def forget(self, driver: LaneDriver) -> None:
         """Drop the lane's ranges: it is fetched elsewhere, or not at all."""
@@ -267,16 +264,17 @@ class RangeReader:
             is_answered, size = True, sum(found.end - found.start for found in answer.slices)
             hot.window.answered(mark, self._heard_s, size)
             if answer.slices and not hot.is_over:
-                end = self._told_end(answer.slices[0])
+                end = self._options.end_in(answer.slices[0])
             self._arrived(hot, one, answer, lease)
             if answer.throttle_s:
                 await self._wait_for_quota(answer.throttle_s)
             self._idle.append(broker)
             broker = None
-        except BrokerUnreachable:
-            self._refused(hot, one)
-        except ConnectionLost:
-            self._lost(hot, one, was_open=broker is not None)
+        except (BrokerUnreachable, ConnectionLost):
+            if broker is None:
+                self._refused(hot, one)
+            else:
+                self._lost(hot, one)
         finally:
             lease.release()
             self._side.turns.received(hot.driver, size, end, reserved=one.max_bytes)
@@ -303,16 +301,15 @@ class RangeReader:
         else:
             self.forget(hot.driver)
 
-    def _lost(self, hot: _Hot, one: Range, *, was_open: bool) -> None:
+    def _lost(self, hot: _Hot, one: Range) -> None:
         """Ask again for a range whose connection was lost; if that happens again and again, the inbox finds out why."""
-        if not was_open:
-            self._refused(hot, one)
-        elif not hot.is_over:
-            one.failures += 1
-            if one.failures > _MOST_FAILURES:
-                self.forget(hot.driver)
-            else:
-                hot.plan.put_back(one)
+        if hot.is_over:
+            return
+        one.failures += 1
+        if one.failures > _MOST_FAILURES:
+            self.forget(hot.driver)
+        else:
+            hot.plan.put_back(one)
 
     async def _wait_for_quota(self, throttle_s: float) -> None:
         self._throttled += 1
@@ -346,7 +343,7 @@ class RangeReader:
         )
         if not is_usable or found is None:
             return self.forget(hot.driver)
-        hot.plan.told(self._told_end(found))
+        hot.plan.told(self._options.end_in(found))
         self._intake_of().answered(hot.driver, found)
         return self._deliver(hot)
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 SILENT_S = 2.0
-"""A broker whose answer is this many seconds later than the fetch's maximum wait may have lost its leaderships."""
+"""After this many seconds without an answer that is due, a broker may have lost its leaderships: others are asked."""
 
 
 class Watcher(Protocol):

@@ -89,6 +89,10 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     read_committed: bool = True
     rack: str = ""
 
+    def end_in(self, found: Slice) -> int:
+        """Return up to where the leader that answered sends records with these options; -1 if it did not say."""
+        return found.last_stable_offset if self.read_committed else found.high_watermark
+
 
 class SourceBroker(Protocol):
     """One broker of the source, over a connection of its own."""
