@@ -4,9 +4,9 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 from deploy.local import probe
+from deploy.local.class_archive import reading_flags
 from deploy.local.errors import ClusterError
 from deploy.local.limits import require_disk
 from deploy.local.ports import HOST, is_free
@@ -27,7 +27,7 @@ class Broker:
     find it again after a restart.
     """
 
-    jvm_flags: ClassVar[tuple[str, ...]] = SERVER_FLAGS
+    jvm_flags: tuple[str, ...] = SERVER_FLAGS
     """Flags for Java; for short-lived brokers see `QUICK_FLAGS`."""
 
     def __init__(self, address: BrokerPorts, everyone: list[BrokerPorts], folder: Path, cluster_id: str) -> None:
@@ -83,7 +83,8 @@ class Broker:
         for port in (self.address.port, self.address.controller_port):
             if not is_free(port):
                 raise ClusterError(f"broker {self.node_id} cannot start", f"port {port} on {HOST} is taken")
-        flags = (*self.jvm_flags, f"-Xms{min(FIRST_HEAP_MIB, heap_mib)}m")
+        archived = () if self.classpath else reading_flags()
+        flags = (*self.jvm_flags, *archived, f"-Xms{min(FIRST_HEAP_MIB, heap_mib)}m")
         command = java_command(
             "kafka.Kafka",
             str(self._properties),
@@ -111,7 +112,7 @@ class Broker:
                 if self.node_id in seen and len(seen) >= alive:
                     return
                 last_answer = f"sees the brokers {sorted(seen)}"
-            self._pause()
+            self.pause()
         raise ClusterError(
             f"broker {self.node_id} is not ready after {START_DEADLINE_S:.0f} s", last_answer, self.log_file
         )
@@ -147,6 +148,14 @@ class Broker:
             self._process.kill()
             self._process.wait()
 
+    def pause(self) -> None:
+        """Wait for a moment, or for the end of the process."""
+        if self._process is not None:
+            try:
+                self._process.wait(timeout=POLL_S)
+            except subprocess.TimeoutExpired:
+                return
+
     @property
     def _properties(self) -> Path:
         return self.folder / "server.properties"
@@ -164,11 +173,3 @@ class Broker:
             raise ClusterError(
                 f"broker {self.node_id} ended with exit code {code} while starting", cause, self.log_file
             )
-
-    def _pause(self) -> None:
-        # Wait for the process instead of sleeping: its death ends the pause.
-        if self._process is not None:
-            try:
-                self._process.wait(timeout=POLL_S)
-            except subprocess.TimeoutExpired:
-                return

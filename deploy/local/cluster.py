@@ -2,6 +2,8 @@
 
 import base64
 import subprocess
+import tempfile
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,15 +11,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from deploy.local.broker import Broker
+from deploy.local.broker import FIRST_HEAP_MIB, STOP_DEADLINE_S, Broker
+from deploy.local.class_archive import ensure_archive
 from deploy.local.jars import kafka_classpath
 from deploy.local.limits import raise_open_files
 from deploy.local.ports import HOST, pick_ports
 from deploy.local.settings import BrokerPorts
-from deploy.local.tools import require_success, run_tool, start_tool
+from deploy.local.tools import QUICK_FLAGS, require_success, run_tool, start_tool
 
 MOST_BROKERS = 3
 BROKER_HEAP_MIB = 1024
+LAST_STOP_S = 2.0
+"""What brokers without a quorum get to write what they hold; Kafka lets them wait for ever."""
 
 
 class EmbeddedCluster:
@@ -82,11 +87,17 @@ class EmbeddedCluster:
             raise
 
     def stop(self) -> None:
-        """Stop every broker cleanly; harmless if they are gone."""
+        """Stop every broker cleanly, while they can: the last ones have no quorum that would let them go, and are
+        killed. Harmless if they are gone.
+        """
         for broker in self.brokers:
             broker.ask_to_stop()
-        for broker in self.brokers:
-            broker.wait_stopped()
+        deadline_at = time.monotonic() + STOP_DEADLINE_S
+        while (running := [one for one in self.brokers if one.pid is not None]) and time.monotonic() < deadline_at:
+            if len(running) <= len(self.brokers) // 2:
+                deadline_at = min(deadline_at, time.monotonic() + LAST_STOP_S)
+            running[0].pause()
+        self._kill()
 
     def restart(self, broker: Broker) -> None:
         """Start one stopped or killed broker again and wait until it sees the others that run."""
@@ -130,6 +141,7 @@ class EmbeddedCluster:
     def _start(self) -> None:
         raise_open_files()
         kafka_classpath()
+        ensure_archive(run_once)
         formatting = [
             (broker, broker.prepare(self.overrides | self.own.get(broker.node_id, {}))) for broker in self.brokers
         ]
@@ -143,6 +155,23 @@ class EmbeddedCluster:
 
     def _kill(self) -> None:
         for broker in self.brokers:
+            broker.kill()
+
+
+def run_once(jvm_flags: Sequence[str]) -> None:
+    """Start a broker of its own with these flags for Java, and end it in order; raises ClusterError."""
+    client, controller = pick_ports(2)
+    address = BrokerPorts(node_id=1, port=client, controller_port=controller)
+    with tempfile.TemporaryDirectory(prefix="raymirror-") as name:
+        broker = Broker(address, [address], Path(name), new_cluster_id())
+        broker.jvm_flags = (*QUICK_FLAGS, *jvm_flags)
+        formatting = broker.prepare({})
+        formatting.wait()
+        require_success(formatting, "formatting a broker", broker.folder / "format.log")
+        try:
+            broker.start(heap_mib=FIRST_HEAP_MIB)
+            broker.stop()
+        finally:
             broker.kill()
 
 

@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.local.class_archive import reading_flags
 from deploy.local.errors import ClusterError
 from deploy.local.jars import kafka_classpath
 from deploy.local.java import find_java
@@ -35,7 +36,7 @@ def java_command(
 
 def run_tool(main_class: str, *args: str, timeout_s: float = 120.0, heap_mib: int = 512) -> str:
     """Run one of Kafka's programs to its end and return its output; raises ClusterError if it fails."""
-    command = java_command(main_class, *args, heap_mib=heap_mib, flags=QUICK_FLAGS)
+    command = java_command(main_class, *args, heap_mib=heap_mib, flags=(*QUICK_FLAGS, *reading_flags()))
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL
@@ -58,8 +59,14 @@ def start_tool(
     classpath: str = "",
 ) -> subprocess.Popen[bytes]:
     """Start one of Kafka's programs, with its output in the log file; the caller must end it."""
+    archived = () if classpath else reading_flags()
     command = java_command(
-        main_class, *args, heap_mib=heap_mib, flags=flags, log_configuration=log_configuration, classpath=classpath
+        main_class,
+        *args,
+        heap_mib=heap_mib,
+        flags=(*flags, *archived),
+        log_configuration=log_configuration,
+        classpath=classpath,
     )
     with log_file.open("ab") as log:
         return subprocess.Popen(

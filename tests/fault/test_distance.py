@@ -26,9 +26,13 @@ HALF_TRIP_S = 0.025
 class Far:
     """Two clusters that are reached through proxies: `sides` by name."""
 
-    def __init__(self, source: EmbeddedCluster, target: EmbeddedCluster, proxies: dict[str, Proxy]) -> None:
-        self.clusters = {"source": source, "target": target}
-        self.proxies = proxies
+    def __init__(self, clusters: dict[str, EmbeddedCluster], proxies: dict[str, Proxy], far: tuple[str, ...]) -> None:
+        self.clusters, self.proxies, self._far = clusters, proxies, far
+
+    def depart(self) -> None:
+        """Delay all requests and answers from now on; before, the clusters are filled at full speed."""
+        for side in self._far:
+            self.proxies[side].request_delay_s = self.proxies[side].response_delay_s = HALF_TRIP_S
 
     async def fault(self, how: str, side: str) -> None:
         """Cut all connections of a side, or kill its broker and start it again."""
@@ -42,7 +46,7 @@ class Far:
 
 @asynccontextmanager
 async def far_apart(folder: Path, *far: str) -> AsyncIterator[Far]:
-    """Start two clusters behind proxies; the sides named are half of 50 ms away, each way."""
+    """Start two clusters behind proxies; once departed, the sides named are half of 50 ms away, each way."""
     async with Proxy(("127.0.0.1", 9)) as before, Proxy(("127.0.0.1", 9)) as behind:
         proxies = {"source": before, "target": behind}
         clusters = {
@@ -54,21 +58,20 @@ async def far_apart(folder: Path, *far: str) -> AsyncIterator[Far]:
         for side, proxy in proxies.items():
             proxy.target = ("127.0.0.1", clusters[side].brokers[0].port)
         await asyncio.to_thread(start_clusters, *clusters.values())
-        for side in far:
-            proxies[side].request_delay_s = proxies[side].response_delay_s = HALF_TRIP_S
         try:
-            yield Far(clusters["source"], clusters["target"], proxies)
+            yield Far(clusters, proxies, far)
         finally:
             for cluster in clusters.values():
                 await asyncio.to_thread(cluster.stop)
 
 
 async def filled(far: Far, topic: str, count: int, partitions: int = 1) -> tuple[Mirror, str]:
-    """Open a mirror with one filled topic; return it, and the name of the copy."""
+    """Open a mirror with one filled topic, and depart; return the mirror, and the name of the copy."""
     mirror = Mirror(far.clusters["source"], far.clusters["target"], topic)
     await mirror.open()
     copied = await mirror.topic(topic, partitions)
     await pour(mirror.source, topic, count, size_bytes=1000, batch_bytes=16_384)
+    far.depart()
     return mirror, copied
 
 
