@@ -26,7 +26,9 @@ _TELL_S = 0.1
 
 
 class Kill(msgspec.Struct, frozen=True, kw_only=True):
-    """When to die: records copied by this process, requests in flight, records behind the durable position."""
+    """When to die, once it owns all lanes: records copied by this process, requests in flight, records behind the
+    durable position.
+    """
 
     records: int
     in_flight: int
@@ -85,8 +87,9 @@ async def _kill_when_due(copier: FlowCopier, kill: Kill) -> None:
         now = _look(copier)
         # A position on its way may land after our death, and `behind` would be wrong.
         settled = not any(driver.positions.writing for driver in copier.drivers.values())
+        all_owned = now.owned == len(copier.drivers)
         due = now.records >= kill.records and now.in_flight >= kill.in_flight and now.behind >= kill.behind
-        if settled and due:
+        if settled and all_owned and due:
             _tell(_look(copier, events=True, killed=True))
             os.kill(os.getpid(), signal.SIGKILL)
         await asyncio.sleep(_LOOK_S)

@@ -19,7 +19,7 @@ FORMATS = (
     "engine/state/event_records.py",
 )
 """Every module that has a version of its own."""
-_VERSION = re.compile(r"^FORMAT_VERSION = (\d+)$", re.MULTILINE)
+_VERSION = re.compile(r"^(FORMAT_VERSION|_WHOLE_VERSION) = (\d+)$", re.MULTILINE)
 
 _MORE = {
     "engine/core/position/position.py": """
@@ -89,7 +89,7 @@ def write_next_release(root: Path, folder: Path) -> Path:
     write_variant(root, folder, _MORE)
     for name in FORMATS:
         file = folder / name
-        text, changed = _VERSION.subn(lambda found: f"FORMAT_VERSION = {int(found[1]) + 1}", file.read_text())
-        assert changed == 1, f"{name} has no version of its own format"
+        text, changed = _VERSION.subn(lambda found: f"{found[1]} = {int(found[2]) + 1}", file.read_text())
+        assert changed, f"{name} has no version of its own format"
         file.write_text(text)
     return folder
