@@ -15,6 +15,7 @@ from bench.lag import command as lag
 from bench.latency import command as latency
 from bench.recovery import command as recovery
 from bench.recovery import outage, soak, upgrade
+from bench.tiny import command as tiny
 from bench.translation import command as translation
 from bench.wan import command as wan
 from deploy.local.errors import ClusterError
@@ -34,6 +35,7 @@ BENCHES = {
     "rest": rest,
     "soak": soak,
     "start": start,
+    "tiny": tiny,
     "translation": translation,
     "upgrade": upgrade,
     "wan": wan,

@@ -17,6 +17,7 @@ def make_run(wall_s: float, cpu_s: float) -> Run:
         logical_mib=100.0,
         wire_mib=50.0,
         target_wire_mib=50.0,
+        target_batches=10,
         peak_rss_mib=10.0,
         peak_rss_all_mib=20.0,
         start_s=1.0,
