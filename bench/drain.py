@@ -40,10 +40,8 @@ _PARTITIONS = 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--systems", default=",".join(_USUAL), help=f"comma-separated, of {', '.join(SYSTEMS)}")
-    known = ", ".join(PAYLOADS)
-    parser.add_argument(
-        "--payloads", default=_DEFAULT, help=f"all, or comma-separated, of {known} (default {_DEFAULT})"
-    )
+    which = f"all, or comma-separated, of {', '.join(PAYLOADS)} (default {_DEFAULT})"
+    parser.add_argument("--payloads", default=_DEFAULT, help=which)
     parser.add_argument("--tls", action="store_true", help="every system connects to both clusters by TLS")
     parser.add_argument("--repeats", type=int, help=f"rounds over all systems (default {_REPEATS}, quick 1)")
     parser.add_argument("--mib", type=int, help=f"MiB of records, uncompressed (default {_MIB}, quick {_QUICK_MIB})")

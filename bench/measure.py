@@ -120,7 +120,7 @@ def _log_file(job: Job) -> Path:
 
 
 def run_relay(job: Job) -> Run:
-    """Run the bare relay over as many bytes as the backlog's batches have, over TLS if the job is; it measures itself."""
+    """Run the bare relay over as many bytes as the backlog's batches have; it measures itself."""
     backlog = job.backlog
     certificates = () if job.tls is None else (str(job.tls.authority), str(job.tls.chain))
     command = (sys.executable, "-m", "bench.systems.relay", str(backlog.wire_bytes), *certificates)

@@ -2,8 +2,8 @@
 
 The feeder and the drain at its ends are separate processes and do not count. The relay measures itself, because its run
 is shorter than a poll: CPU and wall time from the first byte to the last.
-`python -m bench.systems.relay BYTES [AUTHORITY CHAIN]` prints one JSON object. With the certificate that clients trust and
-with key and certificate of a server, both in PEM, both connections have TLS: the relay decrypts and encrypts every byte.
+`python -m bench.systems.relay BYTES [AUTHORITY CHAIN]` prints one JSON object. With the two files (the certificate that
+clients trust, and key and certificate of a server) both connections have TLS: it decrypts and encrypts every byte.
 """
 
 import json

@@ -27,7 +27,10 @@ class Content(msgspec.Struct, frozen=True):
     checksum: int
 
 
-def content(messages: Iterable[Any], before: Content = Content(0, 0)) -> Content:
+_EMPTY = Content(0, 0)
+
+
+def content(messages: Iterable[Any], before: Content = _EMPTY) -> Content:
     """Return the content of a partition that goes on with these messages of librdkafka."""
     records, checksum = before.records, before.checksum
     for message in messages:
@@ -52,7 +55,7 @@ def read_content(address: str, topic: str, partitions: int) -> list[Content]:
     consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
-        found, reading = [Content(0, 0)] * partitions, set(range(partitions))
+        found, reading = [_EMPTY] * partitions, set(range(partitions))
         heard_s = time.monotonic()
         while reading:
             messages = consumer.consume(_AT_ONCE, _POLL_S)
