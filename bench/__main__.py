@@ -13,6 +13,7 @@ from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.lag import command as lag
 from bench.latency import command as latency
+from bench.plots import command as plot
 from bench.recovery import command as recovery
 from bench.recovery import outage, soak, upgrade
 from bench.tiny import command as tiny
@@ -30,6 +31,7 @@ BENCHES = {
     "latency": latency,
     "metadata": metadata,
     "outage": outage,
+    "plot": plot,
     "proof": proof,
     "recovery": recovery,
     "rest": rest,

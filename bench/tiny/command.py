@@ -37,6 +37,7 @@ LAUNCHES: Launches = {
 }
 _USUAL = tuple(name for name in LAUNCHES if name != "raymirror-rebatch-off")
 _IN_4K = 4096
+_WARM_UP = "4k-lz4"
 PAYLOADS = {
     payload.name: payload
     for payload in (
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         rounds = Rounds(Path(name), LAUNCHES, systems, size)
         try:
-            rounds.start(payloads[-1])
+            rounds.start(PAYLOADS[_WARM_UP])
             found = {}
             for payload in payloads:
                 # The figures of one payload stay if another cannot be written.
