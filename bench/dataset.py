@@ -151,6 +151,9 @@ def produce(cluster: EmbeddedCluster, payload: Payload, topic: str, *, mib: int,
         "compression.type": payload.codec,
         "buffer.memory": "134217728",
         "acks": "all",
+        # A slow broker must not let records expire that wait in the buffer: the tool ends with 0 then.
+        "delivery.timeout.ms": str(_PRODUCE_TIMEOUT_S * 1000),
+        "max.block.ms": str(_PRODUCE_TIMEOUT_S * 1000),
     }
     arguments = ["--topic", topic, "--num-records", str(records), "--throughput", "-1"]
     arguments += ["--payload-file", str(write_payload_file(payload, folder))]

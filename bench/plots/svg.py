@@ -23,7 +23,9 @@ _STYLE = (
 def draw(title: str, subtitle: str, charts: Sequence[Chart]) -> str:
     """Return an SVG document: a title, and the charts one below the other. A system has one colour in all of them."""
     names = dict.fromkeys(system for chart in charts for bars in chart.groups.values() for system in bars)
-    colours = {system: _PALETTE[at % len(_PALETTE)] for at, system in enumerate(names)}
+    # raymirror first, so that it has the same colour in the images of all benches
+    ordered = sorted(names, key=lambda system: system != "raymirror")
+    colours = {system: _PALETTE[at % len(_PALETTE)] for at, system in enumerate(ordered)}
     drawn, y = [], 60.0
     for chart in charts:
         lines, y = _chart(chart, colours, y)

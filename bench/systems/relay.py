@@ -69,6 +69,8 @@ def _as_server(plain: socket.socket, certificates: Certificates | None) -> socke
         return plain
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates[1])
+    # Nobody resumes a session. A ticket that the relay has not read when it closes would reset the connection.
+    context.num_tickets = 0
     return context.wrap_socket(plain, server_side=True)
 
 
