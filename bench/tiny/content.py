@@ -62,10 +62,8 @@ def read_content(address: str, topic: str, partitions: int) -> list[Content]:
             if messages:
                 heard_s = time.monotonic()
             elif time.monotonic() - heard_s > _SILENT_S:
-                raise BenchError(
-                    "content", f"{topic}: nothing read for {_SILENT_S:.0f} s, partitions {sorted(reading)}"
-                )
-            records: dict[int, list[Any]] = {}
+                raise BenchError("content", f"{topic}: silent for {_SILENT_S:.0f} s, partitions {sorted(reading)}")
+            records: dict[Any, list[Any]] = {}
             for message in messages:
                 error = message.error()
                 if error is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import drain
-from bench.dataset import LZ4, Backlog, write_payload_file
+from bench.dataset import LZ4, Backlog, Payload, write_payload_file
 from bench.errors import BenchError
 from bench.systems import aiokafka_copy
 from bench.systems.launch import Job, Tls, write_properties
@@ -16,7 +16,7 @@ ALL = [*drain.PAYLOADS.values(), *tiny.PAYLOADS.values()]
 
 
 @pytest.mark.parametrize("payload", ALL, ids=lambda payload: payload.name)
-def test_every_line_of_a_payload_has_its_size_and_can_be_written_as_a_line(payload: drain.Payload) -> None:
+def test_every_line_of_a_payload_has_its_size_and_can_be_written_as_a_line(payload: Payload) -> None:
     rng = random.Random(payload.lines.seed)
     for _ in range(50):
         line = payload.lines.make(rng)

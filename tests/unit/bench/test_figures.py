@@ -36,11 +36,11 @@ def test_each_field_has_its_own_median_and_rates_are_per_cpu_second() -> None:
 
 
 def test_a_ratio_compares_runs_of_the_same_repeat_before_the_median() -> None:
-    ours, theirs = (
-        [make_run(1, 1), make_run(10, 10), make_run(2, 2)],
-        [make_run(2, 4), make_run(100, 20), make_run(2, 9)],
-    )
-    found = ratios({"mm2": theirs, "raymirror": ours})
+    runs: Runs = {
+        "mm2": [make_run(2, 4), make_run(100, 20), make_run(2, 9)],
+        "raymirror": [make_run(1, 1), make_run(10, 10), make_run(2, 2)],
+    }
+    found = ratios(runs)
     assert found["raymirror/mm2 wall_s"] == 0.5
     assert found["raymirror/mm2 logical_mib_per_cpu_s"] == 4
     assert not [name for name in found if name.startswith("mm2/")]
