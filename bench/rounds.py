@@ -61,7 +61,7 @@ class Rounds:
         """Start both clusters. Raises ClusterError, BenchError."""
         start_clusters(self._source, self._target)
         # A new broker appends at a fraction of its speed until Java has compiled the code for a batch.
-        self._fill(self._target, warm_up, "warm-up", _WARM_UP_MIB)
+        self._fill(self._target, warm_up, "warm-up", min(_WARM_UP_MIB, self._size.mib))
 
     def idle(self, system: str) -> float:
         """Measure the resident memory of a system's copiers on an empty topic, in MiB. Raises BenchError."""
