@@ -13,8 +13,10 @@ from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.lag import command as lag
 from bench.latency import command as latency
+from bench.plots import command as plot
 from bench.recovery import command as recovery
 from bench.recovery import outage, soak, upgrade
+from bench.tiny import command as tiny
 from bench.translation import command as translation
 from bench.wan import command as wan
 from deploy.local.errors import ClusterError
@@ -29,11 +31,13 @@ BENCHES = {
     "latency": latency,
     "metadata": metadata,
     "outage": outage,
+    "plot": plot,
     "proof": proof,
     "recovery": recovery,
     "rest": rest,
     "soak": soak,
     "start": start,
+    "tiny": tiny,
     "translation": translation,
     "upgrade": upgrade,
     "wan": wan,

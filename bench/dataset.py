@@ -4,6 +4,7 @@ import base64
 import json
 import random
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,7 @@ from deploy.local.cluster import EmbeddedCluster
 
 RECORD_BYTES = 921
 """0.9 KiB, every record of the same size: the logical volume is exact, not an estimate."""
+CONSTANT_BYTES, SMALL_BYTES = 1000, 100
 _PAYLOAD_LINES = 20_000
 """The tool draws lines at random; with 70 records in a batch, one batch in eight holds a line twice."""
 _PRODUCE_TIMEOUT_S = 600
@@ -22,16 +24,23 @@ _EVENTS = ("order.created", "order.paid", "order.shipped", "cart.updated", "sess
 _COUNTRIES = ("DE", "FR", "GB", "US", "BR", "IN", "JP", "ZA")
 
 
+class Lines(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of which records are drawn: the same ones in every run, all of the same size."""
+
+    seed: str
+    make: Callable[[random.Random], str]
+    record_bytes: int = RECORD_BYTES
+    different: int = _PAYLOAD_LINES
+
+
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of records: its name in the output, the codec of the producer, how one line is made."""
+    """A kind of records: its name in the output, its lines, the codec and the batches of the producer."""
 
     name: str
     codec: str
-
-
-LZ4 = Payload(name="lz4", codec="lz4")
-INCOMPRESSIBLE = Payload(name="incompressible", codec="none")
-PAYLOADS = (LZ4, INCOMPRESSIBLE)
+    lines: Lines
+    batch_bytes: int = 65536
+    """`batch.size` of the producer; 0: every record is a batch."""
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +52,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     counts: tuple[int, ...]
     batches: int
     wire_bytes: int
+    record_bytes: int = RECORD_BYTES
 
     @classmethod
     def short(cls, topic: str, partitions: int = 1, records: int = 0) -> Self:
@@ -60,7 +70,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def logical_bytes(self) -> int:
-        return self.records * RECORD_BYTES
+        return self.records * self.record_bytes
 
 
 def json_line(rng: random.Random) -> str:
@@ -89,17 +99,37 @@ def noise_line(rng: random.Random) -> str:
     return base64.b64encode(rng.randbytes(RECORD_BYTES)).decode()[:RECORD_BYTES]
 
 
+def constant_line(_: random.Random) -> str:
+    """One constant record of 1,000 bytes, a repeated word: the payload of Redpanda Connect's migrator bench."""
+    return ("REDPANDA_" * CONSTANT_BYTES)[:CONSTANT_BYTES]
+
+
+def small_line(rng: random.Random) -> str:
+    """A record of 100 bytes as services write small ones: an event, two ids that do not compress, a number."""
+    record = f'{{"event":"{rng.choice(_EVENTS)}","id":"{rng.getrandbits(128):032x}","n":{rng.randrange(10**6)},"of":"'
+    rest = SMALL_BYTES - len(record) - 2
+    return record + f"{rng.getrandbits(256):064x}"[:rest] + '"}'
+
+
+JSON = Lines(seed="lz4", make=json_line)
+NOISE = Lines(seed="incompressible", make=noise_line)
+CONSTANT = Lines(seed="constant", make=constant_line, record_bytes=CONSTANT_BYTES, different=1)
+SMALL = Lines(seed="small", make=small_line, record_bytes=SMALL_BYTES)
+
+LZ4 = Payload(name="lz4", codec="lz4", lines=JSON)
+INCOMPRESSIBLE = Payload(name="incompressible", codec="none", lines=NOISE)
+
+
 def write_payload_file(payload: Payload, folder: Path) -> Path:
     """Write the lines that the producer tool draws from; the same lines in every run."""
-    rng = random.Random(payload.name)
-    line = json_line if payload is LZ4 else noise_line
+    rng = random.Random(payload.lines.seed)
     file = folder / f"payload-{payload.name}.txt"
-    file.write_text("".join(line(rng) + "\n" for _ in range(_PAYLOAD_LINES)))
+    file.write_text("".join(payload.lines.make(rng) + "\n" for _ in range(payload.lines.different)))
     return file
 
 
 def fill(cluster: EmbeddedCluster, payload: Payload, topic: str, *, partitions: int, mib: int, folder: Path) -> Backlog:
-    """Write `mib` MiB of records (uncompressed) in 64 KiB batches to an existing topic, and count what is there.
+    """Write `mib` MiB of records (uncompressed) to an existing topic, and count what is there.
 
     The cluster has one broker.
     """
@@ -111,16 +141,19 @@ def fill(cluster: EmbeddedCluster, payload: Payload, topic: str, *, partitions: 
 
 
 def produce(cluster: EmbeddedCluster, payload: Payload, topic: str, *, mib: int, folder: Path) -> int:
-    """Write `mib` MiB of records (uncompressed) in 64 KiB batches to an existing topic; return how many they are."""
-    records = mib * 1024 * 1024 // RECORD_BYTES
+    """Write `mib` MiB of records (uncompressed) to an existing topic; return how many they are."""
+    records = mib * 1024 * 1024 // payload.lines.record_bytes
     log_file = folder / f"producer-{payload.name}.log"
     settings = {
         "bootstrap.servers": cluster.bootstrap_servers,
-        "batch.size": "65536",
+        "batch.size": str(payload.batch_bytes),
         "linger.ms": "100",
         "compression.type": payload.codec,
         "buffer.memory": "134217728",
         "acks": "all",
+        # A slow broker must not let records expire that wait in the buffer: the tool ends with 0 then.
+        "delivery.timeout.ms": str(_PRODUCE_TIMEOUT_S * 1000),
+        "max.block.ms": str(_PRODUCE_TIMEOUT_S * 1000),
     }
     arguments = ["--topic", topic, "--num-records", str(records), "--throughput", "-1"]
     arguments += ["--payload-file", str(write_payload_file(payload, folder))]
@@ -151,4 +184,5 @@ def read_backlog(address: str, payload: Payload, topic: str, partitions: int) ->
         counts=tuple(count.records for count in counts),
         batches=sum(count.batches for count in counts),
         wire_bytes=sum(count.wire_bytes for count in counts),
+        record_bytes=payload.lines.record_bytes,
     )

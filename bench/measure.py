@@ -41,6 +41,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of record batches read from the source."""
     target_wire_mib: float
     """Bytes of record batches the target holds afterwards: recompressing systems change them."""
+    target_batches: int
+    """Batches with records that the target holds afterwards."""
     peak_rss_mib: float
     peak_rss_all_mib: float
     start_s: float
@@ -56,6 +58,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             "wire_mib_per_cpu_s": self.wire_mib / self.cpu_s,
             "records_per_cpu_s": self.records / self.cpu_s,
             "logical_mib_per_s": self.logical_mib / self.wall_s,
+            "records_per_target_batch": self.records / self.target_batches,
         }
 
 
@@ -68,7 +71,8 @@ def run_system(system: str, launch: Launch, job: Job) -> Run:
             first, last = watch.watch()
             watch.tree.discover()
             run = _figures(launch, job, watch.tree, first, last, started_at)
-        return msgspec.structs.replace(run, target_wire_mib=_require_whole(system, job, peek) / _MIB)
+        batches, wire_bytes = _require_whole(system, job, peek)
+        return msgspec.structs.replace(run, target_batches=batches, target_wire_mib=wire_bytes / _MIB)
 
 
 def idle_rss_mib(system: str, launch: Launch, job: Job) -> float:
@@ -116,9 +120,10 @@ def _log_file(job: Job) -> Path:
 
 
 def run_relay(job: Job) -> Run:
-    """Run the bare TCP relay over as many bytes as the backlog's batches have; it measures itself."""
+    """Run the bare relay over as many bytes as the backlog's batches have; it measures itself."""
     backlog = job.backlog
-    command = (sys.executable, "-m", "bench.systems.relay", str(backlog.wire_bytes))
+    certificates = () if job.tls is None else (str(job.tls.authority), str(job.tls.chain))
+    command = (sys.executable, "-m", "bench.systems.relay", str(backlog.wire_bytes), *certificates)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S)
     if done.returncode:
         raise BenchError("relay", done.stderr[-500:])
@@ -134,6 +139,7 @@ def run_relay(job: Job) -> Run:
         logical_mib=backlog.logical_bytes / _MIB,
         wire_mib=backlog.wire_bytes / _MIB,
         target_wire_mib=backlog.wire_bytes / _MIB,
+        target_batches=backlog.batches,
         peak_rss_mib=rss_mib,
         peak_rss_all_mib=rss_mib,
         start_s=0.0,
@@ -155,6 +161,7 @@ def _figures(launch: Launch, job: Job, tree: ProcessTree, first: Look, last: Loo
         logical_mib=job.backlog.logical_bytes / _MIB,
         wire_mib=job.backlog.wire_bytes / _MIB,
         target_wire_mib=0.0,
+        target_batches=1,
         peak_rss_mib=tree.peak_rss_bytes(copiers) / _MIB,
         peak_rss_all_mib=tree.peak_rss_bytes() / _MIB,
         start_s=first.at - started_at,
@@ -162,16 +169,18 @@ def _figures(launch: Launch, job: Job, tree: ProcessTree, first: Look, last: Loo
     )
 
 
-def _require_whole(system: str, job: Job, peek: KafkaPeek) -> int:
-    """Count the target by batch header; returns its bytes, raises BenchError unless each record is there once."""
-    wire_bytes = 0
+def _require_whole(system: str, job: Job, peek: KafkaPeek) -> tuple[int, int]:
+    """Count the target by batch header; returns its batches and their bytes, raises BenchError unless each record is
+    there once.
+    """
+    batches = wire_bytes = 0
     for partition, expected in enumerate(job.backlog.counts):
         count = peek.count(job.target_topic, partition)
-        wire_bytes += count.wire_bytes
+        batches, wire_bytes = batches + count.batches, wire_bytes + count.wire_bytes
         if count.records != expected:
             place = f"{job.target_topic}-{partition}"
             raise BenchError(system, f"{place} holds {count.records} records, the source {expected}: no figure")
-    return wire_bytes
+    return batches, wire_bytes
 
 
 def _end(process: subprocess.Popen[bytes], tree: ProcessTree) -> None:

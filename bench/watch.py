@@ -12,7 +12,7 @@ from bench.systems.launch import Job
 
 LOOK_S = 0.02
 DISCOVER_S = 0.5
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 300.0
 _SETTLE_S = 1.0
 """Seconds within which appends after the last record come (a second copy of it, a marker)."""
 _STALL_TIMEOUT_S = 60.0

@@ -1,10 +1,13 @@
 """A plain aiokafka consumer and producer, as a Python team would write it: copies record by record.
 
-`python -m bench.systems.aiokafka_copy SOURCE TARGET TOPIC TARGET_TOPIC CODEC`; copies until it is ended.
+`python -m bench.systems.aiokafka_copy SOURCE TARGET TOPIC TARGET_TOPIC CODEC [AUTHORITY]`; copies until it is ended.
+AUTHORITY is the certificate to trust: then it connects by TLS.
 """
 
 import asyncio
+import ssl
 import sys
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
@@ -13,12 +16,19 @@ from bench.systems.launch import Job, Launch
 
 def launch(job: Job) -> Launch:
     """Start this module as a process of its own."""
-    places = (job.source, job.target, job.backlog.topic, job.target_topic, job.backlog.codec)
+    source, target = job.source, job.target
+    trust: tuple[str, ...] = ()
+    if job.tls is not None:
+        source, target, trust = job.tls.source, job.tls.target, (str(job.tls.authority),)
+    places = (source, target, job.backlog.topic, job.target_topic, job.backlog.codec, *trust)
     return Launch(command=(sys.executable, "-m", "bench.systems.aiokafka_copy", *places), needs_topic=True)
 
 
-async def copy(source: str, target: str, topic: str, target_topic: str, codec: str) -> None:
+async def copy(source: str, target: str, topic: str, target_topic: str, codec: str, authority: str = "") -> None:
     """Copy every record of a topic, in order, to the same partition of another, with what aiokafka tunes for it."""
+    trust: dict[str, Any] = {}
+    if authority:
+        trust = {"security_protocol": "SSL", "ssl_context": ssl.create_default_context(cafile=authority)}
     # Without a group every partition of the topic is assigned, and no commit is made.
     consumer = AIOKafkaConsumer(
         topic,
@@ -27,6 +37,7 @@ async def copy(source: str, target: str, topic: str, target_topic: str, codec: s
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=1024 * 1024,
         fetch_max_bytes=50 * 1024 * 1024,
+        **trust,
     )
     producer = AIOKafkaProducer(
         bootstrap_servers=target,
@@ -35,6 +46,7 @@ async def copy(source: str, target: str, topic: str, target_topic: str, codec: s
         compression_type=None if codec == "none" else codec,
         max_batch_size=65536,
         linger_ms=20,
+        **trust,
     )
     async with consumer, producer:
         while True:
@@ -51,4 +63,4 @@ async def copy(source: str, target: str, topic: str, target_topic: str, codec: s
 
 
 if __name__ == "__main__":
-    asyncio.run(copy(*sys.argv[1:6]))
+    asyncio.run(copy(*sys.argv[1:7]))

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from bench.figures import medians, ratios
+from bench.dataset import Backlog
+from bench.figures import TINY, Runs, medians, ratios, summary
 from bench.measure import Run
 from bench.watch import Settling
 
@@ -17,6 +18,7 @@ def make_run(wall_s: float, cpu_s: float) -> Run:
         logical_mib=100.0,
         wire_mib=50.0,
         target_wire_mib=50.0,
+        target_batches=10,
         peak_rss_mib=10.0,
         peak_rss_all_mib=20.0,
         start_s=1.0,
@@ -34,11 +36,11 @@ def test_each_field_has_its_own_median_and_rates_are_per_cpu_second() -> None:
 
 
 def test_a_ratio_compares_runs_of_the_same_repeat_before_the_median() -> None:
-    ours, theirs = (
-        [make_run(1, 1), make_run(10, 10), make_run(2, 2)],
-        [make_run(2, 4), make_run(100, 20), make_run(2, 9)],
-    )
-    found = ratios({"mm2": theirs, "raymirror": ours})
+    runs: Runs = {
+        "mm2": [make_run(2, 4), make_run(100, 20), make_run(2, 9)],
+        "raymirror": [make_run(1, 1), make_run(10, 10), make_run(2, 2)],
+    }
+    found = ratios(runs)
     assert found["raymirror/mm2 wall_s"] == 0.5
     assert found["raymirror/mm2 logical_mib_per_cpu_s"] == 4
     assert not [name for name in found if name.startswith("mm2/")]
@@ -47,6 +49,23 @@ def test_a_ratio_compares_runs_of_the_same_repeat_before_the_median() -> None:
 def test_a_system_with_fewer_runs_is_an_error() -> None:
     with pytest.raises(ValueError, match="shorter"):
         ratios({"raymirror": [make_run(1, 1), make_run(1, 1)], "mm2": [make_run(1, 1)]})
+
+
+def test_a_repeat_in_which_one_system_failed_gives_no_ratio_and_no_median_of_it() -> None:
+    runs: Runs = {"mm2": [make_run(2, 2), make_run(8, 8)], "raymirror": [None, make_run(2, 2)], "aiokafka": [None] * 2}
+    backlog = Backlog(payload="p", codec="none", topic="t", counts=(1000,), batches=10, wire_bytes=100)
+    found = summary(runs, backlog, TINY)
+    assert found["ratios"]["raymirror/mm2 wall_s"] == 0.25
+    assert list(found["systems"]) == ["mm2", "raymirror"]
+    assert len(found["systems"]["raymirror"]["runs"]) == 1
+    assert found["systems"]["mm2"]["records_per_target_batch"] == 100
+    assert found["dataset"]["records_per_batch"] == 100
+
+
+def test_memory_above_idle_is_of_the_highest_peak() -> None:
+    found = summary({"raymirror": [make_run(1, 1)]}, Backlog.short("t"), idle_rss_mib={"raymirror": 4.0, "mm2": 1.0})
+    assert found["systems"]["raymirror"]["rss_above_idle_mib"] == 6
+    assert "mm2" not in found["systems"]
 
 
 def test_runs_survive_json() -> None:
