@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from engine.base.clock import Turns, now_s, pause, wall_ms
+from engine.base.clock import Turns, beat_s, now_s, pause, wall_ms
 from engine.base.errors import MirrorError
 from engine.core.events.events import Mm2TopicFailed
 from engine.core.events.recovery_events import WRITTEN_AGAIN, WorksAgain
@@ -80,7 +80,7 @@ class SyncWriter:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(self._options.every_s):
+                    async with asyncio.timeout(beat_s(self._options.every_s)):
                         await self._ring.wait()
                 except TimeoutError:
                     pass
