@@ -112,6 +112,13 @@ class ProcessTree:
         """Proportional memory of these processes now: a page that n processes share counts 1/n for each."""
         return sum(_proportional_bytes(pid) for pid, _ in keys)
 
+    def wakes(self, keys: frozenset[ProcessKey]) -> int:
+        """Times that the living threads of these processes went to sleep so far: each is followed by a wake.
+
+        Unlike CPU time, this number does not depend on the other load of the machine.
+        """
+        return sum(_voluntary_switches(pid) for pid, _ in keys)
+
     def command(self, key: ProcessKey) -> str:
         """Give the command line of a member as it was read last; empty if it never had one."""
         return self._commands.get(key, "")
@@ -142,6 +149,17 @@ def _proportional_bytes(pid: int) -> int:
     except (FileNotFoundError, ProcessLookupError):
         return 0
     return sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
+
+
+def _voluntary_switches(pid: int) -> int:
+    count = 0
+    try:
+        for thread in (_PROC / str(pid) / "task").iterdir():
+            status = (thread / "status").read_text()
+            count += sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("voluntary_ctxt"))
+    except (FileNotFoundError, ProcessLookupError):
+        return count  # a thread or the process has ended meanwhile
+    return count
 
 
 def is_alive(key: ProcessKey) -> bool:

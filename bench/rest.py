@@ -82,6 +82,8 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True):
     rss_mib: float
     cpu_percent: float
     """Of one core."""
+    wakes_per_s: float
+    """Times a second that a thread is woken."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -181,12 +183,14 @@ async def _rest(tree: ProcessTree, seconds: float, storage: Path | None) -> dict
     """Measure a window of rest, role by role."""
     tree.discover()
     before, began_at, files = tree.sample(), time.monotonic(), _names(storage)
+    asleep = {key: tree.wakes(frozenset({key})) for key in tree.living()}
     written: set[Path] = set()
     while time.monotonic() - began_at < seconds:
         await asyncio.sleep(DISCOVER_S)
         tree.discover()
         written |= _names(storage)
     after, wall_s = tree.sample(), time.monotonic() - began_at
+    woken = {key: tree.wakes(frozenset({key})) - count for key, count in asleep.items()}
     roles: dict[str, list[ProcessKey]] = {}
     for key in after.cpu_s:
         roles.setdefault(role_of(tree.command(key)), []).append(key)
@@ -198,6 +202,7 @@ async def _rest(tree: ProcessTree, seconds: float, storage: Path | None) -> dict
             pss_mib=round(tree.pss_bytes(keys & living) / _MIB, 1),
             rss_mib=round(tree.rss_bytes(keys & living) / _MIB, 1),
             cpu_percent=round(100 * after.since(before, keys) / wall_s, 2),
+            wakes_per_s=round(sum(woken.get(key, 0) for key in keys & living) / wall_s, 1),
         )
 
     figures: dict[str, Any] = msgspec.structs.asdict(of(frozenset(after.cpu_s)))
@@ -217,7 +222,7 @@ def _names(storage: Path | None) -> set[Path]:
 
 
 def _show(system: str, figures: Mapping[str, Any]) -> None:
-    table = Table("process", "number", "PSS MiB", "RSS MiB", "CPU %", title=f"{system}, at rest")
+    table = Table("process", "number", "PSS MiB", "RSS MiB", "CPU %", "wakes/s", title=f"{system}, at rest")
     for role, one in [*figures["roles"].items(), ("all", figures)]:
         table.add_row(role, *(f"{one[name]:g}" for name in Rest.__struct_fields__))
     Console().print(table)

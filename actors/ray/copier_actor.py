@@ -20,7 +20,7 @@ import ray
 
 from actors.logging.logs import log_progress_events, setup_logging
 from actors.model.messages import CopierSpec, Orders, Report
-from engine.base.clock import now_s
+from engine.base.clock import beat_s, now_s
 from engine.base.collecting import spare_what_lasts
 from engine.base.errors import MirrorError
 from engine.base.tasks import join
@@ -129,7 +129,7 @@ class CopierActor:
             await self._take_sample_in_turns()
             if (silent_s := now_s() - self._heard_at_s) > ABANDONED_S:
                 raise Abandoned(self._spec.copier_id, silent_s)
-            await asyncio.sleep(SAMPLE_S if self._latest.records != records else CALM_SAMPLE_S)
+            await asyncio.sleep(SAMPLE_S if self._latest.records != records else beat_s(CALM_SAMPLE_S))
 
     def _take_sample(self) -> None:
         self._take_events(snapshot := self._engine.progress())

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ from actors.model.messages import MirrorSpec
 from actors.model.states import Desired
 from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState
 from actors.ray.watch import LoopServiceLike, RunsUntilCancelled, Watch, make_watches
+from engine.base.clock import now_s
 from engine.base.errors import ClusterAway, MirrorError, NotReady, SameCluster
 from engine.base.tasks import join
 from engine.core.events.events import AnyEvent, CopyDeleted, TopicCreated
@@ -32,6 +33,8 @@ EVENTS_KEPT = 1000
 RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart takes a few seconds
 NOT_READY_S = 15.0  # after checks that found why a flow cannot start
 SOON_S = 1.0  # between two rounds while topics are being created, or there is nothing to copy
+LOOK_S = 1.0
+"""Seconds between two looks for news while a question waits for them; a look costs far less than a call."""
 _log = logging.getLogger("raymirror")
 REPORTED_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
 
@@ -52,6 +55,8 @@ class FlowLoops:
         if not watch.late:
             self._reached.set()
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
+        self._answered: DiscoveryAnswer | None = None
+        """The substance of the last answer."""
         self._services = [service for service in (watch.groups, watch.configs) if service is not None]
         self._group: asyncio.TaskGroup | None = None
         self._beating: asyncio.Task[None] | None = None
@@ -144,8 +149,10 @@ class FlowLoops:
                 self._watch.audit.add(discovered(run, discovery.events))
             if self._anew.is_set():
                 continue  # requested during the discovery
+            known = self._found.lanes
+            lanes = known if discovery.lanes == known else discovery.lanes  # the same object: quickly compared
             self._found = DiscoveryAnswer(
-                serial=self._found.serial + 1, lanes=discovery.lanes, highest_epoch=discovery.highest_epoch
+                serial=self._found.serial + 1, lanes=lanes, highest_epoch=discovery.highest_epoch
             )
             # every broker knows a new topic a moment later: discover again soon
             made = any(isinstance(event, TopicCreated | CopyDeleted) for event in discovery.events)
@@ -154,25 +161,37 @@ class FlowLoops:
                 async with asyncio.timeout(min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s):
                     await self._anew.wait()
 
-    def answer(self) -> DiscoveryAnswer:
-        """Return the latest answer, with the events since the last call."""
-        groups, configs = self._watch.groups, self._watch.configs
-        sources = [*self._services, *([self._watch.audit] if self._watch.audit is not None else [])]
-        events = tuple(self._events) + tuple(event for one in sources for event in one.take_events())
-        self._events.clear()
-        memory = self.memory
-        failure = self._found.failure or memory.trouble
+    @property
+    def has_news(self) -> bool:
+        """Whether the next answer says more than the last one."""
+        self._take_events()
+        return bool(self._events) or _substance(self._present) != self._answered
+
+    @property
+    def _present(self) -> DiscoveryAnswer:
+        """All facts of an answer, without its events and the time since the last renewal."""
+        groups, configs, memory = self._watch.groups, self._watch.configs, self.memory
         return msgspec.structs.replace(
             self._found,
-            events=events,
             kept=memory.kept,
             taken=memory.taken,
-            unrenewed_s=memory.unrenewed_s,
-            failure=failure,
+            failure=self._found.failure or memory.trouble,
             awaited=memory.awaited,
             groups=groups.report if groups is not None else None,
             configs=configs.report if configs is not None else None,
         )
+
+    def _take_events(self) -> None:
+        for one in (*self._services, *([self._watch.audit] if self._watch.audit is not None else [])):
+            self._events.extend(one.take_events())
+
+    def answer(self) -> DiscoveryAnswer:
+        """Return the latest answer, with the events since the last call."""
+        self._take_events()
+        events, present = tuple(self._events), self._present
+        self._events.clear()
+        self._answered = _substance(present)
+        return msgspec.structs.replace(present, events=events, unrenewed_s=self.memory.unrenewed_s)
 
     def store_events(self, events: bytes) -> None:
         self._watch.events.append(unpack(events))
@@ -189,6 +208,17 @@ class FlowLoops:
             return
         except AuditFailed as failure:
             _log.error("%s", failure, extra={"flow": str(self._watch.flow)})  # the supervisor takes no more events
+
+
+def _substance(answer: DiscoveryAnswer) -> DiscoveryAnswer:
+    """Return an answer without what every round changes: numbers and times of rounds."""
+    groups, configs = answer.groups, answer.configs
+    return msgspec.structs.replace(
+        answer,
+        serial=min(answer.serial, 1),
+        groups=groups if groups is None else msgspec.structs.replace(groups, at_ms=0, round_s=0.0),
+        configs=configs if configs is None else msgspec.structs.replace(configs, at_ms=0),
+    )
 
 
 def _pause_s(failure: Exception, failures: int) -> float:
@@ -216,6 +246,7 @@ class MetadataActor:
         self._group: asyncio.TaskGroup | None = None
         self._entered = asyncio.Event()
         self._reloads = 0
+        self._answer_now = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -261,13 +292,38 @@ class MetadataActor:
         finally:
             task.cancel()
 
-    async def found(self, source: str, target: str, events: bytes) -> bytes:
-        """Take events to store, return the latest discovery of one flow; raises the error that ended the rounds."""
+    async def found(
+        self, asked: Sequence[tuple[str, str, bytes]], patience_s: float = 0.0
+    ) -> tuple[float, list[bytes]]:
+        """Take events to store (`asked`: source, target and events of each flow), return the latest discovery of each.
+
+        The answer waits for news of some flow, up to `patience_s` seconds, a newer question, or `hurry`. The first part
+        of the answer says how long it waited. Raises the error that ended the rounds.
+        """
+        flows = [self._flows[FlowName(source, target)] for source, target, _ in asked]
+        for flow, (_, _, events) in zip(flows, asked, strict=True):
+            flow.store_events(events)
+        waited_s = await self._wait_for_news(flows, patience_s)
         if self._task.done():
             await join(self._task)
-        flow = self._flows[FlowName(source, target)]
-        flow.store_events(events)
-        return msgspec.msgpack.encode(flow.answer())
+        return waited_s, [msgspec.msgpack.encode(flow.answer()) for flow in flows]
+
+    async def _wait_for_news(self, flows: Sequence[FlowLoops], patience_s: float) -> float:
+        """Look for news every LOOK_S seconds, for `patience_s` seconds at most; return how long that took."""
+        self._answer_now.set()
+        now = self._answer_now = asyncio.Event()
+        began_s = now_s()
+        while (left_s := began_s + patience_s - now_s()) > 0.0 and not now.is_set() and not self._task.done():
+            if any(flow.has_news for flow in flows):
+                break
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(LOOK_S, left_s)):
+                    await now.wait()
+        return now_s() - began_s
+
+    async def hurry(self) -> None:
+        """Have a question that waits for news answered now."""
+        self._answer_now.set()
 
     async def read_again(self) -> None:
         """Answer for each flow only after a new discovery: another supervisor has taken this actor over."""

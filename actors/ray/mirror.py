@@ -10,6 +10,7 @@ import msgspec
 
 from actors.config.difference import ConfigDifference
 from actors.local.session import ENDING_PHASES, PREFIX, MirrorPlace, NoMirror, SeveralMirrors, short_name
+from actors.local_socket.client import LocalMirror, reach
 from actors.model.events import FailoverOutcome
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.requests import CALL_TIMEOUT_S, ENDED, AnsweringMirror, AnyRequest, AskStatus
@@ -28,6 +29,8 @@ OTHERS_S = 5.0
 FAILED_S = 15.0
 """Seconds to retry when a supervisor fails to answer: Ray restarts a failed one."""
 POLL_S = 0.2
+SOCKET_S = 2.0
+"""Seconds to wait for an answer over the socket; after that, the status is requested through Ray."""
 NAME_FREE_S = 15.0
 
 _T = TypeVar("_T")
@@ -55,6 +58,9 @@ class Mirror(AnsweringMirror):
         self.connection, self.namespace = connection, namespace
         self._handle = handle
         self._follower = uuid.uuid4().hex
+        self._local: LocalMirror | None = None
+        self._tried = ""
+        """The path of the socket that was tried last."""
 
     def send(self, request: AnyRequest, timeout_s: float = CALL_TIMEOUT_S) -> bytes | None:
         """Send a request through Ray. Raises MirrorLost, and the supervisor's own errors."""
@@ -73,8 +79,30 @@ class Mirror(AnsweringMirror):
         return decode_status(self._get(asked, timeout_s))
 
     def follow(self) -> MirrorStatus:
-        """Ask for the status, and count as a follower of the mirror. Raises MirrorLost."""
-        return decode_status(self.send(AskStatus(follower=self._follower)) or b"")
+        """Ask for the status, and count as a follower of the mirror. Raises MirrorLost.
+
+        It is asked once a second for as long as the mirror runs, so the supervisor's socket is used if it is on this
+        machine: a call through Ray costs several times as much CPU. Ray has the last word about a silent supervisor.
+        """
+        request = AskStatus(follower=self._follower)
+        if self._local is not None:
+            try:
+                return decode_status(self._local.send(request, SOCKET_S) or b"")
+            except MirrorError:
+                self._forget_socket()
+        status = decode_status(self.send(request) or b"")
+        if status.socket != self._tried:
+            self._tried = status.socket
+            place = MirrorPlace(
+                address="", namespace=self.namespace, instance_id=status.instance_id, socket=status.socket
+            )
+            self._local = reach(place)
+        return status
+
+    def _forget_socket(self) -> None:
+        if self._local is not None:
+            self._local.close()
+        self._local, self._tried = None, ""
 
     def compare(self, ref: ConfigRef) -> ConfigDifference:
         """Compare another configuration. Raises CannotReload, ConfigMissing, ConfigError, MirrorLost."""
@@ -149,6 +177,7 @@ class Mirror(AnsweringMirror):
 
     def find_again(self) -> None:
         """Use the supervisor that has the name now: a changed configuration starts a new one. Raises MirrorLost."""
+        self._forget_socket()
         from actors.ray.fleet import SUPERVISOR
 
         try:

@@ -1,4 +1,8 @@
-"""The metadata actor as the supervisor sees it: finds or starts it, asks it once a second, replaces a silent one."""
+"""The metadata actor as the supervisor sees it: finds or starts it, asks it for news, replaces a silent one.
+
+A call through Ray costs the two processes 3 to 4 ms of CPU (`python -m bench.micro.calls`). So while all is well the
+actor delays its answer until it has news, for a few seconds. What the supervisor has to send makes it answer at once.
+"""
 
 import asyncio
 import contextlib
@@ -8,7 +12,7 @@ from typing import Any
 import msgspec
 import ray
 
-from actors.calls import actor_class, bounded, found_actors, start_detached
+from actors.calls import CALL_TIMEOUT_S, actor_class, bounded, found_actors, start_detached
 from actors.control.ports import ActorUnreachable, DiscoveryAnswer, RememberedFlow
 from actors.model.events import pack
 from actors.model.messages import MirrorSpec
@@ -19,6 +23,11 @@ from engine.core.events.events import AnyEvent, Event
 from policies.model import FlowName
 
 ASK_S = 1.0
+"""Least seconds between two questions."""
+PATIENCE_S = 4.0
+"""Seconds for which the actor delays an answer without news, if all is well."""
+CALM_S = 10.0
+"""Seconds without a renewal of the ownership after which the actor is asked once a second again."""
 FIRST_ASK_S = 0.2
 """Seconds between two questions at first: no set is placed before discovery and before the wanted state is known."""
 RESTART_S = 30.0  # an actor older than this that fails a call is replaced
@@ -60,6 +69,28 @@ class _FlowLink:
         """Whether everything is known that placement needs: the topics and the wanted state."""
         return bool(self.found.serial) and self.found.kept is not None
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing is expected of the actor, so that its answer may wait for news."""
+        found, unrenewed_s = self.found, now_s() - self.sure_at_s
+        troubled = found.failure or found.taken or found.awaited or unrenewed_s > CALM_S
+        return self.is_whole and self.owed is None and not self.to_store and not troubled
+
+    def take_answer(self, found: DiscoveryAnswer, sure_at_s: float) -> None:
+        """Note an answer of the actor; `sure_at_s`: when it was certain that this mirror owns the flow."""
+        self.sure_at_s = sure_at_s
+        self.events.extend(found.events)
+        known = self.found
+        if found.serial == 0:  # a new actor has not discovered yet: keep what is known
+            found = msgspec.structs.replace(found, lanes=known.lanes, serial=known.serial)
+        else:
+            found = msgspec.structs.replace(found, serial=self.serial_base + found.serial)
+        self.found = msgspec.structs.replace(found, events=(), kept=found.kept or known.kept)
+
+    def put_back(self, events: tuple[Event, ...]) -> None:
+        """Store events that could not be sent, before newer ones; if there are too many, the oldest are dropped."""
+        self.to_store = deque([*events, *self.to_store], maxlen=EVENTS_KEPT)
+
 
 class MetadataHandle:
     """A metadata actor that was started or taken over."""
@@ -88,6 +119,8 @@ class RayMetadata:
         self._group: asyncio.TaskGroup | None = None
         self._actor: MetadataHandle | None = None
         self._has_searched = False
+        self._delays = False
+        """Whether the actor was asked to delay its answer."""
 
     def reload(self, spec: MirrorSpec, flows: tuple[FlowName, ...]) -> None:
         """Apply another configuration; an actor that dies during that is replaced by one with the new configuration."""
@@ -98,10 +131,12 @@ class RayMetadata:
             if flow not in self._flows:
                 self._flows[flow] = _FlowLink()
                 self._begin_writer(self._flows[flow], flow)
+        self._hurry()
 
     def give_back(self, flow: FlowName) -> None:
         """Give a flow back, once its state is stored."""
         self._gone.add(flow)
+        self._hurry()
 
     def found(self, flow: FlowName) -> DiscoveryAnswer:
         link = self._flows[flow]
@@ -131,6 +166,13 @@ class RayMetadata:
         """Store an event, as soon as an actor can; if too many wait, the oldest are dropped."""
         if (link := self._flows.get(event.flow)) is not None:
             link.to_store.append(event)
+            self._hurry()
+
+    def _hurry(self) -> None:
+        """Have the actor answer a question that waits for news, because the next round has something for it."""
+        if self._delays and self._actor is not None:
+            self._delays = False
+            self._actor.handle.hurry.remote()
 
     async def run(self) -> None:
         """Ask the actor and store states and events, for as long as the mirror lives."""
@@ -140,8 +182,10 @@ class RayMetadata:
                 for flow, link in self._flows.items():
                     self._begin_writer(link, flow)
                 while True:
+                    began_s = now_s()
                     await self._round()
-                    await asyncio.sleep(FIRST_ASK_S if self._is_awaited else ASK_S)
+                    every_s = FIRST_ASK_S if self._is_awaited else ASK_S
+                    await asyncio.sleep(max(0.0, began_s + every_s - now_s()))
         finally:
             self._group = None
             self.end()
@@ -155,8 +199,7 @@ class RayMetadata:
         await self.wait_written(SETTLE_S)
         with contextlib.suppress(ActorUnreachable):
             if (actor := self._actor) is not None:
-                for flow in tuple(self._flows):
-                    await self._ask(actor, flow)
+                await self._ask(actor)
                 await bounded(METADATA, "close", actor.handle.close.remote())
 
     def end(self) -> None:
@@ -179,8 +222,7 @@ class RayMetadata:
                 actor.inherited = False
             if actor.spec is not self._spec:
                 await self._reload(actor)
-            for flow in tuple(self._flows):
-                await self._ask(actor, flow)
+            await self._ask(actor, self._patience_s(actor))
             for flow in tuple(self._gone):
                 await self._give_back(actor, flow)
             actor.has_answered = True
@@ -251,28 +293,33 @@ class RayMetadata:
             link.owed = None
         return True
 
-    async def _ask(self, actor: MetadataHandle, flow: FlowName) -> None:
-        link = self._flows[flow]
-        events = tuple(link.to_store)
-        link.to_store.clear()
-        asked_at_s = now_s()
+    def _patience_s(self, actor: MetadataHandle) -> float:
+        """Return for how many seconds the actor may delay an answer without news."""
+        is_calm = actor.has_answered and not self._gone and all(link.is_calm for link in self._flows.values())
+        return PATIENCE_S if is_calm else 0.0
+
+    async def _ask(self, actor: MetadataHandle, patience_s: float = 0.0) -> None:
+        """Send the events of all flows, and receive the answers. Raises ActorUnreachable."""
+        links = tuple(self._flows.items())
+        events = [tuple(link.to_store) for _, link in links]
+        for _, link in links:
+            link.to_store.clear()
+        asked = [(*flow, pack(some)) for (flow, _), some in zip(links, events, strict=True)]
+        asked_at_s, self._delays = now_s(), patience_s > 0.0
         try:
-            data = await bounded(METADATA, "found", actor.handle.found.remote(flow.source, flow.target, pack(events)))
+            call = actor.handle.found.remote(asked, patience_s)
+            waited_s, answers = await bounded(METADATA, "found", call, CALL_TIMEOUT_S + patience_s)
         except ActorUnreachable:
-            # put them before newer events; if there are too many, the oldest are dropped
-            link.to_store = deque([*events, *link.to_store], maxlen=EVENTS_KEPT)
+            for (_, link), some in zip(links, events, strict=True):
+                link.put_back(some)
             raise
-        found = msgspec.msgpack.decode(data, type=DiscoveryAnswer)
-        link.sure_at_s = asked_at_s - found.unrenewed_s
-        link.events.extend(found.events)
-        known, was_whole = link.found, link.is_whole
-        if found.serial == 0:  # a new actor has not discovered yet: keep what is known
-            found = msgspec.structs.replace(found, lanes=known.lanes, serial=known.serial)
-        else:
-            found = msgspec.structs.replace(found, serial=link.serial_base + found.serial)
-        link.found = msgspec.structs.replace(found, events=(), kept=found.kept or known.kept)
-        if link.is_whole and not was_whole:
-            self._changed.set()
+        finally:
+            self._delays = False
+        for (_, link), data in zip(links, answers, strict=True):
+            found, was_whole = msgspec.msgpack.decode(data, type=DiscoveryAnswer), link.is_whole
+            link.take_answer(found, asked_at_s + waited_s - found.unrenewed_s)
+            if link.is_whole and not was_whole:
+                self._changed.set()
 
     def _find_or_start(self) -> MetadataHandle:
         """Take over the actor of an earlier supervisor of this mirror, or start one; kill all others."""

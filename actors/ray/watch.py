@@ -18,7 +18,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class DiscoveryLike(Protocol):
-    """The part of `engine.services.runner.Discovery` that the metadata actor reads."""
+    """The part of `engine.flow.ports.discovery.Discovery` that the metadata actor reads."""
 
     @property
     def lanes(self) -> tuple[LaneName, ...]: ...
@@ -29,7 +29,7 @@ class DiscoveryLike(Protocol):
 
 
 class TopicServiceLike(Protocol):
-    """The part of `engine.services.runner.TopicService` that the metadata actor uses."""
+    """The part of `engine.services.topic_service.TopicService` that the metadata actor uses."""
 
     may_delete: Callable[[], bool]
 
@@ -106,8 +106,8 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
     from engine.services.event_service import EventService
     from engine.services.group_service import GroupService
     from engine.services.heartbeat_service import HeartbeatService
-    from engine.services.runner import TopicService
     from engine.services.state_service import StateService
+    from engine.services.topic_service import TopicService
     from engine.state.state import Deployment, StateHolder
 
     config = config_ref.load(spec.config)

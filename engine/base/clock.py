@@ -7,10 +7,13 @@ would wait for an instant that never comes.
 asyncio is imported only when something sleeps, so that commands that only read the clock start without it.
 """
 
+import os
 import random
 import time
 
 _TURN_S = 0.001
+_LEAST_PART = 0.25
+"""Least part of an interval to the next beat: whoever is late for a beat does not work twice in a row."""
 
 
 class MachineClock:
@@ -21,6 +24,10 @@ class MachineClock:
 
     def now_s(self) -> float:
         return time.monotonic()
+
+    def phase(self) -> float:
+        """Return the part of an interval by which the beats of this process are late: others shall not wake with it."""
+        return os.getpid() % 64 / 64
 
 
 _clock = MachineClock()
@@ -53,6 +60,19 @@ async def pause(duration_s: float) -> None:
     import asyncio
 
     await asyncio.sleep(duration_s)
+
+
+def beat_s(every_s: float) -> float:
+    """Return the seconds to the process's next beat of an interval; a beat is at a multiple of it, by the loop's time.
+
+    A process at rest is woken by little else than loops that look around once a second, and a wake costs more CPU than
+    most looks. Loops that pause to the same beat wake it once. Rejected: one loop that calls all others. It would have
+    to know them all, and a slow one would delay the others.
+    """
+    import asyncio
+
+    left_s = every_s - (asyncio.get_running_loop().time() - _clock.phase() * every_s) % every_s
+    return left_s if left_s > _LEAST_PART * every_s else left_s + every_s
 
 
 class Turns:

@@ -1,36 +1,25 @@
-"""Builds the copier and the topic service of a flow from its configuration. Knows Kafka, not Ray."""
+"""Builds the copier of a flow from its configuration. Knows Kafka, not Ray."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from engine.base.tasks import run_all
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.core.events.events import AnyEvent, ClusterChanged, Mm2Active
+from engine.core.events.events import ClusterChanged
 from engine.core.lane.pending_batch import Limits
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.flow.lane.bounded_retry import until_answered
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ports.discovery import Discovery
 from engine.flow.ports.options import FlowOptions, SyncOptions
 from engine.flow.replication.copier import FlowCopier
-from engine.flow.surveys.mm2_presence import mm2_presence
 from engine.kafka.admin.admin import shortest_expiry_s
 from engine.kafka.admin.flow_clusters import check_clusters
-from engine.kafka.admin.topics import Topics
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import clients_of
 from engine.services.opening import Opening
 from engine.services.sampling import sample_writer
 from engine.wire.bounded import MAX_INFLATED_BYTES
-from policies.model import FlowName
-
-__all__ = ["Copier", "Discovery", "TopicService", "options_for"]
-
-Admit = Callable[[FlowName], Awaitable[tuple[AnyEvent, ...]]]
-_MM2_PATIENCE_S = 3.0
-"""How long to wait for a coordinator: discovery then continues, and reports nothing about MM2."""
 
 
 def options_for(flow: FlowConfig, deployment_id: str) -> FlowOptions:
@@ -63,34 +52,6 @@ def _sync_options(flow: FlowConfig) -> SyncOptions | None:
     if not syncs.enabled:
         return None
     return SyncOptions(topic=syncs.topic, on_source=syncs.cluster == flow.name.source, lag_max=syncs.lag_max)
-
-
-class TopicService(Topics):
-    """Discovery and topic creation of one flow, over connections of its own; its first round looks for MM2 too.
-
-    `admit` is called each time before the service connects; it raises if the flow must not start.
-    """
-
-    def __init__(self, config: MirrorConfig, flow: FlowConfig, admit: Admit | None = None) -> None:
-        super().__init__(flow, *clients_of(config, flow.name, f"raymirror|{flow.name}|metadata"))
-        self._looks_for_mm2 = True
-        self._admit = admit
-
-    async def open(self) -> None:
-        """Connect to both clusters, once the flow may begin. Raises as `Topics.open` does, and what `admit` raises."""
-        if self._admit is not None:
-            self._untold += await self._admit(self._flow.name)
-        await super().open()
-
-    async def step(self) -> Discovery:
-        """Run one round, as `Topics.step` does; the first round reports an active MM2 as an event."""
-        if self._looks_for_mm2:
-            group, groups = self._flow.mm2_group, KafkaGroups(self._target, patience_s=_MM2_PATIENCE_S)
-            presence = await mm2_presence(KafkaCluster(self._target), groups, group)
-            if presence.active:
-                self._untold.append(Mm2Active(flow=self._flow.name, group=group))
-            self._looks_for_mm2 = False
-        return await super().step()
 
 
 class Copier(FlowCopier):

@@ -13,7 +13,8 @@ from engine.base.clock import now_s, pause
 from engine.config.config import load_config
 from engine.core.events.events import AnyEvent, OwnershipLost, ProducerChanged, Resumed
 from engine.core.reports.progress import FlowProgress
-from engine.services.runner import Copier, TopicService
+from engine.services.runner import Copier
+from engine.services.topic_service import TopicService
 from policies.model import LaneName, PartitionSet
 from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical

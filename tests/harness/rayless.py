@@ -23,7 +23,8 @@ from engine.base.errors import ConnectionLost
 from engine.config.config import load_config
 from engine.core.reports.progress import LaneProgress
 from engine.flow.ports.discovery import Discovery
-from engine.services.runner import Copier, TopicService
+from engine.services.runner import Copier
+from engine.services.topic_service import TopicService
 from policies.model import PartitionSet
 
 T = TypeVar("T")

@@ -48,6 +48,9 @@ class VirtualClock(MachineClock):
         self._at_s += _GLANCE_S
         return self._at_s
 
+    def phase(self) -> float:
+        return 0.0
+
     def advance(self, duration_s: float) -> None:
         """Let time pass."""
         self._at_s += max(duration_s, 0.0)

@@ -23,8 +23,8 @@ from engine.kafka.admin.sameness import facts_of
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.config_service import config_sync
 from engine.services.failover import Failover
-from engine.services.runner import TopicService
 from engine.services.target_view import TargetView
+from engine.services.topic_service import TopicService
 from engine.services.translate import GroupTranslator
 from policies.model import TopicPartition
 from tests.harness.admin import create_topics, delete_topic

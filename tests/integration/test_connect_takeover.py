@@ -12,7 +12,8 @@ from engine.base.errors import ConnectionLost
 from engine.config.config import load_config
 from engine.core.events.events import Resumed
 from engine.core.position.position import ForeignPosition, decode_value
-from engine.services.runner import TopicService, options_for
+from engine.services.runner import options_for
+from engine.services.topic_service import TopicService
 from tests.conftest import Pair
 from tests.harness.compare import read_topic
 from tests.harness.connect import ConnectWorker, source_connector

@@ -12,7 +12,8 @@ from deploy.local.cluster import start_clusters
 from engine.base.clock import now_s, pause
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.services.runner import Copier, TopicService
+from engine.services.runner import Copier
+from engine.services.topic_service import TopicService
 from policies.model import PartitionSet
 from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical

@@ -15,7 +15,7 @@ from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.config.settings import MirrorConfig
 from engine.core.events.events import StartDoubt
-from engine.services.runner import TopicService
+from engine.services.topic_service import TopicService
 from policies.model import FlowName
 from tests.harness.admin import create_topics
 

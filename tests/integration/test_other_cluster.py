@@ -26,7 +26,8 @@ from engine.core.events.events import (
 )
 from engine.flow.config_sync.sync import Scope
 from engine.services.config_service import config_sync
-from engine.services.runner import Copier, TopicService, options_for
+from engine.services.runner import Copier, options_for
+from engine.services.topic_service import TopicService
 from policies.model import PartitionSet
 from tests.conftest import Pair
 from tests.harness.admin import create_topics, delete_topic, set_configs

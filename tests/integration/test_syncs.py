@@ -18,7 +18,7 @@ from engine.kafka.admin.admin import describe_topic_configs
 from engine.kafka.admin.internal_topics import ensure_mm2_topic
 from engine.kafka.data.logs import read_topic
 from engine.kafka.gateway import KafkaCluster
-from engine.services.runner import TopicService
+from engine.services.topic_service import TopicService
 from policies.model import FlowName
 from tests.harness.admin import admin, create_topics, delete_topic
 from tests.harness.compare import assert_identical

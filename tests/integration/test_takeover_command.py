@@ -12,7 +12,7 @@ from actors.demo.topics import topic_names
 from engine.base.errors import ConnectionLost
 from engine.config.config import load_config
 from engine.core.events.events import Mm2Active, Resumed
-from engine.services.runner import TopicService
+from engine.services.topic_service import TopicService
 from tests.conftest import Pair
 from tests.harness.compare import read_topic
 from tests.harness.load import append, numbered, producer

@@ -13,7 +13,8 @@ from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.config.settings import MirrorConfig
 from engine.core.events.events import AnyEvent, CopyDeleted, IdentityChanged, SourceGap, TopicFailed, TopicRenewed
-from engine.services.runner import TopicService, options_for
+from engine.services.runner import options_for
+from engine.services.topic_service import TopicService
 from tests.conftest import Pair
 from tests.harness.admin import create_topics, delete_records, delete_topic
 from tests.harness.compare import assert_identical, read_topic

@@ -32,8 +32,9 @@ from engine.flow.config_sync.sync import Scope
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.config_service import config_sync
 from engine.services.group_service import GroupService
-from engine.services.runner import Copier, TopicService
+from engine.services.runner import Copier
 from engine.services.state_service import StateService
+from engine.services.topic_service import TopicService
 from engine.state.state import StateHolder
 from policies.model import LaneName, PartitionSet, TopicPartition
 from tests.harness.admin import admin

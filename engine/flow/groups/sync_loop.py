@@ -240,6 +240,9 @@ class GroupSyncLoop:
         await self._mirror(sorted((due & self._groups.keys()) | new), hints, started_s, at_ms, commit=True)
 
     async def _mirror(self, groups: list[str], hints: Hints, started_s: float, at_ms: int, *, commit: bool) -> None:
+        if not (self._groups or self._log.trouble):
+            self._no_groups(at_ms, started_s)
+            return
         answers = await self._source.offsets(groups)
         failed = dict(answers.failed)
         away = {group: (self.options.flow.source, node) for group, node in answers.away.items()}
@@ -258,6 +261,12 @@ class GroupSyncLoop:
         if self._translations.generations != self._generations:
             self._generations = self._translations.generations
             self._all_retries = True  # a lane has a new owner, which may have found that the target lost records
+        self.report = self._reported(at_ms, now_s() - started_s)
+        self._notes.well()
+
+    def _no_groups(self, at_ms: int, started_s: float) -> None:
+        """End a round without groups: the maps are read when there is an offset to translate."""
+        self._notes.away.listed(self.options.flow.target, {})
         self.report = self._reported(at_ms, now_s() - started_s)
         self._notes.well()
 

@@ -8,7 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from engine.base.clock import pause, wall_ms
+from engine.base.clock import beat_s, pause, wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone, WireError
 from engine.base.tasks import run_all
 from engine.flow.lane.bisection import offsets_bisecting
@@ -37,10 +37,12 @@ class SourceEnds:
     async def run(self) -> None:
         """Check every second, until cancelled; the next check does not wait for silent brokers."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._date_all())
+            dating = group.create_task(self.date())
             while True:
-                await pause(_EVERY_S)
+                await pause(beat_s(_EVERY_S))
                 group.create_task(self.refresh())
+                if dating.done():
+                    dating = group.create_task(self.date())
 
     async def refresh(self) -> None:
         """Update stale ends; a broker that does not answer delays only the partitions that it leads."""
@@ -76,11 +78,6 @@ class SourceEnds:
                 driver.end.miss()
             else:
                 driver.end.reported(end, now_ms)
-
-    async def _date_all(self) -> None:
-        while True:
-            await pause(_EVERY_S)
-            await self.date()
 
     async def date(self) -> None:
         """Ask how old the next records are of lanes that do not know it, each leader for a short time."""

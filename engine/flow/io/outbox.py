@@ -76,6 +76,8 @@ class Outbox:
         self._unanswered: dict[int, tuple[float, _Sent]] = {}
         self._pumping = False
         self._soon = False
+        self._looks: asyncio.Timeout | None = None
+        """Ends the wait for a lost connection, for a look at it; without an instant while nothing is in flight."""
 
     @property
     def open(self) -> bool:
@@ -136,13 +138,14 @@ class Outbox:
         """
         looked_s = 0.0
         while True:
-            # a request that is sent during the long wait has been silent for SILENT_S only after that wait ends
-            look_s = _LOOK_S if self._window.requests else SILENT_S
+            look_s = min(_LOOK_S, self._request_timeout_s) if self._window.requests else None
             try:
-                async with asyncio.timeout(min(look_s, self._request_timeout_s)):
+                async with asyncio.timeout(look_s) as self._looks:
                     return await broker.wait_lost()
             except TimeoutError:
                 pass
+            finally:
+                self._looks = None
             now = now_s()
             silent_s = now - self._silent_since_s if self._window.requests and not broker.throttled else 0.0
             if silent_s >= self._request_timeout_s or (silent_s >= SILENT_S and self._owes_strays):
@@ -150,6 +153,12 @@ class Outbox:
             if silent_s >= SILENT_S and now - looked_s >= SILENT_S:
                 looked_s = now
                 self._side.silent()
+
+    def _begin_looks(self) -> None:
+        """Look at the connection, which was at rest, when its first request may have been silent for too long."""
+        if self._looks is not None and self._looks.when() is None:
+            after_s = min(SILENT_S, self._request_timeout_s)
+            self._looks.reschedule(asyncio.get_running_loop().time() + after_s)
 
     @property
     def _owes_strays(self) -> bool:
@@ -250,6 +259,7 @@ class Outbox:
         sent_s = self._meter.sent()
         if not window.requests:
             self._silent_since_s = sent_s
+            self._begin_looks()
         mark = window.sent(sum(len(batch.payload) for _, batch, _ in sent), sent_s)
         self._unanswered[id(sent)] = sent_s, sent
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from engine.base.clock import now_s, pause, wall_ms
+from engine.base.clock import beat_s, now_s, pause, wall_ms
 from engine.base.errors import MirrorError
 from engine.core.events.events import AnyEvent, Mm2TopicFailed
 from engine.core.events.recovery_events import WRITTEN_AGAIN, WorksAgain
@@ -59,9 +59,8 @@ class Heartbeats:
         """Write heartbeats until cancelled; no failure of a broker ends it."""
         try:
             while True:
-                began_s = now_s()
                 await self._beat()
-                await pause(max(0.0, self._plan.every_s - (now_s() - began_s)))
+                await pause(beat_s(self._plan.every_s))
         finally:
             await self._writer.close()
 

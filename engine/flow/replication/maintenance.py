@@ -3,7 +3,7 @@
 from itertools import islice
 from math import ceil, inf
 
-from engine.base.clock import Turns, now_s, pause
+from engine.base.clock import Turns, beat_s, now_s, pause
 from engine.base.collecting import QuietCollector
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.parts import parts
@@ -21,6 +21,8 @@ from policies.model import TopicPartition
 _TICK_S = 0.2
 _CALM_TICK_S = 1.0
 """Tick while nothing is copied, in seconds: each pass wakes an otherwise idle process."""
+_CALM_BYTES = 1024
+"""Bytes copied between two passes up to which a copier counts as calm: a heartbeat a second is no load."""
 _SHUT_TICK_S = 0.02
 """Tick without a lease, in seconds: another thread renews the lease, and does not wake this loop."""
 _LOOKED_AT_ONCE = 50
@@ -51,7 +53,8 @@ class MaintenanceLoop:
         self._look_s = min(options.flush_s, options.unsynced_s)
         self._looking = False
         self._copied_bytes = 0
-        self._calm = False
+        self._quiet = False
+        """Whether nothing was copied between the last two passes."""
         self._to_flush: dict[LaneDriver, None] = {}
         self._collector = QuietCollector()
 
@@ -82,16 +85,17 @@ class MaintenanceLoop:
                 looked_at = now
                 self._spawn(self._look_for_retention())
                 self._router.close_unused()
-            self._collector.notice(is_quiet=self._calm)
+            self._collector.notice(is_quiet=self._quiet)
 
     def _tick_s(self) -> float:
         """Return the seconds to the next pass, which comes no later than the end of the lease."""
         if not self._lease_guard.is_open:
             return _SHUT_TICK_S
         copied_bytes = sum(driver.lane.wire_bytes for driver in self._drivers.values())
-        self._calm = copied_bytes == self._copied_bytes
-        self._copied_bytes = copied_bytes
-        tick_s = min(_CALM_TICK_S, max(_TICK_S, self._look_s)) if self._calm else _TICK_S
+        grown_bytes, self._copied_bytes = copied_bytes - self._copied_bytes, copied_bytes
+        self._quiet = grown_bytes == 0
+        is_calm = abs(grown_bytes) <= _CALM_BYTES and self._look_s >= _CALM_TICK_S
+        tick_s = beat_s(_CALM_TICK_S) if is_calm else _TICK_S
         return max(_SHUT_TICK_S, min(tick_s, self._lease_guard.lease_until_s - now_s()))
 
     @property

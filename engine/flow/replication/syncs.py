@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from engine.base.clock import Turns, now_s, pause, wall_ms
+from engine.base.clock import Turns, beat_s, now_s, pause, wall_ms
 from engine.base.errors import MirrorError
 from engine.core.events.events import Mm2TopicFailed
 from engine.core.events.recovery_events import WRITTEN_AGAIN, WorksAgain
@@ -24,7 +24,7 @@ from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.partition_writer import PartitionWriter
 from engine.flow.ports.options import SyncOptions
-from engine.wire.codecs import ZSTD
+from engine.wire.codecs import NONE, ZSTD
 from engine.wire.encode import seal, write_area
 from engine.wire.record import Record
 from policies.model import TopicPartition
@@ -43,6 +43,8 @@ _MOST_BYTES, _LEAST_BYTES = 256 * 1024, 4 * 1024
 
 _MOST_LANES = 500
 """Lanes in one batch. More would make it little smaller per lane, and its compression is one step of the event loop."""
+_WORTH_BYTES = 512
+"""Bytes from which compression pays: the one sync a second of a copier at rest becomes no smaller by it."""
 _AT_ONCE = 25
 """Records encoded before the loop may run other tasks: 20 us."""
 
@@ -80,7 +82,7 @@ class SyncWriter:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(self._options.every_s):
+                    async with asyncio.timeout(beat_s(self._options.every_s)):
                         await self._ring.wait()
                 except TimeoutError:
                     pass
@@ -200,7 +202,8 @@ async def _encode_in_turns(records: list[Record]) -> bytearray:
         some = records[at : at + _AT_ONCE]
         area += write_area(some, range(at, at + len(some)), base_ms)
         await turns.rest()
-    return seal(area, ZSTD, len(records), base_ms, max(one.timestamp for one in records))
+    codec = ZSTD if len(area) >= _WORTH_BYTES else NONE
+    return seal(area, codec, len(records), base_ms, max(one.timestamp for one in records))
 
 
 def _unknown(parts: list[_DueLane]) -> None:

@@ -93,7 +93,7 @@ def test_the_first_system_of_idle_stays_where_the_second_fails(monkeypatch: pyte
     monkeypatch.setattr(idle, "create_topic", at_once)
     monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None, "mm2": lambda _: None})
     monkeypatch.setattr(idle, "_measure", measured)
-    found = idle.run(argparse.Namespace(systems="raymirror,mm2", seconds=1.0, quick=True))
+    found = idle.run(argparse.Namespace(systems="raymirror,mm2", seconds=1.0, quick=True, partitions=1, wakes=1))
     assert found["systems"] == {"raymirror": {"cpu_percent": 5.0, "rss_mib": 500.0}}
     check_second(found, "mm2")
 
@@ -119,10 +119,7 @@ class Silent:
     def poll(self) -> None:
         """It has not ended."""
 
-    async def ring(self, _partition: int) -> None:
-        """Write nothing."""
-
-    async def wait_for(self, *_: object) -> None:
+    async def ring_all(self) -> None:
         """Everything is there."""
 
     async def wake(self, _number: int) -> float:
@@ -142,7 +139,7 @@ def test_the_rest_of_idle_stays_where_no_record_wakes_it(monkeypatch: pytest.Mon
     monkeypatch.setattr(idle, "running", lambda *_: nullcontext((Silent(), Silent())))
     for name in ("KafkaPeek", "AIOKafkaProducer", "_Bell"):
         monkeypatch.setattr(idle, name, Silent)
-    found = idle.run(argparse.Namespace(systems="raymirror", seconds=1.0, quick=True))
+    found = idle.run(argparse.Namespace(systems="raymirror", seconds=1.0, quick=True, partitions=1, wakes=1))
     assert found["systems"] == {"raymirror": {"cpu_percent": 5.0}, "ray": {"cpu_percent": 3.0}}
     check_second(found, "raymirror")
 

@@ -95,3 +95,20 @@ def test_members_are_found_by_their_command_line() -> None:
         assert len(marked) == 1
     finally:
         end(process)
+
+
+def test_wakes_are_counted_and_do_not_count_work() -> None:
+    """A process that sleeps 50 times wakes as often; one that only works is hardly ever woken."""
+    sleeps = start("import time\nfor _ in range(50): time.sleep(0.001)\n" + HOLD)
+    works = start(BURN.format(s=0.2) + HOLD)
+    for process in (sleeps, works):
+        wait_done(process)
+    counts = {}
+    for process in (sleeps, works):
+        tree = ProcessTree(process.pid)
+        tree.discover()
+        tree.sample()
+        counts[process] = tree.wakes(tree.living())
+        end(process)
+        assert tree.wakes(tree.living()) == 0, "an ended process has none"
+    assert counts[sleeps] - counts[works] >= 25

@@ -156,6 +156,41 @@ async def test_one_that_ends_while_it_is_asked_says_so(home: Path, status: Mirro
             await asyncio.to_thread(end)
 
 
+class CountedRay:
+    """A Ray whose one supervisor answers with a status, and counts how often it was asked."""
+
+    def __init__(self, status: MirrorStatus) -> None:
+        self._status, self.asked = status, 0
+        self.status = self  # the handle's method
+
+    def remote(self, _lanes: bool, _follower: str) -> bytes:
+        self.asked += 1
+        return encode_status(self._status)
+
+    def get(self, answer: bytes, timeout: float) -> bytes:
+        assert timeout > 0
+        return answer
+
+
+async def test_a_follower_uses_the_socket_while_it_answers_and_ray_otherwise(home: Path, status: MirrorStatus) -> None:
+    said = msgspec.structs.replace(status, instance_id=INSTANCE, socket=str(home / f"{INSTANCE}.sock"))
+    ray = CountedRay(said)
+    followed = mirror.Mirror(connect.RayConnection(ray, "h:1", None), ray, NAME)
+    async with served(home, said):
+        for _ in range(3):
+            assert (await asyncio.to_thread(followed.follow)).instance_id == INSTANCE
+        assert ray.asked == 1, "only Ray knows at first where the socket is"
+    for _ in range(2):
+        assert (await asyncio.to_thread(followed.follow)).instance_id == INSTANCE
+    assert ray.asked == 3
+    async with served(home, said):
+        followed._forget_socket()  # as when another supervisor was found
+        for _ in range(2):
+            await asyncio.to_thread(followed.follow)
+    assert ray.asked == 4
+    followed._forget_socket()
+
+
 @pytest.mark.parametrize(
     "words",
     [

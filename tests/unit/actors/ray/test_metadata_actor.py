@@ -153,7 +153,8 @@ def empty_topic() -> None:
 async def look(shell: MetadataActor, until: Callable[[DiscoveryAnswer], bool]) -> DiscoveryAnswer:
     async with asyncio.timeout(120):
         while True:
-            found = msgspec.msgpack.decode(await shell.found("A", "B", pack(())), type=DiscoveryAnswer)
+            _, (data,) = await shell.found([("A", "B", pack(()))])
+            found = msgspec.msgpack.decode(data, type=DiscoveryAnswer)
             if until(found):
                 return found
             await asyncio.sleep(0.005)
@@ -425,7 +426,7 @@ async def test_events_are_handed_on_to_be_written() -> None:
     watch = Watch(flow=FLOW, service=service, state=FakeState, events=events, every_s=0.01)
     shell = MetadataActor(SPEC, make=lambda spec: (watch,))
     told = CopierReplaced(flow=FLOW, copier="copier/A/B/1", why="a restart was requested")
-    await shell.found("A", "B", pack((told, CREATED)))
+    await shell.found([("A", "B", pack((told, CREATED)))])
     assert events.events == [told, CREATED]
     await shell.close()
 
@@ -502,3 +503,49 @@ async def test_groups_of_a_stopped_flow_are_left_alone_until_it_runs_again() -> 
         await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
         assert groups.may_write() is service.may_delete() is (state is Desired.RUNNING)
     await shell.close()
+
+
+async def ask(shell: MetadataActor, patience_s: float) -> tuple[float, DiscoveryAnswer]:
+    """Ask as the supervisor does; return after how many seconds the answer came, and the answer."""
+    began_s = asyncio.get_running_loop().time()
+    waited_s, (data,) = await shell.found([("A", "B", pack(()))], patience_s)
+    took_s = asyncio.get_running_loop().time() - began_s
+    assert waited_s == pytest.approx(took_s, abs=0.01)
+    return took_s, msgspec.msgpack.decode(data, type=DiscoveryAnswer)
+
+
+async def test_rounds_that_find_nothing_else_are_no_news() -> None:
+    shell, service = make(Seen(lanes("t", 1)), every_s=0.5)
+    before = await look(shell, lambda found: found.serial > 1 and found.kept is not None)
+    took_s, after = await ask(shell, 4.0)
+    assert took_s == pytest.approx(4.0, abs=0.01)
+    assert after.serial > before.serial, "the last round is answered all the same"
+    service.script = [Seen(lanes("t", 2))]
+    took_s, after = await ask(shell, 4.0)
+    assert took_s < 2.0
+    assert len(after.lanes) == 2
+
+
+async def test_a_failure_is_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "RETRY_S", (0.1,))
+    shell, service = make(Seen(lanes("t", 1)), every_s=0.5)
+    await look(shell, lambda found: found.kept is not None and found.serial > 0)
+    service.script = [MirrorError("source: no answer")] * 100
+    took_s, after = await ask(shell, 4.0)
+    assert took_s < 3.0
+    assert after.failure == "source: no answer"
+
+
+@pytest.mark.parametrize("way", ["hurry", "a newer question"])
+async def test_an_answer_that_waits_for_news_is_given_at_once_when_the_supervisor_has_more(way: str) -> None:
+    shell, _ = make(Seen(lanes("t", 1)), every_s=600.0)
+    await look(shell, lambda found: found.kept is not None and found.serial > 0)
+    waiting = asyncio.create_task(ask(shell, 4.0))
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    if way == "hurry":
+        await shell.hurry()
+    else:
+        await ask(shell, 0.0)
+    took_s, _ = await waiting
+    assert took_s == pytest.approx(0.5, abs=0.01)

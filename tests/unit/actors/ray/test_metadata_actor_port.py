@@ -1,7 +1,7 @@
 """The supervisor's port to a fake metadata actor: pending state is written, events are sent once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -38,25 +38,40 @@ class FakeActor:
         self.asked = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+        self.kept: RememberedFlow | None = None
+        self.delays, self.hurried = asyncio.Event(), asyncio.Event()
         self.store_state, self.found, self.close = (
             FakeMethod(self._keep),
             FakeMethod(self._found),
             FakeMethod(self._close),
         )
+        self.hurry = FakeMethod(lambda: asyncio.ensure_future(self._hurry()))
 
     async def _keep(self, source: str, _target: str, data: bytes) -> None:
         if source in self.away:
             raise ActorUnreachable("metadata", "keep", "no answer in 5 s")
         self.written.append((source, msgspec.msgpack.decode(data, type=RememberedFlow)))
 
-    async def _found(self, source: str, _target: str, events: bytes) -> bytes:
-        if source == "a":
-            self.asked.set()
-            await self.may_answer.wait()
+    async def _found(self, asked: Sequence[tuple[str, str, bytes]], patience_s: float) -> tuple[float, list[bytes]]:
+        self.asked.set()
+        await self.may_answer.wait()
         if self.silent:
             raise ActorUnreachable("metadata", "found", "no answer in 5 s")
-        self.told += [event.text() for event in unpack(events)]
-        return msgspec.msgpack.encode(DiscoveryAnswer(serial=1))
+        self.told += [event.text() for _, _, events in asked for event in unpack(events)]
+        return await self._delay(patience_s), [self._answer() for _ in asked]
+
+    async def _delay(self, patience_s: float) -> float:
+        if patience_s:
+            self.delays.set()
+            await self.hurried.wait()
+            self.delays.clear()
+        return patience_s
+
+    async def _hurry(self) -> None:
+        self.hurried.set()
+
+    def _answer(self) -> bytes:
+        return msgspec.msgpack.encode(DiscoveryAnswer(serial=1, kept=self.kept))
 
     async def _close(self) -> None:
         return
@@ -66,7 +81,7 @@ class FakeActor:
 async def running(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RayMetadata, FakeActor]]:
     """A conversation that goes on; what the fake raises comes as it is."""
 
-    async def as_it_is(_actor: str, _name: str, ref: Any) -> Any:
+    async def as_it_is(_actor: str, _name: str, ref: Any, _timeout_s: float = 0.0) -> Any:
         return await ref
 
     monkeypatch.setattr("actors.ray.ray_metadata.bounded", as_it_is)
@@ -107,23 +122,26 @@ async def test_who_waits_is_told_when_all_is_written(monkeypatch: pytest.MonkeyP
 async def test_since_when_nobody_knows_that_a_flow_is_ours_counts_from_before_the_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    now = 100.0
+    now, waited_s = 100.0, 0.0
     monkeypatch.setattr("actors.ray.ray_metadata.now_s", lambda: now)
     metadata, actor = RayMetadata(SPEC, (A,), asyncio.Event()), FakeActor()
 
-    async def slow(_actor: str, _name: str, _ref: Any) -> bytes:
+    async def slow(_actor: str, _name: str, _ref: Any, _timeout_s: float) -> tuple[float, list[bytes]]:
         nonlocal now
         _ref.close()
-        now += 3.0
-        return msgspec.msgpack.encode(DiscoveryAnswer(serial=1, unrenewed_s=2.0))
+        now += 3.0 + waited_s
+        return waited_s, [msgspec.msgpack.encode(DiscoveryAnswer(serial=1, unrenewed_s=2.0))]
 
     monkeypatch.setattr("actors.ray.ray_metadata.bounded", slow)
     link = metadata._actor = MetadataHandle(actor, SPEC, now, inherited=False)
     assert metadata.found(A).unrenewed_s == 0.0
-    await metadata._ask(link, A)
+    await metadata._ask(link)
     assert metadata.found(A).unrenewed_s == 5.0
     now += 20.0  # nobody answers, or all of this was frozen
     assert metadata.found(A).unrenewed_s == 25.0
+    waited_s = 4.0
+    await metadata._ask(link, patience_s=4.0)
+    assert metadata.found(A).unrenewed_s == 5.0, "the time for which the actor delays its answer is no doubt"
 
 
 async def test_a_target_that_is_away_holds_up_nobody_and_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +200,25 @@ async def test_events_that_were_not_heard_are_told_again_the_newest_kept(monkeyp
         assert actor.told == [str(number) for number in range(1, EVENTS_KEPT + 1)]
 
 
+@pytest.mark.parametrize("deed", ["an event", "a reload", "a flow to give back"])
+async def test_an_actor_without_news_is_not_waited_for_when_there_is_something_to_send(
+    monkeypatch: pytest.MonkeyPatch, deed: str
+) -> None:
+    async with reloadable(monkeypatch) as (metadata, actor):
+        actor.kept = RememberedFlow()
+        await actor.delays.wait()
+        if deed == "an event":
+            metadata.store_event(event(1))
+            await until(lambda: actor.told == ["1"])
+        elif deed == "a reload":
+            metadata.reload(AFTER, (A, B))
+            await until(lambda: actor.specs == [AFTER])
+        else:
+            metadata.give_back(B)
+            await until(lambda: actor.given_back == ["b"])
+        assert actor.hurried.is_set()
+
+
 C = FlowName("c", "z")
 
 
@@ -208,9 +245,8 @@ class Reloadable(FakeActor):
             raise ActorUnreachable("metadata", "give_back", "no answer in 5 s")
         self.given_back.append(source)
 
-    async def _found(self, source: str, target: str, events: bytes) -> bytes:
-        await super()._found(source, target, events)
-        return msgspec.msgpack.encode(DiscoveryAnswer(serial=self.serial))
+    def _answer(self) -> bytes:
+        return msgspec.msgpack.encode(DiscoveryAnswer(serial=self.serial, kept=self.kept))
 
 
 @asynccontextmanager

@@ -76,7 +76,8 @@ async def actor(*flows: Flow) -> AsyncIterator[tuple[MetadataActor, list[Flow]]]
 async def found(shell: MetadataActor, flow: FlowName, until: Callable[[DiscoveryAnswer], bool]) -> DiscoveryAnswer:
     async with asyncio.timeout(120):
         while True:
-            answer = msgspec.msgpack.decode(await shell.found(*flow, pack(())), type=DiscoveryAnswer)
+            _, (data,) = await shell.found([(*flow, pack(()))])
+            answer = msgspec.msgpack.decode(data, type=DiscoveryAnswer)
             if until(answer):
                 return answer
             await asyncio.sleep(0.005)
@@ -123,7 +124,7 @@ async def test_a_flow_is_given_back_when_it_is_said() -> None:
         assert True in FakeState.closed, "others may have it at once"
         assert one.service.closed == 0
         with pytest.raises(KeyError):
-            await shell.found(*OTHER, pack(()))
+            await shell.found([(*OTHER, pack(()))])
 
 
 async def test_heartbeats_of_other_pairs_come_and_go_alone() -> None:

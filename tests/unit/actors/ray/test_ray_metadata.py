@@ -1,7 +1,7 @@
 """The supervisor's calls to the metadata actor, without Ray: the state that a replacement actor gets."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +27,9 @@ class FakeActor:
         self.dead = False
         self.serial = 1
         self.known: RememberedFlow | None = RememberedFlow()
+        self.answer: DiscoveryAnswer | None = None
+        self.patience_s: list[float] = []
+        self.waited_s = 0.0
         self.store_state, self.found, self.read_again = (
             Remote(self._keep),
             Remote(self._found),
@@ -39,11 +42,13 @@ class FakeActor:
     async def _keep(self, _source: str, _target: str, kept: bytes) -> None:
         self.kept.append(msgspec.msgpack.decode(kept, type=RememberedFlow))
 
-    async def _found(self, *_asked: object) -> bytes:
+    async def _found(self, asked: Sequence[object], patience_s: float) -> tuple[float, list[bytes]]:
         self.asked.append("found")
+        self.patience_s.append(patience_s)
         if self.dead:
             raise ActorUnreachable("metadata", "found", "ActorDiedError")
-        return msgspec.msgpack.encode(DiscoveryAnswer(serial=self.serial, kept=self.known))
+        answer = msgspec.msgpack.encode(self.answer or DiscoveryAnswer(serial=self.serial, kept=self.known))
+        return self.waited_s, [answer] * len(asked)
 
 
 class Remote:
@@ -80,7 +85,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """What starts actors, of which none is there at first."""
     started = Started()
 
-    async def direct(_who: str, _what: str, call: Any) -> Any:
+    async def direct(_who: str, _what: str, call: Any, _timeout_s: float = 0.0) -> Any:
         return await call
 
     for name, value in (
@@ -157,3 +162,34 @@ async def test_a_source_that_stays_away_is_not_asked_about_often_for_ever(
     assert line._is_awaited
     line._began_s -= ray_metadata.RESTART_S
     assert not line._is_awaited
+
+
+CALM = DiscoveryAnswer(serial=1, kept=RememberedFlow())
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_calm"),
+    [
+        (CALM, True),
+        (msgspec.structs.replace(CALM, serial=0), False),
+        (msgspec.structs.replace(CALM, kept=None), False),
+        (msgspec.structs.replace(CALM, failure="the source is away"), False),
+        (msgspec.structs.replace(CALM, taken="mirror x"), False),
+        (msgspec.structs.replace(CALM, awaited="a sign of life"), False),
+        (msgspec.structs.replace(CALM, unrenewed_s=11.0), False),
+    ],
+)
+async def test_the_actor_delays_its_answer_only_while_all_is_well(
+    started: Started, monkeypatch: pytest.MonkeyPatch, answer: DiscoveryAnswer, is_calm: bool
+) -> None:
+    actor = FakeActor()
+    actor.answer = answer
+    monkeypatch.setattr(started, "remote", lambda _spec: actor)
+    monkeypatch.setattr(ray_metadata, "FIRST_ASK_S", 0.001)
+    line = RayMetadata(SPEC, (FLOW,), asyncio.Event())
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        await until(lambda: len(actor.patience_s) > 3)
+        task.cancel()
+    assert actor.patience_s[0] == 0.0, "nothing is known of an actor that has not answered"
+    assert set(actor.patience_s[1:]) == {ray_metadata.PATIENCE_S if is_calm else 0.0}

@@ -1,6 +1,7 @@
 """Rounds of a group keeper between two clusters in memory: what it finds, reports, and does not touch."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -157,3 +158,23 @@ async def test_many_groups_in_one_round(pair: Pair) -> None:
     await pair.keeper.step()
     assert {group: list(offsets.values()) for group, offsets in pair.target.stored.items()} == wanted
     assert len(pair.told()) == 700
+
+
+async def test_no_map_is_read_while_there_is_no_group(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    places = pair.keeper._translations.places
+
+    async def counted(commits: Any) -> Any:
+        asked.append(len(commits))
+        return await places(commits)
+
+    monkeypatch.setattr(pair.keeper._translations, "places", counted)
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert not asked
+    assert (pair.keeper.report.groups, pair.keeper.report.trouble) == (0, "")
+    assert pair.keeper.report.at_ms > 0
+    pair.source.put("g", {LANE: 10})
+    await pair.keeper.step()
+    assert asked == [1]
+    assert pair.told() == [("g", 10, 10)]

@@ -12,6 +12,7 @@ from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
 from engine.core.lane.pending_batch import BufferShare
 from engine.flow.context.lease_guard import LeaseGuard
 from engine.flow.io.outbox import NEAR_REQUESTS, REQUEST_BYTES, Outbox
+from engine.flow.io.silence import SILENT_S
 from engine.flow.lane.appender import ReadyBatch
 from policies.model import TopicPartition
 from tests.fakes.brokers import HeldTarget, turns
@@ -78,6 +79,7 @@ class Bench:
         self.unreachable = 0
         self.times_lost = self.times_opened = 0
         self.pauses: list[int] = []
+        self.silent_at_s: list[float] = []
         self.timeout_s = 60.0
         self.most_in_flight_bytes = 1 << 20
         self.lease = LeaseGuard(lambda: None)
@@ -101,7 +103,8 @@ class Bench:
     def opened(self) -> None:
         self.times_opened += 1
 
-    def silent(self) -> None: ...
+    def silent(self) -> None:
+        self.silent_at_s.append(asyncio.get_running_loop().time())
 
 
 @asynccontextmanager
@@ -313,3 +316,33 @@ async def test_a_broker_moves_while_it_answers_or_has_nothing_to(monkeypatch: py
         bench.brokers[0].throttled = True
         assert outbox.moves
     assert not outbox.moves
+
+
+async def test_a_connection_without_requests_is_at_rest_and_watched_again_from_the_next_request_on() -> None:
+    bench, loop = Bench(), asyncio.get_running_loop()
+    async with running(bench) as outbox:
+        for times in range(1, 3):
+            assert outbox._looks is not None
+            assert outbox._looks.when() is None, "no timer wakes a process at rest"
+            await asyncio.sleep(100.0)
+            assert len(bench.silent_at_s) == times - 1
+            sent_s = loop.time()
+            outbox.schedule_send(Sender(0, Letter("a")))
+            await turns()
+            await asyncio.sleep(SILENT_S + 1.0)
+            assert len(bench.silent_at_s) == times
+            assert SILENT_S <= bench.silent_at_s[-1] - sent_s <= SILENT_S + 0.6
+            bench.brokers[0].answer()
+            await asyncio.sleep(SILENT_S)
+    assert len(bench.brokers) == 1
+
+
+async def test_a_request_that_is_never_answered_ends_the_connection_after_a_rest_too() -> None:
+    bench, sender = Bench(), Sender(0, Letter("a"))
+    bench.timeout_s = 1.0
+    async with running(bench) as outbox:
+        await asyncio.sleep(100.0)
+        outbox.schedule_send(sender)
+        await asyncio.sleep(1.5)
+        assert bench.times_lost == 1
+        assert sender.outcomes == [("a", OutcomeKind.UNKNOWN)]

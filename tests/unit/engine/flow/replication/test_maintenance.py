@@ -71,6 +71,8 @@ async def test_a_copier_at_rest_passes_once_a_second_and_when_its_lease_ends(
         await asyncio.sleep(0.001)
 
     monkeypatch.setattr(maintenance, "pause", pause)
+    monkeypatch.setattr(maintenance, "beat_s", lambda every_s: every_s)
+    monkeypatch.setattr(maintenance, "_CALM_BYTES", 0)
     stage = Stage()
     stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=60.0, unsynced_s=5.0))
     stage.assign()
@@ -89,4 +91,22 @@ async def test_a_copier_at_rest_passes_once_a_second_and_when_its_lease_ends(
         await until(lambda: not stage.copier.router.may_fetch(stage.driver()) and pauses[-1] == 0.02)
         stage.copier.lease_until_s = now_s() + 1000
         await until(lambda: pauses[-1] == 1.0)
+    assert stage.whole()
+
+
+async def test_a_record_now_and_then_is_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with heartbeats, which every flow copies."""
+    stage = Stage()
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=60.0, unsynced_s=5.0))
+    stage.sources[0].data(1)
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+        await asyncio.sleep(2.0)
+        beats = stage.copier.maintenance.beat
+        for _ in range(10):
+            stage.sources[0].data(1)
+            stage.a.grow()
+            await asyncio.sleep(1.0)
+        assert stage.copier.maintenance.beat - beats <= 11
     assert stage.whole()
