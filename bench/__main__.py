@@ -13,6 +13,7 @@ from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.lag import command as lag
 from bench.latency import command as latency
+from bench.priority import command as priority
 from bench.recovery import command as recovery
 from bench.recovery import outage, soak, upgrade
 from bench.translation import command as translation
@@ -29,6 +30,7 @@ BENCHES = {
     "latency": latency,
     "metadata": metadata,
     "outage": outage,
+    "priority": priority,
     "proof": proof,
     "recovery": recovery,
     "rest": rest,
