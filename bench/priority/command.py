@@ -36,7 +36,7 @@ from deploy.local.cluster import EmbeddedCluster, start_clusters
 from deploy.local.ports import pick_ports
 
 _BULK = "bulk"
-_GIB, _QUICK_GIB = 10.0, 0.5
+_GIB, _QUICK_GIB = 10.0, 2.0
 _SECONDS, _QUICK_SECONDS = 30.0, 8.0
 _LEAST_S, _QUICK_LEAST_S = 5.0, 0.5
 _WARM_UP_S, _QUICK_WARM_UP_S = 5.0, 1.0
@@ -53,7 +53,7 @@ _GIB_BYTES = 1024 * MIB
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--cases", default=",".join(CASES), help=f"comma-separated, of {', '.join(CASES)}")
-    parser.add_argument("--gib", type=float, help=f"GiB of bulk records, uncompressed (default {_GIB:g}, quick 0.5)")
+    parser.add_argument("--gib", type=float, help=f"GiB of bulk records, uncompressed (default {_GIB:g}, quick 2)")
     parser.add_argument("--payload", default=PAYLOADS[0].name, help=f"of {', '.join(one.name for one in PAYLOADS)}")
     parser.add_argument("--rate", type=int, default=_RATE, help="records a second of the hot topic")
     parser.add_argument("--cap-mib", type=float, default=_CAP_MIB, help="limit of the bulk in the capped cases, MiB/s")
