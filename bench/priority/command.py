@@ -138,7 +138,7 @@ class PriorityBench:
     def __init__(self, folder: Path, sizes: Sizes, more: dict[str, str]) -> None:
         self._folder, self._sizes, self._more = folder, sizes, more
         # Kafka keeps deleted logs for a minute; the copies of three rounds would fill the disk.
-        at_once = {"file.delete.delay.ms": "1000"}
+        at_once = {"log.segment.delete.delay.ms": "1000"}
         self._source = EmbeddedCluster("source", folder / "source", heap_mib=_BROKER_HEAP_MIB, overrides=at_once)
         self._target = EmbeddedCluster("target", folder / "target", heap_mib=_BROKER_HEAP_MIB, overrides=at_once)
         self._bulk = Backlog.short(_BULK, _BULK_PARTITIONS)
