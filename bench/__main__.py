@@ -14,6 +14,7 @@ from bench.kafka_peek import PeekError
 from bench.lag import command as lag
 from bench.latency import command as latency
 from bench.plots import command as plot
+from bench.priority import command as priority
 from bench.recovery import command as recovery
 from bench.recovery import outage, soak, upgrade
 from bench.tiny import command as tiny
@@ -32,6 +33,7 @@ BENCHES = {
     "metadata": metadata,
     "outage": outage,
     "plot": plot,
+    "priority": priority,
     "proof": proof,
     "recovery": recovery,
     "rest": rest,

@@ -3,10 +3,7 @@
 import argparse
 import asyncio
 import contextlib
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from aiokafka import AIOKafkaProducer
 
 from bench.admin import create_topic, delete_topics
 from bench.dataset import Backlog
 from bench.errors import BenchError
-from bench.kafka_peek import KafkaPeek
+from bench.latency.ends import CONSUME, PRODUCE, read_line, running_end, send_first_records, wait_copied
 from bench.latency.judge import BROKER, Figures, faults, rows, summary
 from bench.latency.stalls import read_counts, stalls
 from bench.latency.stamped import Plan
@@ -29,7 +25,6 @@ from bench.parts import Parts, chosen, report
 from bench.processes import ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
-from bench.watch import START_TIMEOUT_S
 from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import pick_ports
 
@@ -38,8 +33,6 @@ _RATES = (2_000, 10_000)
 _WARM_UP_S, _QUICK_WARM_UP_S = 15.0, 5.0
 _MEASURED_S, _QUICK_MEASURED_S = 60.0, 10.0
 _REPEATS, _QUICK_REPEATS = 3, 1
-_LOOK_S = 0.05
-_PATIENCE_S = 60.0
 _OURS = "raymirror"
 
 
@@ -136,7 +129,7 @@ class Latency:
         try:
             with self._running(system, job) as subject:
                 for topic in topics.values():
-                    asyncio.run(_first_records(self._source, topic, self._partitions))
+                    asyncio.run(send_first_records(self._source, topic, self._partitions))
                 for rate, topic in topics.items():
                     found[rate] = self._run(subject, rate, topic)
         finally:
@@ -167,60 +160,19 @@ class Latency:
         )
         read_from = self._target if prefix else self._source
         read = msgspec.structs.replace(sent, bootstrap=read_from, topic=f"{prefix}{topic}")
-        _wait_copied(system, read)
-        with _helper("bench.latency.consume", read) as consumer:
-            _line(system, consumer)
-            with _helper("bench.latency.produce", sent) as producer:
-                began_s = _line(system, producer)["began"]
+        wait_copied(system, read)
+        with running_end(CONSUME, read) as consumer:
+            read_line(system, consumer)
+            with running_end(PRODUCE, sent) as producer:
+                began_s = read_line(system, producer)["began"]
                 watched = subject.watch(began_s + warm_up_s, began_s + warm_up_s + measured_s)
-                produced, figures = _line(system, producer), _line(system, consumer)
+                produced, figures = read_line(system, producer), read_line(system, consumer)
         if wrong := faults(figures, produced):
             raise BenchError(system, f"{rate} records a second: {wrong}")
         figures |= {"late_ms": produced["late_ms"], **watched}
         shown = "  ".join(f"{name} {value:g}" for name, value in figures.items())
         print(f"{system}, {rate:,} a second: {shown}", flush=True)
         return figures
-
-
-async def _first_records(address: str, topic: str, partitions: int) -> None:
-    """Write a record into each partition: when it has arrived, the system copies that partition."""
-    async with AIOKafkaProducer(bootstrap_servers=address) as producer:
-        for partition in range(partitions):
-            await producer.send_and_wait(topic, b"first", partition=partition)
-
-
-def _wait_copied(system: str, plan: Plan) -> None:
-    """Wait until every partition that will be read holds something. Raises BenchError."""
-    give_up_s = time.monotonic() + START_TIMEOUT_S
-    with KafkaPeek(plan.bootstrap) as peek:
-        while not all(peek.end_offsets(plan.topic, plan.partitions)):
-            if time.monotonic() > give_up_s:
-                raise BenchError(system, f"no record in some partition of {plan.topic}")
-            time.sleep(_LOOK_S)
-
-
-@contextlib.contextmanager
-def _helper(module: str, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
-    """Run one end of the run as a process."""
-    command = (sys.executable, "-m", module, msgspec.json.encode(plan).decode())
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
-    try:
-        yield process
-        process.wait(_PATIENCE_S)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _line(system: str, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """Read the next object that a helper prints. Raises BenchError if it ends without one."""
-    assert process.stdout is not None, "its output is a pipe"
-    line = process.stdout.readline()
-    if not line:
-        raise BenchError(system, f"{process.args!r} ended with {process.wait()}")
-    found: dict[str, Any] = json.loads(line)
-    return found
 
 
 class Subject(msgspec.Struct, frozen=True):

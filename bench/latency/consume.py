@@ -52,7 +52,7 @@ def wait_ready(plan: Plan, consumer: Any) -> None:
 
 
 def consume(plan: Plan, consumer: Any) -> dict[str, Any]:
-    """Read the whole run; return its figures."""
+    """Read the whole run; return its figures. The file of samples has nanoseconds by number, -1 for a lost record."""
     took_ns = np.zeros(plan.records, dtype=np.int64)
     seen = np.zeros(plan.records, dtype=np.int64)
     newest = [-1] * plan.partitions
@@ -62,6 +62,8 @@ def consume(plan: Plan, consumer: Any) -> dict[str, Any]:
         took_ns[number] = nanoseconds
         reordered += number <= newest[partition]
         newest[partition] = max(newest[partition], number)
+    if plan.samples:
+        np.save(plan.samples, np.where(seen > 0, took_ns, -1))
     return judge(plan, took_ns, seen, reordered)
 
 

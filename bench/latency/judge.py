@@ -18,14 +18,19 @@ Figures = dict[str, Any]
 def judge(plan: Plan, took_ns: npt.NDArray[np.int64], seen: npt.NDArray[np.int64], reordered: int) -> Figures:
     """Return the quantiles in ms of the records after the warm-up; and what the whole run lost, doubled, reordered."""
     measured = took_ns[plan.unmeasured :][seen[plan.unmeasured :] > 0]
-    quantiles = np.quantile(measured, list(QUANTILES.values())) / 1e6 if measured.size else [-1.0] * len(QUANTILES)
     return {
-        **{name: round(float(value), 2) for name, value in zip(QUANTILES, quantiles, strict=True)},
+        **quantiles_ms(measured),
         "records": int(measured.size),
         "lost": int((seen == 0).sum()),
         "doubled": int((seen > 1).sum()),
         "reordered": reordered,
     }
+
+
+def quantiles_ms(took_ns: npt.NDArray[np.int64]) -> dict[str, float]:
+    """Return the quantiles in ms; -1 without records."""
+    quantiles = np.quantile(took_ns, list(QUANTILES.values())) / 1e6 if took_ns.size else [-1.0] * len(QUANTILES)
+    return {name: round(float(value), 2) for name, value in zip(QUANTILES, quantiles, strict=True)}
 
 
 def faults(figures: Mapping[str, Any], produced: Mapping[str, Any]) -> str:

@@ -4,7 +4,8 @@ Without rules it allows everything at once. A lane is held back by the first of 
 
 1. memory: colder classes leave the last quarter of the copier's memory to hotter ones
 2. priority: a hotter class has a backlog (`class_shares.py`)
-3. bandwidth: a limit of its topic, or of the flow, is used up (`token_bucket.py`)
+3. bandwidth: a limit of its topic, or of the flow, is used up (`token_bucket.py`), or it is another lane's turn
+   (`lane_order.py`)
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import msgspec
 from engine.base.clock import now_s
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.turns.class_shares import ClassShares
+from engine.flow.turns.lane_order import LaneOrder
 from engine.flow.turns.token_bucket import TokenBucket
 from policies.placement.bandwidth_shares import BandwidthUse
 from policies.traffic import BandwidthRule, Priority, TrafficRules
@@ -47,6 +49,7 @@ class _Limit:
     def __init__(self, rule: BandwidthRule, at_s: float) -> None:
         self.rule = rule
         self.bucket = TokenBucket(rule.bytes_per_s, at_s)
+        self.order = LaneOrder[LaneDriver]()
         self.held_at_s = -_HELD_S
         self._bytes = 0
         self._measured_s = at_s
@@ -123,10 +126,16 @@ class FetchTurns:
         for limit in topic.limits:
             if limit_s := limit.bucket.wait_s(at_s):
                 limit.held_at_s = at_s
-                wait_s = max(wait_s, limit_s)
+                limit.order.refuse(driver)
+            else:
+                limit_s = limit.order.wait_s(driver, at_s)
+            wait_s = max(wait_s, limit_s)
         if wait_s:
             self._wake_in(wait_s)
-        return wait_s > 0
+            return True
+        for limit in topic.limits:
+            limit.order.serve(driver)
+        return False
 
     def why_held(self, driver: LaneDriver) -> str:
         """Return why a lane is fetched later than it could be; empty if it is not."""
@@ -177,6 +186,8 @@ class FetchTurns:
 
     def forget(self, driver: LaneDriver) -> None:
         """Forget a lane that has left."""
+        for limit in self._limits.values():
+            limit.order.forget(driver)
         self._ends.pop(driver, None)
         self._class_waits.clear()
 

@@ -170,3 +170,17 @@ async def test_the_last_memory_is_for_hotter_classes() -> None:
     assert not desk.turns.holds_back(hot)
     desk.turns.forget(hot)
     assert not desk.turns.holds_back(cold)
+
+
+async def test_a_lane_that_asks_first_does_not_use_up_the_limit_of_all() -> None:
+    desk = Desk(["logs@1000000"], [])
+    first, second = lane_of("logs"), lane_of("logs")
+    turns = {first: 0, second: 0}
+    for _ in range(200):
+        for lane in (first, second):  # always in this order
+            if not desk.turns.holds_back(lane):
+                desk.turns.reserve(lane, 1_000_000)
+                turns[lane] += 1
+        await asyncio.sleep(0.1)
+    assert sum(turns.values()) in (19, 20, 21), "the rate is used"
+    assert abs(turns[first] - turns[second]) <= 1
