@@ -15,7 +15,7 @@ from rich.table import Table
 
 from bench.errors import BenchError
 from bench.figures import machine
-from bench.recovery.far.settings import PER_S, Far, Side
+from bench.recovery.far.settings import PARTITIONS, PER_S, Far, Side
 from bench.recovery.fault import Bound
 from bench.recovery.mirror import COPIERS
 from bench.recovery.opening import Size
@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     size = msgspec.structs.replace(size, groups=GROUPS if args.groups is None else args.groups)
     far = far_of(args)
     if far is not None:
-        size = msgspec.structs.replace(size, far=far, per_s=PER_S * size.partitions)
+        partitions = min(size.partitions, PARTITIONS)
+        size = msgspec.structs.replace(size, far=far, partitions=partitions, per_s=PER_S * partitions)
     rounds = args.rounds or (1 if args.quick else ROUNDS)
     began = time.monotonic()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # unreachable brokers are expected here

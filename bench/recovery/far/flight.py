@@ -14,6 +14,7 @@ from actors.model.requests import MirrorLost
 from actors.model.status import MirrorStatus
 from bench.recovery.far.settings import Far
 from bench.recovery.mirror import NAME
+from engine.core.lane.pending_batch import REMEMBERED
 
 EVERY_S = 1.0
 _ANSWER_S = 5.0
@@ -54,12 +55,15 @@ class Flight(msgspec.Struct, frozen=True, kw_only=True):
         """Say in words why the windows were not full; empty if they were."""
         if self.samples < _LEAST_SAMPLES:
             return f"the copy had a backlog at {self.samples} instants only: the backlog is too small"
-        short = {"outside the fault": self.appends, "before the fault": self.before}
-        return "; ".join(
+        medians = {"outside the fault": self.appends, "before the fault": self.before}
+        found = [
             f"{median:g} appends in flight at the median {when}, {far.least_appends} are asked"
-            for when, median in short.items()
+            for when, median in medians.items()
             if median < far.least_appends
-        )
+        ]
+        if far.least_appends and self.widest <= REMEMBERED:
+            found.append(f"{self.widest:g} appends of the widest lane at the median: a broker remembers {REMEMBERED}")
+        return "; ".join(found)
 
 
 def summarise(samples: Sequence[Sample], began: float, ended: float) -> Flight:

@@ -8,6 +8,8 @@ Side = Literal["source", "target", "both"]
 MESSAGE_BYTES = 1280
 """`max.message.bytes` of the topics. It bounds merged batches, so that a full window has many appends. The largest
 batch of the load, three records, has 700 bytes."""
+PARTITIONS = 16
+"""Fewer than without a distance, so that each of them has more appends in flight than a broker remembers."""
 MOST_RECORDS = 3
 """Records of one batch of the backlog: one to three, so that two to four of these batches fit into one of the copy."""
 PER_S = 25

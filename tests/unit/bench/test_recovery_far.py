@@ -78,6 +78,12 @@ def test_windows_that_were_not_full_are_named(before: list[int], after: list[int
     assert summarise(samples, began=2.0, ended=2.5).shortcoming(FAR) == said
 
 
+def test_a_wide_mirror_of_narrow_lanes_is_not_enough() -> None:
+    samples = [behind(float(at), 200, widest=5) for at in range(9)]
+    found = summarise(samples, began=5.5, ended=6.5)
+    assert found.shortcoming(FAR) == "5 appends of the widest lane at the median: a broker remembers 5"
+
+
 # --- merging ----------------------------------------------------------------------------------------------------------
 
 
