@@ -14,7 +14,7 @@ from bench.kafka_peek import PeekError
 from bench.lag import command as lag
 from bench.latency import command as latency
 from bench.recovery import command as recovery
-from bench.recovery import outage, soak, upgrade
+from bench.recovery import flat, outage, soak, upgrade
 from bench.translation import command as translation
 from bench.wan import command as wan
 from deploy.local.errors import ClusterError
@@ -23,6 +23,7 @@ BENCHES = {
     "commands": commands,
     "configsync": configsync,
     "drain": drain,
+    "flat": flat,
     "house": house,
     "idle": idle,
     "lag": lag,

@@ -118,7 +118,7 @@ def proof_of(flow: Mapping[str, Any]) -> Proof:
     return Proof(
         whole=flow["whole"],
         records=sum(lane["records"] for lane in flow["lanes"]),
-        differences=flow["found"],
+        differences=sum(lane["differences"] for lane in flow["lanes"]),
         waiting=flow["waiting"],
         behind=flow["behind"],
         took_s=round(flow["took_s"], 1),

@@ -148,8 +148,9 @@ def test_an_offset_that_is_not_translated_exactly_is_counted() -> None:
 
 
 def test_a_proof_is_read_from_what_verify_prints() -> None:
-    flow = {"whole": True, "found": 0, "waiting": 2, "behind": 3, "took_s": 1.26, "lanes": [{"records": 4}] * 2}
-    assert proof_of(flow) == Proof(whole=True, records=8, differences=0, waiting=2, behind=3, took_s=1.3)
+    lanes = [{"records": 4, "differences": 1}] * 2
+    flow = {"whole": True, "waiting": 2, "behind": 3, "took_s": 1.26, "lanes": lanes}
+    assert proof_of(flow) == Proof(whole=True, records=8, differences=2, waiting=2, behind=3, took_s=1.3)
 
 
 # --- the options ------------------------------------------------------------------------------------------------------
