@@ -94,7 +94,10 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
             groups = judge_groups(scene, standing, source, target, target_lost=fault.target_loses)
         fault.check(scene)
         seen = end_watch(watch, source, target)
-        far = far_figures(scene, flight, size.far, cause, (source, target), folder) if size.far is not None else None
+        far = None
+        if size.far is not None:
+            copies = source, target
+            far = far_figures(scene, flight, size.far, calm_from, cause, copies, folder, target_lost=fault.target_loses)
     if difference.records != sent:
         scene.notes.append(f"the source has {difference.records} of {sent} acknowledged records")
     row = _row(fault, run, scene, cause, difference, seen, calm, until, machine_load)

@@ -43,15 +43,26 @@ def wait_full(scene: Scene, flight: FlightWatch, far: Far) -> float:
 
 
 def far_figures(
-    scene: Scene, flight: FlightWatch, far: Far, cause: Cause, copies: tuple[Copy, Copy], folder: Path
+    scene: Scene,
+    flight: FlightWatch,
+    far: Far,
+    since: float,
+    cause: Cause,
+    copies: tuple[Copy, Copy],
+    folder: Path,
+    *,
+    target_lost: bool,
 ) -> FarFigures:
-    """Judge a run; what is wrong becomes a failure of the scene. Raises BenchError."""
+    """Judge a run; what is wrong becomes a failure of the scene. Raises BenchError.
+
+    `since`: when the windows were full for the first time.
+    """
     source, target = copies
     (folder / "flight.json").write_bytes(msgspec.json.encode(flight.samples))
-    found = summarise(flight.samples, cause.began, cause.ended)
+    found = summarise(flight.samples, since, cause.began, cause.ended)
     judged = judge_far(scene, len(source.numbers), source, target, folder, far.translated)
     records = sum(numbers.size for numbers in source.numbers.values())
-    scene.failures += judged.shortcomings(records)
+    scene.failures += judged.shortcomings(records, target_lost=target_lost)
     if short := found.shortcoming(far):
         scene.failures.append(short)
     if far.must_merge and not judged.merging.merged:

@@ -66,9 +66,9 @@ class Flight(msgspec.Struct, frozen=True, kw_only=True):
         return "; ".join(found)
 
 
-def summarise(samples: Sequence[Sample], began: float, ended: float) -> Flight:
-    """Sum up the samples of a run around a fault from `began` to `ended`."""
-    behind = [one for one in samples if one.lag >= _BACKLOG]
+def summarise(samples: Sequence[Sample], since: float, began: float, ended: float) -> Flight:
+    """Sum up the samples of a run from `since`, when its windows were full, around a fault from `began` to `ended`."""
+    behind = [one for one in samples if one.lag >= _BACKLOG and one.at >= since]
     before = [one for one in behind if one.at < began]
     after = [one for one in behind if one.at > ended]
     both = before + after

@@ -38,13 +38,17 @@ _SEED = 16
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """What `raymirror verify` says of the copy: records compared, differences, and offsets that it did not compare."""
+    """What `raymirror verify` says of the copy: records compared, differences, and offsets that it did not compare.
+
+    `unmapped`: offsets of which no map tells the copy any more, because the target lost what they were copied to.
+    """
 
     whole: bool
     records: int
     differences: int
     waiting: int
     behind: int
+    unmapped: int
     took_s: float
 
 
@@ -57,21 +61,33 @@ class Merging(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """The copy after a run. `translated`: source offsets that were translated; `exact`: how many of them exactly."""
+    """The copy after a run. `translated`: source offsets that were translated; `exact`: how many of them exactly.
+
+    `wrong`: how many were called exact, and are not.
+    """
 
     proof: Proof
     merging: Merging
     translated: int
     exact: int
+    wrong: int
 
-    def shortcomings(self, records: int) -> list[str]:
-        """Say in words what is wrong; `records`: how many the source has."""
+    def shortcomings(self, records: int, *, target_lost: bool) -> list[str]:
+        """Say in words what is wrong; `records`: how many the source has.
+
+        `target_lost`: the target has lost records. Then the map may begin behind them, and offsets before its
+        beginning are neither proven nor translated exactly.
+        """
         found = []
         proof = self.proof
-        if not proof.whole or proof.differences or proof.records != records or proof.waiting or proof.behind:
+        is_all = proof.records + (proof.unmapped if target_lost else 0) == records
+        if not (proof.whole and is_all) or proof.differences or proof.waiting or proof.behind:
             found.append(f"the proof does not agree: {proof} of {records:,} records")
-        if self.exact < self.translated:
-            found.append(f"{self.translated - self.exact} of {self.translated} offsets are not translated exactly")
+        if self.wrong:
+            found.append(f"{self.wrong} of {self.translated} offsets are translated wrongly")
+        if self.exact + self.wrong < self.translated and not target_lost:
+            inexact = self.translated - self.exact - self.wrong
+            found.append(f"{inexact} of {self.translated} offsets are not translated exactly")
         return found
 
 
@@ -83,8 +99,9 @@ def judge_far(scene: Scene, partitions: int, source: Copy, target: Copy, folder:
     with _paused(scene):
         proof = _prove(scene, config)
         asked = random_offsets(source, translated)
-        exact = asyncio.run(_translate(config, scene.topic, asked, source, target))
-    return Judged(proof=proof, merging=_merging(scene, partitions, source, target), translated=len(asked), exact=exact)
+        exact, wrong = asyncio.run(_translate(config, scene.topic, asked, source, target))
+    merging = _merging(scene, partitions, source, target)
+    return Judged(proof=proof, merging=merging, translated=len(asked), exact=exact, wrong=wrong)
 
 
 @contextmanager
@@ -121,6 +138,7 @@ def proof_of(flow: Mapping[str, Any]) -> Proof:
         differences=sum(lane["differences"] for lane in flow["lanes"]),
         waiting=flow["waiting"],
         behind=flow["behind"],
+        unmapped=sum(lane["unmapped"] for lane in flow["lanes"]),
         took_s=round(flow["took_s"], 1),
     )
 
@@ -136,8 +154,13 @@ def random_offsets(source: Copy, count: int) -> list[tuple[int, int]]:
     return [(at, int(source.offsets[at][dice.randrange(source.offsets[at].size)])) for at in chosen]
 
 
-async def _translate(config_file: Path, topic: str, asked: list[tuple[int, int]], source: Copy, target: Copy) -> int:
-    """Translate offsets as `raymirror translate` does it, one group for each; return how many are exact."""
+async def _translate(
+    config_file: Path, topic: str, asked: list[tuple[int, int]], source: Copy, target: Copy
+) -> tuple[int, int]:
+    """Translate offsets as `raymirror translate` does it, one group for each.
+
+    Return how many are exact, and how many are called exact and are not.
+    """
     config = load_config(config_file)
     (flow,) = config.flows
     clients = clients_of(config, flow.name, "raymirror-bench-judge")
@@ -155,11 +178,9 @@ async def _translate(config_file: Path, topic: str, asked: list[tuple[int, int]]
         at: Truth(source.numbers[at], source.offsets[at], target.numbers[at], target.offsets[at])
         for at in source.numbers
     }
-    return sum(
-        place.exact and place.offset >= 0 and truths[place.lane.partition].is_right(place.source_offset, place.offset)
-        for found in places.values()
-        for place in found
-    )
+    told = [place for found in places.values() for place in found if place.exact and place.offset >= 0]
+    right = sum(truths[place.lane.partition].is_right(place.source_offset, place.offset) for place in told)
+    return right, len(told) - right
 
 
 # --- merging ----------------------------------------------------------------------------------------------------------

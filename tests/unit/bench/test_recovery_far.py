@@ -58,7 +58,7 @@ def test_only_instants_with_a_backlog_outside_of_the_fault_count() -> None:
     during, done = behind(10.5, 0), Sample(20.0, 1, 1, 100)
     before = [behind(float(at), 200) for at in range(5)]
     after = [behind(12.0, 130), behind(13.0, 140), behind(14.0, 150)]
-    found = summarise([*before, during, *after, done], began=10.0, ended=11.0)
+    found = summarise([behind(-1.0, 3), *before, during, *after, done], since=0.0, began=10.0, ended=11.0)
     assert (found.before, found.after, found.appends, found.widest) == (200, 140, 200, 9)
     assert (found.samples, found.seconds_behind) == (8, 3.0)
     assert found.shortcoming(FAR) == ""
@@ -75,12 +75,12 @@ def test_only_instants_with_a_backlog_outside_of_the_fault_count() -> None:
 )
 def test_windows_that_were_not_full_are_named(before: list[int], after: list[int], said: str) -> None:
     samples = [behind(1.0, one) for one in before] + [behind(3.0, one) for one in after]
-    assert summarise(samples, began=2.0, ended=2.5).shortcoming(FAR) == said
+    assert summarise(samples, since=0.0, began=2.0, ended=2.5).shortcoming(FAR) == said
 
 
 def test_a_wide_mirror_of_narrow_lanes_is_not_enough() -> None:
     samples = [behind(float(at), 200, widest=5) for at in range(9)]
-    found = summarise(samples, began=5.5, ended=6.5)
+    found = summarise(samples, since=0.0, began=5.5, ended=6.5)
     assert found.shortcoming(FAR) == "5 appends of the widest lane at the median: a broker remembers 5"
 
 
@@ -94,7 +94,9 @@ def test_a_wide_mirror_of_narrow_lanes_is_not_enough() -> None:
 )
 def test_merged_batches_are_counted(sizes: list[int], groups: list[int], spare: int) -> None:
     """The copy has groups of whole source batches; the last ones pass alone. An invisible batch changes nothing."""
-    source_firsts, target_firsts, at, left, merged = [], [], 0, 0, 0
+    source_firsts: list[int] = []
+    target_firsts: list[int] = []
+    at = left = merged = 0
     wanted = iter(groups)
     for size in sizes:
         if not left:
@@ -126,7 +128,7 @@ def test_offsets_to_translate_are_spread_over_the_partitions_and_hold_records() 
     assert random_offsets(Copy(numbers={}, offsets={}), 10) == []
 
 
-PROOF = {"whole": True, "records": 100, "differences": 0, "waiting": 0, "behind": 0, "took_s": 1.0}
+PROOF = {"whole": True, "records": 100, "differences": 0, "waiting": 0, "behind": 0, "unmapped": 0, "took_s": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -135,22 +137,28 @@ PROOF = {"whole": True, "records": 100, "differences": 0, "waiting": 0, "behind"
 def test_a_proof_must_be_of_every_record(wrong: dict[str, Any]) -> None:
     def judged(**more: Any) -> Judged:
         merging = Merging(source_batches=10, target_batches=5, merged=5)
-        return Judged(proof=Proof(**(PROOF | more)), merging=merging, translated=20, exact=20)
+        return Judged(proof=Proof(**(PROOF | more)), merging=merging, translated=20, exact=20, wrong=0)
 
-    assert judged().shortcomings(100) == []
-    assert len(judged(**wrong).shortcomings(100)) == 1
+    for target_lost in (False, True):
+        assert judged().shortcomings(100, target_lost=target_lost) == []
+        assert len(judged(**wrong).shortcomings(100, target_lost=target_lost)) == 1
+    unmapped = judged(records=90, unmapped=10)
+    assert unmapped.shortcomings(100, target_lost=True) == []
+    assert len(unmapped.shortcomings(100, target_lost=False)) == 1
 
 
 def test_an_offset_that_is_not_translated_exactly_is_counted() -> None:
     merging = Merging(source_batches=10, target_batches=10, merged=0)
-    judged = Judged(proof=Proof(**PROOF), merging=merging, translated=20, exact=19)  # type: ignore[arg-type]
-    assert judged.shortcomings(100) == ["1 of 20 offsets are not translated exactly"]
+    judged = Judged(proof=Proof(**PROOF), merging=merging, translated=20, exact=17, wrong=2)  # type: ignore[arg-type]
+    wrong, inexact = "2 of 20 offsets are translated wrongly", "1 of 20 offsets are not translated exactly"
+    assert judged.shortcomings(100, target_lost=False) == [wrong, inexact]
+    assert judged.shortcomings(100, target_lost=True) == [wrong], "where the target lost records the map begins later"
 
 
 def test_a_proof_is_read_from_what_verify_prints() -> None:
-    lanes = [{"records": 4, "differences": 1}] * 2
+    lanes = [{"records": 4, "differences": 1, "unmapped": 2}] * 2
     flow = {"whole": True, "waiting": 2, "behind": 3, "took_s": 1.26, "lanes": lanes}
-    assert proof_of(flow) == Proof(whole=True, records=8, differences=2, waiting=2, behind=3, took_s=1.3)
+    assert proof_of(flow) == Proof(whole=True, records=8, differences=2, waiting=2, behind=3, unmapped=4, took_s=1.3)
 
 
 # --- the options ------------------------------------------------------------------------------------------------------
