@@ -16,7 +16,7 @@ from bench.latency import command as latency
 from bench.plots import command as plot
 from bench.priority import command as priority
 from bench.recovery import command as recovery
-from bench.recovery import outage, soak, upgrade
+from bench.recovery import flat, outage, soak, upgrade
 from bench.tiny import command as tiny
 from bench.translation import command as translation
 from bench.wan import command as wan
@@ -26,6 +26,7 @@ BENCHES = {
     "commands": commands,
     "configsync": configsync,
     "drain": drain,
+    "flat": flat,
     "house": house,
     "idle": idle,
     "lag": lag,

@@ -13,8 +13,9 @@ It shares no code with raymirror or aiokafka. One connection, plaintext, to the 
 
 import socket
 import struct
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -50,6 +51,15 @@ class LogCount(msgspec.Struct, frozen=True, kw_only=True):
     batches: int
     wire_bytes: int
     codecs: frozenset[int]
+
+
+class Batch(NamedTuple):
+    """The header of one batch that is not a control batch."""
+
+    first_offset: int
+    records: int
+    wire_bytes: int
+    codec: int
 
 
 class KafkaPeek:
@@ -88,20 +98,26 @@ class KafkaPeek:
 
     def count(self, topic: str, partition: int) -> LogCount:
         """Read the whole partition and count its records by batch header."""
-        end = self.end_offsets(topic, partition + 1)[partition]
-        at = records = batches = wire_bytes = 0
+        records = batches = wire_bytes = 0
         codecs: set[int] = set()
+        for batch in self.batches(topic, partition):
+            records, batches, wire_bytes = records + batch.records, batches + 1, wire_bytes + batch.wire_bytes
+            codecs.add(batch.codec)
+        return LogCount(records=records, batches=batches, wire_bytes=wire_bytes, codecs=frozenset(codecs))
+
+    def batches(self, topic: str, partition: int) -> Iterator[Batch]:
+        """Read the headers of a whole partition, in order."""
+        end = self.end_offsets(topic, partition + 1)[partition]
+        at = 0
         while at < end:
             data = self._fetch(topic, partition, at)
             before = at
-            for size, attributes, last_offset, count in walk_batches(data):
+            for size, attributes, first_offset, last_offset, count in walk_batches(data):
                 at = last_offset + 1
                 if not attributes & _CONTROL_BIT:
-                    records, batches, wire_bytes = records + count, batches + 1, wire_bytes + size
-                    codecs.add(attributes & _CODEC_MASK)
+                    yield Batch(first_offset, count, size, attributes & _CODEC_MASK)
             if at == before:
                 raise PeekError(f"offset {at}: no whole batch in {len(data)} bytes", topic, partition, 0)
-        return LogCount(records=records, batches=batches, wire_bytes=wire_bytes, codecs=frozenset(codecs))
 
     def _fetch(self, topic: str, partition: int, offset: int) -> memoryview:
         body = struct.pack(">iiiibi", -1, 500, 1, _FETCH_BYTES, 0, 1) + _string(topic)
@@ -141,8 +157,8 @@ def _string(text: str) -> bytes:
     return struct.pack(">h", len(data)) + data
 
 
-def walk_batches(data: memoryview) -> list[tuple[int, int, int, int]]:
-    """Give (size, attributes, last offset, record count) of each whole batch; a truncated last one is left out."""
+def walk_batches(data: memoryview) -> list[tuple[int, int, int, int, int]]:
+    """Give (size, attributes, first and last offset, record count) of each whole batch; not of a truncated one."""
     found = []
     at = 0
     while len(data) - at >= _BATCH_HEADER.size:
@@ -151,6 +167,6 @@ def walk_batches(data: memoryview) -> list[tuple[int, int, int, int]]:
         size += _BATCH_PREFIX_BYTES
         if len(data) - at < size:
             break
-        found.append((size, attributes, base + last_delta, count))
+        found.append((size, attributes, base, base + last_delta, count))
         at += size
     return found

@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import msgspec
 from aiokafka.errors import KafkaError
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from bench.errors import BenchError
 from bench.figures import machine
+from bench.recovery.far.settings import PARTITIONS, PER_S, Far, Side
 from bench.recovery.fault import Bound
 from bench.recovery.mirror import COPIERS
 from bench.recovery.opening import Size
@@ -25,6 +26,7 @@ from deploy.local.errors import ClusterError
 
 ROUNDS = 3
 GROUPS = 10
+QUICK_FAR = Far(rtt_ms=0, backlog=200_000, translated=200)
 QUICK = Size(partitions=8, before_s=4.0, after_s=11.0)
 
 
@@ -34,6 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--groups", type=int, help=f"consumer groups that move (default {GROUPS}; 0: none)")
     parser.add_argument("--rounds", type=int, help=f"runs of each fault (default {ROUNDS}, quick 1)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="store logs and samples of every run here")
+    far = parser.add_argument_group("a backlog over a distance, with full windows")
+    far.add_argument("--distance", type=float, metavar="MS", help="round trip in ms between the mirror and a side")
+    far.add_argument("--far", choices=get_args(Side), default="target", help="the far side (default target)")
+    far.add_argument(
+        "--backlog", type=int, help=f"records before the mirror starts (default {Far(rtt_ms=0).backlog:,})"
+    )
+    far.add_argument("--appends", type=int, help="least median of appends in flight (default 128, source alone far: 0)")
+    far.add_argument("--merged", action="store_true", help="fail a run in which no batches were merged")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -44,6 +54,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise BenchError("bench", f"no fault {unknown[0]!r}; there are {', '.join(FAULTS)}")
     size = QUICK if args.quick else Size()
     size = msgspec.structs.replace(size, groups=GROUPS if args.groups is None else args.groups)
+    far = far_of(args)
+    if far is not None:
+        partitions = min(size.partitions, PARTITIONS)
+        size = msgspec.structs.replace(size, far=far, partitions=partitions, per_s=PER_S * partitions)
     rounds = args.rounds or (1 if args.quick else ROUNDS)
     began = time.monotonic()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # unreachable brokers are expected here
@@ -67,6 +81,26 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "quick": args.quick,
         "machine": machine(),
     }
+
+
+def far_of(args: argparse.Namespace) -> Far | None:
+    """Return the distance that the arguments ask for; None without one. Raises BenchError."""
+    if args.distance is None:
+        if args.backlog is not None or args.appends is not None or args.merged:
+            raise BenchError("bench", "--backlog, --appends and --merged need --distance")
+        return None
+    if args.distance <= 0:
+        raise BenchError("bench", f"a distance of {args.distance:g} ms is none")
+    far = QUICK_FAR if args.quick else Far(rtt_ms=0)
+    near_target = args.far == "source"  # appends next door: the window of a path that holds nothing is five requests
+    return msgspec.structs.replace(
+        far,
+        rtt_ms=args.distance,
+        side=args.far,
+        backlog=far.backlog if args.backlog is None else args.backlog,
+        least_appends=args.appends if args.appends is not None else (0 if near_target else far.least_appends),
+        must_merge=args.merged,
+    )
 
 
 class Stages:
@@ -111,7 +145,8 @@ class Series:
         """Run a fault once."""
         at = time.monotonic()
         try:
-            stage = self._stages.get(FAULTS[name].stage)
+            kind = msgspec.structs.replace(FAULTS[name].stage, far=self._size.far)
+            stage = self._stages.get(kind)
             row = play(FAULTS[name], number, stage, self._size, self._folder / f"{name}-{number}")
             stage.clean(name.replace("_", "-"))
         except (BenchError, ClusterError, KafkaError, OSError, AssertionError) as error:
@@ -127,7 +162,8 @@ def _summary(row: Row) -> str:
     exact = f"lost {row.lost}, duplicated {row.duplicated}, reordered {row.reordered} of {row.records:,}"
     groups = f"{row.checkpoints_wrong} of {row.checkpoints:,} checkpoints wrong, {row.checkpoints_withdrawn} withdrawn"
     times = f"pause {row.pause_s:.2f} s (usual {row.usual_s:.2f}), after the cause {row.after_s:.2f} s"
-    said = "; ".join([*(f"FAILED: {one}" for one in row.failures), *_healthy(row), *row.notes])
+    more = [*_healthy(row), *([str(row.far)] if row.far is not None else []), *row.notes]
+    said = "; ".join([*(f"FAILED: {one}" for one in row.failures), *more])
     met = "within" if row.met else "NOT WITHIN"
     return f"{exact}; {groups}; {times}, {met} {_bound(row)}, machine load {row.machine_load:.0f}; {said}"
 

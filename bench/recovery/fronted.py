@@ -6,55 +6,19 @@ gets proxies for every other broker too. The proxies run on their own loop, in o
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from subprocess import Popen
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from deploy.local.broker import Broker
+from bench.fronted_broker import Front, FrontedBroker
 from deploy.local.cluster import EmbeddedCluster
-from deploy.local.ports import HOST, pick_ports
+from deploy.local.ports import HOST
 from deploy.local.proxy import Proxy
-from deploy.local.settings import BrokerPorts
 
 T = TypeVar("T")
 _EVERY_API = frozenset(range(1000))
 _CALL_S = 20.0
-
-
-class Front(Protocol):
-    """What stands before a broker: it listens on `port` and connects to `target`."""
-
-    target: tuple[str, int]
-
-    @property
-    def port(self) -> int:
-        """The port that clients of the second listener are told."""
-        ...
-
-
-class FrontedBroker(Broker):
-    """A broker with a second listener behind a proxy."""
-
-    def __init__(
-        self, address: BrokerPorts, everyone: list[BrokerPorts], folder: Path, cluster_id: str, proxy: Front
-    ) -> None:
-        super().__init__(address, everyone, folder, cluster_id)
-        (self._front_port,) = pick_ports(1)
-        self._proxy = proxy
-        proxy.target = (HOST, self._front_port)
-
-    def prepare(self, overrides: Mapping[str, str]) -> Popen[bytes]:
-        """Write the configuration with the second listener in it, and format."""
-        plain, controller = f"PLAINTEXT://{HOST}:{self.port}", f"CONTROLLER://{HOST}:{self.address.controller_port}"
-        listeners = {
-            "listeners": f"{plain},{controller},FRONT://{HOST}:{self._front_port}",
-            "advertised.listeners": f"{plain},FRONT://{HOST}:{self._proxy.port}",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,FRONT:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
-        }
-        return super().prepare({**listeners, **overrides})
 
 
 class Fronts:
@@ -120,14 +84,22 @@ class FrontedCluster(EmbeddedCluster):
         self.fronts = Fronts(brokers)
         addresses = [broker.address for broker in self.brokers]
         self.brokers = [
-            FrontedBroker(broker.address, addresses, broker.folder, self.cluster_id, proxy)
-            for broker, proxy in zip(self.brokers, self.fronts.proxies, strict=True)
+            FrontedBroker(broker.address, addresses, broker.folder, self.cluster_id, front)
+            for broker, front in zip(self.brokers, self._stand_before(), strict=True)
         ]
+
+    @property
+    def mirror_servers(self) -> str:
+        """The addresses for the mirror: those of the proxies."""
+        return self.fronts.bootstrap_servers
 
     def stop(self) -> None:
         """Stop brokers and proxies."""
         super().stop()
         self.fronts.close()
+
+    def _stand_before(self) -> Sequence[Front]:
+        return self.fronts.proxies
 
 
 def _cut(proxy: Proxy) -> None:

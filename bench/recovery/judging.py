@@ -11,7 +11,9 @@ from bench.recovery.reader import Copy, ReadSpec, read_copy
 from bench.recovery.scene import Scene
 
 _LOAD_END_S = 200.0
-_DRAIN_S = 90.0
+DRAIN_S = 90.0
+FAR_DRAIN_S = 600.0
+"""Of a backlog over a distance."""
 _SETTLE_S = 2.0
 _AGAIN_S = 20.0
 _READ_S = 1200.0
@@ -24,11 +26,11 @@ def end_load(scene: Scene) -> int:
     return sum(scene.load.hear(_LOAD_END_S)["sent"].values())
 
 
-def wait_drained(scene: Scene, partitions: int) -> None:
-    """Wait until no target partition ends before its source, and no end moves; at most 90 seconds."""
+def wait_drained(scene: Scene, partitions: int, drain_s: float = DRAIN_S) -> None:
+    """Wait until no target partition ends before its source, and no end moves; at most `drain_s` seconds."""
     source, target = (ClusterEnds(cluster.bootstrap_servers) for cluster in (scene.stage.source, scene.stage.target))
     with contextlib.closing(source), contextlib.closing(target):
-        give_up_at = time.monotonic() + _DRAIN_S
+        give_up_at = time.monotonic() + drain_s
         last, still_since = [0], time.monotonic()
         while (now := time.monotonic()) < give_up_at:
             wanted, ends = source.read(scene.topic, partitions), target.read(scene.target_topic, partitions)
@@ -38,7 +40,7 @@ def wait_drained(scene: Scene, partitions: int) -> None:
             if there and now - still_since > _SETTLE_S:
                 return
             time.sleep(_POLL_S)
-    scene.notes.append(f"not drained within {_DRAIN_S:.0f} s")
+    scene.notes.append(f"not drained within {drain_s:.0f} s")
 
 
 def judge(scene: Scene, partitions: int, folder: Path) -> tuple[Copy, Copy, Difference]:

@@ -27,12 +27,15 @@ REQUEST_TIMEOUT_MS = 180_000
 
 
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The load: records per second in all, over the partitions of a topic."""
+    """The load: records per second in all, over the partitions of a topic. `first`: the number of the first record of
+    those of the `partitions` that have records already.
+    """
 
     bootstrap: str
     topic: str
     partitions: int
     per_s: int
+    first: int = 0
 
 
 class Load:
@@ -43,7 +46,7 @@ class Load:
         self._per_batch = spec.per_s * TICK_S * TICKS_PER_BATCH / spec.partitions
         self.partitions = spec.partitions
         self.ending = asyncio.Event()
-        self._next: dict[int, int] = {}
+        self._next = dict.fromkeys(range(spec.partitions), spec.first) if spec.first else {}
         self._owed: dict[int, float] = {}
         self._waiting: dict[int, set[asyncio.Future[Any]]] = {}
 

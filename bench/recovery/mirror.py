@@ -15,6 +15,7 @@ import psutil
 
 from bench.errors import BenchError
 
+NAME = "bench"
 COPIERS = 2
 COPIER, SUPERVISOR, METADATA = "ray::Copier", "ray::Supervisor", "ray::Metadata"
 """Prefixes of the titles of the actors' processes, in every release."""
@@ -50,7 +51,7 @@ class MirrorRun:
         self.log_file, self._errors = folder / "run.jsonl", folder / "run.err"
         given = env or {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
         self.env = {**given, "XDG_STATE_HOME": str(folder.parent / "state"), "PYTHONPATH": str(_ROOT)}
-        self._words = ["run", str(config), "--name", "bench", "--json"]
+        self._words = ["run", str(config), "--name", NAME, "--json"]
         self.process = self._start()
 
     def restart(self, code: Path = _ROOT) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 
 from bench.recovery.ends import ClusterEnds
+from bench.recovery.far.backlog import fill
+from bench.recovery.far.settings import MESSAGE_BYTES, Far
 from bench.recovery.group_judging import group_properties, movers_spec
 from bench.recovery.helper import Helper
 from bench.recovery.load import LoadSpec
@@ -34,6 +36,8 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     groups: int = 0
     before_s: float = 8.0
     after_s: float = 12.0
+    far: Far | None = None
+    """The distance of the mirror, and the backlog that it copies."""
 
 
 @contextlib.contextmanager
@@ -49,12 +53,18 @@ def opened(
     prepare: Callable[[Scene], None],
 ) -> Iterator[Scene]:
     """Start mirror, load and groups; end all. The load runs, the copy may not have begun. Raises BenchError."""
-    stage.create(topic, size.partitions)
+    first = begin_topic(stage, size, topic)
     config = folder / "mm2.properties"
     addresses = stage.mirror_address(stage.source), stage.mirror_address(stage.target)
     given = {**(group_properties(topic) if size.groups else {}), **properties}
     write_config(config, *addresses, ",".join([topic, *(topic + ending for ending in more_topics)]), given)
-    spec = LoadSpec(bootstrap=stage.source.bootstrap_servers, topic=topic, partitions=size.partitions, per_s=size.per_s)
+    spec = LoadSpec(
+        bootstrap=stage.source.bootstrap_servers,
+        topic=topic,
+        partitions=size.partitions,
+        per_s=size.per_s,
+        first=first,
+    )
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(ray(folder / "ray")) if ray is not None else None
         mirror = MirrorRun(config, folder, env=cluster.env if cluster is not None else None)
@@ -71,6 +81,15 @@ def opened(
         if scene.movers is not None:
             scene.movers.hear(FLOWING_S)
         yield scene
+
+
+def begin_topic(stage: Stage, size: Size, topic: str) -> int:
+    """Create the topic of a run, with its backlog; return how many records each partition has. Raises BenchError."""
+    if size.far is None:
+        stage.create(topic, size.partitions)
+        return 0
+    stage.create(topic, size.partitions, {"max.message.bytes": str(MESSAGE_BYTES)})
+    return fill(stage.source, topic, size.partitions, size.far.backlog)
 
 
 def wait_flowing(scene: Scene) -> float:

@@ -8,10 +8,12 @@ import msgspec
 
 from bench.recovery.compare import Difference
 from bench.recovery.control import controlled
+from bench.recovery.far.figures import FarFigures, far_figures, wait_full
+from bench.recovery.far.flight import flight_watched
 from bench.recovery.fault import Fault
 from bench.recovery.gaps import longest_pause, longest_wait, usual_pause
 from bench.recovery.group_judging import GroupFigures, end_movers, judge_groups
-from bench.recovery.judging import end_load, judge, wait_drained
+from bench.recovery.judging import DRAIN_S, FAR_DRAIN_S, end_load, judge, wait_drained
 from bench.recovery.opening import Size, opened, wait_abreast, wait_flowing
 from bench.recovery.scene import Cause, Scene
 from bench.recovery.stage import Stage
@@ -47,6 +49,8 @@ class Row(GroupFigures, frozen=True, kw_only=True):
     failures: list[str]
     healthy: Healthy | None = None
     """Lanes that the fault did not hit, from its start on; None if it hits all."""
+    far: FarFigures | None = None
+    """Over a distance: the windows, the proof, the translations, the merging."""
 
     @property
     def is_whole(self) -> bool:
@@ -70,9 +74,10 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         controlled(stage, folder, wanted=fault.spares_lanes) as is_controlled,
         opening as scene,
         watched(scene, partitions, folder, controlled=is_controlled) as watch,
+        flight_watched(scene.mirror.env, wanted=size.far is not None) as flight,
     ):
         wait_flowing(scene)
-        calm_from = wait_abreast(scene, size)
+        calm_from = wait_abreast(scene, size) if size.far is None else wait_full(scene, flight, size.far)
         scene.stay(size.before_s)
         machine_load = os.getloadavg()[0]
         calm = calm_from, time.monotonic()
@@ -81,7 +86,7 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         scene.stay(size.after_s)
         sent = end_load(scene)
         standing = end_movers(scene.movers) if scene.movers is not None else None
-        wait_drained(scene, partitions)
+        wait_drained(scene, partitions, DRAIN_S if size.far is None else FAR_DRAIN_S)
         source, target, difference = judge(scene, partitions, folder)
         until = time.monotonic()
         groups = GroupFigures()
@@ -89,10 +94,14 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
             groups = judge_groups(scene, standing, source, target, target_lost=fault.target_loses)
         fault.check(scene)
         seen = end_watch(watch, source, target)
+        far = None
+        if size.far is not None:
+            copies = source, target
+            far = far_figures(scene, flight, size.far, calm_from, cause, copies, folder, target_lost=fault.target_loses)
     if difference.records != sent:
         scene.notes.append(f"the source has {difference.records} of {sent} acknowledged records")
     row = _row(fault, run, scene, cause, difference, seen, calm, until, machine_load)
-    return msgspec.structs.replace(row, **msgspec.structs.asdict(groups))
+    return msgspec.structs.replace(row, **msgspec.structs.asdict(groups), far=far)
 
 
 def _row(

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from aiokafka.errors import KafkaError
 
 from bench.admin import admin, create_topic, delete_topic, delete_topics
 from bench.errors import BenchError
+from bench.recovery.far.cluster import FarCluster, FarFrontedCluster
+from bench.recovery.far.settings import Far
 from bench.recovery.fronted import FrontedCluster
+from bench.wan.distance import Carried
 from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 HEAP_MIB = 512
@@ -28,11 +32,12 @@ _POLL_S = 0.2
 
 
 class StageKind(msgspec.Struct, frozen=True, kw_only=True):
-    """How many brokers each side has, and whether the mirror reaches them through proxies."""
+    """How many brokers each side has, whether the mirror reaches them through proxies, and from which distance."""
 
     source_brokers: int = 1
     target_brokers: int = 3
     proxied: bool = False
+    far: Far | None = None
 
 
 class Stage:
@@ -45,26 +50,40 @@ class Stage:
         self.target = self._make("target", kind.target_brokers)
         try:
             start_clusters(self.source, self.target)
+            for cluster in (self.source, self.target):
+                if kind.far is not None and isinstance(cluster, FarCluster | FarFrontedCluster):
+                    cluster.way.begin(kind.far.rtt_ms, folder / f"way-{cluster.name}")
         except BaseException:
             self.close()
             raise
 
     def _make(self, name: str, brokers: int) -> EmbeddedCluster:
-        make = FrontedCluster if self.kind.proxied else EmbeddedCluster
+        make: type[EmbeddedCluster | FrontedCluster | FarCluster | FarFrontedCluster]
+        if self.kind.far is not None and self.kind.far.holds(name):
+            make = FarFrontedCluster if self.kind.proxied else FarCluster
+        else:
+            make = FrontedCluster if self.kind.proxied else EmbeddedCluster
         return make(name, self.folder / name, brokers=brokers, overrides=_OVERRIDES, heap_mib=HEAP_MIB)
 
     def mirror_address(self, cluster: EmbeddedCluster) -> str:
-        """Return the addresses of a side for the mirror: the proxies, if there are any."""
-        return cluster.fronts.bootstrap_servers if isinstance(cluster, FrontedCluster) else cluster.bootstrap_servers
+        """Return the addresses of a side for the mirror: of what stands before the brokers, if anything does."""
+        if isinstance(cluster, FrontedCluster | FarCluster):
+            return cluster.mirror_servers
+        return cluster.bootstrap_servers
+
+    def carried(self) -> dict[str, Carried]:
+        """Return the counters of each distance. Raises BenchError if its proxy has ended."""
+        sides = [one for one in (self.source, self.target) if isinstance(one, FarCluster | FarFrontedCluster)]
+        return {one.name: one.way.read() for one in sides}
 
     def is_whole(self) -> bool:
         """Whether every broker runs."""
         return all(broker.pid is not None for cluster in (self.source, self.target) for broker in cluster.brokers)
 
-    def create(self, topic: str, partitions: int) -> None:
+    def create(self, topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic on the source, on every broker of it. Raises BenchError."""
         replicas = min(3, self.kind.source_brokers)
-        asyncio.run(create_topic(self.source.bootstrap_servers, topic, partitions, replicas=replicas))
+        asyncio.run(create_topic(self.source.bootstrap_servers, topic, partitions, configs, replicas=replicas))
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions to a topic of the source."""

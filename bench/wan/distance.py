@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,6 +12,7 @@ from typing import Self
 import msgspec
 
 from bench.errors import BenchError
+from deploy.local.ports import HOST
 
 NO_WINDOW = 0
 _SOURCE = Path(__file__).with_name("distance.c")
@@ -47,6 +49,14 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     late_chunks: int
     held_most_bytes: int
     cpu_s: float
+
+
+@dataclass
+class FarPort:
+    """Where a proxy listens for a broker, and the listener of the broker that it connects to."""
+
+    port: int
+    target: tuple[str, int] = (HOST, 0)
 
 
 def compile_proxy(folder: Path) -> Path:

@@ -6,30 +6,21 @@ proxies for every other broker too. The brokers keep running; a proxy runs for t
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 
 from bench.admin import create_topic, delete_topics
 from bench.dataset import LZ4, Backlog, fill, produce
-from bench.recovery.fronted import FrontedBroker
+from bench.fronted_broker import FrontedBroker
 from bench.wan.cases import Case
-from bench.wan.distance import DistanceProxy
+from bench.wan.distance import DistanceProxy, FarPort
 from deploy.local.cluster import EmbeddedCluster, start_clusters
 from deploy.local.ports import HOST, pick_ports
 
 IDLE_TOPIC = "wan-idle"
 _WARM_UP_MIB = 64
 _HEAP_MIB = 1024
-
-
-@dataclass
-class FarPort:
-    """Where a proxy listens for a broker, and the listener of the broker that it connects to."""
-
-    port: int
-    target: tuple[str, int] = (HOST, 0)
 
 
 class WanCluster(EmbeddedCluster):

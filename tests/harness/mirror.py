@@ -127,6 +127,7 @@ class Mirror:
         self.lanes: tuple[LaneName, ...] = ()
         self.target_servers = target.bootstrap_servers
         self.source_servers = source.bootstrap_servers
+        self.source_port: Callable[[ClusterClient], KafkaCluster] = KafkaCluster
         self.target_port: type[KafkaCluster] = KafkaCluster
         self.source_client: Callable[[str, str], ClusterClient] = cluster_client
         quick = {"held_after_s": 0.2, "refused_retry_s": 0.2, "takeover_wait_s": 1.0, "positions_partitions": 2}
@@ -194,7 +195,7 @@ class Mirror:
         clients = source_client, cluster_client("b", self.target_servers)
         for client in clients:
             await client.open()
-        source, target = KafkaCluster(clients[0]), self.target_port(clients[1])
+        source, target = self.source_port(clients[0]), self.target_port(clients[1])
         copier = FlowCopier(self.options, source, target, self.start)
         copier.assign(PartitionSet(set_id=f"{self.flow}/000", flow=self.flow, epoch=self.epoch, lanes=self.lanes))
         run = Run(copier, source)

@@ -86,6 +86,8 @@ class Lane:
         self.announced = False
         """Whether a position of this ownership is durable."""
         self._attempt, self._last_ms = 0, _TODAY_MS
+        self._old_sequence = -1
+        """The first sequence of the newest batch with records that are too old to be remembered; -1: none."""
         self._line: SequenceMap | None = None
         self._base: Position | None = None
         self._source_next = self._target_next = self._sequence = -1
@@ -105,6 +107,7 @@ class Lane:
         self._window = self._most_in_flight if barrier_done else 1
         self.trail.begin(fenced=(barrier_done or alone) and not position.atomic, alone=alone)
         self._attempt, self._last_ms = 0, _TODAY_MS  # a barrier is young
+        self._old_sequence = -1
         self.fetch_offset = position.source_next
         self.position_version += 1
 
@@ -284,10 +287,21 @@ class Lane:
         if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
             return None
         first = pieces.waiting[0]
-        if len(pieces.in_flight) >= REMEMBERED and first.max_timestamp < self.forgets_before_ms:
+        if first.max_timestamp < self.forgets_before_ms:
+            self._old_sequence = first.sequence
+        if len(pieces.in_flight) >= REMEMBERED and self._may_be_forgotten:
             return None
         held = self.trail.left or self._runs.holds_back(first.sequence + first.record_count)
         return None if held else pieces.send_first()
+
+    @property
+    def _may_be_forgotten(self) -> bool:
+        """Whether the leader may forget the producer before it has a batch that waits or is in flight.
+
+        That is so until the batch behind the last one with old records is appended: if it were refused, the leader
+        would take the next one.
+        """
+        return self._last_ms < self.forgets_before_ms or self._old_sequence >= self._sequence
 
     def on_outcome(self, piece: PendingBatch, outcome: Outcome) -> Actions:
         """Take the answer for the oldest unanswered append.

@@ -5,7 +5,7 @@ import pytest
 from engine.core.events.events import RecordRefused
 from engine.core.lane.actions import Action, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
 from engine.core.lane.outcome import Outcome, OutcomeKind
-from engine.core.lane.pending_batch import Limits
+from engine.core.lane.pending_batch import REMEMBERED, Limits
 from engine.core.lane.states import State
 from engine.core.position.resume import Tail
 from engine.wire.batch import read_header
@@ -268,6 +268,20 @@ def test_behind_old_records_one_batch_goes_alone_until_the_broker_shows_that_it_
     played.answer(played.lane.pieces.in_flight[0], K.APPENDED, 58)
     played.feed(2, 2)
     assert len(played.send()) == 2  # behind young ones the whole window is open
+
+
+def test_few_batches_are_in_flight_behind_an_old_one_until_a_young_one_is_appended() -> None:
+    played = Played()
+    played.lane.forgets_before_ms = BORN_MS + 100
+    played.feed(2)
+    played.source.born_ms = BORN_MS + 1000
+    played.feed(*[2] * 20)
+    sent = played.send()
+    assert len(sent) == REMEMBERED, "the broker forgets the producer behind the first one"
+    played.answer(sent[0], K.APPENDED, 50)
+    assert len(played.send()) == 1
+    played.answer(sent[1], K.APPENDED, 52)
+    assert len(played.send()) == 15, "behind a young one the whole window is open"
 
 
 def test_batches_of_a_lane_in_trouble_count_as_stuck_until_they_are_there() -> None:
