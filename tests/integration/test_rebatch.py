@@ -13,6 +13,8 @@ from tests.harness.segments import batches
 
 pytestmark = pytest.mark.integration
 
+FOREVER = {"retention.ms": "-1"}
+"""The records are of the past."""
 ALONE = {"max_batch_size": 1, "linger_ms": 0}
 """A producer's options with which each record is a batch."""
 
@@ -33,7 +35,7 @@ def with_headers(count: int, *, first: int = 0) -> list[Sent]:
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
 async def test_records_that_came_one_by_one_leave_together(mirror: Mirror, codec: str) -> None:
     topic = f"tiny-{codec}"
-    copied = await mirror.topic(topic)
+    copied = await mirror.topic(topic, on_source=FOREVER, on_target=FOREVER)
     compression = None if codec == "none" else codec
     await produce(mirror.source, topic, 0, with_headers(600), compression_type=compression, **ALONE)
     assert len(batches(mirror.source, topic)) == 600
@@ -56,15 +58,15 @@ async def test_records_that_came_one_by_one_leave_together(mirror: Mirror, codec
 @pytest.mark.parametrize(
     ("name", "on_source", "on_target"),
     [
-        ("stamped-at-the-source", {"message.timestamp.type": "LogAppendTime"}, None),
-        ("narrow", None, {"max.message.bytes": "900"}),
-        ("anew", None, {"compression.type": "gzip"}),
+        ("stamped-at-the-source", {"message.timestamp.type": "LogAppendTime"}, {}),
+        ("narrow", {}, {"max.message.bytes": "900"}),
+        ("anew", {}, {"compression.type": "gzip"}),
     ],
 )
 async def test_topics_with_configs_of_their_own(
-    mirror: Mirror, name: str, on_source: dict[str, str] | None, on_target: dict[str, str] | None
+    mirror: Mirror, name: str, on_source: dict[str, str], on_target: dict[str, str]
 ) -> None:
-    copied = await mirror.topic(name, on_source=on_source, on_target=on_target)
+    copied = await mirror.topic(name, on_source=FOREVER | on_source, on_target=FOREVER | on_target)
     await produce(mirror.source, name, 0, with_headers(300), **ALONE)
     async with mirror.run() as run:
         await run.until_copied()
@@ -90,7 +92,7 @@ def _is_at(run: Run, source_next: int) -> bool:
 
 
 async def test_a_copier_that_is_cut_off_among_merged_batches(mirror: Mirror) -> None:
-    copied = await mirror.topic("cut")
+    copied = await mirror.topic("cut", on_source=FOREVER, on_target=FOREVER)
     sent = 0
     for _ in range(4):
         load = asyncio.create_task(

@@ -37,14 +37,7 @@ from engine.core.lane.actions import (
 from engine.core.lane.batch_limit import DEFAULT_BYTES
 from engine.core.lane.batch_queue import BatchQueue
 from engine.core.lane.narrow_window import NarrowWindow
-from engine.core.lane.outcome import (
-    OUT_OF_ORDER,
-    RECORD_REFUSED,
-    Outcome,
-    OutcomeKind,
-    RecoveryAction,
-    recovery_action,
-)
+from engine.core.lane.outcome import OUT_OF_ORDER, Outcome, OutcomeKind, RecoveryAction, recovery_action
 from engine.core.lane.pending_batch import (
     REMEMBERED,
     BufferShare,
@@ -56,7 +49,7 @@ from engine.core.lane.pending_batch import (
     split_piece,
     stretch_piece,
 )
-from engine.core.lane.rebatching import is_small, make_first
+from engine.core.lane.rebatching import cuts, is_small, make_first
 from engine.core.lane.sequence_map import SequenceMap
 from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapTail
@@ -64,7 +57,6 @@ from engine.core.position.position import Position
 from engine.core.position.resume import REGRESSION, ResumePoint, Tail, Unknown, read_tail
 from engine.core.position.vacancy import RequestTrail
 from engine.wire.batch import BatchHeader
-from engine.wire.merging.cut import around, halves
 from engine.wire.merging.survey import BatchStretch
 from engine.wire.records import Encoded
 from policies.model import FlowName, LaneName
@@ -382,7 +374,7 @@ class Lane:
                 return ReadTail(self._target_next)
             case RecoveryAction.REFUSE:
                 self.state = states.step(self.state, states.LaneTrigger.REFUSE)
-                before = self._cuts(pieces.waiting[0], first)
+                before = cuts(pieces.waiting[0], first)
                 return Split(pieces.waiting[0], self._refuse(first), before) if before else self._refuse(first)
             case RecoveryAction.SPLIT:
                 self.state = states.step(self.state, states.LaneTrigger.REFUSE)
@@ -390,17 +382,6 @@ class Lane:
             case one:  # REACQUIRE, or the log and the broker contradict each other: a new epoch decides
                 reason, fenced = first.message or f"error {first.error_code}", first.kind is OutcomeKind.FENCED
                 return Reacquire(reason, fenced=fenced, settles=one is RecoveryAction.REACQUIRE and not fenced)
-
-    @staticmethod
-    def _cuts(piece: PendingBatch, first: Outcome) -> tuple[int, ...]:
-        """Return where to cut a merged batch of which the target refuses a record; empty if there is nothing to cut.
-
-        Batches of the source are not cut: their records were accepted or refused together there too.
-        """
-        count = piece.record_count
-        if not piece.can_be_cut or first.error_code not in RECORD_REFUSED or count == 1:
-            return ()
-        return around(first.record_index, count) if 0 <= first.record_index < count else halves(count)
 
     def _refuse(self, first: Outcome) -> RetryRefused:
         piece = self.pieces.waiting[0]

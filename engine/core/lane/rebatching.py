@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from engine.core.lane.batch_queue import BatchQueue
+from engine.core.lane.outcome import RECORD_REFUSED, Outcome
 from engine.core.lane.pending_batch import PendingBatch
 from engine.wire import native
-from engine.wire.batch import read_header
+from engine.wire.batch import HEADER_BYTES, read_header
 from engine.wire.codecs import NONE
+from engine.wire.merging.cut import around, halves
 from engine.wire.merging.merge import Merged, merge
 from engine.wire.records import Encoded
 from policies.rebatch import COMPILED, PURE, RebatchRules
@@ -56,20 +58,34 @@ def make_first(pieces: BatchQueue, rules: RebatchRules, limit_bytes: int, before
     return _put(pieces, chosen, found, found.encoded)
 
 
+def cuts(piece: PendingBatch, refused: Outcome) -> tuple[int, ...]:
+    """Return before which records to cut a merged batch of which the target refuses a record; empty: not at all.
+
+    Batches of the source are not cut: their records were accepted together there.
+    """
+    index, count = refused.record_index, piece.record_count
+    if not piece.can_be_cut or refused.error_code not in RECORD_REFUSED or count == 1:
+        return ()
+    return around(index, count) if 0 <= index < count else halves(count)
+
+
 def _chosen(
     pieces: BatchQueue, rules: RebatchRules, limit_bytes: int, before: int | None
 ) -> tuple[list[PendingBatch], int, int]:
     """Return the pieces to merge, the codec of the merged batch, and the most bytes of it."""
     chosen: list[PendingBatch] = []
-    codec, size, records, batches, most_bytes = NONE, 0, 0, 0, limit_bytes
+    codec, content_bytes, records, batches, most_bytes = NONE, 0, 0, 0, limit_bytes
     for piece in pieces.waiting:
         if not is_small(piece, rules) or (before is not None and piece.sequence + piece.record_count > before):
             break
         chosen.append(piece)
-        codec, size = codec or piece.codec, size + len(piece.payload)
+        codec = codec or piece.codec
         records, batches = records + piece.record_count, batches + piece.batches
-        most_bytes = rules.most_bytes(limit_bytes, codec=codec, size_bytes=size, records=records, batches=batches)
-        if size >= most_bytes:
+        content_bytes += len(piece.payload) - HEADER_BYTES * piece.batches
+        most_bytes = HEADER_BYTES + rules.most_bytes(
+            limit_bytes - HEADER_BYTES, codec=codec, content_bytes=content_bytes, records=records, batches=batches
+        )
+        if content_bytes >= most_bytes:
             break
     return chosen, codec, most_bytes
 

@@ -18,13 +18,14 @@ def test_small_batches(size_bytes: int, codec: int, is_small: bool) -> None:
 
 
 def test_without_a_limit_of_records_a_merge_is_as_large_as_the_target_allows() -> None:
-    assert COMPILED.most_bytes(LIMIT, codec=NONE, size_bytes=10, records=1, batches=1) == LIMIT
+    assert COMPILED.most_bytes(LIMIT, codec=NONE, content_bytes=10, records=1, batches=1) == LIMIT
 
 
 def test_a_merge_has_about_as_many_records_or_batches_as_a_turn_allows() -> None:
-    assert PURE.most_bytes(LIMIT, codec=NONE, size_bytes=17_200, records=100, batches=10) == 120 * 172
-    assert COMPILED.most_bytes(LIMIT, codec=ZSTD, size_bytes=40_000, records=1000, batches=10) == 150 * 4000
-    assert COMPILED.most_bytes(90, codec=ZSTD, size_bytes=40_000, records=1000, batches=10) == 90
+    assert PURE.most_bytes(LIMIT, codec=NONE, content_bytes=17_200, records=100, batches=10) == 120 * 172
+    assert COMPILED.most_bytes(LIMIT, codec=LZ4, content_bytes=40_000, records=1000, batches=10) == 150 * 4000
+    assert COMPILED.most_bytes(LIMIT, codec=ZSTD, content_bytes=40_000, records=1000, batches=10) == 100 * 4000
+    assert COMPILED.most_bytes(90, codec=ZSTD, content_bytes=40_000, records=1000, batches=10) == 90
 
 
 def test_what_is_decompressed_is_never_more_than_the_target_takes() -> None:
