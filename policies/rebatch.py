@@ -66,6 +66,6 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
         return in_flight >= self.crowd and waiting_bytes < self.full_bytes
 
 
-COMPILED = RebatchRules(plain_records=0, compressed_batches=150)
+COMPILED = RebatchRules(plain_records=0, compressed_batches=120)
 """With the native module, which merges plain batches at about 15 million records per second."""
-PURE = RebatchRules(plain_records=120, compressed_batches=100, inflated_share=4)
+PURE = RebatchRules(plain_records=120, compressed_batches=80, inflated_share=4)
