@@ -52,6 +52,7 @@ class BatchQueue:
     def send_first(self) -> PendingBatch:
         """Move the first waiting piece in flight: from now on its sequences belong to its records."""
         piece = self.waiting.popleft()
+        assert piece.batches == 1, "a stretch is no batch"
         piece.pinned = True
         self.in_flight.append(piece)
         self.in_flight_bytes += len(piece.payload)
