@@ -76,7 +76,8 @@ def _chosen(
     chosen: list[PendingBatch] = []
     codec, content_bytes, records, batches, most_bytes = NONE, 0, 0, 0, limit_bytes
     for piece in pieces.waiting:
-        if not is_small(piece, rules) or (before is not None and piece.sequence + piece.record_count > before):
+        is_beyond = before is not None and piece.sequence + piece.record_count > before
+        if chosen and (is_beyond or not is_small(piece, rules)):
             break
         chosen.append(piece)
         codec = codec or piece.codec
