@@ -99,6 +99,8 @@ class FlowMetrics:
             held_reason=held_reason,
             bound="" if is_stopped else lanes.bound,
             append_failures=counts.append_failures,
+            merged_batches=counts.merged_batches,
+            merged_from=counts.merged_from,
             append_latency=latencies.append,
             replication_latency=latencies.replication,
             record_age=latencies.record_age,

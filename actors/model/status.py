@@ -105,6 +105,9 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     heeded: bool = True
     """Whether every copier follows the last orders; it takes a second or so."""
     append_failures: int = 0
+    merged_batches: int = 0
+    """Acknowledged batches that were made of several source batches; `merged_from`: of how many."""
+    merged_from: int = 0
     append_latency: Histogram = Histogram()
     replication_latency: Histogram = Histogram()
     record_age: Histogram = Histogram()

@@ -120,6 +120,10 @@ APPEND_LATENCY = _by_flow(
     "append_latency_seconds", HISTOGRAM, "s", "From sending a produce request to its acknowledgement."
 )
 APPEND_FAILURES = _by_flow("append_failures_total", COUNTER, "{batch}", "Batches that were sent and not acknowledged.")
+MERGED_BATCHES = _by_flow(
+    "merged_batches_total", COUNTER, "{batch}", "Acknowledged batches that were made of several small source batches."
+)
+MERGED_FROM = _by_flow("merged_source_batches_total", COUNTER, "{batch}", "Source batches in merged batches.")
 PARTITIONS = _by_flow("partitions", GAUGE, "{partition}", "Partitions by state of their lane.", "state")
 STALLED = _by_flow(
     "stalled_partitions",

@@ -18,7 +18,7 @@ from bench.micro.wire import reencode_us
 from engine.core.lane.intake import queue, sift, stamp, work_for
 from engine.core.lane.lane import Lane
 from engine.core.lane.pending_batch import Limits
-from engine.core.lane.stretch_intake import SmallBatches, sift_stretches
+from engine.core.lane.stretch_intake import sift_stretches
 from engine.core.position.position import Position
 from engine.wire import native
 from engine.wire.batch import read_header, restamp
@@ -26,6 +26,7 @@ from engine.wire.merging.merge import merge
 from engine.wire.merging.survey import BatchStretch, SurveyRules, survey
 from engine.wire.records import Record, encode_batch
 from policies.model import FlowName, LaneName, TopicPartition
+from policies.rebatch import SmallBatches
 
 _ROUNDS = 9
 _FETCH_BYTES = 2 * 1024 * 1024

@@ -109,6 +109,7 @@ class FlowReader:
                 keys.flow("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
             ),
             inflated_bytes=self._number(keys.flow("raymirror.batch.inflated.bytes"), MAX_INFLATED_BYTES, _MIB),
+            rebatch=reader.choice(keys.flow("raymirror.rebatch"), ("on", "off")) == "on",
             stop_on_foreign_writer=reader.choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
             faults=FaultRules(
                 self._choices("raymirror.source.gap", OnGap, "logs.*@continue"),

@@ -155,6 +155,8 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     buffer_budget_bytes: int
     inflated_bytes: int
     """The most bytes that a batch may inflate to if it must be rewritten."""
+    rebatch: bool = True
+    """Whether small batches that wait together are merged."""
     stop_on_foreign_writer: bool
     faults: FaultRules = FaultRules()
     mm2_read_committed: bool

@@ -8,6 +8,7 @@ from engine.base.tasks import run_all
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import ClusterChanged
 from engine.core.lane.pending_batch import Limits
+from engine.core.lane.rebatching import rebatch_rules
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.flow.lane.bounded_retry import until_answered
 from engine.flow.lane.lane_driver import LaneDriver
@@ -37,7 +38,7 @@ def options_for(flow: FlowConfig, deployment_id: str) -> FlowOptions:
         partition_fetch_bytes=flow.partition_fetch_bytes,
         range_bytes=flow.range_bytes,
         range_connections=flow.source_connections,
-        limits=Limits(max_in_flight=flow.max_in_flight),
+        limits=Limits(max_in_flight=flow.max_in_flight, rebatch=rebatch_rules() if flow.rebatch else None),
         stop_on_foreign_writer=flow.stop_on_foreign_writer,
         faults=flow.faults,
         mm2_read_committed=flow.mm2_read_committed,

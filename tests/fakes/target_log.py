@@ -37,11 +37,11 @@ class Remembered(msgspec.Struct):
 
 
 class Answer(NamedTuple):
-    """What a broker says of one batch; `record_index` is the place of the record that is to blame."""
+    """What a broker says of one batch; `record_index` is the place of the record that is to blame, -1: of none."""
 
     code: int
     base: int = -1
-    record_index: int = 0
+    record_index: int = -1
 
 
 class Stored(msgspec.Struct):

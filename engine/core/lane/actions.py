@@ -20,10 +20,15 @@ class RetryRefused(msgspec.Struct, frozen=True):
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The target refused `piece` for its size: call `on_split` with smaller batches; if none fits, do `refused`."""
+    """The target refused `piece` for its size or for a record: call `on_split` with smaller batches.
+
+    `before`: the indexes of the records before which to cut, if it was for a record; empty: cut it to the target's size
+    limit. If there is nothing to cut, do `refused`.
+    """
 
     piece: PendingBatch
     refused: RetryRefused
+    before: tuple[int, ...] = ()
 
 
 class ReadTail(msgspec.Struct, frozen=True):

@@ -52,6 +52,7 @@ class BatchQueue:
     def send_first(self) -> PendingBatch:
         """Move the first waiting piece in flight: from now on its sequences belong to its records."""
         piece = self.waiting.popleft()
+        assert piece.batches == 1, "a stretch is no batch"
         piece.pinned = True
         self.in_flight.append(piece)
         self.in_flight_bytes += len(piece.payload)
@@ -98,6 +99,13 @@ class BatchQueue:
         self.waiting.extendleft(reversed(parts))
         self.queued_bytes += sum(len(piece.payload) for piece in parts) - len(whole.payload)
         whole.drop()
+
+    def put_first(self, made: PendingBatch, whole: int, used_bytes: int) -> None:
+        """Put a piece in the place of the first `whole` waiting pieces and of `used_bytes` of the piece behind them."""
+        for _ in range(whole):
+            self.settled(self.waiting.popleft())
+        self.queued_bytes += len(made.payload) - used_bytes
+        self.waiting.appendleft(made)
 
     def drop_unsent(self) -> None:
         """Drop the batches that were never sent."""

@@ -120,20 +120,25 @@ def take_in(lane: Lane, work: Work, lease: BufferShare) -> None:
 
 
 def queue(lane: Lane, work: Work, steps: Iterable[Step], lease: BufferShare) -> None:
-    """Queue batches that were sifted already.
+    """Queue batches that were sifted already."""
+    for step in steps:
+        queue_one(lane, work, step, lease)
+
+
+def queue_one(lane: Lane, work: Work, step: Step, lease: BufferShare) -> None:
+    """Queue a batch that was sifted already.
 
     The lane learns each leader epoch as soon as its batch is queued, even if a later batch is bad or slow. If the epoch
     were too low for the next offset, the lane would find a divergence that does not exist; too high finds one early.
     """
-    buffer = work.buffer
-    for at, header, verdict, pieces in steps:
-        lane.source_leader_epoch = max(lane.source_leader_epoch, header.leader_epoch)
-        if verdict is Verdict.PASS:
-            lane.add_batch(header, buffer[at : at + header.size_bytes], lease.retain())
-        elif pieces:
-            lane.add_encoded(pieces, lease)
-        elif header.next_offset > lane.fetch_offset:
-            lane.skip_to(header.next_offset)
+    at, header, verdict, pieces = step
+    lane.source_leader_epoch = max(lane.source_leader_epoch, header.leader_epoch)
+    if verdict is Verdict.PASS:
+        lane.add_batch(header, work.buffer[at : at + header.size_bytes], lease.retain())
+    elif pieces:
+        lane.add_encoded(pieces, lease)
+    elif header.next_offset > lane.fetch_offset:
+        lane.skip_to(header.next_offset)
 
 
 class Sifted(msgspec.Struct, frozen=True):
@@ -157,7 +162,7 @@ def sift_all(work: Work) -> Sifted:
 def stamp(piece: PendingBatch, producer_id: int, producer_epoch: int, *, transactional: bool = False) -> None:
     """Write the lane's producer fields into a batch, once: a resend must be the same bytes."""
     if not piece.stamped:
-        header = piece.header or read_header(piece.payload, 0)
+        header = read_header(piece.payload, 0)
         sequence = piece.sequence & 0x7FFFFFFF
         restamp(piece.payload, 0, header, producer_id, producer_epoch, sequence, transactional=transactional)
         piece.stamped = True

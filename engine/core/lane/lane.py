@@ -34,6 +34,7 @@ from engine.core.lane.actions import (
     RetryRefused,
     Split,
 )
+from engine.core.lane.batch_limit import DEFAULT_BYTES
 from engine.core.lane.batch_queue import BatchQueue
 from engine.core.lane.narrow_window import NarrowWindow
 from engine.core.lane.outcome import OUT_OF_ORDER, Outcome, OutcomeKind, RecoveryAction, recovery_action
@@ -46,7 +47,9 @@ from engine.core.lane.pending_batch import (
     encoded_piece,
     passing_piece,
     split_piece,
+    stretch_piece,
 )
+from engine.core.lane.rebatching import cuts, is_small, make_first
 from engine.core.lane.sequence_map import SequenceMap
 from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapTail
@@ -54,6 +57,7 @@ from engine.core.position.position import Position
 from engine.core.position.resume import REGRESSION, ResumePoint, Tail, Unknown, read_tail
 from engine.core.position.vacancy import RequestTrail
 from engine.wire.batch import BatchHeader
+from engine.wire.merging.survey import BatchStretch
 from engine.wire.records import Encoded
 from policies.model import FlowName, LaneName
 
@@ -251,6 +255,11 @@ class Lane:
         self._runs.extend(header.base_offset, header.record_count)
         self._queue(passing_piece(self._runs.sequence - header.record_count, header, payload, lease))
 
+    def add_stretch(self, stretch: BatchStretch, payload: Payload, lease: BufferShare) -> None:
+        """Queue consecutive batches that pass unchanged, or merged; `payload`: their bytes in the receive buffer."""
+        self._runs.extend(stretch.base_offset, stretch.record_count)
+        self._queue(stretch_piece(self._runs.sequence - stretch.record_count, stretch, payload, lease))
+
     def add_encoded(self, pieces: Sequence[Encoded], lease: BufferShare) -> None:
         """Queue the pieces of one re-encoded source batch; `lease`: of the buffer with the source batch."""
         self.reencoded += 1
@@ -279,20 +288,28 @@ class Lane:
 
     # --- target side -----------------------------------------------------------------------------------------
 
-    def next_append(self) -> PendingBatch | None:
-        """Return the next batch to send; None while the window, a missing position or a failed append holds it back."""
-        pieces = self.pieces
+    def next_append(self, limit_bytes: int = DEFAULT_BYTES) -> PendingBatch | None:
+        """Return the next batch to send; None while the window, a missing position or a failed append holds it back.
+
+        Small batches that wait are merged to at most `limit_bytes`.
+        """
+        pieces, rules = self.pieces, self.limits.rebatch
         if not pieces.in_flight and self._last_ms < self.forgets_before_ms:
             self._window = 1  # a broker that forgot the producer could refuse this batch and accept the next one
         if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
             return None
         first = pieces.waiting[0]
+        if self.trail.left or self._runs.holds_back(first.sequence + first.record_count):
+            return None
+        if rules is not None and is_small(first, rules):
+            if rules.waits(len(pieces.in_flight), pieces.unsent_bytes):
+                return None
+            first = make_first(pieces, rules, limit_bytes, self._runs.undurable_from)
         if first.max_timestamp < self.forgets_before_ms:
             self._old_sequence = first.sequence
         if len(pieces.in_flight) >= REMEMBERED and self._may_be_forgotten:
             return None
-        held = self.trail.left or self._runs.holds_back(first.sequence + first.record_count)
-        return None if held else pieces.send_first()
+        return pieces.send_first()
 
     @property
     def _may_be_forgotten(self) -> bool:
@@ -328,7 +345,7 @@ class Lane:
             return (Reacquire(f"the target appended at offset {base_offset}, below the acknowledged end {end}"),)
         self._take(piece)
         self._target_next, self.markers = base_offset + piece.record_count, 0
-        if known is not None and piece.header is not None:  # it passed unchanged: its records are consecutive
+        if known is not None and piece.is_one_run:
             known.append(piece.source_base, base_offset, piece.record_count)
         else:
             self._map.append_all(self._runs.stretches(piece.sequence, piece.record_count), base_offset)
@@ -371,17 +388,18 @@ class Lane:
                 return ReadTail(self._target_next)
             case RecoveryAction.REFUSE:
                 self.state = states.step(self.state, states.LaneTrigger.REFUSE)
-                return self._refuse(first)
+                before = cuts(pieces.waiting[0], first)
+                return Split(pieces.waiting[0], self._refuse(first), before) if before else self._refuse(first)
             case RecoveryAction.SPLIT:
                 self.state = states.step(self.state, states.LaneTrigger.REFUSE)
-                return Split(self.pieces.waiting[0], self._refuse(first))
+                return Split(pieces.waiting[0], self._refuse(first))
             case one:  # REACQUIRE, or the log and the broker contradict each other: a new epoch decides
                 reason, fenced = first.message or f"error {first.error_code}", first.kind is OutcomeKind.FENCED
                 return Reacquire(reason, fenced=fenced, settles=one is RecoveryAction.REACQUIRE and not fenced)
 
     def _refuse(self, first: Outcome) -> RetryRefused:
         piece = self.pieces.waiting[0]
-        offset = self._runs.source_of(piece.sequence + first.record_index)
+        offset = self._runs.source_of(piece.sequence + max(0, first.record_index))
         event = RecordRefused(
             flow=self.flow,
             lane=self.name.source,

@@ -8,6 +8,10 @@ OUT_OF_ORDER = 45
 """The sequence of a batch does not follow that of the producer's last batch (Kafka: OUT_OF_ORDER_SEQUENCE_NUMBER)."""
 
 
+RECORD_REFUSED = frozenset({32, 87})
+"""The target refuses a record of the batch (Kafka: INVALID_TIMESTAMP, INVALID_RECORD)."""
+
+
 class OutcomeKind(enum.Enum):
     """The classes of answers; `engine/kafka/protocol/faults.py` maps every Kafka error code to one of them."""
 
@@ -31,13 +35,13 @@ cluster and transactional id (Kafka: `Errors`)."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """One answer; `record_index` is the refused record's index in its batch, 0 if the broker did not say."""
+    """One answer; `record_index` is the refused record's index in its batch, -1 if the broker did not say."""
 
     kind: OutcomeKind
     base_offset: int = -1
     error_code: int = 0
     message: str = ""
-    record_index: int = 0
+    record_index: int = -1
 
 
 UNKNOWN_OUTCOME = Outcome(OutcomeKind.UNKNOWN, message="connection lost")

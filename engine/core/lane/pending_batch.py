@@ -6,7 +6,10 @@ from typing import Protocol
 import msgspec
 
 from engine.wire.batch import BatchHeader, read_header
+from engine.wire.codecs import NONE
+from engine.wire.merging.survey import BatchStretch
 from engine.wire.records import Encoded
+from policies.rebatch import RebatchRules
 
 Payload = bytearray | memoryview
 
@@ -33,6 +36,9 @@ class BufferShare(Protocol):
 class PendingBatch(msgspec.Struct, kw_only=True):
     """One target batch that waits or is in flight; `sequence` is its first sequence, not wrapped.
 
+    A piece that waits may also be a stretch: `batches` small batches of the source one after the other, of which
+    `rebatching.py` makes target batches. `first_timestamp` and `max_timestamp` are those of the records, in ms.
+
     `pinned`: the batch was sent, so its sequences belong to exactly these records until the lane has a new owner.
     `unknown`: it was sent, and the log may hold it. `sought`: the log was read since and did not hold it.
     `detached`: it has its own memory, counted as stuck.
@@ -43,23 +49,23 @@ class PendingBatch(msgspec.Struct, kw_only=True):
     source_base: int
     source_next: int
     payload: Payload
-    header: BatchHeader | None
     lease: BufferShare | None
+    first_timestamp: int
+    max_timestamp: int
+    codec: int = NONE
+    """The codec of the batch; of a stretch, that of its first compressed batch."""
+    batches: int = 1
+    is_one_run: bool = False
+    """Whether the source offsets of its records are known to be consecutive."""
+    merged_from: int = 0
+    """The number of source batches that it was made of; 0: it is no merged batch."""
+    can_be_cut: bool = False
+    """Whether it is a merged batch, or a part of one, so that records which the target refuses are singled out."""
     stamped: bool = False
     pinned: bool = False
     unknown: bool = False
     sought: bool = False
     detached: bool = False
-
-    @property
-    def max_timestamp(self) -> int:
-        """The newest timestamp in the batch in ms; -1 if records have none."""
-        return (self.header or read_header(self.payload, 0)).max_timestamp
-
-    @property
-    def first_timestamp(self) -> int:
-        """The timestamp of the batch's first record in ms, according to its header."""
-        return (self.header or read_header(self.payload, 0)).first_timestamp
 
     def detach(self) -> None:
         """Copy the bytes out of the receive buffer, so that a lane in trouble does not hold one."""
@@ -81,7 +87,8 @@ class PendingBatch(msgspec.Struct, kw_only=True):
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of one lane: appends in flight, unsent bytes, runs of one position, reads of the log's tail in a row.
 
-    `max_map_runs`: acknowledged runs of the offset map that are not yet in a durable block.
+    `max_map_runs`: acknowledged runs of the offset map that are not yet in a durable block. `rebatch`: how small
+    batches are merged; None: they are not.
     """
 
     max_in_flight: int = 1024
@@ -89,6 +96,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_runs: int = 10_000
     settlements: int = 5
     max_map_runs: int = 4096
+    rebatch: RebatchRules | None = None
 
 
 def passing_piece(sequence: int, header: BatchHeader, payload: Payload, lease: BufferShare) -> PendingBatch:
@@ -99,21 +107,45 @@ def passing_piece(sequence: int, header: BatchHeader, payload: Payload, lease: B
         source_base=header.base_offset,
         source_next=header.next_offset,
         payload=payload,
-        header=header,
         lease=lease,
+        first_timestamp=header.first_timestamp,
+        max_timestamp=header.max_timestamp,
+        codec=header.codec,
+        is_one_run=True,
+    )
+
+
+def stretch_piece(sequence: int, stretch: BatchStretch, payload: Payload, lease: BufferShare) -> PendingBatch:
+    """Make the piece of consecutive batches that pass unchanged."""
+    return PendingBatch(
+        sequence=sequence,
+        record_count=stretch.record_count,
+        source_base=stretch.base_offset,
+        source_next=stretch.next_offset,
+        payload=payload,
+        lease=lease,
+        first_timestamp=stretch.first_timestamp,
+        max_timestamp=stretch.max_timestamp,
+        codec=stretch.codec,
+        batches=stretch.batches,
+        is_one_run=True,
     )
 
 
 def encoded_piece(sequence: int, encoded: Encoded, lease: BufferShare) -> PendingBatch:
     """Make the piece of a re-encoded batch; its bytes count in the budget of `lease`."""
+    header = read_header(encoded.payload, 0)
     return PendingBatch(
         sequence=sequence,
         record_count=encoded.record_count,
         source_base=encoded.runs[0][1],
         source_next=encoded.next_offset,
         payload=encoded.payload,
-        header=None,
         lease=lease.own(len(encoded.payload), stuck=False),
+        first_timestamp=header.first_timestamp,
+        max_timestamp=header.max_timestamp,
+        codec=header.codec,
+        is_one_run=len(encoded.runs) == 1,
     )
 
 
@@ -124,6 +156,7 @@ def split_piece(whole: PendingBatch, parts: Sequence[Encoded], source_at: Callab
     assert lease is not None, "a waiting batch has a share of the budget"
     for part in parts:
         last = sequence + part.record_count - 1
+        header = read_header(part.payload, 0)
         split.append(
             PendingBatch(
                 sequence=sequence,
@@ -131,8 +164,11 @@ def split_piece(whole: PendingBatch, parts: Sequence[Encoded], source_at: Callab
                 source_base=source_at(sequence),
                 source_next=source_at(last) + 1,
                 payload=part.payload,
-                header=None,
                 lease=lease.own(len(part.payload), stuck=True),
+                first_timestamp=header.first_timestamp,
+                max_timestamp=header.max_timestamp,
+                codec=header.codec,
+                can_be_cut=whole.can_be_cut,
                 pinned=True,
                 unknown=whole.unknown,
                 sought=whole.sought,

@@ -8,15 +8,25 @@ from collections.abc import Iterator
 
 import msgspec
 
-from engine.core.lane.intake import Step, Work, sift
+from engine.core.lane.intake import Step, Work, queue_one, sift
+from engine.core.lane.lane import Lane
+from engine.core.lane.pending_batch import BufferShare
 from engine.wire.merging.survey import BatchStretch, SurveyRules, survey
+from policies.rebatch import NO_BATCHES, SmallBatches
 
 
-class SmallBatches(msgspec.Struct, frozen=True):
-    """The largest batches that may be merged with others, in bytes of the whole batch; -1 for none."""
+def take_in_stretches(lane: Lane, work: Work, lease: BufferShare) -> None:
+    """Queue the batches, small ones as stretches if the lane merges batches.
 
-    plain_bytes: int
-    compressed_bytes: int
+    Raises what `sift` raises; the batches before the bad one are queued by then.
+    """
+    rules = lane.limits.rebatch
+    for item in sift_stretches(work, NO_BATCHES if rules is None else rules.small, at_length=False):
+        if isinstance(item, BatchStretch):
+            lane.source_leader_epoch = max(lane.source_leader_epoch, item.leader_epoch)
+            lane.add_stretch(item, work.buffer[item.at : item.end], lease.retain())
+        else:
+            queue_one(lane, work, item, lease)
 
 
 def sift_stretches(work: Work, small: SmallBatches, *, at_length: bool) -> Iterator[BatchStretch | Step]:

@@ -162,6 +162,9 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Per sample while records arrive: how late the copier's event loop ran a callback that was due."""
     append_failures: int = 0
     """The number of batches whose answer was not an acknowledgement."""
+    merged_batches: int = 0
+    """The number of acknowledged batches that were made of several source batches; `merged_from`: of how many."""
+    merged_from: int = 0
     waits_for: str = ""
     """Why the whole flow does not copy in this copier: a cluster that does not answer. Empty while it copies."""
     is_open: bool = True

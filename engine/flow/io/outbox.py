@@ -22,6 +22,9 @@ NEAR_REQUESTS = 5
 REQUEST_BYTES = 1024 * 1024
 """Batches of one request together, unless one alone is larger: Kafka's own default of max.request.size."""
 
+_TURN_S = 0.001
+"""After this many seconds of making batches and sending them, the other tasks of the loop run first: lanes that merge
+small batches take long."""
 _LOOK_S = 0.5
 _MOVING_S = 0.5
 """A broker that answered within this many seconds works through its requests: waiting batches will have their turn."""
@@ -169,6 +172,9 @@ class Outbox:
         """Remember that an appender may have something to send; one request soon gathers all of them."""
         self._gone.discard(appender)
         self._ready[appender] = None
+        self._schedule_pump()
+
+    def _schedule_pump(self) -> None:
         if not self._soon:
             self._soon = True
             asyncio.get_running_loop().call_soon(self._pump_soon)
@@ -209,7 +215,7 @@ class Outbox:
         if self._pumping:
             return  # called by an outcome during a send: the loop below continues
         self._pumping = True
-        most_bytes = self._side.most_in_flight_bytes
+        most_bytes, until_s = self._side.most_in_flight_bytes, now_s() + _TURN_S
         try:
             while (
                 self._broker is not None
@@ -217,15 +223,18 @@ class Outbox:
                 and self._window.has_room(most_bytes)
                 and self._lease_guard.is_open
             ):
-                sent = self._gather()
+                sent = self._gather(until_s)
                 if not sent:
                     break
                 self._send(self._broker, self._window, sent)
+                if now_s() >= until_s:
+                    self._schedule_pump()
+                    break
         finally:
             self._pumping = False
 
-    def _gather(self) -> _Sent:
-        """Take one batch of each ready appender, in turn, until the request is full.
+    def _gather(self, until_s: float) -> _Sent:
+        """Take one batch of each ready appender, in turn, until the request is full or the turn is over.
 
         Lanes share positions partitions, and a broker keeps only one of two batches for one partition: the other
         waits for the next request. So does a batch of another transaction than the first: a request has one.
@@ -251,7 +260,7 @@ class Outbox:
             sent.append((appender, batch, lease))
             self._tracker.sent(appender, self)
             size += len(batch.payload)
-            if size >= REQUEST_BYTES:
+            if size >= REQUEST_BYTES or now_s() >= until_s:
                 break
         return sent
 

@@ -5,7 +5,8 @@ from functools import partial
 from typing import Protocol
 
 from engine.base.errors import WireError
-from engine.core.lane.intake import LongWork, Work, queue, sift_all, take_in, work_for
+from engine.core.lane.intake import LongWork, Work, queue, sift_all, work_for
+from engine.core.lane.stretch_intake import take_in_stretches
 from engine.flow.io.buffers import BufferLease, BufferPool
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver
@@ -58,7 +59,7 @@ class SliceIntake:
         )
         before = lane.fetched
         try:
-            take_in(lane, work, lease)
+            take_in_stretches(lane, work, lease)
         except WireError as error:
             self._events.corrupt(driver, error)
         except LongWork as long:

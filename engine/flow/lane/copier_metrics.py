@@ -22,6 +22,8 @@ class CopierMetrics:
         self.record_age = LatencyHistogram()
         self.loop_stall = LatencyHistogram()
         self.append_failures = 0
+        self.merged_batches = self.merged_from = 0
+        """Merged batches that were acknowledged, and the source batches that they were made of."""
         self.now_ms = wall()
         self._wall, self._clock = wall, clock
         self._left: dict[str, TopicCount] = {}
@@ -55,6 +57,12 @@ class CopierMetrics:
         latency_ms = max(0, self.now_ms - newest_ms)
         self.replication_latency.add(latency_ms, records)
         return latency_ms * records
+
+    def merged(self, batches: int) -> None:
+        """Count an acknowledged batch; `batches`: the source batches that it was made of, 0 if it is not merged."""
+        if batches:
+            self.merged_batches += 1
+            self.merged_from += batches
 
     def leave(self, topic: str, records: int, wire_bytes: int, latency_ms: int) -> None:
         """Keep the counts of a lane that leaves this copier."""

@@ -210,7 +210,7 @@ class LaneDriver:
         if lane.state is State.COPYING and lane.pieces.may_double(lane.forgets_before_ms):
             self._events.perform(self, Reacquire(_MAY_DOUBLE, settles=True))
             return None
-        piece = lane.next_append()
+        piece = lane.next_append(self.limit.bytes)
         if piece is not None:
             stamp(piece, *lane.producer, transactional=transaction is not None)
         return piece
@@ -224,6 +224,7 @@ class LaneDriver:
         if copied:
             self.attempts.acknowledged()
             self.limit.fitted(len(batch.payload))
+            self.meter.merged(batch.merged_from)
             self._measure(copied)
             self._events.appended(self)
         elif outcome.kind is not OutcomeKind.APPENDED:

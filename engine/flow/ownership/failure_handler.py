@@ -45,6 +45,7 @@ from engine.flow.ownership.gap_inspector import GapInspector
 from engine.flow.ownership.source_faults import FaultResponse, respond
 from engine.flow.ports.ports import EARLIEST, LATEST, Slice
 from engine.wire.batch import read_header
+from engine.wire.merging.cut import cut
 from engine.wire.records import Encoded, reencode
 from policies.model import TopicPartition
 from policies.sync.topic_faults import OnGap, OnRenewal
@@ -129,23 +130,22 @@ class FailureHandler:
     async def _split(self, driver: LaneDriver, action: Split) -> None:
         """Cut a batch to the target's present size limit; in halves if it is below the limit, because it grows there.
 
-        Only a batch of a single record counts as refused.
+        A merged batch with a refused record is cut around that record. Only a batch of a single record counts as
+        refused.
         """
-        piece, topic = action.piece, driver.name.target.topic
-        try:
-            configs = (await self._target.topic_configs([topic], SIZE_CONFIGS)).get(topic, {})
-        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
-            configs = {}  # the batch is cut by the known limit, or in halves
-        if not _stands_refused(driver):
-            return None
-        driver.limit.learn(most_bytes(configs) or driver.limit.configured)
-        if piece.record_count == 1:
-            return self._refused(driver, action.refused.event, action.refused.attempt)
-        driver.limit.refused(len(piece.payload))
+        piece = action.piece
+        if not action.before:
+            await self._learn_limit(driver)
+            if not _stands_refused(driver):
+                return None
+            if piece.record_count == 1:
+                return self._refused(driver, action.refused.event, action.refused.attempt)
+            driver.limit.refused(len(piece.payload))
+        limits = driver.limit.bytes, self._options.inflated_bytes
         try:
             # In a thread, because the batch may be large. It is not in flight, so nothing writes to it.
             parts = await self._router.pool.work_beside(
-                partial(_cut, piece.payload, driver.name.target, driver.limit.bytes, self._options.inflated_bytes)
+                partial(_cut, piece.payload, driver.name.target, action.before, *limits)
             )
         except WireError as error:
             error.offset = piece.source_base
@@ -154,6 +154,16 @@ class FailureHandler:
             return None
         driver.lane.on_split(piece, parts)
         return await self._retry(driver, 0.0)
+
+    async def _learn_limit(self, driver: LaneDriver) -> None:
+        """Ask for the target topic's size limit; if it cannot be read, the known one stays."""
+        topic = driver.name.target.topic
+        try:
+            configs = (await self._target.topic_configs([topic], SIZE_CONFIGS)).get(topic, {})
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            configs = {}  # the batch is cut by the known limit, or in halves
+        if _stands_refused(driver):
+            driver.limit.learn(most_bytes(configs) or driver.limit.configured)
 
     async def _settle(self, driver: LaneDriver, first: int) -> None:
         target, producer = driver.name.target, driver.producer
@@ -339,10 +349,16 @@ def _stands_refused(driver: LaneDriver) -> bool:
     return driver.lane.state is State.REFUSED
 
 
-def _cut(payload: Payload, target: TopicPartition, max_batch_bytes: int, inflated_bytes: int) -> list[Encoded]:
-    """Rewrite a batch of several records as several batches, even if re-encoding makes it small enough for one."""
-    cut = partial(
-        reencode, payload, 0, read_header(payload, 0), *target, wanted_offset=0, inflated_bytes=inflated_bytes
-    )
-    parts = cut(max_batch_bytes=max_batch_bytes)
-    return cut(max_batch_bytes=len(parts[0].payload) // 2) if len(parts) == 1 else parts
+def _cut(
+    payload: Payload, target: TopicPartition, before: tuple[int, ...], max_batch_bytes: int, inflated_bytes: int
+) -> list[Encoded]:
+    """Rewrite a batch of several records as several batches, even if re-encoding makes it small enough for one.
+
+    `before`: the indexes of the records to cut before; if empty, the batches are cut to `max_batch_bytes`.
+    """
+    header = read_header(payload, 0)
+    if before:
+        return cut(payload, header, before, *target, inflated_bytes=inflated_bytes)
+    smaller = partial(reencode, payload, 0, header, *target, wanted_offset=0, inflated_bytes=inflated_bytes)
+    parts = smaller(max_batch_bytes=max_batch_bytes)
+    return smaller(max_batch_bytes=len(parts[0].payload) // 2) if len(parts) == 1 else parts

@@ -3,6 +3,7 @@
 import msgspec
 
 from engine.core.lane.pending_batch import Limits
+from engine.core.lane.rebatching import rebatch_rules
 from engine.core.position.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports.ports import FetchOptions
 from engine.wire.bounded import MAX_INFLATED_BYTES
@@ -38,7 +39,7 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     flush_bytes: int = 16 * 1024 * 1024
     fetch: FetchOptions = FetchOptions()
     partition_fetch_bytes: int = 512 * 1024
-    limits: Limits = Limits()
+    limits: Limits = Limits(rebatch=rebatch_rules())
     range_connections: int = 64
     """Most connections to one source broker for reading ranges of hot lanes; 1: none is read so."""
     range_bytes: int = 8 * 1024 * 1024

@@ -254,5 +254,7 @@ class FlowCopier:
             record_age=meter.record_age.snapshot(),
             loop_stall=meter.loop_stall.snapshot(),
             append_failures=meter.append_failures,
+            merged_batches=meter.merged_batches,
+            merged_from=meter.merged_from,
             bandwidth=self.router.turns.use(),
         )

@@ -58,7 +58,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Produced(msgspec.Struct, frozen=True, gc=False):
-    """One partition of a Produce answer."""
+    """One partition of a Produce answer; `record_index`: of the first refused record, -1 if the answer names none."""
 
     error_code: int
     base_offset: int
@@ -307,7 +307,7 @@ def decode_produce(
 
 def _produced(reader: _Cursor) -> tuple[int, Produced]:
     partition, error_code, base_offset, _append_time, log_start = reader.take(_PRODUCED_PARTITION)
-    record_index, message = 0, ""
+    record_index, message = -1, ""
     for at in range(reader.count()):
         (index,) = reader.take(_I32)
         reason = reader.text()

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engine.core.lane.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
-from engine.core.lane.intake import stamp, take_in, work_for
+from engine.core.lane.intake import stamp, work_for
 from engine.core.lane.lane import Lane
 from engine.core.lane.outcome import Outcome
 from engine.core.lane.pending_batch import REMEMBERED, Limits, PendingBatch
 from engine.core.lane.states import State
+from engine.core.lane.stretch_intake import take_in_stretches
 from engine.core.offset_map.map_runs import MapStart, MapTail
 from engine.core.position.map_resume import map_reaches, resumed_map, unfolded
 from engine.core.position.position import Position
@@ -24,6 +25,7 @@ from engine.core.streams.fenced_stream import FencedStream
 from engine.core.streams.position_stream import PositionStream
 from engine.core.streams.transaction import CommittedPositions, TransactionStage, TransactionStep
 from engine.wire.batch import read_header
+from engine.wire.merging.cut import cut
 from engine.wire.records import reencode
 from policies.model import FlowName, LaneName, TopicPartition
 from tests.fakes.source_log import BORN_MS
@@ -51,7 +53,10 @@ class Owner:
 
     def __init__(self, world: World, assignment_epoch: int, *, watches: bool) -> None:
         self.world, self.assignment_epoch = world, assignment_epoch
-        self.lane = Lane(FLOW, NAME, Limits(queue_bytes=3000, max_runs=6, max_map_runs=12, max_in_flight=world.window))
+        limits = Limits(
+            queue_bytes=3000, max_runs=6, max_map_runs=12, max_in_flight=world.window, rebatch=world.rebatch
+        )
+        self.lane = Lane(FLOW, NAME, limits)
         self.atomic = world.switches()
         self.positions = self._positions()
         self.blocks = BlockStream(self.lane, lambda: NOW_MS)
@@ -233,7 +238,8 @@ class Owner:
         buffer = bytearray(fetched[: max(first, len(fetched) - cut_bytes)])
         lease = Lease(self.world, buffer)
         view, limit = memoryview(buffer), self.max_batch_bytes
-        take_in(self.lane, work_for(self.lane, view, 0, len(view), aborted=aborted, max_batch_bytes=limit), lease)
+        work = work_for(self.lane, view, 0, len(view), aborted=aborted, max_batch_bytes=limit)
+        take_in_stretches(self.lane, work, lease)
         lease.release()
 
     def carry(self) -> bool:
@@ -277,9 +283,11 @@ class Owner:
     def send_data(self) -> bool:
         if isinstance(self.positions, CommittedPositions) and not self.positions.takes_records:
             return False
-        piece = self.lane.next_append()
+        piece = self.lane.next_append(self.max_batch_bytes)
         if piece is None:
             return False
+        if piece.merged_from:
+            self.world.count("merged batches")
         assert self.lane.in_flight <= self.world.window
         if self.lane.in_flight == REMEMBERED + 1:
             self.world.count("windows wider than leaders remember")
@@ -351,6 +359,13 @@ class Owner:
         return not batch.is_control and batch.producer_id != PRODUCER_ID
 
     def _split(self, action: Split) -> None:
+        if action.before:
+            self.world.count("cuts around a record")
+            payload = memoryview(action.piece.payload)
+            if self.lane.state is State.REFUSED:
+                self.lane.on_split(action.piece, cut(payload, read_header(payload, 0), action.before, "t", 0))
+                self.lane.on_retry()
+            return
         self.world.count("splits")
         self.max_batch_bytes = self.world.target.max_bytes
         view = memoryview(action.piece.payload)

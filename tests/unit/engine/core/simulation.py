@@ -20,6 +20,7 @@ from engine.core.position.position_keys import PositionKeys
 from engine.core.streams.transaction import CommittedPositions
 from engine.flow.ownership.stored_positions import Unreadable, resumable_positions
 from engine.kafka.protocol.faults import append_kind
+from policies.rebatch import RebatchRules, SmallBatches
 from tests.fakes.source_log import BORN_MS, COMMIT, SourceLog
 from tests.fakes.target_log import NONE, SPAN, TargetLog
 from tests.unit.engine.core.coordinator import Coordinator
@@ -28,6 +29,13 @@ from tests.unit.engine.core.owners import LARGE, NAME, NOW_MS, PRODUCER_ID, Owne
 AFTER_APPEND = 20, 3, 6, 56
 """What a broker may answer for a batch that is in its log, if something happens while it waits for the followers: too
 few of them are left (Partition), it leads no more, drops the partition, loses its disk (DelayedProduce)."""
+
+_MERGING = (
+    RebatchRules(small=SmallBatches(200, 200), plain_records=0, compressed_batches=0, crowd=3, full_bytes=300),
+    RebatchRules(small=SmallBatches(110, 200), plain_records=4, compressed_batches=2, crowd=2, full_bytes=200),
+    RebatchRules(small=SmallBatches(1000, 1000), plain_records=0, compressed_batches=0),
+)
+"""Ways to merge: of all small batches; of a few records at a time, and only of the smallest; of nearly everything."""
 
 
 class World:
@@ -42,6 +50,9 @@ class World:
 
     In two worlds of five the source has a replica whose cleaner is late, and any fetch may be answered by it (KIP-392,
     or a new leader): records that one answer did not have, the next may have. There owners die more often.
+
+    In half of the worlds small batches are merged, also parts of what one fetch brought; there a broker does not always
+    say which record it refuses.
 
     In every sixth world nearly all transactions have the same size: there the lane expects runs.
     """
@@ -62,6 +73,7 @@ class World:
         self.deep = seed % 16 >= 8
         self.window = 256 if self.deep else 5
         """The most appends in flight."""
+        self.rebatch = _MERGING[seed % 11 % 3] if seed % 11 < 6 else None
         self.clock = 0
         self.transactions = seed % 4
         """0 and 2: none; 1: every owner copies in transactions; 3: some do."""
@@ -100,14 +112,16 @@ class World:
             return self.refuse()
         if chance < 0.05:
             return Outcome(append_kind(7), error_code=7)
-        code, base, _ = log.append(payload)
+        code, base, index = log.append(payload)
+        if self.rebatch is not None and chance < 0.5:
+            index = -1
         if code == NONE and chance < 0.10:
             after = AFTER_APPEND[int(chance * 1000) % len(AFTER_APPEND)]
             self.count("refused behind the append")
             if after != 20:
                 self._depose(log)
             return Outcome(append_kind(after), error_code=after)
-        return Outcome(append_kind(code), base, code) if code == NONE else Outcome(append_kind(code), error_code=code)
+        return Outcome(append_kind(code), base, code, record_index=index)
 
     @staticmethod
     def refuse() -> Outcome:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from engine.core.events.events import AnyEvent
+from engine.core.lane.pending_batch import Limits
 from engine.core.lane.states import State
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position import Position, decode_value
@@ -21,6 +22,7 @@ from tests.fakes.target_log import TargetLog
 FLOW = FlowName("A", "B")
 POSITIONS = "mm2-offsets.A.internal"
 TERMS = FlowOptions(
+    limits=Limits(),  # batches are not merged: what a test writes is what the logs hold
     flow=FLOW,
     deployment_id="d",
     positions_topic=POSITIONS,

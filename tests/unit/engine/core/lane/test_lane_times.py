@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from engine.core.lane.outcome import OutcomeKind
-from engine.core.lane.pending_batch import PendingBatch
+from engine.core.lane.pending_batch import passing_piece
 from engine.wire.batch import read_header
 from tests.fakes.source_log import SourceLog
 from tests.unit.engine.core.lanes import Played, Shares
@@ -32,7 +32,7 @@ def test_records_that_were_opened_tell_their_time_too() -> None:
     played.take()
     played.durable()
     (piece,) = played.send()
-    assert piece.header is None
+    assert isinstance(piece.payload, bytearray)
     assert (piece.first_timestamp, piece.max_timestamp) == (WRITTEN_MS, WRITTEN_MS + 2)
 
 
@@ -47,15 +47,7 @@ def test_a_header_without_the_first_timestamp_gives_the_newest(bits: int, base_m
     batch = bytearray(source.fetch(0, 1)[0])
     struct.pack_into(">h", batch, 21, bits)
     struct.pack_into(">q", batch, 27, base_ms)
-    piece = PendingBatch(
-        sequence=0,
-        record_count=3,
-        source_base=0,
-        source_next=3,
-        payload=batch,
-        header=read_header(batch, 0),
-        lease=Shares(),
-    )
+    piece = passing_piece(0, read_header(batch, 0), batch, Shares())
     assert piece.first_timestamp == told_ms
 
 

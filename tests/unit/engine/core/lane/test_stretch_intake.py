@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from engine.base.errors import WireError
 from engine.core.lane.intake import LongWork, Step, Work, sift
-from engine.core.lane.stretch_intake import SmallBatches, sift_stretches
+from engine.core.lane.stretch_intake import sift_stretches
 from engine.wire.aborted import AbortedTransactions
 from engine.wire.batch import Verdict, split_batches
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from engine.wire.merging.survey import BatchStretch
 from policies.model import TopicPartition
+from policies.rebatch import SmallBatches
 from tests.fakes.source_log import SourceLog
 from tests.unit.engine.wire.batches import (
     LOG_APPEND,

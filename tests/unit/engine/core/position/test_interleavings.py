@@ -5,8 +5,11 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
+from engine.core.lane import rebatching
+from engine.core.lane.batch_queue import BatchQueue
 from engine.core.lane.lane import Lane
 from engine.core.lane.outcome import OutcomeKind
+from engine.core.lane.pending_batch import PendingBatch
 from engine.core.lane.sequence_map import SequenceMap
 from engine.core.lane.states import State
 from engine.core.offset_map import map_runs
@@ -19,6 +22,7 @@ from engine.core.streams.position_stream import PositionStream
 from engine.core.streams.transaction import CommittedPositions, TransactionStage
 from engine.flow.ownership.stored_positions import decode_positions
 from engine.kafka.protocol.faults import append_kind
+from policies.rebatch import RebatchRules
 from tests.fakes.target_log import SPAN, TargetLog
 from tests.unit.engine.core import owners, simulation
 from tests.unit.engine.core.owners import Owner
@@ -227,6 +231,30 @@ def test_the_simulation_sees_an_owner_that_says_that_it_has_left_and_goes_on(mon
     assert _fails(range(2000))
 
 
+def test_the_simulation_sees_a_lane_that_merges_what_it_had_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def any_piece(piece: PendingBatch, rules: RebatchRules) -> bool:
+        return piece.batches > 1 or rules.small.contains(len(piece.payload), piece.codec)
+
+    monkeypatch.setattr(rebatching, "is_small", any_piece)
+    monkeypatch.setattr("engine.core.lane.lane.is_small", any_piece)
+    assert _fails(range(300))
+
+
+def test_the_simulation_sees_a_merge_beyond_the_durable_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_first = rebatching.make_first
+
+    def of_all(pieces: BatchQueue, rules: RebatchRules, limit_bytes: int, _before: int | None) -> PendingBatch:
+        return make_first(pieces, rules, limit_bytes, None)
+
+    monkeypatch.setattr("engine.core.lane.lane.make_first", of_all)
+    assert _fails(range(300))
+
+
+def test_the_simulation_sees_a_merged_batch_whose_holes_are_not_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebatching, "_is_one_run", lambda _pieces: True)
+    assert _fails(range(300))
+
+
 def test_the_simulation_plays_what_it_should() -> None:
     """A simulation in which nothing happens proves nothing: these must all occur often."""
     happenings = "kills", "splits", "settles", "acquired again", "records", "wraps", "watched", "woken", "mapped blocks"
@@ -239,6 +267,8 @@ def test_the_simulation_plays_what_it_should() -> None:
         "left out",
         "announced",
         "with expected runs",
+        "merged batches",
+        "cuts around a record",
     )
     seen = dict.fromkeys((*happenings, *vacant, *others), 0)
     for seed in range(1000):

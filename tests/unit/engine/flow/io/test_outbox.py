@@ -134,6 +134,21 @@ async def test_batches_of_many_appenders_share_a_request() -> None:
         assert all(sender.outcomes == [("a", OutcomeKind.APPENDED), ("b", OutcomeKind.APPENDED)] for sender in senders)
 
 
+async def test_the_loop_goes_on_with_other_tasks_after_a_turn_of_making_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.flow.io.outbox._TURN_S", 0.0)
+    bench = Bench()
+    senders = [Sender(index, Letter("a")) for index in range(3)]
+    async with running(bench) as outbox:
+        for sender in senders:
+            outbox.schedule_send(sender)
+        await asyncio.sleep(0)
+        assert sizes(bench.brokers[0]) == [1]
+        await turns()
+        assert sizes(bench.brokers[0]) == [1, 1, 1]
+
+
 async def test_a_request_holds_one_batch_per_partition_although_appenders_share_it() -> None:
     bench = Bench()
     first, second = Sender(7, Letter("first")), Sender(7, Letter("second"))

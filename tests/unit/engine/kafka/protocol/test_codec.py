@@ -227,10 +227,10 @@ def test_a_produce_8_answer_of_aiokafka_is_read() -> None:
     throttle_ms, found = decode_produce(8, memoryview(body), {})
     assert throttle_ms == 9
     assert found == {
-        ("topic", 0): Produced(0, 77, 5, 0, ""),
+        ("topic", 0): Produced(0, 77, 5, -1, ""),
         ("topic", 1): Produced(87, -1, 5, 4, "no key"),
         ("topic", 2): Produced(87, -1, 5, 3, "whole batch"),
-        ("topic", 3): Produced(10, -1, -1, 0, ""),
+        ("topic", 3): Produced(10, -1, -1, -1, ""),
     }
 
 
@@ -245,10 +245,10 @@ def test_a_produce_13_answer_is_read_with_its_tags() -> None:
     throttle_ms, found = decode_produce(13, memoryview(body), NAMES)
     assert throttle_ms == 9
     assert found == {
-        ("topic", 0): Produced(0, 77, 5, 0, ""),
-        ("topic", 1): Produced(6, -1, -1, 0, "moved"),
+        ("topic", 0): Produced(0, 77, 5, -1, ""),
+        ("topic", 1): Produced(6, -1, -1, -1, "moved"),
         ("topic", 2): Produced(87, -1, 5, 4, "no key"),
-        ("ünïcode", 0): Produced(0, 77, 5, 0, ""),
+        ("ünïcode", 0): Produced(0, 77, 5, -1, ""),
     }
 
 

@@ -1,0 +1,71 @@
+"""Decides which batches are merged before they are sent (REBATCH), how many of them, and when a batch waits for more.
+
+Batches that wait together are merged anyway. So the size of target batches follows the load: while nothing is in
+flight, a batch leaves at once; while many appends are in flight, batches gather until one of them is answered.
+"""
+
+import msgspec
+
+_KIB = 1024
+_NONE = 0
+_GZIP, _ZSTD = 1, 4
+_INFLATED_BYTES = {_GZIP: 32 * _KIB, _ZSTD: 128 * _KIB}
+_OTHER_INFLATED_BYTES = 256 * _KIB
+
+
+class SmallBatches(msgspec.Struct, frozen=True):
+    """The largest batches that may be merged with others, in bytes of the whole batch; -1 for none."""
+
+    plain_bytes: int
+    compressed_bytes: int
+
+    def contains(self, size_bytes: int, codec: int) -> bool:
+        """Whether a batch of this size is small. `codec`: its codec's id, 0 if it is plain."""
+        return size_bytes <= (self.plain_bytes if codec == _NONE else self.compressed_bytes)
+
+
+NO_BATCHES = SmallBatches(-1, -1)
+
+
+class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How a lane merges. One merge takes about a millisecond at most, because other lanes wait for it.
+
+    `plain_records`, `compressed_batches`: most records of plain batches, and most batches otherwise, in one merge; 0:
+    no limit. `inflated_share`: the divisor for the bytes that compressed batches of one merge decompress to.
+    """
+
+    small: SmallBatches = SmallBatches(16 * _KIB, 4 * _KIB)
+    plain_records: int
+    compressed_batches: int
+    inflated_share: int = 1
+    crowd: int = 8
+    """Appends in flight from which on a small batch waits for an answer: at most about an eighth of a round trip."""
+    full_bytes: int = 16 * _KIB
+    """Bytes of waiting batches that no longer wait for an answer."""
+
+    def most_bytes(self, limit_bytes: int, *, codec: int, content_bytes: int, records: int, batches: int) -> int:
+        """Return the most bytes of records in one merge of batches with this content, and so many records and batches.
+
+        `content_bytes`: of the batches without their headers. `limit_bytes`: the most that the target accepts. `codec`:
+        that of the merged batch.
+        """
+        most, count = (self.plain_records, records) if codec == _NONE else (self.compressed_batches, batches)
+        if codec == _ZSTD:
+            most = most * 2 // 3  # its library makes a context for each batch: 16 us instead of 6
+        return min(limit_bytes, most * content_bytes // max(1, count)) if most else limit_bytes
+
+    def inflated_bytes(self, limit_bytes: int, codec: int) -> int:
+        """Return the most bytes that batches of one merge may decompress to; slow codecs get less.
+
+        A target that stores batches without compression checks that size, so it is never above its limit.
+        """
+        return min(limit_bytes, _INFLATED_BYTES.get(codec, _OTHER_INFLATED_BYTES) // self.inflated_share)
+
+    def waits(self, in_flight: int, waiting_bytes: int) -> bool:
+        """Whether a small batch waits for the next answer of `in_flight` appends, so that others join it."""
+        return in_flight >= self.crowd and waiting_bytes < self.full_bytes
+
+
+COMPILED = RebatchRules(plain_records=0, compressed_batches=120)
+"""With the native module, which merges plain batches at about 15 million records per second."""
+PURE = RebatchRules(plain_records=120, compressed_batches=80, inflated_share=4)

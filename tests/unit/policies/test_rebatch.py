@@ -1,0 +1,43 @@
+"""Which batches are merged, how many, and when one waits."""
+
+import pytest
+
+from policies.rebatch import COMPILED, NO_BATCHES, PURE, RebatchRules, SmallBatches
+
+LIMIT = 1_048_588
+NONE, GZIP, LZ4, ZSTD = 0, 1, 3, 4
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "codec", "is_small"),
+    [(16_384, NONE, True), (16_385, NONE, False), (4096, LZ4, True), (4097, LZ4, False), (61, ZSTD, True)],
+)
+def test_small_batches(size_bytes: int, codec: int, is_small: bool) -> None:
+    assert COMPILED.small.contains(size_bytes, codec) is is_small
+    assert not NO_BATCHES.contains(size_bytes, codec)
+
+
+def test_without_a_limit_of_records_a_merge_is_as_large_as_the_target_allows() -> None:
+    assert COMPILED.most_bytes(LIMIT, codec=NONE, content_bytes=10, records=1, batches=1) == LIMIT
+
+
+def test_a_merge_has_about_as_many_records_or_batches_as_a_turn_allows() -> None:
+    assert PURE.most_bytes(LIMIT, codec=NONE, content_bytes=17_200, records=100, batches=10) == 120 * 172
+    assert COMPILED.most_bytes(LIMIT, codec=LZ4, content_bytes=40_000, records=1000, batches=10) == 120 * 4000
+    assert COMPILED.most_bytes(LIMIT, codec=ZSTD, content_bytes=40_000, records=1000, batches=10) == 80 * 4000
+    assert COMPILED.most_bytes(90, codec=ZSTD, content_bytes=40_000, records=1000, batches=10) == 90
+
+
+def test_what_is_decompressed_is_never_more_than_the_target_takes() -> None:
+    assert [COMPILED.inflated_bytes(LIMIT, codec) >> 10 for codec in (GZIP, LZ4, ZSTD)] == [32, 256, 128]
+    assert [PURE.inflated_bytes(LIMIT, codec) >> 10 for codec in (GZIP, LZ4, ZSTD)] == [8, 64, 32]
+    assert COMPILED.inflated_bytes(500, GZIP) == 500
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "waiting_bytes", "waits"),
+    [(0, 1, False), (7, 1, False), (8, 1, True), (8, 16_383, True), (8, 16_384, False), (1000, 16_384, False)],
+)
+def test_a_small_batch_waits_only_for_an_answer(in_flight: int, waiting_bytes: int, waits: bool) -> None:
+    rules = RebatchRules(small=SmallBatches(1, 1), plain_records=0, compressed_batches=0)
+    assert rules.waits(in_flight, waiting_bytes) is waits
