@@ -22,10 +22,11 @@ class Counts(NamedTuple):
     records: int = 0
     wire_bytes: int = 0
     append_failures: int = 0
+    range_vain_bytes: int = 0
 
     @staticmethod
     def of(progress: FlowProgress) -> "Counts":
-        return Counts(progress.records, progress.wire_bytes, progress.append_failures)
+        return Counts(progress.records, progress.wire_bytes, progress.append_failures, progress.range_vain_bytes)
 
     def plus(self, other: "Counts") -> "Counts":
         return Counts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))

@@ -99,6 +99,7 @@ class FlowMetrics:
             held_reason=held_reason,
             bound="" if is_stopped else lanes.bound,
             append_failures=counts.append_failures,
+            range_vain_bytes=counts.range_vain_bytes,
             append_latency=latencies.append,
             replication_latency=latencies.replication,
             record_age=latencies.record_age,

@@ -105,6 +105,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     heeded: bool = True
     """Whether every copier follows the last orders; it takes a second or so."""
     append_failures: int = 0
+    range_vain_bytes: int = 0
+    """Bytes that were fetched in vain because a partition is read in ranges (`engine/flow/ranges`)."""
     append_latency: Histogram = Histogram()
     replication_latency: Histogram = Histogram()
     record_age: Histogram = Histogram()

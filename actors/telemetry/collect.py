@@ -156,6 +156,7 @@ def _flows(series: Collected, status: MirrorStatus) -> None:
         series[f.LOOP_STALL][key] = flow.loop_stall
         series[f.APPEND_LATENCY][key] = flow.append_latency
         series[f.APPEND_FAILURES][key] = flow.append_failures
+        series[f.RANGE_VAIN_BYTES][key] = flow.range_vain_bytes
         series[f.STALLED][key] = flow.stalled
         series[f.UNKNOWN_LAG][key] = flow.unknown_lanes
         series[f.TOPICS][key] = flow.topics

@@ -120,6 +120,9 @@ APPEND_LATENCY = _by_flow(
     "append_latency_seconds", HISTOGRAM, "s", "From sending a produce request to its acknowledgement."
 )
 APPEND_FAILURES = _by_flow("append_failures_total", COUNTER, "{batch}", "Batches that were sent and not acknowledged.")
+RANGE_VAIN_BYTES = _by_flow(
+    "range_vain_bytes_total", COUNTER, "By", "Bytes fetched in vain because a partition is read in ranges of offsets."
+)
 PARTITIONS = _by_flow("partitions", GAUGE, "{partition}", "Partitions by state of their lane.", "state")
 STALLED = _by_flow(
     "stalled_partitions",

@@ -162,6 +162,8 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Per sample while records arrive: how late the copier's event loop ran a callback that was due."""
     append_failures: int = 0
     """The number of batches whose answer was not an acknowledgement."""
+    range_vain_bytes: int = 0
+    """Bytes of sources that were fetched in vain because a partition is read in ranges."""
     waits_for: str = ""
     """Why the whole flow does not copy in this copier: a cluster that does not answer. Empty while it copies."""
     is_open: bool = True

@@ -93,7 +93,7 @@ class Inbox:
         self._partition_bytes = limits.partition_bytes
         self._meter = meter or CopierMetrics()
         self._intake = SliceIntake(events, pool, limits.inflated_bytes, self._meter)
-        self._ranges = RangeReader(side, events, pool, options, limits.ranges)
+        self._ranges = RangeReader(side, events, pool, options, limits.ranges, self._meter)
         self.connected = False
         self.throttled = False
         """Whether the broker's quota delays the next fetch."""
@@ -111,9 +111,8 @@ class Inbox:
 
     def bound(self, driver: LaneDriver) -> str:
         """Return why the lane is fetched no faster, if distance is the reason; else empty."""
-        window = self._ranges.window_of(driver)
-        node, wants_more = driver.leaders.source_node, driver.lane.wants_fetch
-        return source_bound(node, window, window.requests if window is not None else 0, wants_more=wants_more)
+        path = self._ranges.path_of(driver)
+        return source_bound(driver.leaders.source_node, path, wants_more=driver.lane.wants_fetch)
 
     def forget(self, driver: LaneDriver) -> None:
         """Drop what is on its way for a lane that is fetched elsewhere now."""
@@ -246,7 +245,7 @@ class Inbox:
                 self._intake.take(driver, answer.buffer, found, lease)
                 touched.append(driver)
                 if took_s >= FAR_S and driver.want is not None:
-                    self._ranges.consider(driver, driver.want, found, answer.buffer)
+                    self._ranges.consider(driver, driver.want, found, answer.buffer, took_s)
             elif found.partition not in self._open:
                 self._events.idle(driver, found)
         if self._open:

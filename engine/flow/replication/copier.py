@@ -254,5 +254,6 @@ class FlowCopier:
             record_age=meter.record_age.snapshot(),
             loop_stall=meter.loop_stall.snapshot(),
             append_failures=meter.append_failures,
+            range_vain_bytes=meter.vain_bytes,
             bandwidth=self.router.turns.use(),
         )

@@ -100,6 +100,7 @@ def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
         waiting_for="",
         stalled=1,
         append_failures=7,
+        range_vain_bytes=8,
         append_latency=histogram(3.0, 4.0),
         replication_latency=histogram(30.0, 90_000_000.0),
         record_age=histogram(20.0),
