@@ -40,6 +40,7 @@ class Letter:
     def __init__(self, name: str, size: int = 10, lease: Shares | None = None) -> None:
         self.payload: bytearray | memoryview = bytearray(size)
         self.name = name
+        self.is_gone = False
         self.lease: BufferShare | None = lease
 
     def detach(self) -> None:
@@ -47,6 +48,10 @@ class Letter:
         if self.lease is not None:
             self.lease.release()
             self.lease = None
+
+    def let_go(self) -> None:
+        self.is_gone = True
+        self.detach()
 
 
 class Sender:
@@ -313,3 +318,20 @@ async def test_a_broker_moves_while_it_answers_or_has_nothing_to(monkeypatch: py
         bench.brokers[0].throttled = True
         assert outbox.moves
     assert not outbox.moves
+
+
+async def test_of_a_wide_window_only_what_a_leader_remembers_keeps_its_bytes() -> None:
+    bench, shares = Bench(), Shares()
+    letters = [Letter(str(number), lease=shares.retain()) for number in range(8)]
+    async with running(bench) as outbox:
+        outbox._window.settle(8)
+        outbox.schedule_send(sender := Sender(0, *letters))
+        outbox.schedule_send(Sender(1, Letter("another")))
+        await turns()
+        shares.release()
+        outbox.copy_out(0.0)
+        assert shares.count == 0
+        assert [letter.is_gone for letter in letters] == [False] * 5 + [True] * 3
+        for _ in range(8):
+            bench.brokers[0].answer()
+        assert [name for name, _ in sender.outcomes] == [letter.name for letter in letters]

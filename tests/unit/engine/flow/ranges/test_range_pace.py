@@ -48,7 +48,7 @@ async def test_lanes_share_connections_and_memory(lanes: int) -> None:
     assert rate > 0.4 * ALL_WINDOWS
     assert far.most_used_bytes < 64 * MIB
     shares = [driver.lane.wire_bytes for driver in far.drivers]
-    assert min(shares) > 0.5 * max(shares), "the last one began last"
+    assert min(shares) > 0.3 * max(shares), "some began later"
 
 
 async def test_a_path_without_windows_is_filled_by_large_ranges() -> None:
