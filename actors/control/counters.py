@@ -24,6 +24,7 @@ class Counts(NamedTuple):
     append_failures: int = 0
     merged_batches: int = 0
     merged_from: int = 0
+    range_vain_bytes: int = 0
 
     @staticmethod
     def of(progress: FlowProgress) -> "Counts":
@@ -33,6 +34,7 @@ class Counts(NamedTuple):
             progress.append_failures,
             progress.merged_batches,
             progress.merged_from,
+            progress.range_vain_bytes,
         )
 
     def plus(self, other: "Counts") -> "Counts":

@@ -108,6 +108,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     merged_batches: int = 0
     """Acknowledged batches that were made of several source batches; `merged_from`: of how many."""
     merged_from: int = 0
+    range_vain_bytes: int = 0
+    """Bytes that were fetched in vain because a partition is read in ranges (`engine/flow/ranges`)."""
     append_latency: Histogram = Histogram()
     replication_latency: Histogram = Histogram()
     record_age: Histogram = Histogram()

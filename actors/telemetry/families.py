@@ -124,6 +124,9 @@ MERGED_BATCHES = _by_flow(
     "merged_batches_total", COUNTER, "{batch}", "Acknowledged batches that were made of several small source batches."
 )
 MERGED_FROM = _by_flow("merged_source_batches_total", COUNTER, "{batch}", "Source batches in merged batches.")
+RANGE_VAIN_BYTES = _by_flow(
+    "range_vain_bytes_total", COUNTER, "By", "Bytes fetched in vain because a partition is read in ranges of offsets."
+)
 PARTITIONS = _by_flow("partitions", GAUGE, "{partition}", "Partitions by state of their lane.", "state")
 STALLED = _by_flow(
     "stalled_partitions",

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from bench.admin import create_topic, delete_topics
-from bench.dataset import PAYLOADS, Backlog, Payload, fill
+from bench.dataset import INCOMPRESSIBLE, LZ4, Backlog, Payload, fill
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
 from bench.latency.ends import CONSUME, PRODUCE, read_line, running_end, send_first_records, wait_copied
@@ -36,6 +36,7 @@ from deploy.local.cluster import EmbeddedCluster, start_clusters
 from deploy.local.ports import pick_ports
 
 _BULK = "bulk"
+_PAYLOADS = {payload.name: payload for payload in (LZ4, INCOMPRESSIBLE)}
 _GIB, _QUICK_GIB = 10.0, 2.0
 _SECONDS, _QUICK_SECONDS = 30.0, 8.0
 _LEAST_S, _QUICK_LEAST_S = 5.0, 0.5
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--cases", default=",".join(CASES), help=f"comma-separated, of {', '.join(CASES)}")
     parser.add_argument("--gib", type=float, help=f"GiB of bulk records, uncompressed (default {_GIB:g}, quick 2)")
-    parser.add_argument("--payload", default=PAYLOADS[0].name, help=f"of {', '.join(one.name for one in PAYLOADS)}")
+    parser.add_argument("--payload", default=LZ4.name, help=f"of {', '.join(_PAYLOADS)}")
     parser.add_argument("--rate", type=int, default=_RATE, help="records a second of the hot topic")
     parser.add_argument("--cap-mib", type=float, default=_CAP_MIB, help="limit of the bulk in the capped cases, MiB/s")
     parser.add_argument("--seconds", type=float, help=f"measured seconds at most (default {_SECONDS:g}, quick 8)")
@@ -65,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the bench and return its JSON object; `failed`: a run lacks figures. Raises BenchError, ClusterError."""
     cases = [CASES[name] for name in chosen("priority", "case", args.cases, CASES)]
-    (payload,) = (one for one in PAYLOADS if one.name in chosen("priority", "payload", args.payload, _payload_names()))
+    (payload,) = (_PAYLOADS[name] for name in chosen("priority", "payload", args.payload, _PAYLOADS))
     gib = args.gib or (_QUICK_GIB if args.quick else _GIB)
     sizes = Sizes(
         rate=args.rate,
@@ -108,10 +109,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         set=more,
         load=[round(load_before, 1), round(os.getloadavg()[0], 1)],
     )
-
-
-def _payload_names() -> list[str]:
-    return [one.name for one in PAYLOADS]
 
 
 def require_space(folder: Path, gib: float) -> None:

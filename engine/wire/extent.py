@@ -54,3 +54,18 @@ def extent(buffer: Buffer, start: int, end: int, below: int) -> Extent | None:
         first = offset if not batches else first
         at, batches, following = at + size, batches + 1, offset + count
     return Extent(at, first, following, batches, max(alike, 0), max(0, most - least), -1)
+
+
+def first_behind(buffer: Buffer, start: int, end: int, offset: int) -> int:
+    """Return the index of the first whole batch of `buffer[start:end]` that ends behind an offset; `end` without one.
+
+    `extent` has measured these bytes.
+    """
+    at = start
+    while at + HEADER_BYTES <= end:
+        base, length = _PREFIX.unpack_from(buffer, at)
+        (last_delta,) = _LAST_DELTA.unpack_from(buffer, at + _LAST_DELTA_AT)
+        if base + last_delta >= offset:
+            return at
+        at += LOG_OVERHEAD_BYTES + length
+    return end

@@ -53,6 +53,7 @@ class BatchQueue:
         """Move the first waiting piece in flight: from now on its sequences belong to its records."""
         piece = self.waiting.popleft()
         assert piece.batches == 1, "a stretch is no batch"
+        assert not piece.is_gone, "its lane is acquired again"
         piece.pinned = True
         self.in_flight.append(piece)
         self.in_flight_bytes += len(piece.payload)
@@ -133,8 +134,12 @@ class BatchQueue:
 
     @property
     def is_wide(self) -> bool:
-        """Whether more sent batches wait than a leader remembers: a repeat of the first would not be recognised."""
-        return len(self.waiting) > REMEMBERED and self.waiting[REMEMBERED].pinned
+        """Whether more sent batches wait than a leader remembers, whose repeats would not be recognised.
+
+        So does one whose bytes were given up, because there were more in flight then.
+        """
+        is_more = len(self.waiting) > REMEMBERED and self.waiting[REMEMBERED].pinned
+        return is_more or any(piece.is_gone for piece in self.waiting)
 
     def detach(self) -> None:
         """Copy the waiting batches out of their receive buffers."""

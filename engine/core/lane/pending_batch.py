@@ -1,6 +1,7 @@
 """One target batch that waits or is in flight, and its share of the receive buffer."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Protocol
 
 import msgspec
@@ -15,6 +16,12 @@ Payload = bytearray | memoryview
 
 REMEMBERED = 5
 """Batches of one producer that a leader remembers, to recognise repeats (Kafka: ProducerStateEntry)."""
+
+
+@cache
+def _blank(bits: int) -> memoryview:
+    """Return zeros in place of bytes that were given up; nobody touches the memory, so there is none behind it."""
+    return memoryview(bytes(1 << bits))
 
 
 class BufferShare(Protocol):
@@ -41,7 +48,7 @@ class PendingBatch(msgspec.Struct, kw_only=True):
 
     `pinned`: the batch was sent, so its sequences belong to exactly these records until the lane has a new owner.
     `unknown`: it was sent, and the log may hold it. `sought`: the log was read since and did not hold it.
-    `detached`: it has its own memory, counted as stuck.
+    `detached`: it has its own memory, counted as stuck. `is_gone`: its bytes were given up (`let_go`).
     """
 
     sequence: int
@@ -66,6 +73,7 @@ class PendingBatch(msgspec.Struct, kw_only=True):
     unknown: bool = False
     sought: bool = False
     detached: bool = False
+    is_gone: bool = False
 
     def detach(self) -> None:
         """Copy the bytes out of the receive buffer, so that a lane in trouble does not hold one."""
@@ -76,6 +84,16 @@ class PendingBatch(msgspec.Struct, kw_only=True):
         own = self.lease.own(len(self.payload), stuck=True)
         self.drop()
         self.lease, self.detached = own, True
+
+    def let_go(self) -> None:
+        """Give the bytes up: the batch was sent, and if it should fail, its lane is acquired again instead.
+
+        Its size stays. A batch that has failed once keeps its bytes: it may be sent again.
+        """
+        if self.lease is not None and not self.detached:
+            size = len(self.payload)
+            self.payload, self.is_gone = _blank(size.bit_length())[:size], True
+            self.drop()
 
     def drop(self) -> None:
         """Release the receive buffer."""

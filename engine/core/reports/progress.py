@@ -165,6 +165,8 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     merged_batches: int = 0
     """The number of acknowledged batches that were made of several source batches; `merged_from`: of how many."""
     merged_from: int = 0
+    range_vain_bytes: int = 0
+    """Bytes of sources that were fetched in vain because a partition is read in ranges."""
     waits_for: str = ""
     """Why the whole flow does not copy in this copier: a cluster that does not answer. Empty while it copies."""
     is_open: bool = True

@@ -38,6 +38,9 @@ class Write(msgspec.Struct, kw_only=True):
     def detach(self) -> None:
         """Do nothing: the bytes of a write are in no receive buffer."""
 
+    def let_go(self) -> None:
+        """Do nothing: the bytes of a write are in no receive buffer."""
+
 
 W = TypeVar("W", bound=Write)
 

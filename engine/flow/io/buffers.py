@@ -83,8 +83,11 @@ class BufferPool:
 
     @property
     def is_short(self) -> bool:
-        """Whether a fetch waits for memory, or left lanes out because memory was short."""
-        return bool(self._waiters) or self._is_rationed
+        """Whether a fetch waits for memory, or left lanes out because memory was short and is short still.
+
+        All inboxes may sleep since then, so that no lease shows that there is memory again.
+        """
+        return bool(self._waiters) or (self._is_rationed and not self._fits())
 
     @property
     def is_spent(self) -> bool:
@@ -119,12 +122,16 @@ class BufferPool:
 
     def try_lease(self, size: int, *, whole: bool) -> BufferLease | None:
         """Lease exactly `size` bytes if they fit now; `whole`: also into the quarter that is left to other fetches."""
-        room = self.budget_bytes if whole else self.budget_bytes - self.budget_bytes // _LEFT_TO_RECEIVE
-        if self._waiters or self.used_bytes + size > room:
+        if not self.has_room(size, whole=whole):
             return None
         self.used_bytes += size
         self._trim()
         return BufferLease(self, size, is_exact=True)
+
+    def has_room(self, more_bytes: int, *, whole: bool) -> bool:
+        """Whether so many bytes fit now; `whole`: also into the quarter that is left to other fetches."""
+        room = self.budget_bytes if whole else self.budget_bytes - self.budget_bytes // _LEFT_TO_RECEIVE
+        return not self._waiters and self.used_bytes + more_bytes <= room
 
     def ration(self) -> None:
         """Note that a fetch with the last buffer leaves lanes out: memory is short until a lease leaves room again."""

@@ -1,5 +1,7 @@
 """Says what the path of a lane carries, if distance is what bounds the lane, and what would lift that bound."""
 
+from typing import Protocol
+
 from engine.flow.io.path_window import PathWindow
 
 FAR_S = 0.02
@@ -7,26 +9,35 @@ FAR_S = 0.02
 _MIB = 1024 * 1024
 
 
+class RangePath(Protocol):
+    """The path of a lane that is read in ranges. An answer may take many round trips: a range is large."""
+
+    window: PathWindow
+    trip_s: float
+    """The shortest time in seconds until an answer began."""
+
+
 def target_bound(node: int, window: PathWindow, *, has_unsent: bool) -> str:
     """Return why a lane is sent no faster; empty if nothing of it waits, or if the broker is near."""
     if not has_unsent or window.round_trip_s < FAR_S:
         return ""
     return (
-        f"{_carries('to target', node, window)}. If the sockets of that broker are the limit,"
+        f"{_carries('to target', node, window, window.round_trip_s)}. If the sockets of that broker are the limit,"
         " socket.receive.buffer.bytes=-1 there lifts it; copiers near the target need less"
     )
 
 
-def source_bound(node: int, window: PathWindow | None, connections: int, *, wants_more: bool) -> str:
-    """Return why a lane is fetched no faster; empty if it has enough, or is not read in ranges."""
-    if window is None or not wants_more or window.round_trip_s < FAR_S:
+def source_bound(node: int, path: RangePath | None, *, wants_more: bool) -> str:
+    """Return why a lane is fetched no faster; empty if it has enough, or is not read in ranges (`path` is None)."""
+    if path is None or not wants_more or path.trip_s < FAR_S:
         return ""
+    carries = _carries("from source", node, path.window, path.trip_s)
     return (
-        f"{_carries('from source', node, window)} over {connections} connections. If the sockets of that broker are the"
+        f"{carries} over {path.window.requests} connections. If the sockets of that broker are the"
         " limit, socket.send.buffer.bytes=-1 there lifts it, or more of raymirror.source.connections"
     )
 
 
-def _carries(path: str, node: int, window: PathWindow) -> str:
-    rate, trip_ms = window.rate / _MIB, window.round_trip_s * 1000
+def _carries(path: str, node: int, window: PathWindow, trip_s: float) -> str:
+    rate, trip_ms = window.rate / _MIB, trip_s * 1000
     return f"the path {path} broker {node} carries {rate:.1f} MiB/s at a round trip of {trip_ms:.0f} ms"

@@ -6,7 +6,9 @@ such lanes would hold all buffers, and lanes that could send would not be fetche
 memory, and some lane could be fetched and sent, lanes that make no progress give back:
 
 - batches that were never sent are dropped, and fetched again later;
-- batches that were sent must be kept as they are: they are copied out of the receive buffers, which other lanes share.
+- of the batches that were sent, the first five must be kept as they are: they are copied out of the receive buffers,
+  which other lanes share. The bytes of the later ones are given up: if they fail, the lane is acquired again, because
+  a leader remembers only five.
 
 A batch that is fetched again needs a position again. A lane whose positions take longer than its patience would never
 send, so its patience doubles each time that it gives back.
@@ -46,7 +48,7 @@ class MemoryUsers(Protocol):
         """The lane may be fetched."""
 
     def copy_out(self, after_s: float) -> None:
-        """Copy batches that target brokers have not answered for `after_s` seconds out of receive buffers."""
+        """Take batches that target brokers have not answered for `after_s` seconds out of receive buffers."""
 
 
 class GivingBack:

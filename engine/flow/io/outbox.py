@@ -1,12 +1,13 @@
 """Sends batches of many lanes to one target broker, gathered into produce requests; keeps the order of each lane."""
 
 import asyncio
+from collections import Counter
 from typing import Protocol
 
 from engine.base.clock import now_s
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.outcome import Outcome
-from engine.core.lane.pending_batch import BufferShare
+from engine.core.lane.pending_batch import REMEMBERED, BufferShare
 from engine.flow.context.lease_guard import LeaseGuard
 from engine.flow.io.far_paths import target_bound
 from engine.flow.io.path_window import PathWindow
@@ -196,17 +197,24 @@ class Outbox:
         self._tracker.forget(appender)
 
     def copy_out(self, after_s: float) -> None:
-        """Copy batches out of their receive buffers that were sent `after_s` seconds ago and are not answered.
+        """Take batches out of their receive buffers that were sent `after_s` seconds ago and are not answered.
 
-        By then the operating system has their bytes, unless the broker has stopped reading; then the buffers stay.
+        By then the operating system has their bytes, unless the broker has stopped reading; then the buffers stay. The
+        first batches of an appender are copied, as many as the leader remembers. The later ones are let go: if one
+        fails, the lane drops them all and is acquired again.
         """
         if self._broker is None or not self._broker.flushed:
             return
         before = now_s() - after_s
+        passed: Counter[Appender] = Counter()
         for sent_s, sent in self._unanswered.values():
             for index, (appender, batch, lease) in enumerate(sent):
+                passed[appender] += 1
                 if lease is not None and sent_s <= before:
-                    batch.detach()
+                    if passed[appender] > REMEMBERED:
+                        batch.let_go()
+                    else:
+                        batch.detach()
                     lease.release()
                     sent[index] = appender, batch, None
 

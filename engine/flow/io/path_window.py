@@ -14,6 +14,7 @@ from collections import deque
 import msgspec
 
 _GAIN = 2
+_INSTANT_S = 1e-6
 _ROUNDS = 10
 """The highest rate of this many round trips counts."""
 _PROBE_S, _PROBE_ROUNDS = 10.0, 30
@@ -60,13 +61,22 @@ class PathWindow:
         """The bytes that the path holds, as far as known; 0 before the first answer."""
         return self.rate * self._shortest_s
 
+    @property
+    def goal_bytes(self) -> float:
+        """The bytes that should be on their way, as far as known; 0 before the first answer."""
+        return _GAIN * self.holds
+
+    def settle(self, least: int) -> None:
+        """Let from now on only so many requests always be in flight: there were more at the start, to learn quickly."""
+        self._least = least
+
     def has_room(self, most_bytes: int) -> bool:
         """Whether another request may be sent; `most_bytes`: the memory for what is on its way."""
         if self.requests < self._least:
             return True
         if self._is_probing:
             return False
-        return self.in_flight_bytes < min(most_bytes, _GAIN * self.holds)
+        return self.in_flight_bytes < min(most_bytes, self.goal_bytes)
 
     def sent(self, size: int, now_s: float) -> SentMark:
         """Count a request of `size` bytes; `answered` takes the result."""
@@ -83,13 +93,27 @@ class PathWindow:
         self.requests -= 1
         self.in_flight_bytes -= mark.size
 
-    def answered(self, mark: SentMark, now_s: float, size: int | None = None) -> None:
-        """Count an answer, and learn from it. `size`: the bytes that came, if they are not those of the request."""
+    def answered(self, mark: SentMark, now_s: float) -> None:
+        """Count an answer, and learn from it."""
+        self.came(mark, now_s, mark.size, max(now_s - mark.sent_s, _INSTANT_S))
+
+    def came(self, mark: SentMark, now_s: float, size: int, trip_s: float | None) -> None:
+        """Count an answer of `size` bytes. `trip_s`: the time that one of usual size takes; None: learn nothing."""
         self.lost(mark)
-        self._answered_bytes += mark.size if size is None else size
-        taken_s = max(now_s - mark.sent_s, 1e-6)
-        self._learn_time(taken_s, now_s, is_least=mark.was_least)
-        self._learn_rate((self._answered_bytes - mark.answered_bytes) / taken_s, now_s)
+        self._answered_bytes += size
+        if trip_s is not None:
+            self._learn_time(trip_s, now_s, is_least=mark.was_least)
+            self._learn_rate((self._answered_bytes - mark.answered_bytes) / max(now_s - mark.sent_s, _INSTANT_S), now_s)
+
+    def seed(self, size: int, taken_s: float, trip_s: float, now_s: float) -> None:
+        """Learn from an answer that did not belong to this window: `size` bytes in `taken_s` seconds."""
+        self._learn_time(trip_s, now_s, is_least=True)
+        self._learn_rate(size / max(taken_s, _INSTANT_S), now_s)
+
+    def retime(self, trip_s: float) -> None:
+        """Take another shortest time: the requests have another usual size now. No effect before the first answer."""
+        if self._shortest_s:
+            self._shortest_s = trip_s
 
     def _learn_time(self, taken_s: float, now_s: float, *, is_least: bool) -> None:
         if not self._shortest_s or taken_s <= self._shortest_s or (self._is_probing and is_least):

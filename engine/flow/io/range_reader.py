@@ -16,22 +16,24 @@ import msgspec
 
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
-from engine.core.lane.states import State
 from engine.flow.io.buffers import BufferLease, BufferPool
-from engine.flow.io.path_window import PathWindow
-from engine.flow.io.range_plan import BatchSizes, Range, RangePlan
+from engine.flow.io.far_paths import RangePath
+from engine.flow.io.hot_lane import LEAST_REQUESTS, HotLane
+from engine.flow.io.path_window import SentMark
 from engine.flow.io.silence import SILENT_S, watched
 from engine.flow.io.slice_intake import SliceIntake
+from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import FetchEvents
 from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice, SourceBroker
+from engine.flow.ranges.batch_sizes import FEW_BATCHES, NARROW_BATCHES, WHOLE, Aim, BatchSizes
+from engine.flow.ranges.range_plan import Range, RangePlan
+from engine.flow.ranges.range_room import RangeRoom
 from engine.flow.turns.fetch_turns import FetchTurns
 from engine.wire.extent import extent
 
 _FULL = 0.75
 """An answer with this part of the bytes that were asked for is full."""
-_LEAST_REQUESTS = 8
-"""Ranges that may always be on their way: if each takes a second, two would need five seconds to find the rate."""
 _MOST_FAILURES = 3
 """Connections that one range may lose before its plan ends."""
 _LEAST_RANGES = 4
@@ -72,43 +74,27 @@ class RangeLimits(msgspec.Struct, frozen=True):
     range_bytes: int
 
 
-class _Hot:
-    """One lane that is read in ranges."""
-
-    def __init__(self, driver: LaneDriver, plan: RangePlan) -> None:
-        self.driver = driver
-        self.plan = plan
-        self.window = PathWindow(_LEAST_REQUESTS)
-        self.is_over = False
-
-    @property
-    def is_as_planned(self) -> bool:
-        """Whether the lane continues where the plan left it, at the same leader."""
-        lane, leaders = self.driver.lane, self.driver.leaders
-        return (
-            not self.is_over
-            and lane.state is State.COPYING
-            and lane.listens
-            and lane.fetch_offset == self.plan.delivered
-            and leaders.replica is None
-            and leaders.source == self.plan.leader
-        )
-
-
 class RangeReader:
     """The ranges of one broker's lanes; `begin` before anything else."""
 
     def __init__(
-        self, side: RangeSide, events: FetchEvents, pool: BufferPool, options: FetchOptions, limits: RangeLimits
+        self,
+        side: RangeSide,
+        events: FetchEvents,
+        pool: BufferPool,
+        options: FetchOptions,
+        limits: RangeLimits,
+        meter: CopierMetrics,
     ) -> None:
         self._side = side
         self._events = events
         self._pool = pool
         self._options = options
         self._limits = limits
-        self._hot: dict[LaneDriver, _Hot] = {}
+        self._meter = meter
+        self._hot: dict[LaneDriver, HotLane] = {}
         self._idle: list[SourceBroker] = []
-        self._in_use = 0
+        self._in_use = self._asked = 0
         self._open = 0
         """Connections that are open, in use or not."""
         self._most = limits.connections
@@ -130,15 +116,16 @@ class RangeReader:
         """Whether the lane is read in ranges now."""
         return driver in self._hot
 
-    def window_of(self, driver: LaneDriver) -> PathWindow | None:
-        """Return the window of a lane that is read in ranges; None for other lanes."""
-        hot = self._hot.get(driver)
-        return hot.window if hot is not None else None
+    def path_of(self, driver: LaneDriver) -> RangePath | None:
+        """Return the path of a lane that is read in ranges; None for other lanes."""
+        return self._hot.get(driver)
 
-    def consider(self, driver: LaneDriver, want: PartitionFetch, found: Slice, buffer: memoryview) -> None:
+    def consider(
+        self, driver: LaneDriver, want: PartitionFetch, found: Slice, buffer: memoryview, took_s: float
+    ) -> None:
         """Read the lane in ranges from now on, if its last answer, which came from far, shows that this pays.
 
-        `want`: what was asked; `found`: its answer, taken in already, of which nothing was sent on yet.
+        `want`: what was asked; `found`: its answer after `took_s` seconds, taken in already.
         """
         lane, leader = driver.lane, driver.leaders.source
         if (
@@ -147,9 +134,10 @@ class RangeReader:
             or leader.epoch < 0
             or leader.epoch != want.leader_epoch
             or driver.leaders.replica is not None
-            or not lane.wants_fetch
+            or not lane.listens
+            or lane.pieces.unsent_bytes >= lane.limits.queue_bytes + found.end - found.start
         ):
-            return
+            return  # a lane with room before this answer has room, even if one batch fills its queue
         part = extent(buffer, found.start, found.end, max(found.high_watermark, 0))
         if part is None or not part.batches or part.next_offset != lane.fetch_offset:
             return
@@ -157,7 +145,10 @@ class RangeReader:
         end, size = self._options.end_in(found), sizes.range_bytes(self._limits.range_bytes)
         if not size or (end - lane.fetch_offset) * sizes.bytes_per_offset < _LEAST_RANGES * size:
             return
-        self._hot[driver] = _Hot(driver, RangePlan(leader, lane.fetch_offset, end, sizes, self._limits.range_bytes))
+        hot = HotLane(driver, RangePlan(leader, lane.fetch_offset, end, sizes, self._limits.range_bytes))
+        fetched = found.end - found.start
+        hot.window.seed(fetched, took_s, took_s * max(1.0, size / fetched), now_s())
+        self._hot[driver] = hot
         self._ask()
 
     def forget(self, driver: LaneDriver) -> None:
@@ -166,6 +157,7 @@ class RangeReader:
         if hot is not None:
             hot.is_over = True
             hot.plan.drop()
+            self._meter.in_vain(hot.plan.take_vain())
             self._side.wake()
         if not self._hot and self._linger is None:
             self._linger = asyncio.get_running_loop().call_later(_LINGER_S, self._close_idle)
@@ -205,13 +197,13 @@ class RangeReader:
 
     def _ask(self) -> None:
         """Ask for ranges in turn, one of each lane, until connections, windows or memory are used up."""
-        turn = list(self._hot.values())
+        turn = sorted(self._hot.values(), key=lambda hot: hot.asked)
         if self._most < self._limits.connections and now_s() >= self._most_until_s:
             self._most = self._limits.connections
         while turn and self._in_use < self._most and not self._throttled:
             turn = [hot for hot in turn if self._ask_one(hot)]
 
-    def _ask_one(self, hot: _Hot) -> bool:
+    def _ask_one(self, hot: HotLane) -> bool:
         """Ask for one range of a lane; return whether it may ask for another one."""
         if self._in_use >= self._most or hot.is_over:
             return False
@@ -231,26 +223,39 @@ class RangeReader:
                 self.forget(hot.driver)  # nothing of it would wake this reader: the inbox waits for memory in turn
             return False
         plan.asked(one)
+        self._asked = hot.asked = self._asked + 1
         self._side.turns.reserve(hot.driver, one.max_bytes)
         assert self._tasks is not None, "nothing is asked before `begin`"
         self._in_use += 1
-        self._tasks.create_task(self._read(hot, one, lease))
+        self._tasks.create_task(self._read(hot, one, lease, hot.window.sent(one.max_bytes, now_s())))
         return True
 
-    def _extend(self, hot: _Hot) -> Range | None:
+    def _extend(self, hot: HotLane) -> Range | None:
         """Return another range of a lane, unless enough is on its way, or has arrived and waits for its turn."""
         held, window = hot.plan.held_bytes, hot.window
-        share = 3 * self._pool.budget_bytes // 4 // len(self._hot)
+        memory = self._pool.budget_bytes // 4 * 3
+        share = memory // len(self._hot)
         if held >= share or not window.has_room(share):
             return None
-        if window.requests >= _LEAST_REQUESTS and held >= _MOST_HELD * window.holds:
+        if hot.answers and window.requests >= LEAST_REQUESTS and held >= _MOST_HELD * window.holds:
             return None
-        return hot.plan.extend()
+        return hot.plan.extend(self._aim(hot, memory, share))
 
-    async def _read(self, hot: _Hot, one: Range, lease: BufferLease) -> None:
-        mark = hot.window.sent(one.max_bytes, now_s())
+    def _aim(self, hot: HotLane, memory: int, share: int) -> Aim:
+        """Return how large a range should be.
+
+        Where the memory is the limit, ranges are so small that all connections have one. The first ones are as small as
+        they may be, because their answers show what the path carries.
+        """
+        if not hot.is_new and 2 * hot.window.goal_bytes <= share:
+            return WHOLE
+        few = NARROW_BATCHES if hot.is_new or hot.is_narrow else FEW_BATCHES
+        return Aim(0 if hot.is_new else memory // self._most, few)
+
+    async def _read(self, hot: HotLane, one: Range, lease: BufferLease, mark: SentMark) -> None:
+        room = RangeRoom(lease, self._pool, hot.plan, one)
         broker: SourceBroker | None = None
-        is_answered, size, end = False, 0, -1
+        is_answered, size, end, reserved = False, 0, -1, one.max_bytes
         try:
             if self._idle:
                 broker = self._idle.pop()
@@ -259,10 +264,10 @@ class RangeReader:
                 self._open += 1
                 mark = hot.window.delayed(mark, now_s())
             with watched(self, self._options.max_wait_s + SILENT_S):
-                answer = await broker.fetch([self._want(hot, one)], self._options_for(one), lease)
+                answer = await broker.fetch([self._want(hot, one)], self._options_for(one), room)
             self._heard_s = now_s()
             is_answered, size = True, sum(found.end - found.start for found in answer.slices)
-            hot.window.answered(mark, self._heard_s, size)
+            hot.came(one, mark, self._heard_s, size, room.began_s or self._heard_s)
             if answer.slices and not hot.is_over:
                 end = self._options.end_in(answer.slices[0])
             self._arrived(hot, one, answer, lease)
@@ -273,11 +278,13 @@ class RangeReader:
         except (BrokerUnreachable, ConnectionLost):
             if broker is None:
                 self._refused(hot, one)
+            elif room.refused_bytes and not hot.is_over:
+                hot.plan.too_large(one, room.refused_bytes)
             else:
                 self._lost(hot, one)
         finally:
             lease.release()
-            self._side.turns.received(hot.driver, size, end, reserved=one.max_bytes)
+            self._side.turns.received(hot.driver, size, end, reserved=reserved)
             self._in_use -= 1
             if not is_answered:
                 hot.window.lost(mark)
@@ -291,7 +298,7 @@ class RangeReader:
         if now_s() - self._heard_s >= SILENT_S:
             self._side.silent()
 
-    def _refused(self, hot: _Hot, one: Range) -> None:
+    def _refused(self, hot: HotLane, one: Range) -> None:
         """Go on with the connections that the broker accepts, for a while; without any the inbox goes on alone."""
         self._most, self._most_until_s = max(1, self._open), now_s() + _LINGER_S
         if hot.is_over:
@@ -301,7 +308,7 @@ class RangeReader:
         else:
             self.forget(hot.driver)
 
-    def _lost(self, hot: _Hot, one: Range) -> None:
+    def _lost(self, hot: HotLane, one: Range) -> None:
         """Ask again for a range whose connection was lost; if that happens again and again, the inbox finds out why."""
         if hot.is_over:
             return
@@ -318,7 +325,7 @@ class RangeReader:
         finally:
             self._throttled -= 1
 
-    def _want(self, hot: _Hot, one: Range) -> PartitionFetch:
+    def _want(self, hot: HotLane, one: Range) -> PartitionFetch:
         lane, leader = hot.driver.lane, hot.plan.leader
         last_epoch = lane.source_leader_epoch if one.start == lane.fetch_offset else -1
         return PartitionFetch(lane.name.source, one.start, leader.epoch, last_epoch, one.max_bytes)
@@ -328,10 +335,10 @@ class RangeReader:
 
     # --- delivering ------------------------------------------------------------------------------------------
 
-    def _arrived(self, hot: _Hot, one: Range, answer: FetchAnswer, lease: BufferLease) -> None:
-        if hot.is_over:
-            return None
+    def _arrived(self, hot: HotLane, one: Range, answer: FetchAnswer, lease: BufferLease) -> None:
         found = answer.slices[0] if answer.slices else None
+        if hot.is_over:
+            return self._meter.in_vain(found.end - found.start if found is not None else 0)
         if found is None and answer.throttle_s:
             return hot.plan.put_back(one)  # a used up quota empties the answer (FetchContext.getThrottledResponse)
         is_usable = (
@@ -347,22 +354,24 @@ class RangeReader:
         self._intake_of().answered(hot.driver, found)
         return self._deliver(hot)
 
-    def _deliver(self, hot: _Hot) -> None:
+    def _deliver(self, hot: HotLane) -> None:
         """Hand the ranges that have arrived in order to the lane, as far as it has room."""
         driver, plan, intake = hot.driver, hot.plan, self._intake_of()
         while not hot.is_over and not intake.is_busy(driver):
             if not hot.is_as_planned or plan.is_done or not self._side.may_hold(driver):
                 return self.forget(driver)
             ready = plan.ready
-            if ready is None or ready.found is None or ready.lease is None or not driver.lane.wants_fetch:
+            if ready is None or not driver.lane.wants_fetch:
                 return None
-            if ready.follows >= 0:
-                intake.take(driver, ready.buffer, ready.found, ready.lease)
+            found = plan.trim(ready)
+            if found is not None and isinstance(ready.lease, BufferLease):
+                intake.take(driver, ready.buffer, found, ready.lease)
             plan.deliver()
+            self._meter.in_vain(plan.take_vain())
             self._events.taken([driver])
         return None
 
-    def _is_busy(self, hot: _Hot) -> bool:
+    def _is_busy(self, hot: HotLane) -> bool:
         return self._intake_of().is_busy(hot.driver)
 
     def _intake_of(self) -> SliceIntake:

@@ -1,7 +1,7 @@
 """Assigns lanes to brokers: one inbox and one outbox per broker and connection, and lanes move between them."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -92,7 +92,7 @@ class SourceConnection(BrokerConnection[Inbox]):
         """A lane is to be fetched by the inbox again."""
         self.box.wake()
 
-    def served(self) -> Iterable[LaneDriver]:
+    def served(self) -> Collection[LaneDriver]:
         """Return the lanes to be fetched from this broker."""
         return self.lanes
 

@@ -17,6 +17,9 @@ class ReadyBatch(Protocol):
     def detach(self) -> None:
         """Copy the bytes out of the receive buffer, if they are in one."""
 
+    def let_go(self) -> None:
+        """Give the bytes up, if they are in a receive buffer: if the batch fails, it is fetched again."""
+
 
 class Appender(Protocol):
     """A stream of batches for one target partition: a lane's records, or a lane's positions."""

@@ -24,6 +24,8 @@ class CopierMetrics:
         self.append_failures = 0
         self.merged_batches = self.merged_from = 0
         """Merged batches that were acknowledged, and the source batches that they were made of."""
+        self.vain_bytes = 0
+        """Bytes that were fetched in vain by ranges."""
         self.now_ms = wall()
         self._wall, self._clock = wall, clock
         self._left: dict[str, TopicCount] = {}
@@ -49,6 +51,10 @@ class CopierMetrics:
         """Count records of one partition that arrived; the newest was written at `newest_ms` (-1: no timestamp)."""
         if records and newest_ms >= 0:
             self.record_age.add(self.now_ms - newest_ms, records)
+
+    def in_vain(self, size: int) -> None:
+        """Count bytes that a range has fetched in vain: another range has them too, or they were not whole."""
+        self.vain_bytes += size
 
     def copied(self, newest_ms: int, records: int) -> int:
         """Count an acknowledged batch; return the milliseconds since its newest timestamp, times its records."""

@@ -73,11 +73,18 @@ class FetchAnswer(msgspec.Struct, frozen=True):
     throttle_s: float
 
 
+class NoRoom(ConnectionAbortedError):
+    """There is no memory for an answer: its connection is given up before the answer is received.
+
+    An OSError: asyncio and uvloop close the connection without a report, as they do if the broker closes it.
+    """
+
+
 class Room(Protocol):
     """Memory for one fetch answer."""
 
     def room(self, size: int) -> memoryview:
-        """Return writable memory of `size` bytes."""
+        """Return writable memory of `size` bytes. Raises NoRoom to give up the answer, and its connection."""
 
 
 class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -256,5 +256,6 @@ class FlowCopier:
             append_failures=meter.append_failures,
             merged_batches=meter.merged_batches,
             merged_from=meter.merged_from,
+            range_vain_bytes=meter.vain_bytes,
             bandwidth=self.router.turns.use(),
         )

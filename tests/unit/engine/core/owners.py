@@ -280,6 +280,14 @@ class Owner:
         ):
             positions.refresh()
 
+    def free_buffers(self) -> None:
+        """Take the batches in flight out of the receive buffers, as an outbox does whose broker is silent."""
+        for index, piece in enumerate(self.lane.pieces.in_flight):
+            if index < REMEMBERED:
+                piece.detach()
+            else:
+                piece.let_go()
+
     def send_data(self) -> bool:
         if isinstance(self.positions, CommittedPositions) and not self.positions.takes_records:
             return False

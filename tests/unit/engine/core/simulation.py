@@ -308,6 +308,7 @@ class World:
                 self.coordinator.time_out()
             case 14:
                 owner.lane.rewind()
+                owner.free_buffers()
             case 15 | 16 if self.kills < self.most_kills:
                 self._hand_over(owner)
             case dies if dies >= 17 and self.kills < self.most_kills and owner.lane.wants_fetch:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.wire.extent import Extent, extent
+from engine.wire.extent import Extent, extent, first_behind
 from tests.fakes.source_log import SourceLog
 
 
@@ -81,3 +81,16 @@ def test_what_is_no_batch_of_format_2_is_left_to_others() -> None:
 def test_any_bytes_are_measured_without_an_error(data: bytes, below: int) -> None:
     found = extent(memoryview(data), 0, len(data), below)
     assert found is None or 0 <= found.end <= len(data)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(0, 30))
+def test_the_first_batch_that_ends_behind_an_offset_is_found(counts: list[int], offset: int) -> None:
+    log = log_of(*counts)
+    data = memoryview(log.fetch(0, len(log.batches))[0])
+    at = first_behind(data, 0, len(data), offset)
+    expected = next((batch.base for batch in log.batches if batch.last >= offset), None)
+    assert (at == len(data)) is (expected is None)
+    if expected is not None:
+        found = extent(data, at, len(data), 1 << 40)
+        assert found is not None
+        assert found.first_offset == expected

@@ -10,6 +10,16 @@ def window(trip_s: float, size: int = 1 << 20) -> PathWindow:
     return found
 
 
+class Path:
+    """A path with so many ranges on their way."""
+
+    def __init__(self, trip_s: float, requests: int) -> None:
+        self.trip_s = trip_s
+        self.window = window(0.2)
+        for _ in range(requests):
+            self.window.sent(1, 1.0)
+
+
 def test_the_path_to_a_distant_target_is_named_with_its_numbers() -> None:
     text = target_bound(3, window(0.1), has_unsent=True)
     assert text.startswith("the path to target broker 3 carries 10.0 MiB/s at a round trip of 100 ms.")
@@ -17,9 +27,9 @@ def test_the_path_to_a_distant_target_is_named_with_its_numbers() -> None:
 
 
 def test_the_path_from_a_distant_source_is_named_with_its_numbers() -> None:
-    text = source_bound(2, window(0.2), 12, wants_more=True)
+    text = source_bound(2, Path(0.1, 12), wants_more=True)
     assert text.startswith(
-        "the path from source broker 2 carries 5.0 MiB/s at a round trip of 200 ms over 12 connections."
+        "the path from source broker 2 carries 5.0 MiB/s at a round trip of 100 ms over 12 connections."
     )
     assert "socket.send.buffer.bytes=-1" in text
     assert "raymirror.source.connections" in text
@@ -28,6 +38,6 @@ def test_the_path_from_a_distant_source_is_named_with_its_numbers() -> None:
 def test_nothing_is_said_of_a_lane_that_is_near_or_has_enough() -> None:
     assert target_bound(3, window(0.001), has_unsent=True) == ""
     assert target_bound(3, window(0.1), has_unsent=False) == ""
-    assert source_bound(3, None, 0, wants_more=True) == ""
-    assert source_bound(3, window(0.1), 3, wants_more=False) == ""
-    assert source_bound(3, window(0.001), 3, wants_more=True) == ""
+    assert source_bound(3, None, wants_more=True) == ""
+    assert source_bound(3, Path(0.1, 3), wants_more=False) == ""
+    assert source_bound(3, Path(0.001, 3), wants_more=True) == ""

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from engine.base import clock
 from engine.base.errors import BrokerUnreachable, WireError
 from engine.core.lane import intake
 from engine.core.lane.intake import Sifted, Work, sift_all
@@ -153,6 +154,28 @@ async def test_every_fetch_begins_with_another_lane() -> None:
             desk.answer()
             await turns()
         assert desk.asked() == [[1, 2, 0], [2, 0, 1], [0, 1, 2], [1, 2, 0]]
+
+
+async def test_others_run_while_many_lanes_are_looked_at_and_a_lane_may_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_TURN_S", 0.0)
+    desk = Desk(250)
+    gone, ran = desk.drivers[240], list[int]()
+
+    def may_fetch(driver: LaneDriver) -> bool:
+        number = driver.name.source.partition
+        if number in (50, 150):
+            asyncio.get_running_loop().call_soon(ran.append, number)
+        if number == 150:
+            desk.drivers.remove(gone)
+        assert number != 240, "it is served elsewhere"
+        assert number < 200 or ran == [50, 150]
+        return True
+
+    monkeypatch.setattr(desk, "may_fetch", may_fetch)
+    async with running(desk):
+        await turns()
+        (asked,) = desk.asked()
+    assert sorted(asked) == [number for number in range(250) if number != 240]
 
 
 async def test_a_lane_is_asked_for_from_where_it_stands() -> None:

@@ -41,6 +41,7 @@ class Letter:
     def __init__(self, name: str, size: int = 10, lease: Shares | None = None) -> None:
         self.payload: bytearray | memoryview = bytearray(size)
         self.name = name
+        self.is_gone = False
         self.lease: BufferShare | None = lease
 
     def detach(self) -> None:
@@ -48,6 +49,10 @@ class Letter:
         if self.lease is not None:
             self.lease.release()
             self.lease = None
+
+    def let_go(self) -> None:
+        self.is_gone = True
+        self.detach()
 
 
 class Sender:
@@ -361,3 +366,20 @@ async def test_a_request_that_is_never_answered_ends_the_connection_after_a_rest
         await asyncio.sleep(1.5)
         assert bench.times_lost == 1
         assert sender.outcomes == [("a", OutcomeKind.UNKNOWN)]
+
+
+async def test_of_a_wide_window_only_what_a_leader_remembers_keeps_its_bytes() -> None:
+    bench, shares = Bench(), Shares()
+    letters = [Letter(str(number), lease=shares.retain()) for number in range(8)]
+    async with running(bench) as outbox:
+        outbox._window.settle(8)
+        outbox.schedule_send(sender := Sender(0, *letters))
+        outbox.schedule_send(Sender(1, Letter("another")))
+        await turns()
+        shares.release()
+        outbox.copy_out(0.0)
+        assert shares.count == 0
+        assert [letter.is_gone for letter in letters] == [False] * 5 + [True] * 3
+        for _ in range(8):
+            bench.brokers[0].answer()
+        assert [name for name, _ in sender.outcomes] == [letter.name for letter in letters]

@@ -87,6 +87,34 @@ def test_the_time_to_open_a_connection_is_no_distance() -> None:
     assert window.holds == pytest.approx(1000)
 
 
+def test_an_answer_of_another_kind_counts_but_teaches_nothing() -> None:
+    window = PathWindow(LEAST)
+    window.seed(1000, 0.1, 0.5, 0.0)
+    assert (window.rate, window.round_trip_s, window.goal_bytes) == (10_000, 0.5, 10_000)
+    window.came(window.sent(50, 1.0), 1.01, 50, None)
+    assert (window.requests, window.round_trip_s, window.rate) == (0, 0.5, 10_000)
+    window.came(window.sent(1000, 1.0), 1.1, 1000, 0.2)
+    assert window.round_trip_s == 0.2
+
+
+def test_requests_of_another_size_take_another_time() -> None:
+    window = PathWindow(LEAST)
+    window.retime(3.0)
+    assert window.round_trip_s == 0.0
+    window.answered(window.sent(1000, 0.0), 0.1)
+    window.retime(0.3)
+    assert window.holds == pytest.approx(3000)
+
+
+def test_more_requests_at_the_start_than_later() -> None:
+    window = PathWindow(3)
+    for _ in range(2):
+        window.sent(1000, 0.0)
+    assert window.has_room(0)
+    window.settle(2)
+    assert not window.has_room(0)
+
+
 @given(
     trip_s=st.floats(0.0005, 0.5), rate=st.floats(1e5, 1e9), size=st.integers(100, MIB), every_s=st.floats(0.001, 0.1)
 )

@@ -17,13 +17,14 @@ from engine.core.lane.pending_batch import Limits
 from engine.core.lane.states import State
 from engine.core.position.position_keys import PositionKeys
 from engine.core.streams.position_stream import PositionStream
-from engine.flow.io import range_plan, range_reader
+from engine.flow.io import range_reader
 from engine.flow.io.buffers import BufferPool
 from engine.flow.io.inbox import Inbox, InboxLimits
 from engine.flow.io.range_reader import RangeLimits
 from engine.flow.lane.lane_driver import LaneDriver, LaneStreams
 from engine.flow.lane.lane_ownership import LaneOwnership
-from engine.flow.ports.ports import FetchAnswer, FetchFault, FetchOptions, Leader, PartitionFetch, Room, Slice
+from engine.flow.ports.ports import FetchAnswer, FetchFault, FetchOptions, Leader, NoRoom, PartitionFetch, Room, Slice
+from engine.flow.ranges import batch_sizes
 from engine.flow.turns.fetch_turns import FetchTurns
 from engine.wire.batch import read_header
 from engine.wire.decode import decode_records
@@ -41,9 +42,8 @@ OUT_OF_RANGE = FetchFault(1, "OFFSET_OUT_OF_RANGE", retry=False, out_of_range=Tr
 @pytest.fixture(autouse=True)
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a short log have many ranges."""
-    monkeypatch.setattr(range_plan, "_LEAST_BYTES", 300)
-    monkeypatch.setattr(range_plan, "_BATCHES", 5)
-    monkeypatch.setattr(range_plan, "_FEW_BATCHES", 3)
+    monkeypatch.setattr(batch_sizes, "_LEAST_BYTES", 300)
+    monkeypatch.setattr(batch_sizes, "_BATCHES", 5)
 
 
 class Broker:
@@ -68,7 +68,11 @@ class Broker:
             return FetchAnswer(memoryview(b""), [], 0.2)  # as Kafka: without any partition
         found, data = far.answer(want, min(want.max_bytes, options.max_bytes))
         far.sent_bytes += len(data)
-        buffer = room.room(len(data))
+        try:
+            buffer = room.room(len(data))
+        except NoRoom:
+            self.lost = True
+            raise ConnectionLost("far:1") from None
         buffer[:] = data
         return FetchAnswer(buffer, [found], 0.0)
 

@@ -17,62 +17,13 @@ from collections import deque
 
 import msgspec
 
-from engine.flow.io.buffers import BufferLease
+from engine.core.lane.pending_batch import BufferShare
 from engine.flow.ports.ports import Leader, Slice
-from engine.wire.extent import Extent, extent
+from engine.flow.ranges.batch_sizes import WHOLE, Aim, BatchSizes
+from engine.wire.extent import Extent, extent, first_behind
 
-_LEAST_BYTES = 512 * 1024
-_BATCHES = 24
-"""A range has as many batches, of which about one is fetched in vain: the one that lies across its end."""
-_FEW_BATCHES = 20
-"""Ranges of fewer batches would waste too much."""
-
-
-class BatchSizes(msgspec.Struct, frozen=True, kw_only=True):
-    """How large the batches of a partition are, by the last answer.
-
-    `alike`: the offsets in each of them, 0 if they differ; `joint`: an offset where a batch begins. `spread_bytes`: the
-    size of the largest batch less that of the smallest one.
-    """
-
-    batch_bytes: float
-    bytes_per_offset: float
-    alike: int
-    spread_bytes: int
-    joint: int
-
-    @classmethod
-    def of(cls, found: Extent, start: int) -> "BatchSizes":
-        """Read the sizes off the batches of an answer whose bytes begin at index `start`."""
-        size = found.end - start
-        return cls(
-            batch_bytes=size / found.batches,
-            bytes_per_offset=size / (found.next_offset - found.first_offset),
-            alike=found.alike,
-            spread_bytes=found.spread_bytes,
-            joint=found.next_offset,
-        )
-
-    def bytes_of(self, offsets: int) -> int:
-        """Return how many bytes to fetch for the rest of a range."""
-        return int(offsets * self.bytes_per_offset + self.batch_bytes) + self.spread_bytes
-
-    def range_bytes(self, most_bytes: int) -> int:
-        """Return how many bytes a range should have; 0 if a range of at most `most_bytes` would waste too much."""
-        if self.alike:
-            return min(max(_LEAST_BYTES, int(self.batch_bytes)), most_bytes)
-        if _FEW_BATCHES * self.batch_bytes > most_bytes:
-            return 0
-        return min(max(_LEAST_BYTES, int(_BATCHES * self.batch_bytes)), most_bytes)
-
-    def cut(self, first: int, most_bytes: int) -> tuple[int, int]:
-        """Return where a range from offset `first` ends, and how many bytes to fetch for it."""
-        size = self.range_bytes(most_bytes) or most_bytes
-        if self.alike:
-            count = max(1, int(size / self.batch_bytes))
-            steps = (first - self.joint) // self.alike + count
-            return self.joint + steps * self.alike, int(count * self.batch_bytes) + self.spread_bytes
-        return first + max(1, int(size / self.bytes_per_offset)), size + int(self.batch_bytes)
+_MISJUDGED = 4
+"""A plan whose ranges hold as many times the bytes that were expected is given up, and another one made."""
 
 
 class Range(msgspec.Struct, eq=False, kw_only=True):
@@ -86,6 +37,8 @@ class Range(msgspec.Struct, eq=False, kw_only=True):
     start: int
     stop: int
     max_bytes: int
+    is_rest: bool = False
+    """Whether it fills a hole between two answers: it has no usual size, so nothing is learned from it."""
     is_asked: bool = False
     failures: int = 0
     """Connections that were lost while it was asked for."""
@@ -94,7 +47,7 @@ class Range(msgspec.Struct, eq=False, kw_only=True):
     follows: int = -1
     covers: int = -1
     buffer: memoryview = memoryview(b"")
-    lease: BufferLease | None = None
+    lease: BufferShare | None = None
 
     @property
     def first(self) -> int:
@@ -117,12 +70,18 @@ class RangePlan:
         """Where the lane continues."""
         self.held_bytes = 0
         """Bytes that are asked for, or wait to be delivered."""
+        self._vain_bytes = 0
         self._sizes = sizes
         self._most_bytes = most_bytes
         self._end = end
         self._covered = self._next = first
         """The offsets behind all that is delivered, and behind all that is asked for."""
         self._ranges: deque[Range] = deque()
+
+    @property
+    def whole_bytes(self) -> int:
+        """The bytes of a range that is as large as is useful."""
+        return self._sizes.range_bytes(self._most_bytes) or self._most_bytes
 
     @property
     def is_done(self) -> bool:
@@ -140,20 +99,37 @@ class RangePlan:
         head = self.head
         return head if head is not None and head.found is not None and head.first <= self._covered else None
 
+    def trim(self, ready: Range) -> Slice | None:
+        """Return the part of the head that the lane does not have yet; None without a batch.
+
+        A batch across the joint came with the range before, if that one asked for enough.
+        """
+        found = ready.found
+        if found is None or ready.follows < 0:
+            return None
+        start = first_behind(ready.buffer, found.start, found.end, self._covered)
+        self._vain_bytes += start - found.start
+        return msgspec.structs.replace(found, start=start) if start > found.start else found
+
     @property
     def rest(self) -> Range | None:
         """The first range to be asked for before new ones: between two answers, or put back; None without one."""
         return next((one for one in self._ranges if not one.is_asked), None)
 
+    def take_vain(self) -> int:
+        """Return the bytes that arrived in vain since the last call: twice, not whole, or dropped with the plan."""
+        vain, self._vain_bytes = self._vain_bytes, 0
+        return vain
+
     def told(self, end: int) -> None:
         """Note an end that the leader reported."""
         self._end = max(self._end, end)
 
-    def extend(self) -> Range | None:
+    def extend(self, aim: Aim = WHOLE) -> Range | None:
         """Return a new range behind all others, which is to be asked for; None at the told end."""
         if self._next >= self._end:
             return None
-        stop, max_bytes = self._sizes.cut(self._next, self._most_bytes)
+        stop, max_bytes = self._sizes.cut(self._next, self._most_bytes, aim)
         new = Range(start=self._next, stop=min(max(stop, self._next + 1), self._end), max_bytes=max_bytes)
         self._next = new.stop
         self._ranges.append(new)
@@ -169,20 +145,35 @@ class RangePlan:
         one.is_asked = False
         self.held_bytes -= one.max_bytes
 
-    def arrive(self, one: Range, found: Slice, buffer: memoryview, lease: BufferLease) -> bool:
+    def too_large(self, one: Range, size: int) -> None:
+        """Put back a range whose answer of `size` bytes did not fit into memory: its first batch is as large."""
+        self.put_back(one)
+        one.max_bytes = size
+        self._sizes = msgspec.structs.replace(self._sizes, alike=0, batch_bytes=float(size))
+
+    def arrive(self, one: Range, found: Slice, buffer: memoryview, lease: BufferShare) -> bool:
         """Take the answer to a range; return False if it is not as expected, and the plan cannot go on."""
         part = extent(buffer, found.start, found.end, one.stop)
         if part is None or not (part.batches or part.beyond >= 0):
             return False
         one.begins, one.follows = part.first_offset, part.next_offset
         one.covers = max(part.next_offset, part.beyond)
+        if not one.is_rest and self._is_misjudged(one, found.end - found.start):
+            return False
         one.found = msgspec.structs.replace(found, end=part.end)
         one.buffer, one.lease = buffer, lease.retain()
-        self._learn(one, part, found)
+        self._vain_bytes += found.end - part.end
+        if not one.is_rest:
+            self._learn(one, part, found)
         if one is self._ranges[-1]:
             self._next = max(min(self._next, one.covers), self._ranges[0].start)
         self._find_rest()
         return True
+
+    @staticmethod
+    def _is_misjudged(one: Range, size: int) -> bool:
+        """Whether a full answer has few of the offsets: records have grown, and all other ranges are as wrong."""
+        return 2 * size > one.max_bytes and _MISJUDGED * (one.covers - one.start) < one.stop - one.start
 
     def _learn(self, one: Range, part: Extent, found: Slice) -> None:
         """Take the sizes of the newest batches; batches that were not as expected once do not count as alike again.
@@ -206,7 +197,8 @@ class RangePlan:
                 continue
             if covered is not None and covered < one.first:
                 max_bytes = min(self._sizes.bytes_of(one.first - covered), self._most_bytes)
-                return self._ranges.insert(at, Range(start=covered, stop=one.first, max_bytes=max_bytes))
+                rest = Range(start=covered, stop=one.first, max_bytes=max_bytes, is_rest=True)
+                return self._ranges.insert(at, rest)
             covered = one.covers
         return None
 
@@ -222,6 +214,7 @@ class RangePlan:
     def drop(self) -> None:
         """Release all memory; answers that are still on their way find no place."""
         for one in self._ranges:
+            self._vain_bytes += one.found.end - one.found.start if one.found is not None else 0
             one.drop()
         self._ranges.clear()
         self._next = self._end
