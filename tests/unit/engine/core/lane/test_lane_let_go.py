@@ -78,12 +78,13 @@ def test_a_batch_without_its_bytes_is_never_sent_again() -> None:
     assert played.send() == []
 
 
-def test_a_batch_that_was_encoded_again_keeps_its_bytes() -> None:
+def test_a_batch_that_has_failed_once_keeps_its_bytes() -> None:
     played = Played()
     played.source.data(6, holes=frozenset({2}))
     played.take()
     played.durable()
     (piece,) = played.send()
     before = bytes(piece.payload)
+    piece.detach()
     piece.let_go()
     assert (bytes(piece.payload), piece.is_gone, piece.detached) == (before, False, True)
