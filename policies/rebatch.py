@@ -34,7 +34,7 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
     no limit. `inflated_share`: the divisor for the bytes that compressed batches of one merge decompress to.
     """
 
-    small: SmallBatches = SmallBatches(16 * _KIB, 4 * _KIB)
+    small: SmallBatches
     plain_records: int
     compressed_batches: int
     inflated_share: int = 1
@@ -66,6 +66,7 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
         return in_flight >= self.crowd and waiting_bytes < self.full_bytes
 
 
-COMPILED = RebatchRules(plain_records=0, compressed_batches=120)
+COMPILED = RebatchRules(small=SmallBatches(16 * _KIB, 4 * _KIB), plain_records=0, compressed_batches=120)
 """With the native module, which merges plain batches at about 15 million records per second."""
-PURE = RebatchRules(plain_records=120, compressed_batches=80, inflated_share=4)
+PURE = RebatchRules(small=SmallBatches(_KIB, _KIB // 2), plain_records=120, compressed_batches=80, inflated_share=4)
+"""Without it. A record costs 9 us then, so only batches of few records are cheaper together than one by one."""

@@ -17,6 +17,15 @@ def test_small_batches(size_bytes: int, codec: int, is_small: bool) -> None:
     assert not NO_BATCHES.contains(size_bytes, codec)
 
 
+@pytest.mark.parametrize(
+    ("size_bytes", "codec", "is_small"), [(1024, NONE, True), (1025, NONE, False), (513, LZ4, False)]
+)
+def test_without_the_native_module_only_batches_of_few_records_are_merged(
+    size_bytes: int, codec: int, is_small: bool
+) -> None:
+    assert PURE.small.contains(size_bytes, codec) is is_small
+
+
 def test_without_a_limit_of_records_a_merge_is_as_large_as_the_target_allows() -> None:
     assert COMPILED.most_bytes(LIMIT, codec=NONE, content_bytes=10, records=1, batches=1) == LIMIT
 
