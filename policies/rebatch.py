@@ -9,6 +9,8 @@ import msgspec
 _KIB = 1024
 _NONE = 0
 _GZIP, _ZSTD = 1, 4
+_SLOW_BYTES = 512
+"""Batches of slow codecs (gzip, zstd) are merged up to this size: larger ones cost more to open than to send."""
 _INFLATED_BYTES = {_GZIP: 32 * _KIB, _ZSTD: 128 * _KIB}
 _OTHER_INFLATED_BYTES = 256 * _KIB
 
@@ -40,6 +42,8 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
     inflated_share: int = 1
     crowd: int = 8
     """Appends in flight from which on a small batch waits for an answer: at most about an eighth of a round trip."""
+    most_merged_bytes: int = 1024 * _KIB
+    """The most bytes of records in one merge, however much the target accepts."""
     full_bytes: int = 16 * _KIB
     """Bytes of waiting batches that no longer wait for an answer."""
 
@@ -49,6 +53,7 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
         `content_bytes`: of the batches without their headers. `limit_bytes`: the most that the target accepts. `codec`:
         that of the merged batch.
         """
+        limit_bytes = min(limit_bytes, self.most_merged_bytes)
         most, count = (self.plain_records, records) if codec == _NONE else (self.compressed_batches, batches)
         if codec == _ZSTD:
             most = most * 2 // 3  # its library makes a context for each batch: 16 us instead of 6
@@ -57,9 +62,14 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
     def inflated_bytes(self, limit_bytes: int, codec: int) -> int:
         """Return the most bytes that batches of one merge may decompress to; slow codecs get less.
 
-        A target that stores batches without compression checks that size, so it is never above its limit.
+        A target that stores batches without compression checks the size of that, in which records take a few bytes more
+        than in their small batches: so a quarter of its limit is left.
         """
-        return min(limit_bytes, _INFLATED_BYTES.get(codec, _OTHER_INFLATED_BYTES) // self.inflated_share)
+        return min(limit_bytes * 3 // 4, _INFLATED_BYTES.get(codec, _OTHER_INFLATED_BYTES) // self.inflated_share)
+
+    def pays(self, codec: int, content_bytes: int, batches: int) -> bool:
+        """Whether merging so many batches with this content costs less than sending them one by one."""
+        return codec not in _INFLATED_BYTES or content_bytes <= _SLOW_BYTES * batches
 
     def waits(self, in_flight: int, waiting_bytes: int) -> bool:
         """Whether a small batch waits for the next answer of `in_flight` appends, so that others join it."""

@@ -57,6 +57,8 @@ class FlowLoops:
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         self._answered: DiscoveryAnswer | None = None
         """The substance of the last answer."""
+        self._given: tuple[AnyEvent, ...] = ()
+        """The events of the last answer: the next question says that they have arrived."""
         self._services = [service for service in (watch.groups, watch.configs) if service is not None]
         self._group: asyncio.TaskGroup | None = None
         self._beating: asyncio.Task[None] | None = None
@@ -134,6 +136,8 @@ class FlowLoops:
         The previous supervisor may have given sets at epochs whose copiers died with it: only positions have these.
         """
         self._found = DiscoveryAnswer(serial=0)
+        self._events.extendleft(reversed(self._given))  # perhaps the previous supervisor died before they arrived
+        self._given = ()
         self._anew.set()
 
     async def _rounds(self) -> None:
@@ -190,7 +194,7 @@ class FlowLoops:
         self._take_events()
         events, present = tuple(self._events), self._present
         self._events.clear()
-        self._answered = _substance(present)
+        self._answered, self._given = _substance(present), events
         return msgspec.structs.replace(present, events=events, unrenewed_s=self.memory.unrenewed_s)
 
     def store_events(self, events: bytes) -> None:
@@ -247,6 +251,7 @@ class MetadataActor:
         self._entered = asyncio.Event()
         self._reloads = 0
         self._answer_now = asyncio.Event()
+        self._takeovers = 0
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -300,12 +305,14 @@ class MetadataActor:
         The answer waits for news of some flow, up to `patience_s` seconds, a newer question, or `hurry`. The first part
         of the answer says how long it waited. Raises the error that ended the rounds.
         """
-        flows = [self._flows[FlowName(source, target)] for source, target, _ in asked]
+        asked_in, flows = self._takeovers, [self._flows[FlowName(source, target)] for source, target, _ in asked]
         for flow, (_, _, events) in zip(flows, asked, strict=True):
             flow.store_events(events)
         waited_s = await self._wait_for_news(flows, patience_s)
         if self._task.done():
             await join(self._task)
+        if asked_in != self._takeovers:
+            return waited_s, []  # whoever asked is gone: the events are for its successor
         return waited_s, [msgspec.msgpack.encode(flow.answer()) for flow in flows]
 
     async def _wait_for_news(self, flows: Sequence[FlowLoops], patience_s: float) -> float:
@@ -327,6 +334,8 @@ class MetadataActor:
 
     async def read_again(self) -> None:
         """Answer for each flow only after a new discovery: another supervisor has taken this actor over."""
+        self._takeovers += 1
+        self._answer_now.set()
         for flow in self._flows.values():
             flow.read_again()
 

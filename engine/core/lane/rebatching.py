@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from engine.core.lane.batch_queue import BatchQueue
 from engine.core.lane.outcome import RECORD_REFUSED, Outcome
-from engine.core.lane.pending_batch import PendingBatch
+from engine.core.lane.pending_batch import Payload, PendingBatch
 from engine.wire import native
 from engine.wire.batch import HEADER_BYTES, read_header
 from engine.wire.codecs import NONE
@@ -45,8 +45,8 @@ def make_first(pieces: BatchQueue, rules: RebatchRules, limit_bytes: int, before
     if not is_small(first, rules):
         return first
     chosen, codec, most_bytes = _chosen(pieces, rules, limit_bytes, before)
-    if len(chosen) == 1 and first.batches == 1:
-        return first
+    if not chosen or (len(chosen) == 1 and first.batches == 1):
+        return first if first.batches == 1 else _cut_off(pieces, read_header(first.payload, 0).size_bytes)
     found = merge(
         [piece.payload for piece in chosen],
         codec=codec,
@@ -72,7 +72,7 @@ def cuts(piece: PendingBatch, refused: Outcome) -> tuple[int, ...]:
 def _chosen(
     pieces: BatchQueue, rules: RebatchRules, limit_bytes: int, before: int | None
 ) -> tuple[list[PendingBatch], int, int]:
-    """Return the pieces to merge, the codec of the merged batch, and the most bytes of it."""
+    """Return the pieces to merge, none if it does not pay; the codec of the merged batch, and the most bytes of it."""
     chosen: list[PendingBatch] = []
     codec, content_bytes, records, batches, most_bytes = NONE, 0, 0, 0, limit_bytes
     for piece in pieces.waiting:
@@ -88,7 +88,7 @@ def _chosen(
         )
         if content_bytes >= most_bytes:
             break
-    return chosen, codec, most_bytes
+    return chosen if rules.pays(codec, content_bytes, batches) else [], codec, most_bytes
 
 
 def _put(pieces: BatchQueue, chosen: Sequence[PendingBatch], found: Merged, encoded: Encoded) -> PendingBatch:
@@ -152,8 +152,21 @@ def _advance(stretch: PendingBatch, size_bytes: int, records: int, batches: int)
     stretch.batches -= batches
     header = read_header(stretch.payload, 0)
     stretch.first_timestamp = header.first_timestamp
+    if stretch.codec != NONE:
+        stretch.codec = _first_codec(stretch.payload)
     if stretch.batches == 1:
-        stretch.max_timestamp, stretch.codec = header.max_timestamp, header.codec
+        stretch.max_timestamp = header.max_timestamp
+
+
+def _first_codec(payload: Payload) -> int:
+    """Return the codec of the first compressed batch; NONE if there is none."""
+    at = 0
+    while at < len(payload):
+        header = read_header(payload, at)
+        if header.codec != NONE:
+            return header.codec
+        at += header.size_bytes
+    return NONE
 
 
 def _is_one_run(pieces: Sequence[PendingBatch]) -> bool:

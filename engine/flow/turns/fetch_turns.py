@@ -134,7 +134,8 @@ class FetchTurns:
             self._wake_in(wait_s)
             return True
         for limit in topic.limits:
-            limit.order.serve(driver)
+            if limit.order.serve(driver):
+                self._wake_in(0.0)
         return False
 
     def why_held(self, driver: LaneDriver) -> str:

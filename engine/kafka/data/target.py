@@ -13,7 +13,6 @@ from engine.kafka.protocol.codec import (
     PRODUCE_KEY,
     PRODUCE_VERSIONS,
     TRANSACTIONAL_VERSIONS,
-    Batch,
     Produced,
     decode_produce,
     encode_produce,
@@ -59,7 +58,9 @@ class KafkaTargetBroker:
             version = self._version(usable, all(batch[1].int for batch in batches))
             timeout_ms, transactional_id = self._timeout_ms, "".join(transactions)
             parts = encode_produce(version, batches, timeout_ms=timeout_ms, transactional_id=transactional_id)
-            answer = self._answer(version, batches, on_outcomes)
+            # The closure lives until the answer: without the payloads, which a lane may give up before.
+            places = [(topic, topic_id, partition) for topic, topic_id, partition, _ in batches]
+            answer = self._answer(version, places, on_outcomes)
             self._connection.send(PRODUCE_KEY, version, version >= 9, parts, answer)
         except ConnectionLost:
             # Not at once: earlier requests may still wait for their outcomes while the connection closes.
@@ -73,21 +74,21 @@ class KafkaTargetBroker:
         raise ConnectionLost(f"{self._connection.address}: speaks none of Produce {usable}")
 
     def _answer(
-        self, version: int, batches: Sequence[Batch], on_outcomes: OnOutcomes
+        self, version: int, places: Sequence[tuple[str, UUID, int]], on_outcomes: OnOutcomes
     ) -> Callable[[memoryview | None], None]:
         def answer(body: memoryview | None) -> None:
             if body is None:
                 self._deliver_late()
-                on_outcomes([UNKNOWN_OUTCOME] * len(batches))
+                on_outcomes([UNKNOWN_OUTCOME] * len(places))
                 return
-            names = {topic_id: topic for topic, topic_id, _, _ in batches}
+            names = {topic_id: topic for topic, topic_id, _ in places}
             try:
                 throttle_ms, produced = decode_produce(version, body, names)
             except Exception:  # any error ends the connection, but these batches must get an outcome first
                 self._deliver_late()
-                on_outcomes([UNKNOWN_OUTCOME] * len(batches))
+                on_outcomes([UNKNOWN_OUTCOME] * len(places))
                 raise
-            outcomes = [_outcome(produced.get((topic, partition))) for topic, _, partition, _ in batches]
+            outcomes = [_outcome(produced.get((topic, partition))) for topic, _, partition in places]
             if throttle_ms or self._late:
                 self._deliver_after(throttle_ms / 1000, lambda: on_outcomes(outcomes))
             else:

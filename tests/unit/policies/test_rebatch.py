@@ -27,7 +27,8 @@ def test_without_the_native_module_only_batches_of_few_records_are_merged(
 
 
 def test_without_a_limit_of_records_a_merge_is_as_large_as_the_target_allows() -> None:
-    assert COMPILED.most_bytes(LIMIT, codec=NONE, content_bytes=10, records=1, batches=1) == LIMIT
+    assert COMPILED.most_bytes(LIMIT, codec=NONE, content_bytes=10, records=1, batches=1) == 1024 * 1024
+    assert COMPILED.most_bytes(5000, codec=NONE, content_bytes=10, records=1, batches=1) == 5000
 
 
 def test_a_merge_has_about_as_many_records_or_batches_as_a_turn_allows() -> None:
@@ -40,7 +41,15 @@ def test_a_merge_has_about_as_many_records_or_batches_as_a_turn_allows() -> None
 def test_what_is_decompressed_is_never_more_than_the_target_takes() -> None:
     assert [COMPILED.inflated_bytes(LIMIT, codec) >> 10 for codec in (GZIP, LZ4, ZSTD)] == [32, 256, 128]
     assert [PURE.inflated_bytes(LIMIT, codec) >> 10 for codec in (GZIP, LZ4, ZSTD)] == [8, 64, 32]
-    assert COMPILED.inflated_bytes(500, GZIP) == 500
+    assert COMPILED.inflated_bytes(500, GZIP) == 375, "in one batch records take a few bytes more"
+
+
+@pytest.mark.parametrize(
+    ("codec", "content_bytes", "pays"),
+    [(NONE, 10_000, True), (LZ4, 10_000, True), (GZIP, 1024, True), (GZIP, 1025, False), (ZSTD, 1025, False)],
+)
+def test_larger_batches_of_slow_codecs_are_not_opened(codec: int, content_bytes: int, pays: bool) -> None:
+    assert COMPILED.pays(codec, content_bytes, batches=2) is pays
 
 
 @pytest.mark.parametrize(

@@ -549,3 +549,35 @@ async def test_an_answer_that_waits_for_news_is_given_at_once_when_the_superviso
         await ask(shell, 0.0)
     took_s, _ = await waiting
     assert took_s == pytest.approx(0.5, abs=0.01)
+
+
+async def events_of(shell: MetadataActor, questions: int) -> list[AnyEvent]:
+    events: list[AnyEvent] = []
+    for _ in range(questions):
+        _, found = await ask(shell, 0.0)
+        events += found.events
+        await asyncio.sleep(0.3)
+    return events
+
+
+@pytest.mark.parametrize("seen_s", [2.5, 0.0], ids=["before its successor asks", "while it asks"])
+async def test_events_that_a_dead_supervisor_asked_for_reach_its_successor(seen_s: float) -> None:
+    shell, service = make(Seen(lanes("t", 1)), every_s=0.5)
+    await look(shell, lambda found: found.kept is not None and found.serial > 0)
+    orphan = asyncio.create_task(shell.found([("A", "B", pack(()))], 4.0))  # nobody reads this answer any more
+    await asyncio.sleep(0.2)
+    service.script = [Seen(lanes("t", 1), (CREATED,)), Seen(lanes("t", 1))]
+    await asyncio.sleep(seen_s)
+    await shell.read_again()
+    assert (await events_of(shell, 3)).count(CREATED) == 1
+    await orphan
+
+
+async def test_events_that_have_arrived_are_not_told_to_another_supervisor() -> None:
+    shell, service = make(Seen(lanes("t", 1)), every_s=0.5)
+    await look(shell, lambda found: found.kept is not None and found.serial > 0)
+    service.script = [Seen(lanes("t", 1), (CREATED,)), Seen(lanes("t", 1))]
+    await asyncio.sleep(1.0)
+    assert await events_of(shell, 2) == [CREATED]
+    await shell.read_again()
+    assert await events_of(shell, 2) == []

@@ -1,5 +1,7 @@
 """A lane merges small batches that wait: same records, sequences and places in the map, and nothing that was sent."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from engine.core.lane.stretch_intake import take_in_stretches
 from engine.core.position.resume import ResumePoint, Tail, read_tail
 from engine.wire import native
 from engine.wire.batch import read_header
+from engine.wire.codecs import GZIP, LZ4, NONE, ZSTD
 from engine.wire.merging.cut import cut
 from engine.wire.records import Record, decode_records
 from policies.rebatch import COMPILED, PURE, RebatchRules, SmallBatches
@@ -353,3 +356,30 @@ def test_the_rules_of_this_process() -> None:
     lane.own(start(), barrier_done=True)
     assert lane.limits.rebatch is None
     assert OutcomeKind.REFUSED is K.REFUSED
+
+
+def test_plain_batches_behind_the_last_compressed_one_of_a_stretch_stay_plain() -> None:
+    played = Merging()
+    built = [*small(1, codec=LZ4), *small(60, first=1)]
+    played.bring(joined(built))
+    first, *others = played.drain(len(built[1]) * 4)
+    assert first.codec == LZ4
+    assert others
+    assert {one.codec for one in others} == {NONE}
+
+
+@pytest.mark.parametrize(("codec", "pays"), [(GZIP, False), (ZSTD, False), (LZ4, True)])
+def test_batches_of_slow_codecs_that_are_not_tiny_pass_unopened(codec: int, pays: bool) -> None:
+    played = Merging(COMPILED)
+    built = [batch(noise(8, first=8 * index), codec) for index in range(6)]
+    assert all(512 < len(one) - 61 < 4000 for one in built)
+    played.bring(joined(built))
+    sent = played.drain()
+    assert (len(sent) < len(built)) is pays
+    assert pays or [bytes(one.payload)[61:] for one in sent] == [bytes(one)[61:] for one in built]
+
+
+def noise(count: int, *, first: int) -> list[Record]:
+    """Return records of which a codec makes little smaller."""
+    chance = Random(first)
+    return [Record(first + step, 1_700_000_000_000, None, chance.randbytes(100) + b"." * 50) for step in range(count)]

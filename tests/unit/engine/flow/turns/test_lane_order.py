@@ -15,7 +15,7 @@ def test_who_had_a_turn_waits_for_who_was_refused_since() -> None:
     order.refuse("a")
     assert order.wait_s("a", 1.0) == pytest.approx(GRACE_S)
     assert order.wait_s("b", 1.0) == 0.0
-    order.serve("b")
+    assert order.serve("b"), "nobody else is waited for"
     assert order.wait_s("a", 1.0) == 0.0
 
 

@@ -1,6 +1,8 @@
 """A target broker whose connection is lost: every request has its outcomes, in the order of the sends."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Sequence
 from typing import Any, cast
 from uuid import UUID
@@ -99,3 +101,19 @@ async def test_outcomes_that_a_quota_holds_back_come_before_the_next_connection(
     else:
         await broker.close()
     assert [number for number, _ in told] == [1]
+
+
+class Payload(bytearray):
+    """A bytearray that can be referred to weakly."""
+
+
+async def test_bytes_that_a_lane_gives_up_are_free_before_the_answer() -> None:
+    connection = Closing()
+    broker = KafkaTargetBroker(cast("Connection", connection), {"t": UUID(int=1)}, timeout_s=1.0)
+    payload = Payload(b"batch")
+    known = weakref.ref(payload)
+    broker.append([Append(TopicPartition("t", 0), payload)], lambda _outcomes: None)
+    del payload
+    gc.collect()
+    assert known() is None
+    assert len(connection.pending) == 1
