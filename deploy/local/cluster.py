@@ -142,6 +142,10 @@ class EmbeddedCluster:
         raise_open_files()
         kafka_classpath()
         ensure_archive(run_once)
+        self.bring_up()
+
+    def bring_up(self) -> None:
+        """Format and start with what is there, and wait; raises ClusterError, and leaves running what runs."""
         formatting = [
             (broker, broker.prepare(self.overrides | self.own.get(broker.node_id, {}))) for broker in self.brokers
         ]
@@ -160,19 +164,13 @@ class EmbeddedCluster:
 
 def run_once(jvm_flags: Sequence[str]) -> None:
     """Start a broker of its own with these flags for Java, and end it in order; raises ClusterError."""
-    client, controller = pick_ports(2)
-    address = BrokerPorts(node_id=1, port=client, controller_port=controller)
     with tempfile.TemporaryDirectory(prefix="raymirror-") as name:
-        broker = Broker(address, [address], Path(name), new_cluster_id())
-        broker.jvm_flags = (*QUICK_FLAGS, *jvm_flags)
-        formatting = broker.prepare({})
-        formatting.wait()
-        require_success(formatting, "formatting a broker", broker.folder / "format.log")
+        cluster = EmbeddedCluster("once", Path(name), heap_mib=FIRST_HEAP_MIB)
+        cluster.brokers[0].jvm_flags = (*QUICK_FLAGS, *jvm_flags)
         try:
-            broker.start(heap_mib=FIRST_HEAP_MIB)
-            broker.stop()
+            cluster.bring_up()
         finally:
-            broker.kill()
+            cluster.stop()
 
 
 def start_clusters(*clusters: EmbeddedCluster) -> None:

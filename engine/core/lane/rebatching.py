@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from engine.core.lane.batch_queue import BatchQueue
 from engine.core.lane.outcome import RECORD_REFUSED, Outcome
-from engine.core.lane.pending_batch import Payload, PendingBatch
+from engine.core.lane.pending_batch import Payload, PendingBatch, passing_piece
 from engine.wire import native
 from engine.wire.batch import HEADER_BYTES, read_header
 from engine.wire.codecs import NONE
@@ -126,18 +126,7 @@ def _cut_off(pieces: BatchQueue, size_bytes: int) -> PendingBatch:
     payload = stretch.payload[:size_bytes]
     header = read_header(payload, 0)
     assert stretch.lease is not None, "a waiting batch has a share of the budget"
-    made = PendingBatch(
-        sequence=stretch.sequence,
-        record_count=header.record_count,
-        source_base=header.base_offset,
-        source_next=header.next_offset,
-        payload=payload,
-        lease=stretch.lease.retain(),
-        first_timestamp=header.first_timestamp,
-        max_timestamp=header.max_timestamp,
-        codec=header.codec,
-        is_one_run=True,
-    )
+    made = passing_piece(stretch.sequence, header, payload, stretch.lease.retain())
     _advance(stretch, size_bytes, header.record_count, 1)
     pieces.put_first(made, 0, size_bytes)
     return made
