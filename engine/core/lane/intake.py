@@ -114,11 +114,6 @@ def _write_anew(work: Work, at: int, header: BatchHeader, wanted: int, *, at_len
         raise
 
 
-def take_in(lane: Lane, work: Work, lease: BufferShare) -> None:
-    """Queue the batches. Raises what `sift` raises; the batches before the bad one are queued by then."""
-    queue(lane, work, sift(work, at_length=False), lease)
-
-
 def queue(lane: Lane, work: Work, steps: Iterable[Step], lease: BufferShare) -> None:
     """Queue batches that were sifted already."""
     for step in steps:

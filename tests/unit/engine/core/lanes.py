@@ -1,10 +1,11 @@
 """A lane with real batches, for tests that go a few steps by hand."""
 
 from engine.core.lane.actions import Action, Actions
-from engine.core.lane.intake import stamp, take_in, work_for
+from engine.core.lane.intake import stamp, work_for
 from engine.core.lane.lane import Lane
 from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.lane.pending_batch import Limits, PendingBatch
+from engine.core.lane.stretch_intake import take_in_stretches
 from engine.core.position.position import Position
 from engine.core.position.resume import TailBatch
 from engine.wire.batch import read_header
@@ -64,7 +65,7 @@ class Played:
         self.shares.append(shares)
         view, limit = memoryview(buffer), max_batch_bytes
         work = work_for(self.lane, view, 0, len(view), aborted=aborted, max_batch_bytes=limit)
-        take_in(self.lane, work, shares)
+        take_in_stretches(self.lane, work, shares)
         shares.release()
 
     def feed(self, *counts: int) -> None:

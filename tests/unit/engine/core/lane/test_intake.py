@@ -4,7 +4,8 @@ import pytest
 
 from engine.base.errors import BatchTooLarge, CorruptBatch
 from engine.core.lane import intake
-from engine.core.lane.intake import LongWork, Work, queue, sift_all, stamp, take_in, work_for
+from engine.core.lane.intake import LongWork, Work, queue, sift_all, stamp, work_for
+from engine.core.lane.stretch_intake import take_in_stretches
 from engine.wire.batch import read_header
 from engine.wire.codecs import GZIP
 from engine.wire.encode import seal, write_area
@@ -91,7 +92,7 @@ def test_batches_before_the_wanted_offset_move_nothing() -> None:
     fetched, _ = played.source.fetch(0, 1)
     played.lane.skip_to(2)
     buffer = bytearray(fetched)
-    take_in(
+    take_in_stretches(
         played.lane,
         work_for(played.lane, memoryview(buffer), 0, len(buffer), aborted=[], max_batch_bytes=1 << 20),
         Shares(),
@@ -107,7 +108,7 @@ def test_a_corrupt_batch_is_not_queued_and_what_stood_before_it_is() -> None:
     buffer = bytearray(fetched)
     buffer[-1] ^= 1
     with pytest.raises(CorruptBatch):
-        take_in(
+        take_in_stretches(
             played.lane,
             work_for(played.lane, memoryview(buffer), 0, len(buffer), aborted=[], max_batch_bytes=1 << 20),
             Shares(),
@@ -133,7 +134,7 @@ def _long(played: Played) -> tuple[memoryview, Work, LongWork, Shares]:
     played.shares.append(shares)
     work = work_for(played.lane, view, 0, len(view), aborted=aborted, max_batch_bytes=1 << 20)
     with pytest.raises(LongWork) as caught:
-        take_in(played.lane, work, shares)
+        take_in_stretches(played.lane, work, shares)
     return view, work, caught.value, shares
 
 
@@ -165,7 +166,7 @@ def test_a_batch_that_inflates_beyond_what_is_quick_is_long_work(monkeypatch: py
             played.lane, view, 0, len(view), aborted=[], max_batch_bytes=len(payload) - 1, inflated_bytes=limit
         )
         with pytest.raises(LongWork) as caught:
-            take_in(played.lane, work, shares)
+            take_in_stretches(played.lane, work, shares)
         assert caught.value.at == 0
         sifted = sift_all(work)
         assert (len(sifted.steps), sifted.error is None) == ((1, True) if limit == 300 else (0, False))
@@ -173,4 +174,4 @@ def test_a_batch_that_inflates_beyond_what_is_quick_is_long_work(monkeypatch: py
     assert "gzip: more than 30 bytes" in str(sifted.error)
     small = work_for(played.lane, view, 0, len(view), aborted=[], max_batch_bytes=1, inflated_bytes=10)
     with pytest.raises(BatchTooLarge):
-        take_in(played.lane, small, shares)
+        take_in_stretches(played.lane, small, shares)

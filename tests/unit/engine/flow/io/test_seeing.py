@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from engine.base.clock import wall_ms
-from engine.core.lane.intake import take_in, work_for
+from engine.core.lane.intake import work_for
 from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.lane.states import LaneTrigger, State, step
+from engine.core.lane.stretch_intake import take_in_stretches
 from engine.core.reports.progress import LaneProgress
 from engine.core.reports.source_end import UNREACHED_END_LASTS_MS
 from engine.flow.io.ends import SourceEnds
@@ -263,7 +264,7 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
     driver.lane.on_position_durable(driver.lane.plan_version)
     stage.sources[0].data(5)
     buffer = bytearray(stage.sources[0].fetch(0, 1)[0])
-    take_in(
+    take_in_stretches(
         driver.lane,
         work_for(driver.lane, memoryview(buffer), 0, len(buffer), aborted=[], max_batch_bytes=1000),
         Shares(),
