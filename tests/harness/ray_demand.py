@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import select
 import subprocess
 import sys
@@ -58,6 +59,8 @@ def main(address: str, site: str) -> None:
     """Be that driver: each line on standard input is a number, printed again once so many actors have answered."""
     import ray  # here: a driver's only
 
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Ray prints there that a node is gone, log_to_driver or not
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
 
     class Idler:
@@ -72,8 +75,8 @@ def main(address: str, site: str) -> None:
             ray.kill(held.pop())
         held += [idler.remote() for _ in range(wanted - len(held))]
         ray.get([one.answer.remote() for one in held])
-        sys.stdout.write(line)
-        sys.stdout.flush()
+        answers.write(line)
+        answers.flush()
 
 
 if __name__ == "__main__":
