@@ -51,7 +51,7 @@ class Rounds:
         self._folder, self._launches, self._systems, self._size = folder, launches, systems, size
         self._source = EmbeddedCluster("source", folder / "source", heap_mib=_BROKER_HEAP_MIB)
         # Kafka keeps deleted logs for a minute; fifteen copies of the backlog would fill the disk.
-        at_once = {"file.delete.delay.ms": "1000"}
+        at_once = {"log.segment.delete.delay.ms": "1000"}
         self._source.overrides |= at_once
         self._target = EmbeddedCluster("target", folder / "target", heap_mib=_BROKER_HEAP_MIB, overrides=at_once)
         self._tls = with_tls(self._source, self._target, folder) if tls else None

@@ -33,7 +33,7 @@ _CONFIGS = {
     "retention.bytes": str(RETAINED_BYTES),
     "segment.bytes": str(RETAINED_BYTES // 8),
 }
-_OVERRIDES = {"log.retention.check.interval.ms": "5000", "file.delete.delay.ms": "1000"}
+_OVERRIDES = {"log.retention.check.interval.ms": "5000", "log.segment.delete.delay.ms": "1000"}
 _MINUTES, _QUICK_MINUTES = 30.0, 1.0
 _ROLES = {"copier": COPIER, "supervisor": SUPERVISOR, "metadata": METADATA}
 _PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
