@@ -13,6 +13,7 @@ from engine.core.events.recovery_events import WorksAgain
 from engine.core.lane.outcome import Outcome
 from engine.core.mm2.mm2_records import Heartbeat, decode_heartbeat
 from engine.flow.lane.partition_writer import PartitionWriter
+from engine.flow.ports.ports import Payload
 from engine.flow.replication import heartbeats
 from engine.flow.replication.heartbeats import HeartbeatPlan, Heartbeats
 from policies.model import FlowName
