@@ -19,7 +19,7 @@ LEAST_MEMORY = {"raymirror.copier.memory.bytes": str(8 * 1024 * 1024)}
 LoneFault = partial(Fault, healthy_s=lone.HEALTHY_S, properties=LEAST_MEMORY)
 """A fault that hits some lanes and must leave the others alone."""
 
-# Faults that need the same clusters follow each other: a start of four to nine brokers takes a quarter of a minute.
+# Faults that need the same clusters follow each other, because a start of up to six brokers takes long.
 FAULTS: dict[str, Fault] = {
     fault.id: fault
     for fault in (

@@ -96,6 +96,13 @@ def test_windows_that_were_not_full_are_named(before: list[int], after: list[int
     assert summarise(samples, since=0.0, began=2.0, ended=2.5).shortcoming(FAR) == said
 
 
+def test_a_fault_that_meets_no_backlog_any_more_is_named() -> None:
+    samples = [*(behind(float(at), 200) for at in range(9)), Sample(9.0, 3, 1, 100)]
+    found = summarise(samples, since=0.0, began=10.0, ended=11.0)
+    assert not found.hit
+    assert found.shortcoming(FAR) == "the backlog was copied before the fault began: it is too small"
+
+
 def test_a_wide_mirror_of_narrow_lanes_is_not_enough() -> None:
     samples = [behind(float(at), 200, widest=5) for at in range(9)]
     found = summarise(samples, since=0.0, began=5.5, ended=6.5)
