@@ -3,12 +3,10 @@
 import argparse
 import os
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.dataset import CONSTANT, INCOMPRESSIBLE, JSON, LZ4, Payload
-from bench.errors import BenchError
 from bench.figures import print_table, summary
 from bench.parts import Parts, chosen, report
 from bench.rounds import RELAY, Launches, Rounds, Size
@@ -61,19 +59,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         rounds = Rounds(Path(name), LAUNCHES, systems, size, tls=args.tls)
-        try:
-            rounds.start(payloads[0])
+        with rounds.running(payloads[0]):
             rested = [] if args.quick else [system for system in systems if system == "raymirror"]
             resting = {system: rounds.idle(system) for system in rested}
-            found = {}
-            for payload in payloads:
-                # The figures of one payload stay if another cannot be written.
-                if (done := parts.measure(payload.name, partial(rounds.run, payload, parts))) is not None:
-                    found[payload.name] = summary(done[1], done[0], idle_rss_mib=resting)
-        finally:
-            rounds.stop()
-    if not found:
-        raise BenchError("drain", "no payload has figures")
+            ran = rounds.run_each("drain", payloads, parts)
+    found = {name: summary(runs, backlog, idle_rss_mib=resting) for name, (backlog, runs) in ran.items()}
     for payload_name, figures in found.items():
         print_table("drain", payload_name, figures)
     plain = next(iter(found.values()))

@@ -22,7 +22,7 @@ from bench.measure import running
 from bench.parts import Parts, chosen, report
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 
 LAUNCHES: dict[str, Callable[[Job], Launch]] = {"raymirror": raymirror.launch, "mm2": mm2.launch_default}
 _TOPIC = "metadata"
@@ -98,12 +98,8 @@ class _Scene:
             keep = {"log.cleaner.enable": "false"}
             source = EmbeddedCluster("source", folder / "source", overrides=keep, heap_mib=1024)
             target = EmbeddedCluster("target", folder / "target", overrides=keep, heap_mib=1024)
-            start_clusters(source, target)
-            try:
+            with running_clusters(source, target):
                 return self._run(source, target, folder)
-            finally:
-                source.stop()
-                target.stop()
 
     def _run(self, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> dict[str, Any]:
         asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, self._partitions))

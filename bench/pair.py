@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 
 
 @contextmanager
@@ -14,9 +14,5 @@ def cluster_pair() -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster, Path]]:
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         folder = Path(name)
         source, target = EmbeddedCluster("source", folder / "source"), EmbeddedCluster("target", folder / "target")
-        try:
-            start_clusters(source, target)
+        with running_clusters(source, target):
             yield source, target, folder
-        finally:
-            source.stop()
-            target.stop()

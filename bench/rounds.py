@@ -1,7 +1,8 @@
 """Runs systems over the same backlogs in turns: two clusters of one broker, payload by payload, round by round."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -10,12 +11,13 @@ import msgspec
 
 from bench.admin import create_topic, delete_topics
 from bench.dataset import Backlog, Payload, fill
+from bench.errors import BenchError
 from bench.figures import Runs
 from bench.measure import Run, idle_rss_mib, run_relay, run_system
 from bench.parts import Parts
 from bench.systems.launch import Job, Launch
 from bench.tls import with_tls
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 
 RELAY = "relay"
 _WARM_UP_MIB = 64
@@ -51,17 +53,19 @@ class Rounds:
         self._folder, self._launches, self._systems, self._size = folder, launches, systems, size
         self._source = EmbeddedCluster("source", folder / "source", heap_mib=_BROKER_HEAP_MIB)
         # Kafka keeps deleted logs for a minute; fifteen copies of the backlog would fill the disk.
-        at_once = {"file.delete.delay.ms": "1000"}
+        at_once = {"log.segment.delete.delay.ms": "1000"}
         self._source.overrides |= at_once
         self._target = EmbeddedCluster("target", folder / "target", heap_mib=_BROKER_HEAP_MIB, overrides=at_once)
         self._tls = with_tls(self._source, self._target, folder) if tls else None
         self._runs_made = 0
 
-    def start(self, warm_up: Payload) -> None:
-        """Start both clusters. Raises ClusterError, BenchError."""
-        start_clusters(self._source, self._target)
-        # A new broker appends at a fraction of its speed until Java has compiled the code for a batch.
-        self._fill(self._target, warm_up, "warm-up", min(_WARM_UP_MIB, self._size.mib))
+    @contextmanager
+    def running(self, warm_up: Payload) -> Iterator[None]:
+        """Start both clusters, and stop them at the end, whatever happens. Raises ClusterError, BenchError."""
+        with running_clusters(self._source, self._target):
+            # A new broker appends at a fraction of its speed until Java has compiled the code for a batch.
+            self._fill(self._target, warm_up, "warm-up", min(_WARM_UP_MIB, self._size.mib))
+            yield
 
     def idle(self, system: str) -> float:
         """Measure the resident memory of a system's copiers on an empty topic, in MiB. Raises BenchError."""
@@ -72,6 +76,25 @@ class Rounds:
             return idle_rss_mib(system, self._launches[system](job), job)
         finally:
             asyncio.run(delete_topics(job.target, containing=job.alias))
+
+    def run_each(
+        self,
+        bench: str,
+        payloads: Sequence[Payload],
+        parts: Parts,
+        verdict: Callable[[], Verdict | None] = lambda: None,
+    ) -> dict[str, tuple[Backlog, Runs]]:
+        """Run payload after payload: the runs of one stay if another cannot be written.
+
+        Raises BenchError if none could be.
+        """
+        found = {}
+        for payload in payloads:
+            if (done := parts.measure(payload.name, partial(self.run, payload, parts, verdict()))) is not None:
+                found[payload.name] = done
+        if not found:
+            raise BenchError(bench, "no payload has figures")
+        return found
 
     def run(self, payload: Payload, parts: Parts, verdict: Verdict | None = None) -> tuple[Backlog, Runs]:
         """Fill a backlog, and let every system copy it once per round; another system comes first in each round, so
@@ -94,11 +117,6 @@ class Rounds:
         finally:
             # All payloads at once would fill the disk and the page cache.
             asyncio.run(delete_topics(self._source.bootstrap_servers, containing=backlog.topic))
-
-    def stop(self) -> None:
-        """Stop both clusters."""
-        self._source.stop()
-        self._target.stop()
 
     def _fill(self, cluster: EmbeddedCluster, payload: Payload, topic: str, mib: int) -> Backlog:
         partitions = self._size.partitions

@@ -1,4 +1,4 @@
-"""Clusters of one broker with a second listener that speaks TLS, for benches: the harness stays on the plain one."""
+"""Clusters of one broker with a second listener that speaks TLS: who measures or tests stays on the plain one."""
 
 import subprocess
 from pathlib import Path
@@ -27,15 +27,15 @@ def make_certificates(folder: Path) -> tuple[Path, Path]:
     return authority, chain
 
 
-def add_tls(cluster: EmbeddedCluster, chain: Path) -> str:
-    """Give a cluster of one broker that has not started a listener with TLS; return its address."""
+def add_tls(cluster: EmbeddedCluster, chain: Path, protocol: str = "SSL") -> str:
+    """Give a cluster of one broker that has not started the listener `secure`, with TLS; return its address."""
     address = cluster.brokers[0].address
     (port,) = pick_ports(1)
     doors = f"PLAINTEXT://{HOST}:{address.port},SECURE://{HOST}:{port}"
     cluster.overrides |= {
         "listeners": f"{doors},CONTROLLER://{HOST}:{address.controller_port}",
         "advertised.listeners": doors,
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SSL",
+        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:{protocol}",
         "listener.name.secure.ssl.keystore.type": "PEM",
         "listener.name.secure.ssl.keystore.location": str(chain),
     }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 from deploy.local.tools import QUICK_FLAGS
 from tests.harness.outside import nothing_outside
 from tests.harness.virtual_time import TestLoops, virtual_time
@@ -86,12 +86,8 @@ def cluster_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         EmbeddedCluster("source", folder / "source", overrides=eager),
         EmbeddedCluster("target", folder / "target", overrides=calm),
     )
-    start_clusters(*pair)
-    try:
+    with running_clusters(*pair):
         yield pair
-    finally:
-        for cluster in pair:
-            cluster.stop()
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,10 @@ import ray
 
 from actors.logging.logs import log_progress_events, setup_logging
 from actors.model.messages import CopierSpec, Orders, Report
-from engine.base.clock import beat_s, now_s
+from engine.base.clock import Turns, beat_s, now_s
 from engine.base.collecting import spare_what_lasts
 from engine.base.errors import MirrorError
+from engine.base.parts import parts
 from engine.base.tasks import join
 from engine.core.events.events import AnyEvent
 from engine.core.reports.progress import FlowProgress
@@ -37,6 +38,11 @@ up to 5 ms to records whenever the control loop or Ray's threads work. With one 
 second, the data loop of a test waited 3.0 ms at the 99th percentile, and with this value 0.6 ms."""
 PATIENCE_S = 0.9
 """Seconds that a copier without news delays its answer: so there is one call a second, and news is sent at once."""
+REST_PATIENCE_S = 3.0
+"""The same while no snapshot says more than the one before: a call through Ray costs the two processes 4 ms of CPU.
+Half of a lease, so a supervisor that dies has as long to be replaced before a lease ends."""
+_COMPARED_AT_ONCE = 200
+"""Lanes compared before other tasks of the data loop may run, which takes 0.3 ms."""
 ABANDONED_S = 300.0
 """Seconds without orders after which a copier ends itself: its positions are durable, and it has no supervisor."""
 EVENTS_KEPT = 1000  # of one copier, not fetched yet; the supervisor fetches every second
@@ -104,6 +110,10 @@ class CopierActor:
         self._news = 0
         self._answered_news = 0
         self._answer_now = asyncio.Event()  # belongs to the control loop from its first wait on
+        self._changes = self._answered_changes = 0
+        """Snapshots that said more than the one before, and how many of them the last answer knew."""
+        self._rests = False
+        """Whether an answer is delayed until a snapshot says more."""
         self._control: asyncio.AbstractEventLoop | None = None
         self._drain_asked = asyncio.Event()
         self._task = self._loop.create_task(self._run())
@@ -141,6 +151,10 @@ class CopierActor:
         self._take_events(snapshot := await self._engine.progress_in_turns())
         if self._latest is before:
             self._latest = msgspec.structs.replace(snapshot, events=())
+        if snapshot.events or await _says_more(snapshot, before):
+            self._changes += 1
+            if self._rests and self._control is not None:
+                self._control.call_soon_threadsafe(self._answer_now.set)
 
     def _take_events(self, snapshot: FlowProgress) -> None:
         log_progress_events(snapshot)
@@ -218,8 +232,8 @@ class CopierActor:
             self._accept(heard)
         self._answer_now.set()  # an earlier call that still waits is superseded
         if self._answered_news == self._news:
-            await self._wait_for_news()
-        self._answered_news = self._news
+            await self._wait_for_news(may_rest=heard.stamp > 0.0)  # else this supervisor has granted no lease yet
+        self._answered_news, self._answered_changes = self._news, self._changes
         return msgspec.msgpack.encode(self._report(introduce=heard.version == 0))
 
     def _accept(self, orders: Orders) -> None:
@@ -234,13 +248,16 @@ class CopierActor:
             self._loop.call_soon_threadsafe(self._follow, orders)
         self._heard = orders
 
-    async def _wait_for_news(self) -> None:
-        self._answer_now = asyncio.Event()
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await self._answer_now.wait()
-        except TimeoutError:
+    async def _wait_for_news(self, *, may_rest: bool) -> None:
+        now = self._answer_now = asyncio.Event()
+        if await _is_set_within(now, PATIENCE_S) or not may_rest:
             return
+        self._rests = True  # first, so that no change is missed between the two
+        try:
+            if self._changes == self._answered_changes:
+                await _is_set_within(now, REST_PATIENCE_S - PATIENCE_S)
+        finally:
+            self._rests = False
 
     def _report(self, *, introduce: bool) -> Report:
         followed = self._followed  # first, as it is written last
@@ -264,3 +281,23 @@ class CopierActor:
         while self._events:
             events.append(self._events.popleft())
         return msgspec.structs.replace(latest, events=tuple(events))
+
+
+async def _says_more(now: FlowProgress, before: FlowProgress) -> bool:
+    """Whether a snapshot has news, besides events; looks at the lanes in turns with other tasks."""
+    if now.totals != before.totals:
+        return True
+    turns = Turns()
+    for some, same in zip(parts(now.lanes, _COMPARED_AT_ONCE), parts(before.lanes, _COMPARED_AT_ONCE), strict=True):
+        if any(one.facts != then.facts for one, then in zip(some, same, strict=True)):
+            return True
+        await turns.rest()
+    return False
+
+
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import msgspec
 from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
-from actors.calls import bounded, explain, process_ended
+from actors.calls import CALL_TIMEOUT_S, bounded, explain, process_ended
 from actors.control.ports import ActorUnreachable, CopierVitals
 from actors.model.messages import Orders, Report
+from actors.ray.copier_actor import REST_PATIENCE_S
 from engine.base.clock import now_s
 from engine.base.errors import MirrorError
 from engine.core.reports.progress import FlowProgress
@@ -18,6 +19,8 @@ from policies.model import FlowName
 
 UNKNOWN_PAUSE_S = 0.5  # between two calls to an actor that Ray reports as unavailable: unknown, not dead
 REPORTS_KEPT = 64
+_ANSWER_S = CALL_TIMEOUT_S + REST_PATIENCE_S
+"""A copier at rest delays its answer."""
 NOT_YET = Orders(term=0, version=0, sets=None, lease_s=0.0)
 
 
@@ -100,7 +103,8 @@ class RayCopier:
         orders = self._granting(self._orders)
         try:
             call = self.handle.attend.remote(msgspec.msgpack.encode(orders))
-            report = msgspec.msgpack.decode(await bounded(self.copier_id, "attend", call), type=Report)
+            answer = await bounded(self.copier_id, "attend", call, _ANSWER_S)
+            report = msgspec.msgpack.decode(answer, type=Report)
         except ActorUnreachable as unreachable:
             self.trouble = str(unreachable)
             return

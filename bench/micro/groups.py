@@ -27,7 +27,7 @@ from bench.measure import running
 from bench.processes import ProcessTree
 from bench.systems import raymirror
 from bench.systems.launch import Job
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.config.config import load_config
 from engine.core.mm2.mm2_records import decode_checkpoint
@@ -279,12 +279,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         source, target = (EmbeddedCluster(one, Path(name) / one) for one in ("source", "target"))
-        start_clusters(source, target)
-        try:
+        with running_clusters(source, target):
             found = asyncio.run(_run(args, source, target, Path(name)))
-        finally:
-            source.stop()
-            target.stop()
     print(json.dumps({"bench": "micro.groups", "systems": {"raymirror": found}}))
 
 

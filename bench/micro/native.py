@@ -117,7 +117,7 @@ def _survey_and_merge(view: memoryview) -> int:
     """Make target batches straight from the fetched bytes, and stamp them."""
     records = 0
     work = work_for(_lane(), view, 0, len(view), aborted=[], max_batch_bytes=_MOST_BYTES)
-    for one in sift_stretches(work, _SMALL, at_length=False):
+    for one in sift_stretches(work, _SMALL):
         assert isinstance(one, BatchStretch), "all batches are regular"
         at = one.at
         while at < one.end:

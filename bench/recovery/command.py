@@ -26,7 +26,7 @@ from deploy.local.errors import ClusterError
 
 ROUNDS = 3
 GROUPS = 10
-QUICK_FAR = Far(rtt_ms=0, backlog=200_000, translated=200)
+QUICK_FAR = Far(rtt_ms=0, translated=200)
 QUICK = Size(partitions=8, before_s=4.0, after_s=11.0)
 
 
@@ -39,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     far = parser.add_argument_group("a backlog over a distance, with full windows")
     far.add_argument("--distance", type=float, metavar="MS", help="round trip in ms between the mirror and a side")
     far.add_argument("--far", choices=get_args(Side), default="target", help="the far side (default target)")
-    far.add_argument(
-        "--backlog", type=int, help=f"records before the mirror starts (default {Far(rtt_ms=0).backlog:,})"
-    )
+    far.add_argument("--backlog", type=int, help="records before the mirror starts (default: as the fault needs)")
     far.add_argument("--appends", type=int, help="least median of appends in flight (default 128, source alone far: 0)")
     far.add_argument("--merged", action="store_true", help="fail a run in which no batches were merged")
 

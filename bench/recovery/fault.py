@@ -47,6 +47,9 @@ class Fault:
     """Settings of the mirror, in addition to the usual ones."""
     target_loses: bool = False
     """Whether acknowledged records of the target are lost, and copied again to other offsets."""
+    copies_s: float = 0.0
+    """About how many seconds of its cause the mirror copies, at least half of what it usually does. A backlog over a
+    distance lasts as long; 40 are enough, because more would show the same again."""
     more_topics: tuple[str, ...] = ()
     """Name suffixes of further topics of the flow; `prepare` creates them."""
     more_partitions: int = 0

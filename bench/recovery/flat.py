@@ -22,7 +22,7 @@ from bench.figures import machine
 from bench.recovery.ends import ClusterEnds
 from bench.recovery.memory import Memory, MemoryWatch, summarise
 from bench.recovery.mirror import COPIER, METADATA, SUPERVISOR, MirrorRun, write_config
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 
 BUDGET_MIB, ABOVE_MIB = 64, 160
 """A copier's default memory for batches, and what it may have above it."""
@@ -33,7 +33,7 @@ _CONFIGS = {
     "retention.bytes": str(RETAINED_BYTES),
     "segment.bytes": str(RETAINED_BYTES // 8),
 }
-_OVERRIDES = {"log.retention.check.interval.ms": "5000", "file.delete.delay.ms": "1000"}
+_OVERRIDES = {"log.retention.check.interval.ms": "5000", "log.segment.delete.delay.ms": "1000"}
 _MINUTES, _QUICK_MINUTES = 30.0, 1.0
 _ROLES = {"copier": COPIER, "supervisor": SUPERVISOR, "metadata": METADATA}
 _PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
@@ -53,12 +53,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="rml-") as name:
         folder = Path(name)
         source, target = (EmbeddedCluster(side, folder / side, overrides=_OVERRIDES) for side in ("source", "target"))
-        try:
-            start_clusters(source, target)
+        with running_clusters(source, target):
             found = _copy(source, target, folder, minutes * 60)
-        finally:
-            source.stop()
-            target.stop()
     print(json.dumps(found, indent=1), flush=True)
     return {
         "bench": "flat",

@@ -1,6 +1,7 @@
 """Judges groups during a fault: reads all checkpoints and commits of the mirror and compares them with the records."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 
@@ -9,10 +10,12 @@ import msgspec
 from bench.admin import admin
 from bench.reading import read_partition
 from bench.recovery.checkpoints import Pair, Spot, Told, Truth, judge_told
+from bench.recovery.ends import ClusterEnds
 from bench.recovery.helper import Helper
 from bench.recovery.movers import MoversSpec
 from bench.recovery.reader import Copy
 from bench.recovery.scene import Scene
+from deploy.local.cluster import EmbeddedCluster
 from engine.core.mm2.mm2_records import decode_checkpoint
 
 CHECKPOINTS = "source.checkpoints.internal"
@@ -124,15 +127,22 @@ def _paired(stored: Mapping[Spot, int], spots: Mapping[Spot, int]) -> list[Pair]
 
 async def _read(scene: Scene, groups: Mapping[str, object]) -> tuple[list[Pair], dict[Spot, int]]:
     address = scene.stage.target.bootstrap_servers
-    return await read_told(address, groups), await read_stored(address, scene.target_topic, groups)
+    told = await read_told(address, groups, scene.checkpoints_from)
+    return told, await read_stored(address, scene.target_topic, groups)
 
 
-async def read_told(address: str, groups: Mapping[str, object]) -> list[Pair]:
-    """Read every checkpoint of some groups in the topic, older ones too, in the order of the log.
+def checkpoints_end(cluster: EmbeddedCluster) -> int:
+    """Return where the next checkpoint will be in its topic; 0 before there is a topic."""
+    with contextlib.closing(ClusterEnds(cluster.bootstrap_servers)) as ends:
+        return ends.read(CHECKPOINTS, 1)[0]
+
+
+async def read_told(address: str, groups: Mapping[str, object], first: int) -> list[Pair]:
+    """Read every checkpoint of some groups from an offset of the topic on, in the order of the log.
 
     The topic is compacted, but not its newest segment, which is as old as the run.
     """
-    found = (decode_checkpoint(one.key, one.value) for one in await read_partition(address, CHECKPOINTS))
+    found = (decode_checkpoint(one.key, one.value) for one in await read_partition(address, CHECKPOINTS, first=first))
     return [
         Pair(one.group, one.partition, one.source_offset, one.target_offset) for one in found if one.group in groups
     ]

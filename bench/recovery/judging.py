@@ -2,6 +2,8 @@
 
 import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from bench.recovery.compare import Difference, compare_all
@@ -45,8 +47,8 @@ def wait_drained(scene: Scene, partitions: int, drain_s: float = DRAIN_S) -> Non
 
 def judge(scene: Scene, partitions: int, folder: Path) -> tuple[Copy, Copy, Difference]:
     """Read both sides and compare; again a little later if records miss: until read, markers look like records."""
-    source = _read(scene, partitions, folder, "source")
-    target = _read(scene, partitions, folder, "target")
+    with ThreadPoolExecutor() as both:  # a process for each side
+        source, target = both.map(partial(_read, scene, partitions, folder), ("source", "target"))
     difference = compare_all(source.numbers, target.numbers)
     if difference.lost:
         time.sleep(_AGAIN_S)

@@ -11,7 +11,7 @@ import msgspec
 from bench.recovery.ends import ClusterEnds
 from bench.recovery.far.backlog import fill
 from bench.recovery.far.settings import MESSAGE_BYTES, Far
-from bench.recovery.group_judging import group_properties, movers_spec
+from bench.recovery.group_judging import checkpoints_end, group_properties, movers_spec
 from bench.recovery.helper import Helper
 from bench.recovery.load import LoadSpec
 from bench.recovery.mirror import MirrorRun, write_config
@@ -75,6 +75,7 @@ def opened(
         scene.notes = notes
         prepare(scene)
         if size.groups:
+            scene.checkpoints_from = checkpoints_end(stage.target)
             movers = movers_spec(scene, size.groups)
             scene.movers = stack.enter_context(Helper("bench.recovery.movers", movers, folder / "movers.log"))
         load.hear(FLOWING_S)

@@ -47,6 +47,8 @@ class Row(GroupFigures, frozen=True, kw_only=True):
     machine_load: float
     notes: list[str]
     failures: list[str]
+    phases_s: dict[str, float] = msgspec.field(default_factory=dict)
+    """How long each part of the run took, in order."""
     healthy: Healthy | None = None
     """Lanes that the fault did not hit, from its start on; None if it hits all."""
     far: FarFigures | None = None
@@ -58,11 +60,29 @@ class Row(GroupFigures, frozen=True, kw_only=True):
         return not (self.lost or self.duplicated or self.reordered or self.failures)
 
 
+class _Phases:
+    """How long the parts of a run take, in seconds."""
+
+    def __init__(self) -> None:
+        self.took_s: dict[str, float] = {}
+        self._at = time.monotonic()
+
+    def end(self, name: str) -> None:
+        """End a part; the next one begins."""
+        now = time.monotonic()
+        self.took_s[name] = round(now - self._at, 1)
+        self._at = now
+
+
 def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
     """Run one fault once. Raises BenchError when there is nothing to judge."""
     folder.mkdir(parents=True)
+    phases = _Phases()
     topic = f"{fault.id.replace('_', '-')}-{run}-{time.time_ns() // 10**9 % 10**6}"
     partitions = size.partitions + fault.more_partitions
+    if size.far is not None:
+        seconds = size.before_s + fault.copies_s + size.after_s
+        size = msgspec.structs.replace(size, far=size.far.lasting(seconds))
     opening = opened(
         *(stage, size, folder, topic),
         ray=fault.ray,
@@ -77,31 +97,40 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         flight_watched(scene.mirror.env, wanted=size.far is not None) as flight,
     ):
         wait_flowing(scene)
+        phases.end("start")
         calm_from = wait_abreast(scene, size) if size.far is None else wait_full(scene, flight, size.far)
+        phases.end("windows")
         scene.stay(size.before_s)
+        phases.end("calm")
         machine_load = os.getloadavg()[0]
         calm = calm_from, time.monotonic()
         cause = fault.act(scene)
         (folder / "cause.json").write_bytes(msgspec.json.encode(cause))
+        phases.end("fault")
         scene.stay(size.after_s)
+        phases.end("after")
         sent = end_load(scene)
         standing = end_movers(scene.movers) if scene.movers is not None else None
         wait_drained(scene, partitions, DRAIN_S if size.far is None else FAR_DRAIN_S)
+        phases.end("drain")
         source, target, difference = judge(scene, partitions, folder)
         until = time.monotonic()
+        phases.end("read")
         groups = GroupFigures()
         if standing is not None:
             groups = judge_groups(scene, standing, source, target, target_lost=fault.target_loses)
+        phases.end("groups")
         fault.check(scene)
         seen = end_watch(watch, source, target)
         far = None
         if size.far is not None:
             copies = source, target
             far = far_figures(scene, flight, size.far, calm_from, cause, copies, folder, target_lost=fault.target_loses)
+            phases.end("proof")
     if difference.records != sent:
         scene.notes.append(f"the source has {difference.records} of {sent} acknowledged records")
     row = _row(fault, run, scene, cause, difference, seen, calm, until, machine_load)
-    return msgspec.structs.replace(row, **msgspec.structs.asdict(groups), far=far)
+    return msgspec.structs.replace(row, **msgspec.structs.asdict(groups), far=far, phases_s=phases.took_s)
 
 
 def _row(

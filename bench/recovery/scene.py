@@ -33,6 +33,8 @@ class Scene:
         self.stage, self.mirror, self.load, self.ray = stage, mirror, load, ray
         self.movers: Helper | None = None
         """Groups that move during the run, if it has any."""
+        self.checkpoints_from = 0
+        """The first offset of the checkpoints of this run in their topic, which has those of earlier runs too."""
         self.topic, self.partitions = topic, partitions
         self.notes: list[str] = []
         self.failures: list[str] = []

@@ -22,7 +22,7 @@ from deploy.local.cluster import EmbeddedCluster, start_clusters
 HEAP_MIB = 512
 _OVERRIDES = {
     # Delete topics of finished runs at once.
-    "file.delete.delay.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
     # No topic is created because a client asks for it.
     "auto.create.topics.enable": "false",
 }

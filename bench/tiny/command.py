@@ -3,7 +3,6 @@
 import argparse
 import os
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +75,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         rounds = Rounds(Path(name), LAUNCHES, systems, size)
-        try:
-            rounds.start(PAYLOADS[_WARM_UP])
-            found = {}
-            for payload in payloads:
-                # The figures of one payload stay if another cannot be written.
-                done = parts.measure(payload.name, partial(rounds.run, payload, parts, ContentVerdict()))
-                if done is not None:
-                    found[payload.name] = summary(done[1], done[0], TINY)
-        finally:
-            rounds.stop()
-    if not found:
-        raise BenchError("tiny", "no payload has figures")
+        with rounds.running(PAYLOADS[_WARM_UP]):
+            ran = rounds.run_each("tiny", payloads, parts, ContentVerdict)
+    found = {name: summary(runs, backlog, TINY) for name, (backlog, runs) in ran.items()}
     for payload_name, figures in found.items():
         print_table("tiny", payload_name, figures, TINY)
     return report(

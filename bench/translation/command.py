@@ -25,7 +25,7 @@ from bench.systems.launch import Job, Launch
 from bench.translation.dataset import Dataset, fill
 from bench.translation.groups import Commits, Found, Place, commit, random_commits, read_checkpoints
 from bench.translation.truth import Judge, Log, read_log
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 
 _LAUNCHES: dict[str, Callable[[Job, dict[str, str]], Launch]] = {
     "raymirror": raymirror.launch,
@@ -60,12 +60,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         eager = {"log.cleaner.backoff.ms": "500"}
         source = EmbeddedCluster("source", Path(name) / "source", overrides=eager)
         target = EmbeddedCluster("target", Path(name) / "target")
-        start_clusters(source, target)
-        try:
+        with running_clusters(source, target):
             found = _Bench(source, target, Path(name), systems).run(records, groups, parts)
-        finally:
-            source.stop()
-            target.stop()
     _print(found)
     ours = found["systems"].get("raymirror")
     return {

@@ -53,7 +53,7 @@ class Stage:
         self._cases, self._folder, self._program = cases, folder, program
         folder.mkdir()
         # Kafka keeps deleted logs for a minute; the copies of many runs would fill the disk.
-        overrides = {"file.delete.delay.ms": "1000", "auto.create.topics.enable": "false"}
+        overrides = {"log.segment.delete.delay.ms": "1000", "auto.create.topics.enable": "false"}
         if not cases[0].is_windowed:
             # Without a window the network is the limit that is measured, so no buffer may be.
             overrides |= {"socket.send.buffer.bytes": "-1", "socket.receive.buffer.bytes": "-1"}

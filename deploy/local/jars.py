@@ -61,7 +61,7 @@ def ensure_in(cache: Path, name: str, jars: Sequence[Jar], say: Say) -> Path:
     folder = cache / name
     if not wrong_jars(jars, folder):
         return folder
-    with _lock(cache / "jars.lock", say):
+    with locked(cache / "jars.lock", lambda: say("another process is fetching the jars; waiting for it")):
         if wrong_jars(jars, folder):
             _fetch_into(folder, jars, say)
     return folder
@@ -86,11 +86,17 @@ def _fetch_into(folder: Path, jars: Sequence[Jar], say: Say) -> None:
 
 
 @contextmanager
-def _lock(path: Path, say: Say) -> Iterator[None]:
+def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[bool]:
+    """Hold a lock file of the cache. If another process holds it: wait, after a call of `waiting`; without `waiting`
+    do not wait, and yield False.
+    """
     with path.open("w") as file:
+        is_held = True
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another process is fetching the jars; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+            is_held = waiting is not None
+            if waiting is not None:
+                waiting()
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield is_held

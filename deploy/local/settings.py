@@ -19,6 +19,32 @@ rootLogger.appenderRef.console.ref = console
 """
 # This logger would fill a log with one line per partition.
 _LEVELS = {"state.change.logger": "WARN"}
+# The names of topics' configs that brokers know by another name (Kafka's ServerTopicConfigSynonyms). A broker takes any
+# name, and ignores one that it does not know.
+_BROKERS_NAMES = {
+    "segment.bytes": "log.segment.bytes",
+    "segment.ms": "log.roll.ms",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
+    "local.retention.bytes": "log.local.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+    "max.message.bytes": "message.max.bytes",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "cleanup.policy": "log.cleanup.policy",
+    "preallocate": "log.preallocate",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +59,13 @@ class BrokerPorts:
 def encode_properties(
     me: BrokerPorts, everyone: list[BrokerPorts], data_folder: Path, overrides: Mapping[str, str]
 ) -> str:
-    """The properties file of a combined broker and controller; overrides win, line by line."""
+    """The properties file of a combined broker and controller; overrides win, line by line.
+
+    Raises ValueError for an override that has the name of a topic's config, which brokers ignore.
+    """
+    for name in overrides:
+        if name in _BROKERS_NAMES:
+            raise ValueError(f"{name} is a topic's config, which brokers ignore; theirs is {_BROKERS_NAMES[name]}")
     replicas = min(3, len(everyone))
     in_sync = 2 if len(everyone) >= 3 else 1
     voters = ",".join(f"{peer.node_id}@{HOST}:{peer.controller_port}" for peer in everyone)

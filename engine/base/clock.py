@@ -69,10 +69,34 @@ def beat_s(every_s: float) -> float:
     most looks. Loops that pause to the same beat wake it once. Rejected: one loop that calls all others. It would have
     to know them all, and a slow one would delay the others.
     """
+    left_s = every_s - (_loop_s() - _clock.phase() * every_s) % every_s
+    return left_s if left_s > _LEAST_PART * every_s else left_s + every_s
+
+
+def _loop_s() -> float:
     import asyncio
 
-    left_s = every_s - (asyncio.get_running_loop().time() - _clock.phase() * every_s) % every_s
-    return left_s if left_s > _LEAST_PART * every_s else left_s + every_s
+    return asyncio.get_running_loop().time()
+
+
+class Beats:
+    """The beats of one loop whose work may take most of its interval, and keeps its rate all the same.
+
+    Only beats that come while the loop works are left out. With `beat_s` a loop whose work takes the last quarter of
+    its interval would work at half the rate.
+    """
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._at_s = _loop_s() + beat_s(every_s)
+
+    async def wait(self) -> None:
+        """Sleep until the next beat. A beat is counted, so a timer that fires early does not bring it twice."""
+        late_s = _loop_s() - self._at_s
+        if late_s >= 0:
+            self._at_s += (late_s // self._every_s + 1) * self._every_s
+        await pause(self._at_s - _loop_s())
+        self._at_s += self._every_s
 
 
 class Turns:

@@ -33,13 +33,17 @@ class CopierHealth(enum.StrEnum):
 
 
 class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits, in seconds. Reports come every second; so do passes of a data loop that copies nothing."""
+    """The limits, in seconds. Reports come every second, from a copier at rest every three seconds.
+
+    Passes of a data loop that copies nothing come every second.
+    """
 
     start_s: float = 60.0
     """A process starts within seconds; after this long it waits for a free CPU or a new node."""
     mute_s: float = 60.0
     """The first report follows the first answer within 1 s; the rest is a margin for a busy machine."""
-    late_s: float = 3.0
+    late_s: float = 5.0
+    """Later than a copier at rest reports (3 s), and earlier than its lease ends."""
     hung_s: float = 10.0
     """Longer than a garbage collection, a large batch to re-encode or a busy machine delays a loop."""
     margin_s: float = 1.0

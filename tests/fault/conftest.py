@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 
 
 @pytest.fixture(scope="session")
@@ -35,9 +35,5 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedClu
         EmbeddedCluster("source", folder / "source", overrides=eager),
         EmbeddedCluster("target", folder / "target"),
     )
-    start_clusters(*clusters)
-    try:
+    with running_clusters(*clusters):
         yield clusters
-    finally:
-        for cluster in clusters:
-            cluster.stop()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 from deploy.local.ports import HOST
 from engine.base.clock import now_s
 from engine.core.lane.states import State
@@ -75,12 +75,8 @@ def clusters(folder: Path) -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
     for broker in target.brokers[1:]:
         target.own[broker.node_id] = {"process.roles": "broker", "listeners": f"PLAINTEXT://{HOST}:{broker.port}"}
     target.own[target.brokers[2].node_id]["producer.id.expiration.ms"] = "86400000"  # brokers may differ
-    start_clusters(source, target)
-    try:
+    with running_clusters(source, target):
         yield source, target
-    finally:
-        for cluster in (source, target):
-            cluster.stop()
 
 
 @contextmanager

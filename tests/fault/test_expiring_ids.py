@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 from engine.base.clock import now_s, pause
 from engine.config.config import load_config
 from engine.core.events.events import AnyEvent, OwnershipLost, ProducerChanged, Resumed
@@ -42,12 +42,8 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Embedd
         EmbeddedCluster("source", folder / "source"),
         EmbeddedCluster("target", folder / "target", overrides=FORGETFUL),
     )
-    start_clusters(*clusters)
-    try:
+    with running_clusters(*clusters):
         yield clusters
-    finally:
-        for cluster in clusters:
-            cluster.stop()
 
 
 class Owner:

@@ -1,12 +1,11 @@
 """A cluster with a second listener: TLS with name and password, and rights that tests give to that name."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.tls import add_tls, make_certificates
 from deploy.local.cluster import EmbeddedCluster
-from deploy.local.ports import HOST, pick_ports
 
 NAME, PASSWORD = "mirror", 'sesame "open"'
 _ESCAPED = PASSWORD.replace('"', '\\\\"')
@@ -20,18 +19,10 @@ class SecuredCluster:
     def __init__(self, name: str, folder: Path) -> None:
         folder.mkdir(parents=True)
         self.cluster = EmbeddedCluster(name, folder / "cluster")
-        self._authority, self._chain = _certificates(folder)
-        address = self.cluster.brokers[0].address
-        (port,) = pick_ports(1)
-        self.address = f"{HOST}:{port}"
-        doors = f"PLAINTEXT://{HOST}:{address.port},SECURE://{HOST}:{port}"
+        self._authority, chain = make_certificates(folder)
+        self.address = add_tls(self.cluster, chain, "SASL_SSL")
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         self.cluster.overrides |= {
-            "listeners": f"{doors},CONTROLLER://{HOST}:{address.controller_port}",
-            "advertised.listeners": doors,
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
-            "listener.name.secure.ssl.keystore.type": "PEM",
-            "listener.name.secure.ssl.keystore.location": str(self._chain),
             "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.secure.plain.sasl.jaas.config": f'{login} user_{NAME}="{_ESCAPED}";',
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -61,16 +52,3 @@ def secured_cluster(name: str, folder: Path) -> Iterator[SecuredCluster]:
     made = SecuredCluster(name, folder)
     with made.cluster:
         yield made
-
-
-def _certificates(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for this address that is its own authority; give it, and it with its key, as PEM files."""
-    key, authority, chain = folder / "key.pem", folder / "authority.pem", folder / "chain.pem"
-    made = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={HOST}")
-    subprocess.run(
-        ["openssl", *made, "-addext", f"subjectAltName=IP:{HOST}", "-keyout", key, "-out", authority],
-        check=True,
-        capture_output=True,
-    )
-    chain.write_text(key.read_text() + authority.read_text())
-    return authority, chain

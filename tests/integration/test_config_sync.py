@@ -13,7 +13,7 @@ import pytest
 from aiokafka.errors import UnknownTopicOrPartitionError
 
 from actors.cli.common import exits
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from tests.harness.admin import create_topics, own_configs, partition_count, set_configs
 from tests.harness.eventually import until_equal
@@ -38,15 +38,11 @@ def stage(java: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage
     """Start them."""
     folder = tmp_path_factory.mktemp("acls")
     clusters = {name: EmbeddedCluster(name, folder / name, overrides=AUTHORIZER) for name in ("a", "b")}
-    start_clusters(*clusters.values())
-    try:
+    with running_clusters(*clusters.values()):
         source, target = (KafkaAdmin(java, cluster.bootstrap_servers) for cluster in clusters.values())
         yield Stage(clusters, source, target)
         source.close()
         target.close()
-    finally:
-        for cluster in clusters.values():
-            cluster.stop()
 
 
 def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.cli.main import main
-from deploy.local.cluster import start_clusters
+from deploy.local.cluster import running_clusters
 from engine.base.clock import now_s, pause
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -89,13 +89,9 @@ class Doors:
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     made = Doors(tmp_path_factory.mktemp("doors"))
     clusters = made.source.cluster, made.target.cluster
-    start_clusters(*clusters)
-    try:
+    with running_clusters(*clusters):
         made.source.admit()
         yield made
-    finally:
-        for cluster in clusters:
-            cluster.stop()
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 from engine.core.mm2.mm2_records import decode_heartbeat
 from engine.kafka.admin.admin import describe_topic_configs
 from tests.harness import groups as stock
@@ -37,8 +37,7 @@ SETTINGS = {
 def mirror(shared_ray: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GroupMirror]:
     folder = tmp_path_factory.mktemp("both-ways")
     clusters = {alias: EmbeddedCluster(alias, folder / alias) for alias in OWN}
-    start_clusters(*clusters.values())
-    try:
+    with running_clusters(*clusters.values()):
         asyncio.run(fill(clusters))
         flows = {"primary->backup": f"{TOPIC}.*", "backup->primary": f"{TOPIC}.*"}
         made = GroupMirror(clusters, flows, SETTINGS, shared_ray, folder)
@@ -47,9 +46,6 @@ def mirror(shared_ray: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> 
             yield made
         finally:
             made.close()
-    finally:
-        for cluster in clusters.values():
-            cluster.stop()
 
 
 async def fill(clusters: dict[str, EmbeddedCluster]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 from engine.core.mm2.mm2_records import Checkpoint, Heartbeat, decode_offset_sync, encode_checkpoint, encode_heartbeat
 from engine.core.mm2.sync_store import SyncStore
 from engine.core.offset_map.map_blocks import decode_tail
@@ -34,12 +34,8 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Emb
     """Two clusters of the test's own: a heartbeats topic has one name, and is copied whatever the filter."""
     folder = tmp_path_factory.mktemp("heartbeats")
     found = {alias: EmbeddedCluster(alias, folder / alias) for alias in ("east", "west")}
-    start_clusters(*found.values())
-    try:
+    with running_clusters(*found.values()):
         yield found
-    finally:
-        for cluster in found.values():
-            cluster.stop()
 
 
 async def prepare(clusters: dict[str, EmbeddedCluster]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import EmbeddedCluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, running_clusters
 from tests.harness.acl_table import render as render_acls
 from tests.harness.jvm import jvm
 from tests.harness.kafka_admin import AUTHORIZER, KafkaAdmin
@@ -36,15 +36,10 @@ def with_tables(page: str, tables: Mapping[str, str]) -> str:
 
 async def test_the_page_says_what_happens(tmp_path: Path) -> None:
     clusters = [EmbeddedCluster(name, tmp_path / name, overrides=AUTHORIZER) for name in ("source", "target")]
-    start_clusters(*clusters)
-    try:
-        with jvm() as classes:
-            source, target = (KafkaAdmin(classes, cluster.bootstrap_servers) for cluster in clusters)
-            table = Table(clusters[0], clusters[1], (source, target), tmp_path)
-            outcomes = await table.outcomes()
-    finally:
-        for cluster in clusters:
-            cluster.stop()
+    with running_clusters(*clusters), jvm() as classes:
+        source, target = (KafkaAdmin(classes, cluster.bootstrap_servers) for cluster in clusters)
+        table = Table(clusters[0], clusters[1], (source, target), tmp_path)
+        outcomes = await table.outcomes()
     tables = {f"configs {number}": render(one, outcomes, table.untaken) for number, one in enumerate(SETTINGS)}
     tables["acls"] = render_acls(table.bindings, table.acls)
     page = PAGE.read_text()

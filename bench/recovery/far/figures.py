@@ -15,8 +15,12 @@ _FULL_S = 20.0
 
 
 class FarFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Windows, proof, translations and merging of one run, and the MiB that the distance carried so far."""
+    """Windows, proof, translations and merging of one run, and the MiB that the distance carried so far.
 
+    `backlog`: the records at the source before the mirror started.
+    """
+
+    backlog: int
     flight: Flight
     judged: Judged
     carried_mib: dict[str, float]
@@ -65,6 +69,8 @@ def far_figures(
     scene.failures += judged.shortcomings(records, target_lost=target_lost)
     if short := found.shortcoming(far):
         scene.failures.append(short)
+    if not found.seconds_behind:
+        scene.notes.append(f"the backlog of {far.backlog:,} records was copied before the fault was over")
     if far.must_merge and not judged.merging.merged:
         scene.failures.append("no batch of the copy holds several batches of the source: nothing was merged")
     carried = {
@@ -72,4 +78,4 @@ def far_figures(
         for side, one in scene.stage.carried().items()
         for way, size in (("requests", one.request_bytes), ("answers", one.answer_bytes))
     }
-    return FarFigures(flight=found, judged=judged, carried_mib=carried)
+    return FarFigures(backlog=far.backlog, flight=found, judged=judged, carried_mib=carried)

@@ -40,7 +40,7 @@ class Flight(msgspec.Struct, frozen=True, kw_only=True):
 
     `appends`: of all lanes, before the fault and after its cause; `before`, `after`: the two parts of that. `widest`:
     of the lane that has most of them, which of the lanes differs. `samples`: how many instants. `seconds_behind`:
-    from the end of the cause until the backlog was copied.
+    from the end of the cause until the backlog was copied. `hit`: whether there was a backlog when the fault began.
     """
 
     appends: float
@@ -50,11 +50,14 @@ class Flight(msgspec.Struct, frozen=True, kw_only=True):
     widest_most: int
     samples: int
     seconds_behind: float
+    hit: bool = True
 
     def shortcoming(self, far: Far) -> str:
         """Say in words why the windows were not full; empty if they were."""
         if self.samples < _LEAST_SAMPLES:
             return f"the copy had a backlog at {self.samples} instants only: the backlog is too small"
+        if not self.hit:
+            return "the backlog was copied before the fault began: it is too small"
         medians = {"outside the fault": self.appends, "before the fault": self.before}
         found = [
             f"{median:g} appends in flight at the median {when}, {far.least_appends} are asked"
@@ -72,6 +75,7 @@ def summarise(samples: Sequence[Sample], since: float, began: float, ended: floa
     before = [one for one in behind if one.at < began]
     after = [one for one in behind if one.at > ended]
     both = before + after
+    last = max((one for one in samples if one.at < began), key=_instant, default=None)
     return Flight(
         appends=_median([one.appends for one in both]),
         before=_median([one.appends for one in before]),
@@ -80,7 +84,12 @@ def summarise(samples: Sequence[Sample], since: float, began: float, ended: floa
         widest_most=max((one.widest for one in both), default=0),
         samples=len(both),
         seconds_behind=round(after[-1].at - ended, 1) if after else 0.0,
+        hit=last is not None and last.lag >= _BACKLOG,
     )
+
+
+def _instant(sample: Sample) -> float:
+    return sample.at
 
 
 def _median(values: Sequence[int]) -> float:

@@ -21,7 +21,7 @@ def take_in_stretches(lane: Lane, work: Work, lease: BufferShare) -> None:
     Raises what `sift` raises; the batches before the bad one are queued by then.
     """
     rules = lane.limits.rebatch
-    for item in sift_stretches(work, NO_BATCHES if rules is None else rules.small, at_length=False):
+    for item in sift_stretches(work, NO_BATCHES if rules is None else rules.small):
         if isinstance(item, BatchStretch):
             lane.source_leader_epoch = max(lane.source_leader_epoch, item.leader_epoch)
             lane.add_stretch(item, work.buffer[item.at : item.end], lease.retain())
@@ -29,7 +29,7 @@ def take_in_stretches(lane: Lane, work: Work, lease: BufferShare) -> None:
             queue_one(lane, work, item, lease)
 
 
-def sift_stretches(work: Work, small: SmallBatches, *, at_length: bool) -> Iterator[BatchStretch | Step]:
+def sift_stretches(work: Work, small: SmallBatches) -> Iterator[BatchStretch | Step]:
     """Yield everything that `sift` yields, in the same order; batches that pass come as stretches of one or more.
 
     The batches of a stretch pass, each with its CRC checked. Raises what `sift` raises, at the same batch.
@@ -49,7 +49,7 @@ def sift_stretches(work: Work, small: SmallBatches, *, at_length: bool) -> Itera
         if found.is_done:
             return
         rest = msgspec.structs.replace(work, start=found.at, wanted=wanted, expected=found.expected)
-        step = next(sift(rest, at_length=at_length))
+        step = next(sift(rest, at_length=False))
         yield step
         header, pieces = step[1], step[3]
         wanted = pieces[-1].next_offset if pieces else max(wanted, header.next_offset)

@@ -60,6 +60,23 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the path of a lane that moves carries, if distance is what bounds it (`engine/flow/io/far_paths.py`)."""
 
     @property
+    def facts(self) -> tuple[object, ...]:
+        """What a change of is news; the other fields change with these, or with time alone."""
+        return (
+            self.lane,
+            self.state,
+            self.reason,
+            self.source_next,
+            self.source_end,
+            self.source_reached,
+            self.in_flight,
+            self.committed,
+            self.held,
+            self.set_id,
+            self.epoch,
+        )
+
+    @property
     def end_known(self) -> bool:
         """Whether the source has reported its end recently."""
         return end_known(self.source_end, self.source_end_age_ms, reached=self.source_reached)
@@ -176,3 +193,16 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     wire_bytes: int = 0
     bandwidth: dict[str, BandwidthUse] = {}
     """What the copier fetches under each limit, by the limit's pattern."""
+
+    @property
+    def totals(self) -> tuple[object, ...]:
+        """What a change of is news, besides changes of lanes."""
+        return (
+            len(self.lanes),
+            self.records,
+            self.wire_bytes,
+            self.append_failures,
+            self.set_ids,
+            self.waits_for,
+            self.is_open,
+        )

@@ -234,17 +234,17 @@ class Inbox:
         self, answer: FetchAnswer, lease: BufferLease, wanted: dict[PartitionFetch, LaneDriver], took_s: float
     ) -> None:
         told = {found.partition for found in answer.slices}.union(self._open)
-        asked = {want.partition: (want.offset, driver) for want, driver in wanted.items() if want.partition in told}
+        asked = {want.partition: (want, driver) for want, driver in wanted.items() if want.partition in told}
         touched: list[LaneDriver] = []
         now_ms = self._meter.fetch_answered()
         if answer.slices or not answer.throttle_s:  # else a quota is used up, and the answer reports no partition
             self._note_unchanged(answer, wanted, now_ms)
         for found in answer.slices:
-            offset, driver = asked[found.partition]
+            want, driver = asked[found.partition]
             lane = driver.lane
             self._side.turns.received(driver, found.end - found.start, self._options.end_in(found))
             self._note(driver, found, now_ms)
-            if not lane.listens or lane.fetch_offset != offset:
+            if not lane.listens or lane.fetch_offset != want.offset:
                 continue  # the lane has moved since the request, and will fetch from its new offset
             if found.fault is not None or found.diverging is not None or found.preferred_replica >= 0:
                 self._events.fault(driver, found)
@@ -253,8 +253,8 @@ class Inbox:
             elif found.start < found.end:
                 self._intake.take(driver, answer.buffer, found, lease)
                 touched.append(driver)
-                if took_s >= FAR_S and driver.want is not None:
-                    self._ranges.consider(driver, driver.want, found, answer.buffer, took_s)
+                if took_s >= FAR_S and driver in self._side.served():  # else another inbox fetches for it by now
+                    self._ranges.consider(driver, want, found, answer.buffer, took_s)
             elif found.partition not in self._open:
                 self._events.idle(driver, found)
         if self._open:

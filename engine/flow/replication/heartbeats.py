@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from engine.base.clock import beat_s, now_s, pause, wall_ms
+from engine.base.clock import Beats, now_s, wall_ms
 from engine.base.errors import MirrorError
 from engine.core.events.events import AnyEvent, Mm2TopicFailed
 from engine.core.events.recovery_events import WRITTEN_AGAIN, WorksAgain
@@ -57,10 +57,11 @@ class Heartbeats:
 
     async def run(self) -> None:
         """Write heartbeats until cancelled; no failure of a broker ends it."""
+        beats = Beats(self._plan.every_s)
         try:
             while True:
                 await self._beat()
-                await pause(beat_s(self._plan.every_s))
+                await beats.wait()
         finally:
             await self._writer.close()
 

@@ -60,7 +60,7 @@ def test_the_first_part_of_lag_stays_where_the_second_fails(
         raise BenchError("raymirror", "did not copy")
 
     monkeypatch.setattr(pair, "EmbeddedCluster", Nowhere)
-    monkeypatch.setattr(pair, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(pair, "running_clusters", lambda *_: nullcontext())
     monkeypatch.setattr(lag, "_Stage", Told)
     monkeypatch.setattr(lag, "_copied", fails)
     found = lag.run(argparse.Namespace(parts="alone,proof", seconds=1, quick=True, lanes=1, mib=1))
@@ -89,7 +89,7 @@ def test_the_first_system_of_idle_stays_where_the_second_fails(monkeypatch: pyte
         others[-1][system] = {"cpu_percent": 5.0, "rss_mib": 500.0}
 
     monkeypatch.setattr(pair, "EmbeddedCluster", Nowhere)
-    monkeypatch.setattr(pair, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(pair, "running_clusters", lambda *_: nullcontext())
     monkeypatch.setattr(idle, "create_topic", at_once)
     monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None, "mm2": lambda _: None})
     monkeypatch.setattr(idle, "_measure", measured)
@@ -131,7 +131,7 @@ def test_the_rest_of_idle_stays_where_no_record_wakes_it(monkeypatch: pytest.Mon
         return {"raymirror": {"cpu_percent": 5.0}, "ray": {"cpu_percent": 3.0}}
 
     monkeypatch.setattr(pair, "EmbeddedCluster", Nowhere)
-    monkeypatch.setattr(pair, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(pair, "running_clusters", lambda *_: nullcontext())
     monkeypatch.setattr(idle, "create_topic", at_once)
     monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None})
     monkeypatch.setattr(idle, "_REST_S", 0.0)
@@ -173,7 +173,7 @@ def test_the_first_system_of_translation_stays_where_the_second_fails(monkeypatc
         return SimpleNamespace(sent=10, holes=1), {}, {}
 
     monkeypatch.setattr(translation, "EmbeddedCluster", Nowhere)
-    monkeypatch.setattr(translation, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(translation, "running_clusters", lambda *_: nullcontext())
     monkeypatch.setattr(translation._Bench, "_fill", filled)
     monkeypatch.setattr(translation._Bench, "_system", measured)
     found = translation.run(argparse.Namespace(systems="raymirror,mm2", records=10, groups=1, quick=True))

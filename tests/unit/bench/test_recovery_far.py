@@ -4,6 +4,7 @@ import argparse
 import struct
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -15,14 +16,31 @@ from bench.recovery.command import far_of
 from bench.recovery.far.backlog import batch_sizes, encode_batch, encode_produce
 from bench.recovery.far.flight import Flight, Sample, summarise
 from bench.recovery.far.judging import Judged, Merging, Proof, count_merged, numbers_at, proof_of, random_offsets
-from bench.recovery.far.settings import MESSAGE_BYTES, MOST_RECORDS, Far
+from bench.recovery.far.settings import COPIED_PER_S, FULL_S, MESSAGE_BYTES, MOST_RECORDS, Far
+from bench.recovery.opening import Size
 from bench.recovery.reader import Copy
 from bench.recovery.records import decode_record
+from bench.recovery.table import FAULTS
 
 FAR = Far(rtt_ms=50)
 
 
 # --- the backlog ------------------------------------------------------------------------------------------------------
+
+
+def test_a_backlog_lasts_for_the_fault_unless_one_was_given() -> None:
+    size = Size()
+    for fault in FAULTS.values():
+        seconds = size.before_s + fault.copies_s + size.after_s
+        assert FAR.lasting(seconds).backlog == int((FULL_S + seconds) * COPIED_PER_S)
+        assert fault.copies_s <= 40.0
+    assert msgspec.structs.replace(FAR, backlog=77).lasting(500.0).backlog == 77
+
+
+def test_faults_that_need_the_same_clusters_follow_each_other() -> None:
+    kinds = [fault.stage for fault in FAULTS.values()]
+    starts = [kind for at, kind in enumerate(kinds) if at == 0 or kinds[at - 1] != kind]
+    assert len(starts) == len({msgspec.json.encode(kind) for kind in kinds})
 
 
 @given(st.integers(0, 500))
@@ -76,6 +94,13 @@ def test_only_instants_with_a_backlog_outside_of_the_fault_count() -> None:
 def test_windows_that_were_not_full_are_named(before: list[int], after: list[int], said: str) -> None:
     samples = [behind(1.0, one) for one in before] + [behind(3.0, one) for one in after]
     assert summarise(samples, since=0.0, began=2.0, ended=2.5).shortcoming(FAR) == said
+
+
+def test_a_fault_that_meets_no_backlog_any_more_is_named() -> None:
+    samples = [*(behind(float(at), 200) for at in range(9)), Sample(9.0, 3, 1, 100)]
+    found = summarise(samples, since=0.0, began=10.0, ended=11.0)
+    assert not found.hit
+    assert found.shortcoming(FAR) == "the backlog was copied before the fault began: it is too small"
 
 
 def test_a_wide_mirror_of_narrow_lanes_is_not_enough() -> None:

@@ -1,12 +1,15 @@
 """Rounds over systems: the order rotates, and a run without figures costs no other."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench import rounds as subject
-from bench.dataset import LZ4, Backlog
+from bench.dataset import LZ4, Backlog, Payload
 from bench.errors import BenchError
 from bench.parts import Parts
 from bench.rounds import Rounds, Size
@@ -22,6 +25,12 @@ class Cluster:
 
     def __init__(self, *_: object, **__: object) -> None:
         self.overrides: dict[str, str] = {}
+
+
+@contextmanager
+def running_clusters(*clusters: Cluster) -> Iterator[None]:
+    """Start and stop nothing."""
+    yield
 
 
 class Run:
@@ -65,6 +74,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     for name, fake in (
         ("EmbeddedCluster", Cluster),
+        ("running_clusters", running_clusters),
         ("fill", fill),
         ("create_topic", create_topic),
         ("delete_topics", delete_topics),
@@ -85,6 +95,26 @@ def test_another_system_comes_first_in_each_round_and_every_topic_is_deleted(tmp
     deleted = [name for name in ran if name.startswith("deleted")]
     assert deleted == [f"deleted {name}" for name in ("a001", "bc002", "bc003", "a004", "a005", "bc006", backlog.topic)]
     assert [len(of_system) for of_system in runs.values()] == [3, 3]
+
+
+def test_a_payload_that_cannot_be_written_costs_no_other(
+    tmp_path: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = msgspec.structs.replace(LZ4, name="full")
+
+    def fill_some(_cluster: object, payload: Payload, topic: str, **_: object) -> Backlog:
+        if payload is full:
+            raise BenchError("produce", "the disk is full")
+        return Backlog(payload=payload.name, codec="lz4", topic=topic, counts=(1, 1), batches=2, wire_bytes=9)
+
+    monkeypatch.setattr(subject, "fill", fill_some)
+    bench, parts = Rounds(tmp_path, {"a": launch}, ["a"], SIZE), Parts()
+    with bench.running(LZ4):
+        found = bench.run_each("drain", [full, LZ4], parts, Verdict)
+    assert list(found) == ["lz4"]
+    assert [one["part"] for one in parts.unmeasured] == ["full"]
+    with pytest.raises(BenchError, match="drain: no payload has figures"):
+        bench.run_each("drain", [full], parts)
 
 
 def test_a_copy_that_is_refused_has_no_figures_and_the_others_have(tmp_path: Path, ran: list[str]) -> None:

@@ -32,6 +32,7 @@ RELEASED = LaneReleased(flow=FLOW, lane=TopicPartition("t", 0))
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers without news come soon."""
     monkeypatch.setattr("actors.ray.copier_actor.PATIENCE_S", 0.02)
+    monkeypatch.setattr("actors.ray.copier_actor.REST_PATIENCE_S", 0.02)
 
 
 class FakeEngine:

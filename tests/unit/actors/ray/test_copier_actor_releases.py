@@ -12,6 +12,7 @@ from tests.unit.actors.ray.test_copier_actor import GROUP, OTHER, Boss, end, mak
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers without news come soon."""
     monkeypatch.setattr("actors.ray.copier_actor.PATIENCE_S", 0.02)
+    monkeypatch.setattr("actors.ray.copier_actor.REST_PATIENCE_S", 0.02)
 
 
 async def turns(count: int = 5) -> None:

@@ -1,5 +1,6 @@
 """The list of jars, and the handling of a missing or wrong jar."""
 
+import fcntl
 import hashlib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
@@ -23,6 +24,32 @@ def put(folder: Path, one: Jar, content: bytes) -> None:
     path = folder / one.path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+
+
+@pytest.mark.local
+def test_who_waits_for_a_lock_says_so_and_has_it_then(tmp_path: Path) -> None:
+    said: list[str] = []
+    with (tmp_path / "one.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def waiting() -> None:
+            said.append("waiting")
+            fcntl.flock(other, fcntl.LOCK_UN)
+
+        with jars.locked(tmp_path / "one.lock", waiting) as is_held:
+            assert is_held
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert said == ["waiting"]
+
+
+@pytest.mark.local
+def test_who_does_not_wait_for_a_lock_knows_that_another_has_it(tmp_path: Path) -> None:
+    with jars.locked(tmp_path / "one.lock") as first:
+        with jars.locked(tmp_path / "one.lock") as second:
+            assert (first, second) == (True, False)
+        with jars.locked(tmp_path / "two.lock") as other:
+            assert other
 
 
 def test_the_lists_hold_a_broker_and_sparks_kafka_source() -> None:

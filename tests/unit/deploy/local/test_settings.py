@@ -46,6 +46,25 @@ def test_overrides_win() -> None:
     assert properties["log.retention.ms"] == "1000"
 
 
+@pytest.mark.parametrize(
+    ("topics", "brokers"),
+    [
+        ("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+        ("segment.ms", "log.roll.ms"),
+        ("max.message.bytes", "message.max.bytes"),
+    ],
+)
+def test_a_topics_name_that_a_broker_would_ignore_is_refused_with_the_brokers_name(topics: str, brokers: str) -> None:
+    with pytest.raises(ValueError, match=f"{topics} is a topic's config, .*; theirs is {brokers}$"):
+        properties_of(1, {topics: "1000"})
+    assert properties_of(1, {brokers: "1000"})[brokers] == "1000"
+
+
+@pytest.mark.parametrize("name", ["min.insync.replicas", "unclean.leader.election.enable", "compression.type"])
+def test_names_that_topics_and_brokers_share_are_taken(name: str) -> None:
+    assert properties_of(1, {name: "x"})[name] == "x"
+
+
 @pytest.mark.local
 def test_single_brokers_have_properties_and_log_levels(tmp_path: Path) -> None:
     cluster = EmbeddedCluster("s", tmp_path, brokers=2, own={2: {"broker.rack": "b"}}, log_levels={"kafka.x": "DEBUG"})

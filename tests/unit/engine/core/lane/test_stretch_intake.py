@@ -69,7 +69,7 @@ def outcome(
     """Everything yielded, and the error that ended it."""
     items: list[BatchStretch | Step] = []
     try:
-        for item in sift(some, at_length=False) if small is None else sift_stretches(some, small, at_length=False):
+        for item in sift(some, at_length=False) if small is None else sift_stretches(some, small):
             items.append(item)  # noqa: PERF402 - what came before an error counts
     except (WireError, LongWork) as error:
         return by_batch(items, built), f"{type(error).__name__}: {error}"
@@ -134,7 +134,7 @@ def test_any_batches_are_judged_as_one_by_one(
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_stretch_goes_on_behind_every_other_batch(kind: str) -> None:
     built, _ = built_of(["plain", "plain", kind, "plain", "plain", kind, "plain"])
-    items = list(sift_stretches(work(built, wanted=50), SMALL, at_length=False))
+    items = list(sift_stretches(work(built, wanted=50), SMALL))
     assert [item for item in items if isinstance(item, BatchStretch)] != []
     assert by_batch(items, built) == outcome(work(built, wanted=50), built, small=None)[0]
     if kind in ("plain", "one", "committed"):
@@ -143,13 +143,13 @@ def test_a_stretch_goes_on_behind_every_other_batch(kind: str) -> None:
 
 def test_without_small_batches_each_is_a_stretch() -> None:
     built, _ = built_of(["plain", "one", "plain"])
-    items = list(sift_stretches(work(built, wanted=50), SmallBatches(-1, -1), at_length=False))
+    items = list(sift_stretches(work(built, wanted=50), SmallBatches(-1, -1)))
     assert [item.batches for item in items if isinstance(item, BatchStretch)] == [1, 1, 1]
 
 
 def test_transactions_are_in_doubt_until_the_last_abort_marker() -> None:
     built, offsets = built_of(["in doubt", "committed", "abort", "committed", "committed"])
-    items = list(sift_stretches(work(built, wanted=50, aborted=[(ABORTED, offsets[0])]), SMALL, at_length=False))
+    items = list(sift_stretches(work(built, wanted=50, aborted=[(ABORTED, offsets[0])]), SMALL))
     assert [isinstance(item, BatchStretch) for item in items] == [False, False, False, True]
     assert [item[2] for item in items if not isinstance(item, BatchStretch)] == [
         Verdict.SKIP,
@@ -166,6 +166,6 @@ def test_the_source_of_the_other_tests_of_a_lane() -> None:
     source.data(2, holes=frozenset({1}))
     fetched, aborted = source.fetch(0, 100)
     built = bytearray(fetched)
-    items = list(sift_stretches(work(built, aborted=aborted), SMALL, at_length=False))
+    items = list(sift_stretches(work(built, aborted=aborted), SMALL))
     assert by_batch(items, built) == outcome(work(built, aborted=aborted), built, small=None)[0]
     assert [one.next_offset for one in itertools.islice((i for i in items if isinstance(i, BatchStretch)), 1)] == [6]

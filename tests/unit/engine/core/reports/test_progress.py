@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.core.reports.progress import LaneProgress, TopicCount
+from engine.core.reports.progress import FlowProgress, LaneProgress, TopicCount
 from engine.core.reports.source_end import END_LASTS_MS
-from policies.model import TopicPartition
+from policies.model import FlowName, TopicPartition
 
 
 def progress(source_next: int, source_end: int, behind_since_ms: int = -1) -> LaneProgress:
@@ -74,3 +74,44 @@ def test_of_an_end_that_was_never_heard_nothing_is_known() -> None:
     never = replace(progress(5, -1), source_end_age_ms=-1)
     assert not never.lag_heard
     assert (never.least_lag_records, never.least_lag_ms(1000), never.heard_lag_ms(1000)) == (-1, -1, -1)
+
+
+LANE = progress(5, 9)
+FLOW = FlowProgress(
+    flow=FlowName("A", "B"), at_ms=1, lanes=(LANE,), events=(), buffer_bytes=0, set_ids=("A->B/000",), records=3
+)
+NEWS: dict[str, object] = {
+    "lane": TopicPartition("t", 1),
+    "state": "failed",
+    "reason": "refused",
+    "source_next": 6,
+    "source_end": 10,
+    "source_reached": False,
+    "in_flight": 1,
+    "committed": False,
+    "held": "a limit",
+    "set_id": "A->B/001",
+    "epoch": 7,
+}
+"""Fields of a lane, and other values of them."""
+FLOW_NEWS: dict[str, object] = {
+    "lanes": (),
+    "records": 4,
+    "wire_bytes": 1,
+    "append_failures": 1,
+    "set_ids": (),
+    "waits_for": "cluster a",
+    "is_open": False,
+}
+
+
+@pytest.mark.parametrize("name", LaneProgress.__struct_fields__)
+def test_a_change_of_what_a_lane_does_is_a_fact_and_the_time_is_none(name: str) -> None:
+    now = replace(LANE, **{name: NEWS.get(name, 77)})
+    assert (now.facts != LANE.facts) is (name in NEWS)
+
+
+@pytest.mark.parametrize("name", FlowProgress.__struct_fields__)
+def test_a_change_of_what_a_flow_does_changes_its_totals_and_the_time_does_not(name: str) -> None:
+    now = replace(FLOW, **{name: FLOW_NEWS.get(name, 77)})
+    assert (now.totals != FLOW.totals) is (name in FLOW_NEWS)

@@ -97,7 +97,7 @@ class Far:
         self.asked: list[list[PartitionFetch]] = []
         self.told: list[str] = []
         self.copied: list[int] = []
-        self.is_open = True
+        self.is_open = self.serves = True
         self.pool = BufferPool(budget, 1024)
         self.turns = FetchTurns(self.pool, self.may_fetch, self.wake)
         self.inbox = Inbox(
@@ -186,7 +186,7 @@ class Far:
         await asyncio.sleep(0.1)
 
     def served(self) -> Sequence[LaneDriver]:
-        return [self.driver]
+        return [self.driver] if self.serves else []
 
     def may_fetch(self, driver: LaneDriver) -> bool:
         return self.is_open
@@ -276,6 +276,24 @@ async def test_a_backlog_at_a_distance_is_read_over_many_connections() -> None:
         assert len({want.offset for want in plan}) == len(plan), "batches that are alike need no rest"
     assert far.pool.used_bytes == 0
     assert all(broker.closed for broker in far.brokers)
+
+
+@pytest.mark.parametrize("is_elected", [True, False], ids=["another broker leads", "another connection"])
+async def test_a_lane_that_moved_begins_no_plan_with_the_answer_of_its_previous_inbox(is_elected: bool) -> None:
+    far = Far()
+    for _ in range(200):
+        far.log.data(2)
+    async with far.running():
+        await asyncio.sleep(0.01)
+        assert len(far.asked) == 1
+        far.serves = False
+        if is_elected:
+            far.driver.leaders.lead_source(Leader(2, far.log.epochs[-1][0] + 1, "id"))
+            far.inbox._want(far.driver)  # as the inbox of the new leader's broker does
+        await asyncio.sleep(1.0)
+        assert far.lane.fetched > 0, "the answer came, and what it brought is as good as before"
+        assert not far.is_ranged
+        assert len(far.brokers) == 1
 
 
 async def test_next_door_one_connection_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

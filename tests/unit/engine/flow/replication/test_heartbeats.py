@@ -6,11 +6,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.base.clock import wall_ms
+from engine.base.clock import pause, wall_ms
 from engine.base.errors import BrokerUnreachable, KafkaRefusal
 from engine.core.events.events import AnyEvent, Mm2TopicFailed
 from engine.core.events.recovery_events import WorksAgain
+from engine.core.lane.outcome import Outcome
 from engine.core.mm2.mm2_records import Heartbeat, decode_heartbeat
+from engine.flow.lane.partition_writer import PartitionWriter
+from engine.flow.ports.ports import Payload
 from engine.flow.replication import heartbeats
 from engine.flow.replication.heartbeats import HeartbeatPlan, Heartbeats
 from policies.model import FlowName
@@ -18,6 +21,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.unit.engine.flow.stage import until
 
 BACK = FlowName("B", "A")
+EVERY_S = 0.01
 
 
 class Stage:
@@ -29,7 +33,7 @@ class Stage:
         self.events: list[AnyEvent] = []
         self.not_ready: list[Exception] = []
         self.readied = 0
-        plan = HeartbeatPlan(BACK, "heartbeats", 0.01, FlowName("A", "B"))
+        plan = HeartbeatPlan(BACK, "heartbeats", EVERY_S, FlowName("A", "B"))
         self.beats = Heartbeats(plan, self.cluster, self.ready, self.events.append)
 
     async def ready(self) -> None:
@@ -59,6 +63,25 @@ async def test_one_after_another_with_the_records_own_time() -> None:
     assert began_ms <= times[0] <= times[-1] <= wall_ms()
     assert stage.readied == 1
     assert stage.events == []
+
+
+@pytest.mark.parametrize(("takes", "beats"), [(0.8, 20), (0.98, 20), (1.5, 10)])
+async def test_a_write_that_takes_most_of_the_interval_halves_no_rate(
+    takes: float, beats: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage()
+    send = PartitionWriter.send
+
+    async def slow(writer: PartitionWriter, batch: Payload) -> Outcome:
+        await pause(takes * EVERY_S)
+        return await send(writer, batch)
+
+    monkeypatch.setattr(PartitionWriter, "send", slow)
+    async with stage.running():
+        await until(stage.written)
+        before = len(stage.written())
+        await pause(20 * EVERY_S)
+        assert abs(len(stage.written()) - before - beats) <= 1
 
 
 async def test_a_refusal_is_one_event_and_is_tried_again() -> None:
