@@ -9,7 +9,7 @@ import msgspec
 from engine.jobs.tables.errors import TableConflict, table_errors
 from engine.jobs.tables.files import DataFile
 from engine.jobs.tables.reading import EVER, Merge, in_order, stretches
-from engine.jobs.tables.table import TableSnapshot, Table
+from engine.jobs.tables.table import Table, TableSnapshot
 
 _SMALL_FILES = 8
 _MOST_FILES = 100

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from engine.jobs.tables.errors import table_errors
 from engine.jobs.tables.files import DataFile, arrow_schema, concatenated
-from engine.jobs.tables.table import TableSnapshot, Table
+from engine.jobs.tables.table import Table, TableSnapshot
 
 Merge = Callable[[pa.Table], pa.Table]
 """Takes the rows of a stretch of time, returns those that count in the table's order; calling it twice is harmless."""
