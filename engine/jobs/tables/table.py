@@ -17,7 +17,6 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from engine.base.clock import wall_ms
 from engine.core.formats import check_format
 from engine.jobs.runtime.storage_files import access_of, delta_uri
 from engine.jobs.tables.columns import TableSpec
@@ -41,10 +40,15 @@ PROPERTIES = {
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """The transaction of a commit: `writer` must contain what else could count from 0 again (a checkpoint's id)."""
+    """The transaction of a commit: numbers of one writer grow, and each is committed once.
+
+    `writer` must contain the id of what counts (a checkpoint's id), since a new one counts from 0 again. `owner`: a
+    name without that id; `committed(owner)` then tells whether it ever wrote.
+    """
 
     writer: str
     number: int
+    owner: str = ""
 
 
 class TableSnapshot:
@@ -66,8 +70,12 @@ class TableSnapshot:
 
 def _files(handle: DeltaTable, spec: TableSpec) -> list[DataFile]:
     rows = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
-    names = "path", f"partition.{spec.partition}", "size_bytes", "num_records", f"min.{spec.span}", f"max.{spec.span}"
+    names = ("path", f"partition.{spec.partition}", "size_bytes", "num_records", *_limits(spec), "modification_time")
     return [DataFile(*(row.get(name) for name in names)) for row in rows]
+
+
+def _limits(spec: TableSpec) -> tuple[str, str]:
+    return f"min.{spec.span}", f"max.{spec.span}"
 
 
 def _unused(handle: DeltaTable, hours: int | None, *, full: bool) -> set[str]:
@@ -139,6 +147,17 @@ class Table:
         with self._lock, table_errors(self.uri):
             return self._newest().transaction_version(writer)
 
+    def has(self, batch: Batch) -> bool:
+        """Whether a batch is committed already. Raises StaleCommit if a later batch of its writer is."""
+        with self._lock, table_errors(self.uri):
+            return self._is_committed(self._newest(), batch)
+
+    def _is_committed(self, handle: DeltaTable, batch: Batch) -> bool:
+        last = handle.transaction_version(batch.writer)
+        if last is not None and last > batch.number:
+            raise StaleCommit(self.uri, batch.writer, batch.number, last)
+        return last == batch.number
+
     def append(self, rows: pa.Table, batch: Batch | None = None) -> bool:
         """Commit rows, which must have every column; return False if the batch is committed already.
 
@@ -166,11 +185,8 @@ class Table:
         with self._lock, table_errors(self.uri):
             for attempt in range(_TRIES):
                 handle = self._newest()
-                if batch is not None and (last := handle.transaction_version(batch.writer)) is not None:
-                    if last > batch.number:
-                        raise StaleCommit(self.uri, batch.writer, batch.number, last)
-                    if last == batch.number:
-                        return False
+                if batch is not None and self._is_committed(handle, batch):
+                    return False
                 if not files and batch is None:
                     return True
                 try:
@@ -203,6 +219,8 @@ class Table:
         batch: Batch | None = None,
     ) -> None:
         mine = [] if batch is None else [Transaction(batch.writer, batch.number)]
+        if batch is not None and batch.owner:
+            mine.append(Transaction(batch.owner, 0))
         handle.create_write_transaction(
             [self._added(file) for file in files],
             mode,
@@ -217,7 +235,7 @@ class Table:
         if file.first is not None:
             told |= {"minValues": {self.spec.span: file.first}, "maxValues": {self.spec.span: file.last}}
         values = {self.spec.partition: file.partition}
-        return AddAction(file.path, file.size, values, wall_ms(), data_change=True, stats=json.dumps(told))
+        return AddAction(file.path, file.size, values, file.at_ms, data_change=True, stats=json.dumps(told))
 
     def still_wants(self, files: Sequence[DataFile], partition: str, missing: FileNotFoundError) -> list[DataFile]:
         """Return the present files of a partition after one of `files` was not found: others replaced it meanwhile.
