@@ -47,7 +47,7 @@ class TableAudit:
             self._appender().append(rows, Batch(f"audit {batch.writer}", batch.number))
 
     async def care(self, now_ms: int) -> None:
-        """Make one file of each past day, take out days that are too old; in a thread, once a day. Raises AuditFailed."""
+        """Make one file of each past day, take out days that are too old: once a day. Raises AuditFailed."""
         day = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d")
         if self._tidied != day:
             self._tidied = day

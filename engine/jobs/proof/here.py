@@ -67,7 +67,7 @@ class LocalProof:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Tell that the storage is of no use from this process; Spark may run where it is. Raises ProofStorageUnreadable."""
+    """Raise an error of the tables as ProofStorageUnreadable: Spark may run where the storage can be used."""
     try:
         yield
     except TableError as error:

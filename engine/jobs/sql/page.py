@@ -15,8 +15,8 @@ from engine.jobs.tables.columns import TableSpec
 _INTRO: Final = """\
 # The tables
 
-raymirror stores what it measures, proves and changes in tables below `raymirror.storage`: `<raymirror.storage>/tables/NAME`. They
-are Delta Lake tables (Parquet files and a log of commits; reader version 1, writer version 2), which many tools read. This page is
+raymirror stores what it measures, proves and changes in tables: `<raymirror.storage>/tables/NAME`. They are Delta Lake
+tables (Parquet files and a log of commits; reader version 1, writer version 2), which many tools read. This page is
 made from `engine/jobs/tables/catalog.py` (`make tables`).
 
 ```
@@ -25,10 +25,10 @@ raymirror sql "SELECT flow, max(lag_ms_max) FROM lag GROUP BY flow"
 raymirror sql "SELECT * FROM audit" --csv > audit.csv    # or --json: an object per line
 ```
 
-`raymirror sql` needs no mirror, no Ray and no Spark. DuckDB runs in its process, with 1 GB of memory at most; larger results of a
-sort or a join go to the disk for that time. It only reads: no file, no network, no extension, no change. It finds the storage by
-`--storage`, else by `--config`, else by the configuration of the mirror that runs on this machine. Each table shows each thing
-once, also where a file still has it several times. `--json` and `--csv` write rows as they come.
+`raymirror sql` needs no mirror, no Ray and no Spark: DuckDB runs in its process. A query reads these tables and nothing
+else: no other file, no network, no extension; and it changes nothing. DuckDB has 1 GB of memory; what a sort or a join
+needs beyond that goes to the folder for temporary files. `--json` and `--csv` write rows as they come. The command
+finds the storage by `--storage`, else by `--config`, else by the configuration of the mirror that runs on this machine.
 
 - **Times** are Unix times in ms, in UTC, in columns that end in `_ms`. `epoch_ms(column)` makes a timestamp of one, and
   `epoch_ms(now() - INTERVAL 1 DAY)` makes a number of a timestamp.
@@ -46,7 +46,8 @@ Spark:   spark.read.format("delta").load("file:/var/lib/raymirror/tables/audit")
 DuckDB:  SELECT * FROM delta_scan('file:///var/lib/raymirror/tables/audit')           (needs its extension delta)
 ```
 
-Only raymirror may write to them. Files that no longer count stay for a quarter of an hour for readers that started before.
+Only raymirror may write to them. Files that no longer count stay for a quarter of an hour, for readers that began
+before.
 """
 
 
@@ -59,8 +60,8 @@ def page() -> str:
 def _table(spec: TableSpec) -> str:
     lines = [f"## `{spec.name}`", "", f"{spec.meaning}."]
     lines += ["", f"Files lie by {spec.by} (`{spec.partition}`, UTC) of `{spec.span}`."]
-    if spec.rule:
-        lines += ["", f"Outside of `raymirror sql`: {spec.rule}."]
+    if spec.once:
+        lines += ["", f"{spec.rule}. `raymirror sql` does that; for other tools: `{spec.once}`."]
     lines += ["", "| Column | Type | Unit | Means |", "| --- | --- | --- | --- |"]
     lines += [f"| `{one.name}` | {one.kind} | {one.unit} | {one.meaning} |" for one in spec.columns]
     return "\n".join([*lines, ""])
@@ -68,11 +69,13 @@ def _table(spec: TableSpec) -> str:
 
 def _questions() -> Iterator[str]:
     for number, question in enumerate(QUESTIONS, 1):
-        yield f"{number}. {question.asks}\n\n   ```sql\n{_indented(question.sql)}\n   ```\n"
+        yield f"{number}. {question.asks}\n"
+        yield _indented(f"```sql\n{question.sql}\n```\n")
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"   {line}" for line in text.splitlines())
+    """Indent text so that it belongs to an item of a list."""
+    return "\n".join(f"    {line}".rstrip() for line in text.split("\n"))
 
 
 if __name__ == "__main__":

@@ -74,10 +74,10 @@ ORDER BY at_ms""",
     Question(
         "Which changes of the copies failed in the last week, and what did the broker say?",
         """\
-SELECT flow, target, change, name, detail, count(*) AS times, epoch_ms(max(at_ms)) AS last
+SELECT flow, topic, change, name, detail, count(*) AS times, epoch_ms(max(at_ms)) AS last
 FROM audit
 WHERE outcome = 'failed' AND at_ms >= epoch_ms(now() - INTERVAL 7 DAY)
-GROUP BY flow, target, change, name, detail
+GROUP BY flow, topic, change, name, detail
 ORDER BY times DESC""",
     ),
     Question(

@@ -1,9 +1,9 @@
 """Errors of tables, and the one place that turns errors of deltalake, pyarrow and the storage into them."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from engine.base.errors import MirrorError
@@ -91,8 +91,16 @@ def table_errors(place: str, *, missing_passes: bool = False) -> Iterator[None]:
         if missing_passes and isinstance(error, FileNotFoundError):
             raise
         raise TableUnreachable(place, first_line(error)) from None
-    except pa.ArrowException as error:
+    except Exception as error:
+        if not _is_of_arrow(error):
+            raise
         raise TableDamaged(place, first_line(error)) from None
+
+
+def _is_of_arrow(error: Exception) -> bool:
+    """Whether pyarrow raised an error; a process that has not imported pyarrow need not do it for that."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(error, pyarrow.ArrowException)
 
 
 def first_line(error: BaseException) -> str:
