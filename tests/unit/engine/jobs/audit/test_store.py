@@ -112,7 +112,7 @@ def test_a_table_of_a_later_version_is_told(trail: TableAudit, tmp_path: Path) -
     write(trail, row("t", 5))
     log = tmp_path / "store" / "tables" / "audit" / "_delta_log" / "00000000000000000000.json"
     log.write_text(log.read_text().replace('"raymirror.format":"1"', '"raymirror.format":"9"'))
-    with pytest.raises(AuditFailed, match=r"cannot be written: .*version 9"):
+    with pytest.raises(AuditFailed, match=r"cannot be written: .*format 9"):
         write(trail, row("t", 6))
 
 
