@@ -15,7 +15,7 @@ from deltalake.exceptions import TableNotFoundError
 from engine.core.formats import check_format
 from engine.jobs.runtime.storage_files import access_of, delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import StaleCommit, TableDamaged, TableMissing
+from engine.jobs.tables.errors import StaleCommit, TableDamaged, TableMissing, TableUnreachable, first_line
 
 FORMAT = "raymirror.format"
 """The property of a table with the version of its format."""
@@ -51,7 +51,22 @@ def lock_of(uri: str) -> threading.Lock:
 
 
 def create(uri: str, spec: TableSpec, schema: Schema) -> DeltaTable:
-    """Create a table of these columns unless it exists; add those that it lacks. Raises what `opened` raises."""
+    """Create a table of these columns unless it exists; add those that it lacks.
+
+    Raises TableUnreachable, and what `opened` raises.
+    """
+    try:
+        _create(uri, spec, schema)
+    except TableNotFoundError as error:  # what deltalake says if it cannot create a folder
+        raise TableUnreachable(uri, first_line(error)) from None
+    handle = opened(uri, spec)
+    there = {field.name for field in handle.schema().fields}
+    if lacking := [Field(one.name, one.type) for one in schema.fields if one.name not in there]:
+        handle.alter.add_columns(lacking)
+    return handle
+
+
+def _create(uri: str, spec: TableSpec, schema: Schema) -> None:
     if not DeltaTable.is_deltatable(delta_uri(uri), access_of(uri)):
         DeltaTable.create(
             delta_uri(uri),
@@ -64,11 +79,6 @@ def create(uri: str, spec: TableSpec, schema: Schema) -> DeltaTable:
             storage_options=access_of(uri),
             raise_if_key_not_exists=False,
         )
-    handle = opened(uri, spec)
-    there = {field.name for field in handle.schema().fields}
-    if lacking := [Field(one.name, one.type) for one in schema.fields if one.name not in there]:
-        handle.alter.add_columns(lacking)
-    return handle
 
 
 def opened(uri: str, spec: TableSpec) -> DeltaTable:
@@ -76,7 +86,7 @@ def opened(uri: str, spec: TableSpec) -> DeltaTable:
     try:
         handle = DeltaTable(delta_uri(uri), storage_options=access_of(uri))
     except TableNotFoundError as error:
-        raise TableMissing(uri, str(error).splitlines()[0]) from None
+        raise TableMissing(uri, first_line(error)) from None
     check(handle, uri, spec)
     return handle
 
