@@ -7,29 +7,13 @@ import sys
 from rich.text import Text
 
 from actors.cli.common import exits
-from actors.cli.seeing.history import NoHistory, add_history_arguments, find_place
+from actors.cli.seeing.history import add_history_arguments, find_place
 from actors.cli.seeing.sql_output import print_csv, print_json, print_table
+from actors.cli.seeing.tables import NoTables
 from actors.observability.colours import stdout_console
 from actors.observability.tables import plain_table
-from engine.base.errors import MirrorError
-from engine.config.storage import KEY as STORAGE_KEY
-from engine.config.storage import Storage
 
 _ROWS = 100
-
-
-class NoTables(MirrorError):
-    """No tables were found: the error says where the command searched, and how to name the place."""
-
-    def __init__(self, looked: str) -> None:
-        super().__init__(looked)
-        self.looked = looked
-
-    def __str__(self) -> str:
-        return (
-            f"no tables found ({self.looked}): raymirror keeps them in {STORAGE_KEY};"
-            " name the place with --config FILE or --storage URI"
-        )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,11 +34,10 @@ def run(args: argparse.Namespace) -> int:
     if args.query is None:
         show_tables()
         return exits.OK
+    from engine.jobs.sql.query import sql_session  # DuckDB and pyarrow, which --help does not need
     from engine.jobs.sql.views import add_tables
 
-    from engine.jobs.sql.query import sql_session  # DuckDB and pyarrow, which --help does not need
-
-    storage = _storage(args)
+    storage = find_place(args, NoTables).storage
     with sql_session() as session:
         if not add_tables(session, storage):
             raise NoTables(f"{storage.uri} has none")
@@ -71,13 +54,6 @@ def run(args: argparse.Namespace) -> int:
             # The reader of the pipe has ended. Without this, Python would fail again when it flushes at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return exits.OK
-
-
-def _storage(args: argparse.Namespace) -> Storage:
-    try:
-        return find_place(args).storage
-    except NoHistory as none:
-        raise NoTables(none.looked) from None
 
 
 def show_tables() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Schema, WriterProperties, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from engine.jobs.runtime.storage_files import access_of, delta_uri
@@ -56,13 +56,12 @@ class TableAppender:
         raise AssertionError("the loop returns or raises")
 
     def _write(self, handle: DeltaTable, data: Any, batch: Batch | None) -> None:
-        mine = [] if batch is None else [Transaction(batch.writer, batch.number)]
         write_deltalake(
             handle,
             data,
             mode="append",
             writer_properties=WriterProperties(compression="ZSTD"),
-            commit_properties=CommitProperties(app_transactions=mine),
+            commit_properties=CommitProperties(app_transactions=[] if batch is None else batch.transactions()),
         )
 
     def tidy(self, now_ms: int, keep_ms: int = 0) -> None:

@@ -4,10 +4,9 @@ Every step is one commit or the deletion of files that nobody reads, so an inter
 they were. If two processes maintain one table at once, the second commit is refused, and the next round looks again.
 """
 
-import msgspec
-
 from engine.jobs.tables.errors import TableConflict, table_errors
 from engine.jobs.tables.files import DataFile
+from engine.jobs.tables.options import CareOptions, CareReport
 from engine.jobs.tables.reading import EVER, Merge, in_order, stretches
 from engine.jobs.tables.table import Table, TableSnapshot
 
@@ -16,26 +15,11 @@ _MOST_FILES = 100
 _SHARE = 4
 
 
-class TableCareOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that rows are stored (0: for ever), rounded up to whole partitions."""
-
-    keep_s: float = 30 * 86_400.0
-
-
-class TableCareReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one round: partitions folded, partitions expired, files deleted, changes refused by conflicts."""
-
-    folded: int = 0
-    expired: int = 0
-    deleted: int = 0
-    conflicts: int = 0
-
-
-def care(table: Table, options: TableCareOptions, now_ms: int, merge: Merge | None = None) -> TableCareReport:
+def care(table: Table, options: CareOptions, now_ms: int, merge: Merge | None = None) -> CareReport:
     """Fold, expire and vacuum a table once. `merge` drops rows that do not count. Raises TableError, NewerFormat."""
     folded, refused = fold(table, now_ms, merge)
     expired, late = expire(table, now_ms - round(options.keep_s * 1000)) if options.keep_s else (0, 0)
-    return TableCareReport(folded=folded, expired=expired, deleted=table.vacuum(now_ms), conflicts=refused + late)
+    return CareReport(folded=folded, expired=expired, deleted=table.vacuum(now_ms), conflicts=refused + late)
 
 
 def fold(table: Table, now_ms: int, merge: Merge | None = None) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Errors of tables, and the one place that turns errors of deltalake, pyarrow and the storage into them."""
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from engine.base.errors import MirrorError
 
 _OF_THE_STORAGE = ("Generic S3 error", "Generic GCS error", "Generic LocalFileSystem error", "ObjectStore")
+_COLOUR = re.compile(r"\x1b\[\d+m")
+_CAUSE = "↳"
 _OF_OTHERS = ("concurrent transaction", "Concurrent transaction", "Invalid table version")
 
 
@@ -104,6 +107,9 @@ def _is_of_arrow(error: Exception) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text; the next ones are a trace of Rust."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    """Return an error's first line and its innermost cause; what is between them is a trace of Rust."""
+    lines = [_COLOUR.sub("", line).strip() for line in str(error).strip().splitlines()]
+    if not lines:
+        return type(error).__name__
+    causes = [line.removeprefix(_CAUSE).strip() for line in lines[1:] if line.startswith(_CAUSE)]
+    return ": ".join([lines[0], *causes[-1:]])

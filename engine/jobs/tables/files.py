@@ -16,6 +16,7 @@ from pyarrow import fs
 
 from engine.jobs.runtime.storage_files import open_storage
 from engine.jobs.tables.columns import Kind, TableSpec
+from engine.jobs.tables.statistics import statistics_of
 
 _LOG = "_delta_log"
 _TYPES: dict[Kind, pa.DataType] = {
@@ -31,7 +32,8 @@ _TYPES: dict[Kind, pa.DataType] = {
 class DataFile(msgspec.Struct, frozen=True, order=True):
     """A file of a table, by its path below the table: its partition, size in bytes, rows, least and most of `span`.
 
-    `first` and `last` are None if the file has no rows, or if its writer stored no statistics.
+    `first` and `last` are None if the file has no rows, or if its writer stored no statistics. `at_ms`: when it was
+    written, in Unix ms. `stats`: what the log says of its columns, as JSON; empty in a file that the log names already.
     """
 
     path: str
@@ -40,6 +42,8 @@ class DataFile(msgspec.Struct, frozen=True, order=True):
     rows: int
     first: int | None
     last: int | None
+    at_ms: int = 0
+    stats: str = ""
 
     def overlaps(self, within: tuple[int, int]) -> bool:
         """Whether the file may have rows in [begin, end)."""
@@ -81,6 +85,16 @@ class TableFiles:
             raise
         return self.inspect(path, partition)
 
+    def take_copy(self, path: str, partition: str) -> DataFile:
+        """Copy a Parquet file of the same storage (`path`: in its file system) to a new file of a partition.
+
+        Raises FileNotFoundError.
+        """
+        copy = f"{self._spec.partition}={partition}/copied-{uuid4().hex}.parquet"
+        self._fs.create_dir(f"{self._root}/{PurePosixPath(copy).parent}", recursive=True)
+        self._fs.copy_file(path, f"{self._root}/{copy}")
+        return self.inspect(copy, partition)
+
     def _stored(self, table: pa.Table) -> pa.Table:
         """Leave out the partition column: its value is in the log, and its path."""
         return table.drop_columns([name for name in (self._spec.partition,) if name in table.column_names])
@@ -99,12 +113,13 @@ class TableFiles:
 
     def inspect(self, path: str, partition: str) -> DataFile:
         """Return a file with what its footer says. Raises FileNotFoundError."""
-        size = self._fs.get_file_info(f"{self._root}/{path}").size
+        info = self._fs.get_file_info(f"{self._root}/{path}")
         with self._open(path) as parquet:
             spans = [span for _, span in self._spans(parquet)]
-            rows = parquet.metadata.num_rows
+            rows, stats = parquet.metadata.num_rows, statistics_of(parquet.metadata)
         firsts, lasts = [one for one, _ in spans], [one for _, one in spans]
-        return DataFile(path, partition, size or 0, rows, min(firsts, default=None), max(lasts, default=None))
+        first, last = min(firsts, default=None), max(lasts, default=None)
+        return DataFile(path, partition, info.size or 0, rows, first, last, (info.mtime_ns or 0) // 1_000_000, stats)
 
     def written_below(self, folder: str) -> list[tuple[str, str]]:
         """Return path and partition of the files that Spark wrote into a folder below the table."""

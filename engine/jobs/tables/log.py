@@ -9,7 +9,7 @@ import threading
 from collections import defaultdict
 
 import msgspec
-from deltalake import DeltaTable, Field, Schema
+from deltalake import DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import TableNotFoundError
 
 from engine.core.formats import check_format
@@ -34,10 +34,20 @@ PROPERTIES = {
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """The transaction of a commit: `writer` must contain what else could count from 0 again (a checkpoint's id)."""
+    """The transaction of a commit: numbers of one writer grow, and each is committed once.
+
+    `writer` must contain the id of what counts (a checkpoint's id), since a new one counts from 0 again. `owner`: a
+    name without that id; `committed(owner)` then tells whether it ever wrote.
+    """
 
     writer: str
     number: int
+    owner: str = ""
+
+    def transactions(self) -> list[Transaction]:
+        """Return what a commit of the batch says of it."""
+        found = [Transaction(self.writer, self.number)]
+        return [*found, Transaction(self.owner, 0)] if self.owner else found
 
 
 _LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)

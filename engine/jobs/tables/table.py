@@ -1,16 +1,14 @@
 """One Delta table: creates it, commits files to it, replaces files of a partition, and lists the files that count."""
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
-from engine.base.clock import wall_ms
 from engine.jobs.runtime.storage_files import access_of, delta_uri
 from engine.jobs.tables.columns import TableSpec
 from engine.jobs.tables.errors import TableConflict, TableDamaged, table_errors
@@ -36,9 +34,14 @@ class TableSnapshot:
 
 
 def _files(handle: DeltaTable, spec: TableSpec) -> list[DataFile]:
-    rows = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
-    names = "path", f"partition.{spec.partition}", "size_bytes", "num_records", f"min.{spec.span}", f"max.{spec.span}"
+    names = ("path", f"partition.{spec.partition}", "size_bytes", "num_records", *_limits(spec), "modification_time")
+    told = pa.table(handle.get_add_actions(flatten=True))
+    rows = told.select([name for name in names if name in told.column_names]).to_pylist()
     return [DataFile(*(row.get(name) for name in names)) for row in rows]
+
+
+def _limits(spec: TableSpec) -> tuple[str, str]:
+    return f"min.{spec.span}", f"max.{spec.span}"
 
 
 def _unused(handle: DeltaTable, hours: int | None, *, full: bool) -> set[str]:
@@ -82,6 +85,11 @@ class Table:
         """Return the number of the last batch that a writer committed; None if it never did."""
         with self._lock, table_errors(self.uri):
             return self._newest().transaction_version(writer)
+
+    def has(self, batch: Batch) -> bool:
+        """Whether a batch is committed already. Raises StaleCommit if a later batch of its writer is."""
+        with self._lock, table_errors(self.uri):
+            return is_committed(self._newest(), self.uri, batch)
 
     def append(self, rows: pa.Table, batch: Batch | None = None) -> bool:
         """Commit rows, which must have every column; return False if the batch is committed already.
@@ -143,22 +151,18 @@ class Table:
         partition: str | None = None,
         batch: Batch | None = None,
     ) -> None:
-        mine = [] if batch is None else [Transaction(batch.writer, batch.number)]
         handle.create_write_transaction(
             [self._added(file) for file in files],
             mode,
             handle.schema(),
             [self.spec.partition],
             None if partition is None else [(self.spec.partition, "=", partition)],
-            commit_properties=CommitProperties(app_transactions=mine),
+            commit_properties=CommitProperties(app_transactions=[] if batch is None else batch.transactions()),
         )
 
     def _added(self, file: DataFile) -> AddAction:
-        told: dict[str, object] = {"numRecords": file.rows}
-        if file.first is not None:
-            told |= {"minValues": {self.spec.span: file.first}, "maxValues": {self.spec.span: file.last}}
         values = {self.spec.partition: file.partition}
-        return AddAction(file.path, file.size, values, wall_ms(), data_change=True, stats=json.dumps(told))
+        return AddAction(file.path, file.size, values, file.at_ms, data_change=True, stats=file.stats)
 
     def still_wants(self, files: Sequence[DataFile], partition: str, missing: FileNotFoundError) -> list[DataFile]:
         """Return the present files of a partition after one of `files` was not found: others replaced it meanwhile.

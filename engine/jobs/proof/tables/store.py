@@ -10,11 +10,12 @@ from engine.config.storage import Storage
 from engine.jobs.proof.model import ProofReport, Proven
 from engine.jobs.proof.state import Key
 from engine.jobs.proof.tables.rows import Row, difference_rows, fold, joined, lane_rows
-from engine.jobs.tables.care import TableCareOptions, care
+from engine.jobs.tables.care import care
 from engine.jobs.tables.catalog import PROOF_DIFFERENCES, PROOF_LANES
 from engine.jobs.tables.columns import TableSpec
 from engine.jobs.tables.errors import TableMissing
 from engine.jobs.tables.files import arrow_schema
+from engine.jobs.tables.options import CareOptions
 from engine.jobs.tables.reading import read
 from engine.jobs.tables.table import Table
 from policies.model import FlowName
@@ -24,7 +25,7 @@ _FOLDED = (
     *("flow", "run", "began_ms", "proven_from", "proven_to", "differences", "verdict"),
 )
 _IN_ORDER = [("began_ms", "ascending"), ("run", "ascending")]
-_FOR_EVER = TableCareOptions(keep_s=0.0)
+_FOR_EVER = CareOptions(keep_s=0.0)
 _TIDY_MS = 3_600_000
 
 

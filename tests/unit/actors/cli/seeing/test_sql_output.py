@@ -11,8 +11,8 @@ from engine.jobs.sql.query import Answer, SqlSession, sql_session
 
 VALUES = """\
 SELECT 7 AS number, 0.1::DOUBLE AS part, NULL AS nothing, 'a,"b' AS word, TRUE AS flag, [1, 2] AS list,
-    {'k': 1} AS pair, MAP {'m': 2} AS map, epoch_ms(1_700_000_000_123) AS at, DATE '2023-11-14' AS day, 1.50::DECIMAL(5, 2) AS price,
-    'NaN'::DOUBLE AS no_number, INTERVAL 90 SECOND AS span"""
+    {'k': 1} AS pair, MAP {'m': 2} AS map, epoch_ms(1_700_000_000_123) AS at, DATE '2023-11-14' AS day,
+    1.50::DECIMAL(5, 2) AS price, 'NaN'::DOUBLE AS no_number, INTERVAL 90 SECOND AS span"""
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def test_no_variable_of_this_process_is_read(session: SqlSession) -> None:
 def test_errors_are_one_line_with_the_reason(session: SqlSession) -> None:
     for query, told in {
         "SELEC 1": 'Parser Error: syntax error at or near "SELEC"',
-        "SELECT nope FROM t": 'Binder Error: Referenced column "nope" not found in FROM clause! Candidate bindings: "a"',
+        "SELECT nope FROM t": 'Referenced column "nope" not found in FROM clause! Candidate bindings: "a"',
         "SELECT 1 FROM t WHERE no": "; raymirror sql lists the tables and columns",
         "SELECT * FROM nope": "raymirror sql lists the tables and columns",
     }.items():
@@ -104,9 +104,9 @@ def test_errors_are_one_line_with_the_reason(session: SqlSession) -> None:
 
 
 def test_an_error_behind_the_first_rows_is_told_too(session: SqlSession) -> None:
-    session.register("many", pa.table({"a": list(range(10_000))}))
-    found = session.ask("SELECT CASE WHEN a = 9_000 THEN error('boom') ELSE 'fine' END FROM many").rows()
-    assert next(found) == ("fine",)
+    query = "SELECT CASE WHEN i = 1_000_000 THEN error('boom') ELSE repeat('fine', 20) END FROM range(1_000_001) r(i)"
+    found = session.ask(query).rows()
+    assert next(found) == ("fine" * 20,)
     with pytest.raises(SqlFailed, match="boom"):
         list(found)
 

@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.jobs.tables import care as care_module
-from engine.jobs.tables.care import TableCareOptions, TableCareReport, care, expire, fold, is_worth_it
+from engine.jobs.tables.care import care, expire, fold, is_worth_it
 from engine.jobs.tables.columns import Column
 from engine.jobs.tables.files import DataFile, TableFiles
 from engine.jobs.tables.log import Batch
+from engine.jobs.tables.options import CareOptions, CareReport
 from engine.jobs.tables.reading import EVER, read
 from engine.jobs.tables.table import Table
 from tests.unit.engine.jobs.table_rows import (
@@ -30,7 +31,7 @@ from tests.unit.engine.jobs.table_rows import (
 )
 
 NOW_MS = BASE_MS + 24 * HOUR_MS
-FOREVER = TableCareOptions(keep_s=0)
+FOREVER = CareOptions(keep_s=0)
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_two_compactions_at_once_double_nothing(table: Table) -> None:
     assert overlapped
     assert rows_in(table) == [(0, 0), (1, 1), (2, 2), (3, 3), (9, 9)]
     assert len([name for name in parquet(table) if "folded" in name]) == 1, "the refused file is deleted at once"
-    assert care(table, FOREVER, NOW_MS) == TableCareReport(folded=1)
+    assert care(table, FOREVER, NOW_MS) == CareReport(folded=1)
     assert rows_in(table) == [(0, 0), (1, 1), (2, 2), (3, 3), (9, 9)]
 
 
@@ -134,7 +135,7 @@ def test_what_is_too_old_goes_by_whole_partitions(table: Table) -> None:
     assert expire(table, at(90)) == (1, 0)
     assert rows_in(table) == [(60, 2), (120, 3)]
     assert expire(table, at(90)) == (0, 0)
-    assert care(table, TableCareOptions(keep_s=3600), at(200)).expired == 1
+    assert care(table, CareOptions(keep_s=3600), at(200)).expired == 1
     assert rows_in(table) == [(120, 3)]
 
 
@@ -193,7 +194,7 @@ def test_files_stay_for_a_quarter_of_an_hour_and_then_go_with_all_that_spark_lef
 def test_an_idle_table_gets_no_commits_from_its_maintenance(table: Table) -> None:
     add(table, [(1, 1)])
     before = table.snapshot().version
-    assert care(table, TableCareOptions(), at(10)) == TableCareReport()
+    assert care(table, CareOptions(), at(10)) == CareReport()
     assert table.snapshot().version == before
 
 
@@ -226,7 +227,7 @@ def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(table: Table, st
     for number in range(3):
         add(table, [(number, number), (60 + number, number), (120 + number, number)])
     expected = [(minute, minute % 60) for minute in (60, 61, 62, 120, 121, 122)]
-    options = TableCareOptions(keep_s=23 * 3600)
+    options = CareOptions(keep_s=23 * 3600)
     with pytest.MonkeyPatch.context() as patch:
         killed_at(step)(patch)
         try:
