@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage check architecture bench wheel clean
+.PHONY: help setup demo test test-full coverage check architecture tables bench wheel clean
 
 # The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
 PYTHON ?= $(shell for name in python3.11 python3 python; do \
@@ -25,6 +25,7 @@ help:
 	@echo '  make check      lint, format, types'
 	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
 	@echo '  make architecture  draw the packages and their imports: docs/architecture.md'
+	@echo '  make tables     write docs/tables.md from the description of the tables'
 	@echo '  make bench      one benchmark: make bench NAME=drain'
 	@echo '  make setup      only set up: $(VENV) from requirements.lock; builds the native module if there is a C compiler'
 	@echo '  make wheel      a wheel of raymirror for this platform, with the native module: dist/'
@@ -72,6 +73,9 @@ check: setup
 
 architecture: setup
 	@$(BIN)/python -m bench house --draw docs/architecture.md > /dev/null
+
+tables: setup
+	@$(BIN)/python -m engine.jobs.sql.page docs/tables.md
 
 bench: setup
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run

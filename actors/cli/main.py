@@ -45,6 +45,10 @@ COMMANDS: Final = {
         "actors.cli.seeing.tables",
         "list the tables of results; convert: add what earlier versions stored",
     ),
+    "sql": (
+        "actors.cli.seeing.sql",
+        "ask the tables of lag, changes and proofs in SQL; without a query: explain their columns",
+    ),
     "events": ("actors.cli.seeing.events", "show what has happened in a running mirror"),
     "logs": ("actors.cli.seeing.logs", "show what the mirror's processes on this machine have logged"),
     "pause": ("actors.cli.running.pause", "stop copying a flow or some of its topics until `resume`"),

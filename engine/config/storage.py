@@ -1,9 +1,8 @@
 """The folder of everything that Spark stores: `raymirror.storage`, which every node sees.
 
 <storage>/checkpoints   checkpoints of streaming queries; raymirror rebuilds lost ones from the progress topics
-<storage>/tables        tables of results, in the Delta Lake format: the history of lag
-<storage>/audit         the audit trail of configs and ACLs: plans and outcomes
-<storage>/proofs        the proofs of copies, and what is proven already
+<storage>/tables        tables of results, in the Delta Lake format: the history of lag, the audit trail, the proofs
+<storage>/history, <storage>/audit, <storage>/proofs        what earlier versions stored
 """
 
 import re

@@ -17,7 +17,7 @@ from actors.observability.colours import stdout_console
 from engine.base.clock import wall_ms
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.flow.config_sync.audit import AuditFailed, new_run, rows_of
+from engine.flow.config_sync.audit import AuditFailed, new_run, only_batch, rows_of
 from engine.flow.config_sync.sync import ChangeOutcome, SyncPlan
 from engine.jobs.audit.store import audit_store
 from engine.services.config_service import config_sync
@@ -68,7 +68,7 @@ async def apply(
         done.append((looked, outcomes))
         if store is not None and (rows := rows_of(new_run(flow.name, who), outcomes, looked.conflicts)):
             try:
-                await store.write(rows)
+                await store.write(only_batch(rows))
                 await store.care(wall_ms())
             except AuditFailed as failure:
                 unkept.append(failure)

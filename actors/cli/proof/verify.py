@@ -171,12 +171,17 @@ def show(report: ProofReport, out: Console, *, until: bool = False) -> None:
     if report.differences:
         out.print(differences_table(report.differences[:SHOWN]))
     if report.found > SHOWN:
-        where = f"see {report.stored}" if report.stored else "--json prints all, --storage stores them"
+        where = f"see: raymirror sql {_in_sql(report)}" if report.stored else "--json prints all, --storage stores them"
         print(f"and {report.found - SHOWN:,} more: {where}")
     for line in notes(lanes)[:SHOWN]:
         print(line)
     if report.stored:
         print(f"stored as run {report.run} in {report.stored}")
+
+
+def _in_sql(report: ProofReport) -> str:
+    """Return the query for the differences of a proof, in quotes for a shell."""
+    return f"\"SELECT * FROM proof_differences WHERE run = '{report.run}'\""
 
 
 def beyond_text(lanes: Sequence[LaneReport]) -> str:

@@ -1,8 +1,9 @@
 """Keeps the audit trail of configs, topics and ACLs: one row for each change that was tried, until it is stored.
 
-    rounds, discovery --rows--> AuditTrail --batches, retried until they are written--> AuditStore (Parquet)
+    rounds, discovery --rows--> AuditTrail --batches, retried until they are written--> AuditStore (a table)
 
-Rows wait in memory while the store is unreachable, up to a bound. Rows beyond it are lost; an event says how many.
+A batch keeps its number and its rows until it is known to be written, so the store can tell that it comes again. Rows
+behind it wait in memory, up to a bound. Rows beyond it are lost; an event says how many.
 """
 
 import asyncio
@@ -83,13 +84,26 @@ class AuditFailed(MirrorError):
         return f"audit trail at {self.where}: {self.why}"
 
 
+class AuditBatch(msgspec.Struct, frozen=True):
+    """Rows that are stored together. `number` grows for each `writer`, and `writer` never begins again."""
+
+    writer: str
+    number: int
+    rows: tuple[AuditRow, ...]
+
+
+def only_batch(rows: Iterable[AuditRow]) -> AuditBatch:
+    """Make the batch of a writer that writes once."""
+    return AuditBatch(uuid.uuid4().hex, 0, tuple(rows))
+
+
 class AuditStore(Protocol):
     """Where rows are kept; `where` names the place."""
 
     where: str
 
-    async def write(self, rows: Sequence[AuditRow]) -> None:
-        """Store rows; they are durable when this returns. Raises AuditFailed."""
+    async def write(self, batch: AuditBatch) -> None:
+        """Store rows unless their batch is stored; they are durable when this returns. Raises AuditFailed."""
 
     async def care(self, now_ms: int) -> None:
         """Tidy up stored rows when it is time; called after each write. Raises AuditFailed."""
@@ -188,6 +202,9 @@ class AuditTrail:
         self.flow, self.who = flow, who
         self._store = store
         self._rows: deque[AuditRow] = deque()
+        self._batch: AuditBatch | None = None
+        """What is being written, or of which nobody knows whether it is written."""
+        self._writer, self._number = uuid.uuid4().hex, 0
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()
         self._events: list[AnyEvent] = []
@@ -196,8 +213,8 @@ class AuditTrail:
 
     @property
     def waiting(self) -> int:
-        """How many rows are not written yet."""
-        return len(self._rows)
+        """How many rows are not known to be written yet."""
+        return len(self._rows) + (len(self._batch.rows) if self._batch is not None else 0)
 
     def take_events(self) -> tuple[AnyEvent, ...]:
         """Return the events since the last call."""
@@ -232,7 +249,7 @@ class AuditTrail:
                 failures += 1
                 if failures == 1:
                     self._events.append(
-                        AuditUnwritten(flow=self.flow, where=failure.where, count=len(self._rows), why=failure.why)
+                        AuditUnwritten(flow=self.flow, where=failure.where, count=self.waiting, why=failure.why)
                     )
 
     async def _care(self) -> None:
@@ -247,20 +264,27 @@ class AuditTrail:
     async def flush(self) -> None:
         """Write all waiting rows now. Raises AuditFailed; the rows then stay queued."""
         async with self._writing:
-            if self._store is None or not self._rows:
+            if self._store is None:
                 return
-            batch, self._rows = self._rows, deque()
-            self._some.clear()
-            try:
-                await self._store.write(tuple(batch))
-            except BaseException:
-                self._rows.extendleft(reversed(batch))
-                self._trim()
-                self._some.set()
-                raise
-            if self._lost:
-                self._events.append(AuditLost(flow=self.flow, where=self._store.where, count=self._lost))
-                self._lost = 0
+            if self._batch is not None:
+                await self._write(self._store, self._batch)
+            if self._rows:
+                self._batch = AuditBatch(self._writer, self._number, tuple(self._rows))
+                self._number += 1
+                self._rows.clear()
+                await self._write(self._store, self._batch)
+
+    async def _write(self, store: AuditStore, batch: AuditBatch) -> None:
+        self._some.clear()
+        try:
+            await store.write(batch)
+        except BaseException:
+            self._some.set()
+            raise
+        self._batch = None
+        if self._lost:
+            self._events.append(AuditLost(flow=self.flow, where=store.where, count=self._lost))
+            self._lost = 0
 
     def _trim(self) -> None:
         while len(self._rows) > MOST_ROWS:

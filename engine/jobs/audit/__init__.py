@@ -1,1 +1,1 @@
-"""The audit trail of config changes, as Parquet files."""
+"""The audit trail of config changes, as a table."""

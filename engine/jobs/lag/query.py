@@ -33,8 +33,9 @@ from engine.jobs.runtime.idle_wait import IdleWait
 from engine.jobs.runtime.storage_files import open_storage
 from engine.jobs.tables.catalog import LAG
 from engine.jobs.tables.files import DataFile, arrow_schema
+from engine.jobs.tables.log import Batch
 from engine.jobs.tables.reading import EVER
-from engine.jobs.tables.table import Batch, Table
+from engine.jobs.tables.table import Table
 from policies.model import FlowName
 
 FORMAT_VERSION = 1

@@ -2,19 +2,21 @@
 
 import sqlite3
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from msgspec.structs import replace
 
 from engine.config.settings import MirrorConfig
 from engine.config.storage import Storage
 from engine.jobs.proof import steps as proof_steps
-from engine.jobs.proof.model import ProofOptions, ProofReport
+from engine.jobs.proof.model import ProofOptions, ProofReport, ProofStorageUnreadable
 from engine.jobs.proof.places.local import LEAST_SQLITE, LocalPlace
 from engine.jobs.proof.places.logs import logs_of
 from engine.jobs.proof.snapshot import ProofScope
 from engine.jobs.proof.steps import Tell
-from engine.jobs.proof.tables import files as proof_files
+from engine.jobs.proof.tables.store import ProofStore
+from engine.jobs.tables.errors import TableError
 
 _WAVE_RECORDS = 50_000
 """Source offsets that are compared at a time; each takes about one kilobyte of memory."""
@@ -36,8 +38,9 @@ class LocalProof:
         Raises NothingToProve, ConfigError, BrokerUnreachable, ConnectionLost, ProofStorageUnreadable.
         """
         self._options, self._config = options, config
-        self._folder = storage.path("proofs", str(options.flow)) if storage is not None else ""
-        before = proof_files.proven(self._folder) if self._folder and not options.again else {}
+        self._store = ProofStore(storage) if storage is not None else None
+        with _readable():
+            before = self._store.proven(options.flow) if self._store is not None and not options.again else {}
         self._looked = proof_steps.take_snapshot(config, options, ProofScope(before))
 
     @property
@@ -55,7 +58,17 @@ class LocalProof:
         logs, looked = logs_of(self._config, self._config.flow(options.flow)), self._looked
         with closing(LocalPlace(logs, looked.lanes, most_bytes)) as place:
             report = proof_steps.compare(place, "process", options, self._config, looked, tell)
-        if self._folder:
-            report = replace(report, stored=self._folder)
-            proof_files.store(self._folder, report)
+        if self._store is not None:
+            report = replace(report, stored=self._store.where)
+            with _readable():
+                self._store.store(report)
         return report
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise an error of the tables as ProofStorageUnreadable: Spark may run where the storage can be used."""
+    try:
+        yield
+    except TableError as error:
+        raise ProofStorageUnreadable(error.place, error.why) from None

@@ -17,7 +17,7 @@ from engine.jobs.proof.model import ProofFailed, ProofOptions, ProofReport
 from engine.jobs.proof.places.sides import Sides, SparkPlace
 from engine.jobs.proof.snapshot import ProofScope
 from engine.jobs.proof.steps import Tell
-from engine.jobs.proof.tables.store import proven, store
+from engine.jobs.proof.tables.store import ProofStore
 from engine.jobs.runtime.core_budget import CoreBudget
 from engine.jobs.runtime.kafka_options import kafka_options
 
@@ -33,16 +33,14 @@ def run(
 ) -> ProofReport:
     """Prove a flow, in the calling thread; without a storage it reads and stores no results.
 
-    Raises NothingToProve, ProofFailed, ProofStopped, ConfigError, BrokerUnreachable, ConnectionLost.
+    Raises NothingToProve, ProofFailed, ProofStopped, ConfigError, BrokerUnreachable, ConnectionLost, TableError.
     """
-    folder = storage.path("proofs", str(options.flow)) if storage is not None else ""
-    with told_by_spark():
-        before = proven(spark, folder) if folder and not options.again else {}
+    store = ProofStore(storage) if storage is not None else None
+    before = store.proven(options.flow) if store is not None and not options.again else {}
     report = prove(spark, options, config, ProofScope(before), tell, stop, share)
-    if folder:
-        report = replace(report, stored=folder)
-        with told_by_spark():
-            store(spark, folder, report)
+    if store is not None:
+        report = replace(report, stored=store.where)
+        store.store(report)
     return report
 
 
@@ -63,13 +61,13 @@ def prove(
         committed=flow.fetch.read_committed,
     )
     looked = proof_steps.take_snapshot(config, options, wanted)
-    with told_by_spark():
+    with _told_by_spark():
         place = SparkPlace(spark, sides, looked.lanes, options.task_records)
         return proof_steps.compare(place, "spark", options, config, looked, tell, stop, share)
 
 
 @contextmanager
-def told_by_spark() -> Iterator[None]:
+def _told_by_spark() -> Iterator[None]:
     """Turn an error of Spark into one line. Raises ProofFailed."""
     try:
         yield

@@ -11,10 +11,10 @@ from engine.config.settings import MirrorConfig
 from engine.config.storage import Storage, needed
 from engine.core.events.event_base import Event
 from engine.jobs.proof.model import TASK_RECORDS_BESIDE, ProofOptions, ProofStopped
-from engine.jobs.proof.on_spark import prove, told_by_spark
+from engine.jobs.proof.on_spark import prove
 from engine.jobs.proof.snapshot import ProofScope
 from engine.jobs.proof.state import FlowProof, ProofWatch, WatchOptions, told_differences
-from engine.jobs.proof.tables import store as proof_store
+from engine.jobs.proof.tables.store import ProofStore
 from engine.jobs.runtime.core_budget import CoreBudget
 
 
@@ -29,13 +29,13 @@ def run(
     share: CoreBudget,
 ) -> FlowProof:
     """Prove round after round until `stop` is set, and report after each. Raises NoStorage, ProofStopped."""
-    folder = needed(storage, "the state of the proof of copy").path("proofs", str(options.flow))
+    store = ProofStore(needed(storage, "the state of the proof of copy"))
     asked = ProofOptions(flow=options.flow, task_records=TASK_RECORDS_BESIDE)
     watch = ProofWatch()
     while True:
         began_s = now_s()
         try:
-            for event in _round(spark, asked, config, folder, watch, stop, share):
+            for event in _round(spark, asked, config, store, watch, stop, share):
                 note(event)
         except ProofStopped:
             raise
@@ -50,19 +50,17 @@ def _round(
     spark: SparkSession,
     asked: ProofOptions,
     config: MirrorConfig,
-    folder: str,
+    store: ProofStore,
     watch: ProofWatch,
     stop: threading.Event,
     share: CoreBudget,
 ) -> list[Event]:
     """Prove what the round before saw copied, and store the result; return the events of the round."""
     if not watch.is_begun:
-        with told_by_spark():
-            watch.begin(proof_store.proven(spark, folder))
+        watch.begin(store.proven(asked.flow))
     report = prove(spark, asked, config, ProofScope(watch.read, watch.until()), stop=stop, share=share)
     stored = watch.take(report, wall_ms())
     if stored.lanes:
-        with told_by_spark():
-            proof_store.store(spark, folder, stored)
-            proof_store.tidy(spark, folder)
+        store.store(stored)
+        store.tidy(wall_ms())
     return told_differences(report)

@@ -14,9 +14,9 @@ LAG = TableSpec(
     by="hour",
     span="window_start_ms",
     stretch_ms=300_000,
-    rule=(
-        "A window that is still growing has several rows until compaction; the row with the most samples counts:"
-        " QUALIFY row_number() OVER (PARTITION BY flow, topic, partition, copier_key, window_start_ms"
+    rule=("A window that is still growing has several rows until compaction; the row with the most samples counts"),
+    once=(
+        "QUALIFY row_number() OVER (PARTITION BY flow, topic, partition, copier_key, window_start_ms"
         " ORDER BY samples DESC, last_ms DESC) = 1"
     ),
     columns=(
@@ -61,5 +61,94 @@ LAG = TableSpec(
     ),
 )
 
-TABLES = (LAG,)
+AUDIT = TableSpec(
+    name="audit",
+    meaning=(
+        "The audit trail: one row for each change of a copy that raymirror tried, and for each difference that it left"
+    ),
+    partition="day",
+    by="day",
+    span="at_ms",
+    stretch_ms=86_400_000,
+    columns=(
+        Column("day", "text", "", "UTC day of at_ms, e.g. 2026-05-01"),
+        Column("at_ms", "long", "Unix ms", "when the round or the command began that tried the change"),
+        Column("run", "text", "", "that round or command: its rows have the same text"),
+        Column("flow", "text", "", "the flow, source->target"),
+        Column("who", "text", "", "the mirror and its host, or the user of `raymirror apply` and the host"),
+        Column("topic", "text", "", "the topic on the source; of an ACL, the name of its resource there"),
+        Column("target", "text", "", "its copy on the target; empty if the topic has none"),
+        Column(
+            "change",
+            "text",
+            "",
+            "create_topic, grow_topic, prepare_topic, set_config, drop_config, add_acl; conflict: a difference that"
+            " raymirror does not fix",
+        ),
+        Column("name", "text", "", "what was changed: a config, `partitions`, an operation; empty: the topic itself"),
+        Column("before", "text", "", "the value before; empty: none, or the default"),
+        Column("after", "text", "", "the value after; empty: the default"),
+        Column("why", "text", "", "why raymirror changed it"),
+        Column("outcome", "text", "", "done, failed, or left (a conflict)"),
+        Column("detail", "text", "", "the broker's error if it failed, the difference if it was left, else empty"),
+    ),
+)
+_RUN = (
+    Column("day", "text", "", "UTC day of began_ms, e.g. 2026-05-01"),
+    Column("began_ms", "long", "Unix ms", "when the proof began"),
+    Column("flow", "text", "", "the flow, source->target"),
+    Column("run", "text", "", "the proof: its rows have the same text"),
+    Column("topic", "text", "", "the topic on the source"),
+    Column("partition", "int", "", "the partition"),
+)
+PROOF_LANES = TableSpec(
+    name="proof_lanes",
+    meaning=(
+        "What proofs read and proved: one row per proof and partition; consecutive proofs of a day that found a"
+        " partition whole become one row, that of the last of them"
+    ),
+    partition="day",
+    by="day",
+    span="began_ms",
+    stretch_ms=86_400_000,
+    columns=(
+        *_RUN,
+        Column("target_topic", "text", "", "its copy on the target"),
+        Column("source_id", "text", "", "the id of the topic on the source; empty: unknown"),
+        Column("target_id", "text", "", "the id of the copy; empty: unknown"),
+        Column("generation", "long", "", "the generation of the offset map: it grows with each owner; -1: no map"),
+        Column("source_from", "long", "offset", "first source offset that was read; -1: none"),
+        Column("source_to", "long", "offset", "the source offset behind the last one that was read"),
+        Column("target_from", "long", "offset", "first target offset that was read; -1: none"),
+        Column("target_to", "long", "offset", "the target offset behind the last one that was read"),
+        Column("proven_from", "long", "offset", "first source offset that is proven, by this proof and earlier ones"),
+        Column("proven_to", "long", "offset", "the source offset behind the last one that is proven; -1: none"),
+        Column("records", "long", "records", "records of the source that were compared"),
+        Column("payload_bytes", "long", "bytes", "keys and values of these records"),
+        Column("without_record", "long", "offsets", "source offsets without a readable record: markers, aborted, gone"),
+        Column("not_comparable", "long", "records", "records that compaction or retention removed on one side"),
+        Column("unmapped", "long", "offsets", "source offsets below the map, which raymirror did not copy"),
+        Column("differences", "long", "records", "differences; proof_differences names the first 10,000 of a proof"),
+        Column("verdict", "text", "", "whole, differs or unproven"),
+        Column("note", "text", "", "why it is unproven, or what was left out; else empty"),
+    ),
+)
+PROOF_DIFFERENCES = TableSpec(
+    name="proof_differences",
+    meaning="The differences that proofs found: one row per proof and record",
+    partition="day",
+    by="day",
+    span="began_ms",
+    stretch_ms=86_400_000,
+    columns=(
+        *_RUN,
+        Column("source_offset", "long", "offset", "the record on the source; -1: an extra record of the target"),
+        Column("target_topic", "text", "", "the copy on the target"),
+        Column("target_offset", "long", "offset", "the record on the target, or where it belongs"),
+        Column("kind", "text", "", "missing, extra, altered, reordered, shifted or gone: see docs/proof.md"),
+        Column("what", "text", "", "which parts of an altered record differ, or how many are gone behind the first"),
+    ),
+)
+
+TABLES = (LAG, AUDIT, PROOF_LANES, PROOF_DIFFERENCES)
 """Every table, in the order in which people read about them."""

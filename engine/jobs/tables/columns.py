@@ -25,7 +25,7 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
     `span`: the column with the time of a row in Unix ms, never NULL; least and most are stored for every file.
     `partition`: the column with the UTC `hour` or `day` (`by`) of `span`, as text; files hold one partition each.
     `stretch_ms`: how much of `span` readers and compaction hold in memory at a time.
-    `rule`: what a reader must do to see each thing once; empty: nothing.
+    `rule`: which of several rows of one thing counts, and `once`: the clause of SQL for that; empty: every row.
     """
 
     name: str
@@ -36,6 +36,7 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
     span: str
     stretch_ms: int
     rule: str = ""
+    once: str = ""
     format: int = 1
 
     def partition_of(self, at_ms: int) -> str:

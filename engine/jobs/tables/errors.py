@@ -1,14 +1,17 @@
 """Errors of tables, and the one place that turns errors of deltalake, pyarrow and the storage into them."""
 
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from engine.base.errors import MirrorError
 
 _OF_THE_STORAGE = ("Generic S3 error", "Generic GCS error", "Generic LocalFileSystem error", "ObjectStore")
+_COLOUR = re.compile(r"\x1b\[\d+m")
+_CAUSE = "↳"
 _OF_OTHERS = ("concurrent transaction", "Concurrent transaction", "Invalid table version")
 
 
@@ -91,11 +94,22 @@ def table_errors(place: str, *, missing_passes: bool = False) -> Iterator[None]:
         if missing_passes and isinstance(error, FileNotFoundError):
             raise
         raise TableUnreachable(place, first_line(error)) from None
-    except pa.ArrowException as error:
+    except Exception as error:
+        if not _is_of_arrow(error):
+            raise
         raise TableDamaged(place, first_line(error)) from None
 
 
+def _is_of_arrow(error: Exception) -> bool:
+    """Whether pyarrow raised an error; a process that has not imported pyarrow need not do it for that."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(error, pyarrow.ArrowException)
+
+
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text; the next ones are a trace of Rust."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    """Return an error's first line and its innermost cause; what is between them is a trace of Rust."""
+    lines = [_COLOUR.sub("", line).strip() for line in str(error).strip().splitlines()]
+    if not lines:
+        return type(error).__name__
+    causes = [line.removeprefix(_CAUSE).strip() for line in lines[1:] if line.startswith(_CAUSE)]
+    return ": ".join([lines[0], *causes[-1:]])

@@ -1,54 +1,19 @@
-"""One Delta table: creates it, commits files to it, replaces files of a partition, and lists the files that count.
+"""One Delta table: creates it, commits files to it, replaces files of a partition, and lists the files that count."""
 
-`deltalake` keeps the log: a commit is a file that only one process can create. Threads of one process commit one after
-another, because each waits for the lock of the table. A commit may have a transaction, the name of a writer and a
-number that grows: a batch that comes again finds its number and changes nothing.
-"""
-
-import json
-import threading
 from collections import defaultdict
 from collections.abc import Sequence
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
-from engine.core.formats import check_format
 from engine.jobs.runtime.storage_files import access_of, delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import StaleCommit, TableConflict, TableDamaged, TableMissing, table_errors
+from engine.jobs.tables.errors import TableConflict, TableDamaged, table_errors
 from engine.jobs.tables.files import DataFile, TableFiles, arrow_schema
-
-FORMAT = "raymirror.format"
-"""The property of a table with the version of its format."""
-GRACE_S = 900
-"""Seconds that a file stays after it was replaced, for readers that started before."""
-ORPHAN_H = 1
-"""Hours after which a file without a commit is deleted: longer than any writer takes from its file to its commit."""
-_TRIES = 10
-PROPERTIES = {
-    "delta.deletedFileRetentionDuration": f"interval {GRACE_S} seconds",
-    # The log: a summary (a checkpoint, in Delta's words) every 50 commits; commits before it go after a while.
-    "delta.checkpointInterval": "50",
-    "delta.logRetentionDuration": f"interval {GRACE_S} seconds",
-    "delta.enableExpiredLogCleanup": "true",
-}
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """The transaction of a commit: numbers of one writer grow, and each is committed once.
-
-    `writer` must contain the id of what counts (a checkpoint's id), since a new one counts from 0 again. `owner`: a
-    name without that id; `committed(owner)` then tells whether it ever wrote.
-    """
-
-    writer: str
-    number: int
-    owner: str = ""
+from engine.jobs.tables.log import GRACE_S, ORPHAN_H, TRIES, Batch, check, create, is_committed, lock_of, opened
 
 
 class TableSnapshot:
@@ -69,8 +34,9 @@ class TableSnapshot:
 
 
 def _files(handle: DeltaTable, spec: TableSpec) -> list[DataFile]:
-    rows = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
     names = ("path", f"partition.{spec.partition}", "size_bytes", "num_records", *_limits(spec), "modification_time")
+    told = pa.table(handle.get_add_actions(flatten=True))
+    rows = told.select([name for name in names if name in told.column_names]).to_pylist()
     return [DataFile(*(row.get(name) for name in names)) for row in rows]
 
 
@@ -86,15 +52,6 @@ def _unused(handle: DeltaTable, hours: int | None, *, full: bool) -> set[str]:
     return set(handle.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=full))
 
 
-_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-_LOCKS_LOCK = threading.Lock()
-
-
-def _lock_of(uri: str) -> threading.Lock:
-    with _LOCKS_LOCK:
-        return _LOCKS[uri]
-
-
 class Table:
     """One table; `uri` as Spark takes it. Methods raise TableError, and NewerFormat on a table of a newer version.
 
@@ -105,7 +62,7 @@ class Table:
         self.uri, self.spec = uri, spec
         self.files = TableFiles(uri, spec)
         self._place, self._access = delta_uri(uri), access_of(uri)
-        self._lock = _lock_of(uri)
+        self._lock = lock_of(uri)
         self._handle: DeltaTable | None = None
         self._deleted = set[str]()
 
@@ -117,30 +74,12 @@ class Table:
     def create(self) -> None:
         """Create the table unless it exists; add the columns that it lacks."""
         with self._lock, table_errors(self.uri):
-            if not DeltaTable.is_deltatable(self._place, self._access):
-                DeltaTable.create(
-                    self._place,
-                    arrow_schema(self.spec),
-                    mode="ignore",
-                    partition_by=[self.spec.partition],
-                    name=self.spec.name,
-                    description=self.spec.meaning,
-                    configuration={FORMAT: str(self.spec.format), **PROPERTIES},
-                    storage_options=self._access,
-                    raise_if_key_not_exists=False,
-                )
-            self._add_columns(self._newest())
-
-    def _add_columns(self, handle: DeltaTable) -> None:
-        there = {field.name for field in handle.schema().fields}
-        wanted = Schema.from_arrow(arrow_schema(self.spec)).fields
-        if lacking := [Field(one.name, one.type) for one in wanted if one.name not in there]:
-            handle.alter.add_columns(lacking)
+            create(self.uri, self.spec, Schema.from_arrow(arrow_schema(self.spec)))
 
     def snapshot(self) -> TableSnapshot:
         """Return the files that count now."""
         with table_errors(self.uri):
-            return TableSnapshot(self._opened(), self.spec)
+            return TableSnapshot(opened(self.uri, self.spec), self.spec)
 
     def committed(self, writer: str) -> int | None:
         """Return the number of the last batch that a writer committed; None if it never did."""
@@ -150,13 +89,7 @@ class Table:
     def has(self, batch: Batch) -> bool:
         """Whether a batch is committed already. Raises StaleCommit if a later batch of its writer is."""
         with self._lock, table_errors(self.uri):
-            return self._is_committed(self._newest(), batch)
-
-    def _is_committed(self, handle: DeltaTable, batch: Batch) -> bool:
-        last = handle.transaction_version(batch.writer)
-        if last is not None and last > batch.number:
-            raise StaleCommit(self.uri, batch.writer, batch.number, last)
-        return last == batch.number
+            return is_committed(self._newest(), self.uri, batch)
 
     def append(self, rows: pa.Table, batch: Batch | None = None) -> bool:
         """Commit rows, which must have every column; return False if the batch is committed already.
@@ -183,9 +116,9 @@ class Table:
     def commit(self, files: Sequence[DataFile], batch: Batch | None = None) -> bool:
         """Add files, whole or not at all; return False if the batch is committed already. Raises StaleCommit."""
         with self._lock, table_errors(self.uri):
-            for attempt in range(_TRIES):
+            for attempt in range(TRIES):
                 handle = self._newest()
-                if batch is not None and self._is_committed(handle, batch):
+                if batch is not None and is_committed(handle, self.uri, batch):
                     return False
                 if not files and batch is None:
                     return True
@@ -193,7 +126,7 @@ class Table:
                     with table_errors(self.uri):
                         self._write(handle, files, "append", batch=batch)
                 except TableConflict:
-                    if attempt == _TRIES - 1:
+                    if attempt == TRIES - 1:
                         raise
                 else:
                     return True
@@ -218,24 +151,18 @@ class Table:
         partition: str | None = None,
         batch: Batch | None = None,
     ) -> None:
-        mine = [] if batch is None else [Transaction(batch.writer, batch.number)]
-        if batch is not None and batch.owner:
-            mine.append(Transaction(batch.owner, 0))
         handle.create_write_transaction(
             [self._added(file) for file in files],
             mode,
             handle.schema(),
             [self.spec.partition],
             None if partition is None else [(self.spec.partition, "=", partition)],
-            commit_properties=CommitProperties(app_transactions=mine),
+            commit_properties=CommitProperties(app_transactions=[] if batch is None else batch.transactions()),
         )
 
     def _added(self, file: DataFile) -> AddAction:
-        told: dict[str, object] = {"numRecords": file.rows}
-        if file.first is not None:
-            told |= {"minValues": {self.spec.span: file.first}, "maxValues": {self.spec.span: file.last}}
         values = {self.spec.partition: file.partition}
-        return AddAction(file.path, file.size, values, file.at_ms, data_change=True, stats=json.dumps(told))
+        return AddAction(file.path, file.size, values, file.at_ms, data_change=True, stats=file.stats)
 
     def still_wants(self, files: Sequence[DataFile], partition: str, missing: FileNotFoundError) -> list[DataFile]:
         """Return the present files of a partition after one of `files` was not found: others replaced it meanwhile.
@@ -271,20 +198,6 @@ class Table:
                 self._handle.update_incremental()
             except (DeltaError, OSError):
                 self._handle = None  # the commits since may be deleted: open the table as others do
-        handle = self._handle = self._opened() if self._handle is None else self._handle
-        self._check(handle)
+        handle = self._handle = opened(self.uri, self.spec) if self._handle is None else self._handle
+        check(handle, self.uri, self.spec)
         return handle
-
-    def _opened(self) -> DeltaTable:
-        try:
-            handle = DeltaTable(self._place, storage_options=self._access)
-        except TableNotFoundError as error:
-            raise TableMissing(self.uri, str(error).splitlines()[0]) from None
-        self._check(handle)
-        return handle
-
-    def _check(self, handle: DeltaTable) -> None:
-        found = handle.metadata().configuration.get(FORMAT, "")
-        if not found.isdigit():
-            raise TableDamaged(self.uri, f"it has no property {FORMAT}: raymirror did not create it")
-        check_format(int(found), self.spec.format, self.uri)

@@ -22,7 +22,8 @@ from engine.core.formats import check_format
 from engine.jobs.runtime.storage_files import open_storage
 from engine.jobs.tables.catalog import LAG
 from engine.jobs.tables.files import DataFile
-from engine.jobs.tables.table import Batch, Table
+from engine.jobs.tables.log import Batch
+from engine.jobs.tables.table import Table
 from policies.model import FlowName
 
 FORMAT_VERSION = 1

@@ -9,7 +9,9 @@ from typing import Protocol
 import msgspec
 
 from engine.config.storage import Storage
+from engine.jobs.upgrade.old_audit import OldAudit
 from engine.jobs.upgrade.old_history import OldHistory
+from engine.jobs.upgrade.old_proofs import OldProofs
 
 
 class Converted(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +48,7 @@ class OldStore(Protocol):
         ...
 
 
-OLD_STORES: tuple[OldStore, ...] = (OldHistory(),)
+OLD_STORES: tuple[OldStore, ...] = (OldHistory(), OldAudit(), OldProofs())
 
 
 class Unconverted(msgspec.Struct, frozen=True, kw_only=True):

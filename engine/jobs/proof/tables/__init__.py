@@ -1,1 +1,1 @@
-"""Tables that repeated proofs store: what is proven so far, as rows and files."""
+"""The tables that proofs store: what is proven so far, and what differs."""

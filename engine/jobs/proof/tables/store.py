@@ -1,71 +1,80 @@
-"""Reads and writes the tables of proofs (`rows.py`) with Spark."""
+"""Reads and writes the tables of proofs (`rows.py`), in a process without Spark and beside a session alike."""
 
-import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from pyarrow import fs
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from engine.config.storage import Storage
 from engine.jobs.proof.model import ProofReport, Proven
 from engine.jobs.proof.state import Key
-from engine.jobs.proof.tables import rows as proof_rows
-from engine.jobs.proof.tables.rows import Columns, fold, joined, tables_of
-from engine.jobs.runtime.storage_files import open_storage
+from engine.jobs.proof.tables.rows import Row, difference_rows, fold, joined, lane_rows
+from engine.jobs.tables.care import care
+from engine.jobs.tables.catalog import PROOF_DIFFERENCES, PROOF_LANES
+from engine.jobs.tables.columns import TableSpec
+from engine.jobs.tables.errors import TableMissing
+from engine.jobs.tables.files import arrow_schema
+from engine.jobs.tables.options import CareOptions
+from engine.jobs.tables.reading import read
+from engine.jobs.tables.table import Table
+from policies.model import FlowName
 
-MOST_RUNS = 100
-"""Folders of the table of lanes at most; if there are more, they are merged into one."""
-_DONE = "_SUCCESS"
-"""The file that Spark leaves in a complete folder: a folder without it is being written just now."""
-_TYPES = {"text": StringType(), "int": IntegerType(), "long": LongType()}
-
-
-def _schema(columns: Columns) -> StructType:
-    return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
-
-
-LANES = _schema(proof_rows.LANES)
-
-
-def store(spark: SparkSession, folder: str, report: ProofReport) -> None:
-    """Append a report to the flow's tables."""
-    for name, columns, rows in tables_of(report):
-        _write(spark, f"{folder}/{name}", _schema(columns), rows)
+_FOLDED = (
+    *("topic", "partition", "source_id", "target_id", "generation"),
+    *("flow", "run", "began_ms", "proven_from", "proven_to", "differences", "verdict"),
+)
+_IN_ORDER = [("began_ms", "ascending"), ("run", "ascending")]
+_FOR_EVER = CareOptions(keep_s=0.0)
+_TIDY_MS = 3_600_000
 
 
-def _write(spark: SparkSession, path: str, schema: StructType, rows: Sequence[tuple[Any, ...]]) -> None:
-    spark.createDataFrame(rows, schema).coalesce(1).write.mode("overwrite").parquet(path)
+class ProofStore:
+    """The tables of proofs in one storage; `where` names their folder. Methods raise TableError and NewerFormat."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.where = storage.path("tables")
+        self._lanes = _table(storage, PROOF_LANES)
+        self._differences = _table(storage, PROOF_DIFFERENCES)
+        self._tidied_ms = -_TIDY_MS
+
+    def proven(self, flow: FlowName) -> dict[Key, Proven]:
+        """Return what earlier proofs of a flow found whole; memory holds the rows of one day."""
+        return fold(self._rows_of(flow))
+
+    def _rows_of(self, flow: FlowName) -> Iterator[dict[str, Any]]:
+        try:
+            for day in read(self._lanes, columns=_FOLDED, merge=lambda rows: rows.sort_by(_IN_ORDER)):
+                yield from day.filter(pc.field("flow") == str(flow)).to_pylist()
+        except TableMissing:
+            return
+
+    def store(self, report: ProofReport) -> None:
+        """Add a report. If that is cut off, differences may be stored whose lanes are not: they are proven again."""
+        _append(self._differences, difference_rows(report))
+        _append(self._lanes, lane_rows(report))
+
+    def tidy(self, now_ms: int) -> None:
+        """Once an hour make few files of many, and one row of the rows of a lane that mean the same together."""
+        if now_ms < self._tidied_ms + _TIDY_MS:
+            return
+        self._tidied_ms = now_ms
+        for table, merge in ((self._lanes, _merged), (self._differences, None)):
+            if table.exists():
+                care(table, _FOR_EVER, now_ms, merge)
 
 
-def proven(spark: SparkSession, folder: str) -> dict[Key, Proven]:
-    """Return what earlier proofs found whole."""
-    try:
-        # With the pattern Spark makes no partition column of the folders' names: the tables have that column already.
-        table = spark.read.schema(LANES).parquet(f"{folder}/lanes/*")
-    except AnalysisException as error:
-        if error.getErrorClass() == "PATH_NOT_FOUND":
-            return {}
-        raise
-    return fold(row.asDict() for row in table.orderBy("began_ms", "run").toLocalIterator())
+def _table(storage: Storage, spec: TableSpec) -> Table:
+    return Table(storage.path("tables", spec.name), spec)
 
 
-def tidy(spark: SparkSession, folder: str, most_runs: int = MOST_RUNS) -> None:
-    """Merge the rows of lanes if more than `most_runs` runs have left some; their meaning stays the same.
+def _append(table: Table, rows: list[Row]) -> None:
+    if rows:
+        table.create()
+        table.append(pa.Table.from_pylist(rows, schema=arrow_schema(table.spec)))
 
-    If the merge is cut off on the way, some rows exist twice; that means the same too.
-    """
-    files, root = open_storage(f"{folder}/lanes")
-    listed = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
-    begun = sorted(info.base_name for info in listed if info.base_name.startswith("run="))
-    marks = files.get_file_info([f"{root}/{run}/{_DONE}" for run in begun])
-    runs = [run for run, mark in zip(begun, marks, strict=True) if mark.type is fs.FileType.File]
-    if len(runs) <= most_runs:
-        return
-    table = spark.read.schema(LANES).parquet(*(f"{folder}/lanes/{run}" for run in runs))
-    rows = joined(row.asDict() for row in table.orderBy("began_ms", "run").toLocalIterator())
-    path = f"{folder}/lanes/{runs[-1].partition('-')[0]}-{secrets.token_hex(6)}"  # a name that no run has
-    _write(spark, path, LANES, [tuple(row[name] for name in LANES.names) for row in rows])
-    for run in runs:
-        files.delete_dir(f"{root}/{run}")
+
+def _merged(rows: pa.Table) -> pa.Table:
+    """Join the rows of lanes of a day."""
+    found = joined(rows.sort_by(_IN_ORDER).to_pylist())
+    return pa.Table.from_pylist(found, schema=rows.schema).sort_by(_IN_ORDER)

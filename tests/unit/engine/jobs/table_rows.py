@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from engine.jobs.tables.columns import Column, TableSpec
 from engine.jobs.tables.files import arrow_schema
+from engine.jobs.tables.log import Batch
 from engine.jobs.tables.reading import EVER, Merge, Within, read
-from engine.jobs.tables.table import Batch, Table
+from engine.jobs.tables.table import Table
 
 HOUR_MS = 3_600_000
 BASE_MS = 500_000 * HOUR_MS

@@ -11,7 +11,7 @@ from engine.core.reports.latency import BOUNDS_MS
 from engine.jobs.lag.history import History
 from engine.jobs.tables.catalog import LAG
 from engine.jobs.tables.files import arrow_schema
-from engine.jobs.tables.table import Batch
+from engine.jobs.tables.log import Batch
 
 HOUR_MS = 3_600_000
 BASE_MS = 500_000 * HOUR_MS

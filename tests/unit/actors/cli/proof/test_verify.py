@@ -99,7 +99,7 @@ class Stage:
             cores=2,
             lanes=self.lanes,
             differences=self.differences,
-            stored=storage.path("proofs", str(options.flow)) if storage else "",
+            stored=storage.path("tables") if storage else "",
         )
 
     def looked(self, options: ProofOptions, _config: Any, storage: Storage | None) -> "Looked":
@@ -227,7 +227,7 @@ def test_more_than_is_shown_says_where_it_is(stage: Stage, tmp_path: Path, capsy
     stage.lanes, stage.differences = (DIFFERS.__class__(**{**vars_of(DIFFERS), "differences": 30}),), (ALTERED,) * 30
     assert stage.run("--storage", f"file:{tmp_path}/kept") == exits.FAILED
     said = capsys.readouterr().out
-    assert f"and 10 more: see file:{tmp_path}/kept/proofs/A-%3EB" in said
+    assert 'and 10 more: see: raymirror sql "SELECT * FROM proof_differences WHERE run = ' in said
     assert "stored as run r1" in said
 
 

@@ -1,14 +1,23 @@
 """The audit trail: the fields of a row, rows that wait for their store, and the event when they cannot be stored."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
 from engine.core.events.config_events import AuditLost, AuditRests, AuditUnwritten
 from engine.core.events.events import Mm2Active, TopicCreated, TopicFailed
 from engine.flow.config_sync import audit
-from engine.flow.config_sync.audit import AuditFailed, AuditRow, AuditTrail, Run, discovered, new_run, rows_of
+from engine.flow.config_sync.audit import (
+    AuditBatch,
+    AuditFailed,
+    AuditRow,
+    AuditTrail,
+    Run,
+    discovered,
+    new_run,
+    only_batch,
+    rows_of,
+)
 from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
 from engine.flow.config_sync.sync import ChangeOutcome, Scope
 from policies.sync.acl_sync import AddAcl, Binding
@@ -21,23 +30,31 @@ RUN = Run(id="5-abc", at_ms=5, flow=FLOW, who="ann")
 
 
 class Store:
-    """Keeps rows in memory; `failing` says why it does not."""
+    """Keeps rows in memory, a batch once; `failing` says why it does not. `doubtful`: it keeps them all the same."""
 
     where = "file:/x/audit"
 
     def __init__(self) -> None:
         self.batches: list[tuple[AuditRow, ...]] = []
         self.failing = self.untidy = ""
+        self.doubtful = False
         self.tried = 0
+        self._seen = set[tuple[str, int]]()
         self.go: asyncio.Event | None = None
 
-    async def write(self, rows: Sequence[AuditRow]) -> None:
+    async def write(self, batch: AuditBatch) -> None:
         self.tried += 1
         if self.go is not None:
             await self.go.wait()
+        if not self.failing or self.doubtful:
+            self._keep(batch)
         if self.failing:
             raise AuditFailed(self.where, self.failing)
-        self.batches.append(tuple(rows))
+
+    def _keep(self, batch: AuditBatch) -> None:
+        if (batch.writer, batch.number) not in self._seen:
+            self._seen.add((batch.writer, batch.number))
+            self.batches.append(batch.rows)
 
     async def care(self, now_ms: int) -> None:
         assert now_ms > 0
@@ -135,6 +152,31 @@ async def test_a_store_that_fails_is_told_once_and_tried_again_and_nothing_is_lo
     )
 
 
+async def test_a_batch_of_which_nobody_knows_is_sent_again_as_it_was_and_what_came_since_behind_it() -> None:
+    store = Store()
+    store.failing, store.doubtful = "no answer", True
+    trail = AuditTrail(FLOW, "ann", store)
+    trail.add(rows(2))
+    with pytest.raises(AuditFailed, match="no answer"):
+        await trail.flush()
+    trail.add(rows(1, 2))
+    assert trail.waiting == 3
+    store.failing = ""
+    await trail.flush()
+    assert [[row.topic for row in batch] for batch in store.batches] == [["t0", "t1"], ["t2"]]
+    assert (store.tried, trail.waiting) == (3, 0)
+
+
+async def test_trails_of_one_store_are_other_writers() -> None:
+    store = Store()
+    for _ in range(2):
+        trail = AuditTrail(FLOW, "ann", store)
+        trail.add(rows(1))
+        await trail.flush()
+    await store.write(only_batch(rows(1)))
+    assert len(store.batches) == 3
+
+
 async def test_a_store_that_cannot_be_tidied_has_its_rows_and_is_told_of() -> None:
     store = Store()
     store.untidy = "no right to delete"
@@ -145,7 +187,7 @@ async def test_a_store_that_cannot_be_tidied_has_its_rows_and_is_told_of() -> No
     assert (len(store.batches), trail.waiting) == (1, 0)
 
 
-async def test_what_waits_too_long_is_lost_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_too_long_behind_a_batch_is_lost_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "MOST_ROWS", 3)
     store = Store()
     store.failing = "away"
@@ -153,11 +195,11 @@ async def test_what_waits_too_long_is_lost_and_counted(monkeypatch: pytest.Monke
     trail.add(rows(2))
     with pytest.raises(AuditFailed, match="away"):
         await trail.flush()
-    trail.add(rows(2, 2))
-    assert trail.waiting == 3
+    trail.add(rows(4, 2))
+    assert trail.waiting == 5
     store.failing = ""
     await trail.flush()
-    assert [row.topic for row in store.batches[0]] == ["t1", "t2", "t3"]
+    assert [[row.topic for row in batch] for batch in store.batches] == [["t0", "t1"], ["t3", "t4", "t5"]]
     assert trail.take_events() == (AuditLost(flow=FLOW, where=Store.where, count=1),)
 
 
@@ -172,7 +214,7 @@ async def test_a_writing_that_is_cancelled_keeps_its_rows() -> None:
     assert trail.waiting == 2
     store.go.set()
     await trail.flush()
-    assert [row.topic for row in store.batches[0]] == ["t0", "t1"]
+    assert [[row.topic for row in batch] for batch in store.batches] == [["t0"], ["t1"]]
 
 
 async def test_without_a_store_it_is_said_once_when_there_is_something_to_keep() -> None:

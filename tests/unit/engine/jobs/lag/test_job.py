@@ -13,7 +13,8 @@ from engine.jobs.lag.job import TRIES, is_lost, with_checkpoint
 from engine.jobs.lag.options import LagReport, checkpoint_uri, lag_table_uri
 from engine.jobs.lag.query import LagQueryFailed, writer_of
 from engine.jobs.tables.catalog import LAG
-from engine.jobs.tables.table import Batch, Table
+from engine.jobs.tables.log import Batch
+from engine.jobs.tables.table import Table
 from policies.model import FlowName
 
 FLOW = FlowName("A", "B")

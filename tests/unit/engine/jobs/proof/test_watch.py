@@ -10,7 +10,7 @@ from engine.config.storage import NoStorage, Storage
 from engine.core.events.event_base import Event
 from engine.core.events.proof_events import CopyDiffers
 from engine.jobs.proof.model import LaneReport, ProofReport, ProofStopped, ProofVerdict, Proven
-from engine.jobs.proof.state import FlowProof, WatchOptions
+from engine.jobs.proof.state import FlowProof, Key, WatchOptions
 from engine.jobs.runtime.core_budget import CoreBudget
 from policies.model import FlowName, TopicPartition
 from tests.unit.engine.config_files import mirror
@@ -44,7 +44,6 @@ class Stage:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from engine.jobs.proof import watch as proof_watch
-        from engine.jobs.proof.tables import store as proof_store
 
         self.run = proof_watch.run
         self.rounds: list[ProofReport | Exception] = []
@@ -55,9 +54,7 @@ class Stage:
         self.noted: list[Event] = []
         self.stop, self.share = threading.Event(), CoreBudget(streams=True)
         monkeypatch.setattr(proof_watch, "prove", self._prove)
-        monkeypatch.setattr(proof_store, "proven", lambda _spark, folder: {KEY: Proven(0, 5)} if folder else {})
-        monkeypatch.setattr(proof_store, "store", lambda _spark, _folder, kept: self.stored.append(kept))
-        monkeypatch.setattr(proof_store, "tidy", self._tidy)
+        monkeypatch.setattr(proof_watch, "ProofStore", lambda storage: FakeStore(self, storage))
 
     def _prove(self, _spark: Any, options: Any, _config: Any, wanted: Any, **more: Any) -> ProofReport:
         assert options.flow == FLOW
@@ -67,10 +64,6 @@ class Stage:
         if isinstance(now, Exception):
             raise now
         return now
-
-    def _tidy(self, _spark: Any, folder: str) -> None:
-        assert folder == "file:/kept/proofs/A-%3EB"
-        self.tidied += 1
 
     def __call__(self, *rounds: ProofReport | Exception, storage: Storage | None = STORAGE) -> None:
         self.rounds = list(rounds)
@@ -91,6 +84,25 @@ class Stage:
         self.told.append(proof)
         if not self.rounds:
             self.stop.set()
+
+
+class FakeStore:
+    """Knows of one lane; keeps what a round stores."""
+
+    def __init__(self, stage: Stage, storage: Storage) -> None:
+        assert storage == STORAGE
+        self._stage = stage
+
+    def proven(self, flow: FlowName) -> dict[Key, Proven]:
+        assert flow == FLOW
+        return {KEY: Proven(0, 5)}
+
+    def store(self, report: ProofReport) -> None:
+        self._stage.stored.append(report)
+
+    def tidy(self, now_ms: int) -> None:
+        assert now_ms > 0
+        self._stage.tidied += 1
 
 
 @pytest.fixture

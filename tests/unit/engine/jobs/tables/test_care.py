@@ -12,9 +12,10 @@ from engine.jobs.tables import care as care_module
 from engine.jobs.tables.care import care, expire, fold, is_worth_it
 from engine.jobs.tables.columns import Column
 from engine.jobs.tables.files import DataFile, TableFiles
+from engine.jobs.tables.log import Batch
 from engine.jobs.tables.options import CareOptions, CareReport
 from engine.jobs.tables.reading import EVER, read
-from engine.jobs.tables.table import Batch, Table
+from engine.jobs.tables.table import Table
 from tests.unit.engine.jobs.table_rows import (
     BASE_MS,
     HOUR_MS,

@@ -56,7 +56,7 @@ def test_duckdb_finds_each_window_once_with_the_documented_query(place: str) -> 
 
 
 def test_the_documented_rule_is_that_of_the_catalog() -> None:
-    assert " ".join(RANKED.split()) in LAG.rule
+    assert " ".join(RANKED.split()) in LAG.once
 
 
 @pytest.mark.local

@@ -6,12 +6,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.jobs.tables import table as table_module
+from engine.jobs.tables import log as table_log
 from engine.jobs.tables.care import fold
 from engine.jobs.tables.errors import TableDamaged
 from engine.jobs.tables.files import TableFiles
+from engine.jobs.tables.log import Batch
 from engine.jobs.tables.reading import EVER, read
-from engine.jobs.tables.table import Batch, Table
+from engine.jobs.tables.table import Table
 from tests.unit.engine.jobs.table_rows import (
     BASE_MS,
     HOUR_MS,
@@ -117,7 +118,7 @@ def test_readers_see_every_row_once_while_others_fold_and_delete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Replaced files are deleted at once here: readers then meet files that are gone, and look again."""
-    monkeypatch.setitem(table_module.PROPERTIES, "delta.deletedFileRetentionDuration", "interval 0 seconds")
+    monkeypatch.setitem(table_log.PROPERTIES, "delta.deletedFileRetentionDuration", "interval 0 seconds")
     table = Table(f"file:{tmp_path}/counts", SPEC)
     table.create()
     for number in range(20):

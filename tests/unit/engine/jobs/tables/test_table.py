@@ -12,8 +12,9 @@ from deltalake import DeltaTable
 from engine.base.errors import NewerFormat
 from engine.jobs.tables.columns import Column
 from engine.jobs.tables.errors import StaleCommit, TableConflict, TableDamaged, TableMissing, TableUnreachable
+from engine.jobs.tables.log import FORMAT, Batch
 from engine.jobs.tables.reading import read
-from engine.jobs.tables.table import FORMAT, Batch, Table
+from engine.jobs.tables.table import Table
 from tests.unit.engine.jobs.table_rows import (
     SPEC,
     add,

@@ -1,0 +1,132 @@
+"""Answers one query by DuckDB in this process, row by row: without files, network, extensions or changes.
+
+    Arrow data sets --register--> DuckDB in memory --execute--> rows, some at a time
+
+A query may read only what was registered. Memory is bounded: what does not fit goes to a folder that is deleted at the
+end.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from engine.base.errors import MirrorError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMORY = "1GB"
+_ROWS_AT_ONCE = 1_000
+_LOCKED = (
+    "SET TimeZone = 'UTC'",
+    "SET python_enable_replacements = false",  # else a query could name Python variables of this process
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+
+
+class SqlFailed(MirrorError):
+    """A query has no answer: DuckDB's reason in one line, and what to do about it; empty: nothing is known."""
+
+    def __init__(self, why: str, right: str = "") -> None:
+        super().__init__(why, right)
+        self.why, self.right = why, right
+
+    def __str__(self) -> str:
+        return f"{self.why}; {self.right}" if self.right else self.why
+
+
+class Answer:
+    """The rows of a query, which can be read once; the names of `columns` are distinct."""
+
+    def __init__(self, connection: "DuckDBPyConnection") -> None:
+        self.columns = _distinct(str(one[0]) for one in connection.description or ())
+        self._connection = connection
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows; memory holds a thousand. Raises SqlFailed, also after some rows."""
+        while rows := self._some():
+            yield from rows
+
+    def _some(self) -> list[tuple[Any, ...]]:
+        with _told_in_one_line():
+            return self._connection.fetchmany(_ROWS_AT_ONCE)
+
+
+class SqlSession:
+    """DuckDB with some tables that can only be read."""
+
+    def __init__(self, connection: "DuckDBPyConnection") -> None:
+        self._connection = connection
+
+    def register(self, name: str, data: Any) -> None:
+        """Give a table a name; `data`: a table, a data set or a reader of pyarrow."""
+        self._connection.register(name, data)
+
+    def define(self, name: str, select: str) -> None:
+        """Name a query, so that others can read from it. Raises SqlFailed."""
+        with _told_in_one_line():
+            self._connection.execute(f'CREATE VIEW "{name}" AS {select}')
+
+    def ask(self, query: str) -> Answer:
+        """Begin one query that reads. Raises SqlFailed."""
+        import duckdb
+
+        with _told_in_one_line():
+            statements = self._connection.extract_statements(query)
+        if len(statements) != 1 or statements[0].type not in (
+            duckdb.StatementType.SELECT,
+            duckdb.StatementType.EXPLAIN,
+        ):
+            raise SqlFailed("this is not one statement that reads", "give one SELECT, DESCRIBE or EXPLAIN")
+        with _told_in_one_line():
+            return Answer(self._connection.execute(statements[0]))
+
+
+@contextmanager
+def sql_session(settings: Mapping[str, str] | None = None) -> Iterator[SqlSession]:
+    """Open DuckDB in memory; `settings` are further ones of DuckDB's."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="raymirror-sql-") as spilled:
+        config = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": MEMORY,
+            "temp_directory": spilled,
+            **(settings or {}),
+        }
+        with duckdb.connect(":memory:", config=config) as connection:
+            for setting in _LOCKED:
+                connection.execute(setting)
+            yield SqlSession(connection)
+
+
+@contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    """Turn an error of DuckDB into one line. Raises SqlFailed."""
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
+        raise SqlFailed(_reason(error), "raymirror sql lists the tables and columns") from None
+    except duckdb.Error as error:
+        raise SqlFailed(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first paragraph as one line: the others repeat the query, or advise to install extensions."""
+    return " ".join(str(error).strip().partition("\n\n")[0].split())
+
+
+def _distinct(names: Iterator[str]) -> tuple[str, ...]:
+    """Number the repetitions of a name: a, a_2, a_3."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return tuple(found)

@@ -1,0 +1,117 @@
+"""The log of a Delta table by deltalake: creates and opens a table, and knows which batches are committed.
+
+`deltalake` keeps the log: a commit is a file that only one process can create. Threads of one process commit one after
+another, because each waits for the lock of the table. A commit may have a transaction, the name of a writer and a
+number that grows: a batch that comes again finds its number and changes nothing. Imports no pyarrow.
+"""
+
+import threading
+from collections import defaultdict
+
+import msgspec
+from deltalake import DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import TableNotFoundError
+
+from engine.core.formats import check_format
+from engine.jobs.runtime.storage_files import access_of, delta_uri
+from engine.jobs.tables.columns import TableSpec
+from engine.jobs.tables.errors import StaleCommit, TableDamaged, TableMissing, TableUnreachable, first_line
+
+FORMAT = "raymirror.format"
+"""The property of a table with the version of its format."""
+GRACE_S = 900
+"""Seconds that a file stays after it was replaced, for readers that started before."""
+ORPHAN_H = 1
+"""Hours after which a file without a commit is deleted: longer than any writer takes from its file to its commit."""
+TRIES = 10
+PROPERTIES = {
+    "delta.deletedFileRetentionDuration": f"interval {GRACE_S} seconds",
+    # The log: a summary (a checkpoint, in Delta's words) every 50 commits; commits before it go after a while.
+    "delta.checkpointInterval": "50",
+    "delta.logRetentionDuration": f"interval {GRACE_S} seconds",
+    "delta.enableExpiredLogCleanup": "true",
+}
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """The transaction of a commit: numbers of one writer grow, and each is committed once.
+
+    `writer` must contain the id of what counts (a checkpoint's id), since a new one counts from 0 again. `owner`: a
+    name without that id; `committed(owner)` then tells whether it ever wrote.
+    """
+
+    writer: str
+    number: int
+    owner: str = ""
+
+    def transactions(self) -> list[Transaction]:
+        """Return what a commit of the batch says of it."""
+        found = [Transaction(self.writer, self.number)]
+        return [*found, Transaction(self.owner, 0)] if self.owner else found
+
+
+_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+_LOCKS_LOCK = threading.Lock()
+
+
+def lock_of(uri: str) -> threading.Lock:
+    """Return the lock of a table in this process."""
+    with _LOCKS_LOCK:
+        return _LOCKS[uri]
+
+
+def create(uri: str, spec: TableSpec, schema: Schema) -> DeltaTable:
+    """Create a table of these columns unless it exists; add those that it lacks.
+
+    Raises TableUnreachable, and what `opened` raises.
+    """
+    try:
+        _create(uri, spec, schema)
+    except TableNotFoundError as error:  # what deltalake says if it cannot create a folder
+        raise TableUnreachable(uri, first_line(error)) from None
+    handle = opened(uri, spec)
+    there = {field.name for field in handle.schema().fields}
+    if lacking := [Field(one.name, one.type) for one in schema.fields if one.name not in there]:
+        handle.alter.add_columns(lacking)
+    return handle
+
+
+def _create(uri: str, spec: TableSpec, schema: Schema) -> None:
+    if not DeltaTable.is_deltatable(delta_uri(uri), access_of(uri)):
+        DeltaTable.create(
+            delta_uri(uri),
+            schema,
+            mode="ignore",
+            partition_by=[spec.partition],
+            name=spec.name,
+            description=spec.meaning,
+            configuration={FORMAT: str(spec.format), **PROPERTIES},
+            storage_options=access_of(uri),
+            raise_if_key_not_exists=False,
+        )
+
+
+def opened(uri: str, spec: TableSpec) -> DeltaTable:
+    """Open the newest version of a table. Raises TableMissing, TableDamaged, NewerFormat, and what deltalake raises."""
+    try:
+        handle = DeltaTable(delta_uri(uri), storage_options=access_of(uri))
+    except TableNotFoundError as error:
+        raise TableMissing(uri, first_line(error)) from None
+    check(handle, uri, spec)
+    return handle
+
+
+def check(handle: DeltaTable, uri: str, spec: TableSpec) -> None:
+    """Refuse what this version of raymirror cannot read. Raises TableDamaged, NewerFormat."""
+    found = handle.metadata().configuration.get(FORMAT, "")
+    if not found.isdigit():
+        raise TableDamaged(uri, f"it has no property {FORMAT}: raymirror did not create it")
+    check_format(int(found), spec.format, uri)
+
+
+def is_committed(handle: DeltaTable, uri: str, batch: Batch) -> bool:
+    """Whether a batch is in this version of the table. Raises StaleCommit if a later batch of its writer is."""
+    last = handle.transaction_version(batch.writer)
+    if last is not None and last > batch.number:
+        raise StaleCommit(uri, batch.writer, batch.number, last)
+    return last == batch.number
