@@ -18,7 +18,8 @@ from bench.errors import BenchError
 from bench.measure import running
 from bench.systems.launch import Job, write_properties
 from engine.config.config import load_config
-from engine.flow.config_sync.sync import ConfigSync, Scope
+from engine.flow.config_sync.planning import Scope
+from engine.flow.config_sync.sync import ConfigSync
 from engine.services.config_service import config_sync
 
 _DEADLINE_S = 600.0

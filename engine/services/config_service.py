@@ -7,7 +7,8 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.config_report import ConfigReport
 from engine.flow.config_sync.audit import AuditTrail
 from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
-from engine.flow.config_sync.sync import ConfigSync, ConfigSyncOptions
+from engine.flow.config_sync.planning import ConfigSyncOptions
+from engine.flow.config_sync.sync import ConfigSync
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.sameness import refuse_one_cluster
 from engine.kafka.admin.settings import KafkaSettings

@@ -1,9 +1,10 @@
 """Syncs configs and ACLs in a running mirror: rounds of each, as often as its key says.
 
-The loop writes only while this mirror owns the flow: it asks `may_write` before a round, and between reading and
-applying. Discovery creates topics and adds partitions; the loop does neither. The first round may run before discovery
-has created topics. So while topics have no copy, configs are compared again soon, after a pause that doubles each time:
-a topic that cannot be created costs only a few rounds.
+The loop writes only while this mirror owns the flow: it asks `may_write` before a round and before each request that
+writes. With a planner (`planned.py`), Spark plans the rounds, and the loop applies its plans. Discovery creates topics
+and adds partitions; the loop does neither. The first round may run before discovery has created topics. So while
+topics have no copy, configs are compared again soon, after a pause that doubles each time: a topic that cannot be
+created costs only a few rounds.
 """
 
 from collections import Counter, defaultdict, deque
@@ -25,10 +26,12 @@ from engine.core.events.events import AnyEvent
 from engine.core.events.recovery_events import WorksAgain
 from engine.core.reports.config_report import ConfigReport
 from engine.flow.config_sync.audit import AuditTrail, new_run, rows_of
-from engine.flow.config_sync.sync import ChangeOutcome, ConfigSync, Scope, SyncPlan
+from engine.flow.config_sync.planned import LoopPlanner, MadePlan, Planner
+from engine.flow.config_sync.planning import ACLS, Scope, SyncPlan, handed_over
+from engine.flow.config_sync.sync import ChangeOutcome, ConfigSync
 from policies.model import FlowName
 from policies.sync.acl_sync import AddAcl
-from policies.sync.config_sync import Conflict, DropConfig, SetConfig
+from policies.sync.config_sync import Conflict, DropConfig, Known, SetConfig
 
 _EVENTS = 1_000
 _TOLD_EACH = 200
@@ -38,7 +41,7 @@ _LOOK_S = 0.25
 _BOTH = "both clusters"
 _TOLD_AFTER = 3
 """Failed rounds in a row: brokers that restart take a few seconds."""
-CONFIGS, ACLS = "configs", "ACLs"
+CONFIGS = "configs"
 
 
 class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +59,15 @@ class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ConfigSyncLoop:
     """The rounds of one flow; the first one starts at once."""
 
-    def __init__(self, options: ConfigLoopOptions, sync: ConfigSync, audit: AuditTrail | None = None) -> None:
+    def __init__(
+        self,
+        options: ConfigLoopOptions,
+        sync: ConfigSync,
+        audit: AuditTrail | None = None,
+        planner: Planner | None = None,
+    ) -> None:
         self.options = options
+        self._planner: Planner = planner or LoopPlanner()
         self.may_write: Callable[[], bool] = lambda: True
         self._audit = audit
         self._audited: dict[str, set[ChangeOutcome | Conflict]] = {}
@@ -69,6 +79,8 @@ class ConfigSyncLoop:
         self._failures_in_row = 0
         self._uncopied_in_row = 0
         """Rounds of configs in a row that found topics without a copy."""
+        self._has_more = False
+        """Whether the last plan was cut to its bounds: the rest is due at once."""
 
     @property
     def _every(self) -> dict[str, float | None]:
@@ -105,8 +117,20 @@ class ConfigSyncLoop:
             for name in due:
                 self._due_s[name] = began_s + min(self._every[name] or 0.0, self.options.retry_s)
             return
-        for name in due:
-            self._due_s[name] = began_s + self._wait_s(name)
+        if not self._has_more:
+            for name in due:
+                self._due_s[name] = began_s + self._wait_s(name)
+
+    def remember(self, handed: Known) -> None:
+        """Add what an earlier process of this mirror remembered; configs are compared again at once, with it."""
+        self._sync.known = handed_over(self._sync.known, handed)
+        if CONFIGS in self._due_s:
+            self._due_s[CONFIGS] = 0.0
+
+    @property
+    def known(self) -> Known:
+        """The memory: the configs that source topics set when they were last compared."""
+        return self._sync.known
 
     def _wait_s(self, name: str) -> float:
         every_s, rounds = self._every[name] or 0.0, self._uncopied_in_row
@@ -120,30 +144,38 @@ class ConfigSyncLoop:
         Raises MirrorError if a cluster does not answer.
         """
         began_s = now_s()
-        looked = await self._sync.compare(scope)
-        if looked.changes and not self.may_write():
+        made = await self._planner.plan(self._sync, scope)
+        if made.plan.changes and not self.may_write():
             return False
-        outcomes = await self._sync.apply(looked.changes)
+        applied = await self._planner.apply(self._sync, made, self.may_write)
+        self._note(scope, made, applied.outcomes, now_s() - began_s)
+        self._has_more = made.more > 0 and applied.whole
+        return applied.whole
+
+    def _note(self, scope: Scope, made: MadePlan, outcomes: Sequence[ChangeOutcome], round_s: float) -> None:
+        """Report a round: events, the audit trail, the numbers."""
+        looked = made.plan
         if self._failures_in_row >= _TOLD_AFTER:
             what = "configs and ACLs are kept in step again"
             self._events.append(WorksAgain(flow=self.options.flow, subject=_BOTH, what=what))
         self._failures_in_row = 0
         if scope.configs:
             self._uncopied_in_row = self._uncopied_in_row + 1 if looked.uncopied else 0
-        self._tell(scope, looked, outcomes)
+        self._tell(scope, made, outcomes)
         if self._audit is not None:
             self._keep(self._audit, scope, looked, outcomes)
         failed = sum(1 for outcome in outcomes if outcome.failure)
         before = self.report
         self.report = ConfigReport(
             at_ms=wall_ms(),
-            round_s=now_s() - began_s,
+            round_s=round_s,
             topics=looked.topics if scope.configs else before.topics,
             changes=before.changes + len(outcomes) - failed,
-            failures=before.failures + failed + len(looked.unread),
-            conflicts=len(looked.conflicts) if scope.configs else before.conflicts,
+            failures=before.failures + failed + len(looked.unread) + made.more_unread,
+            conflicts=made.conflicts if scope.configs else before.conflicts,
+            by=made.by,
+            not_spark=made.not_spark,
         )
-        return True
 
     def trouble(self, what: str) -> None:
         """Note that a round failed, and why; several failures in a row make one event."""
@@ -167,14 +199,15 @@ class ConfigSyncLoop:
 
     # --- events ----------------------------------------------------------------------------------------------
 
-    def _tell(self, scope: Scope, looked: SyncPlan, outcomes: Sequence[ChangeOutcome]) -> None:
+    def _tell(self, scope: Scope, made: MadePlan, outcomes: Sequence[ChangeOutcome]) -> None:
+        looked = made.plan
         done = [outcome for outcome in outcomes if not outcome.failure]
         self._tell_each(CONFIGS, list(self._changed(done)))
         self._tell_each(ACLS, list(self._added(done)))
         if scope.configs:
             refused = _failures(outcomes, SetConfig, DropConfig)
             self._once_failed(CONFIGS, [*(why for what, why in looked.unread.items() if what != ACLS), *refused])
-            self._tell_conflicts(looked)
+            self._tell_conflicts(made)
         if scope.acls:
             unread = [looked.unread[ACLS]] if ACLS in looked.unread else []
             self._once_failed(ACLS, [*unread, *_failures(outcomes, AddAcl)])
@@ -208,15 +241,18 @@ class ConfigSyncLoop:
         for name, bindings in added.items():
             yield AclsAdded(flow=self.options.flow, name=name, bindings=tuple(bindings))
 
-    def _tell_conflicts(self, looked: SyncPlan) -> None:
-        counts = Counter(conflict.kind for conflict in looked.conflicts)
-        for name in {name for key, name in self._told if key == "conflict"} - {kind.value for kind in counts}:
+    def _tell_conflicts(self, made: MadePlan) -> None:
+        firsts: dict[str, Conflict] = {}
+        for one in made.plan.conflicts:
+            firsts.setdefault(one.kind.value, one)
+        counts = Counter(one.kind.value for one in made.plan.conflicts) + Counter(made.more_conflicts)
+        for name in {name for key, name in self._told if key == "conflict"} - firsts.keys():
             del self._told["conflict", name]
-        for kind, count in counts.items():
-            first = next(one for one in looked.conflicts if one.kind is kind)
+        for kind, first in firsts.items():
+            count = counts[kind]
             self._once(
                 "conflict",
-                kind.value,
+                kind,
                 f"{count} {first}",
                 lambda name, count=count, first=first: ConfigConflicts(  # type: ignore[misc]
                     flow=self.options.flow, kind=name, count=count, first=f"{first.topic}: {first.what}"

@@ -10,7 +10,8 @@ from engine.core.events.events import Mm2Active, TopicCreated, TopicFailed
 from engine.flow.config_sync import audit
 from engine.flow.config_sync.audit import AuditFailed, AuditRow, AuditTrail, Run, discovered, new_run, rows_of
 from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
-from engine.flow.config_sync.sync import ChangeOutcome, Scope
+from engine.flow.config_sync.planning import Scope
+from engine.flow.config_sync.sync import ChangeOutcome
 from policies.sync.acl_sync import AddAcl, Binding
 from policies.sync.config_sync import Change, Conflict, ConflictKind, CreateTopic, DropConfig, GrowTopic, SetConfig
 from tests.harness.beside import beside

@@ -15,7 +15,7 @@ from engine.core.events.config_events import (
 )
 from engine.flow.config_sync import loop as config_rounds
 from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
-from engine.flow.config_sync.sync import Scope
+from engine.flow.config_sync.planning import Scope
 from tests.unit.engine.flow.config_sync.test_sync import FLOW, Stage, reads
 from tests.unit.engine.flow.stage import until
 
