@@ -79,6 +79,8 @@ class ConfigSyncLoop:
         self._failures_in_row = 0
         self._uncopied_in_row = 0
         """Rounds of configs in a row that found topics without a copy."""
+        self._is_early = False
+        """Whether configs are compared before their time, because topics had no copy yet."""
         self._has_more = False
         """Whether the last plan was cut to its bounds: the rest is due at once."""
 
@@ -110,7 +112,9 @@ class ConfigSyncLoop:
             return
         began_s = now_s()
         try:
-            if not await self.round(Scope(configs=CONFIGS in due, acls=ACLS in due, shapes=False)):
+            configs = CONFIGS in due
+            scope = Scope(configs=configs, acls=ACLS in due, shapes=False, early=configs and self._is_early)
+            if not await self.round(scope):
                 return
         except (MirrorError, OSError, TimeoutError) as failure:
             self.trouble(str(failure))
@@ -120,6 +124,7 @@ class ConfigSyncLoop:
         if not self._has_more:
             for name in due:
                 self._due_s[name] = began_s + self._wait_s(name)
+            self._is_early = self._wait_s(CONFIGS) < (self._every[CONFIGS] or 0.0)
 
     def remember(self, handed: Known) -> None:
         """Add what an earlier process of this mirror remembered; configs are compared again at once, with it."""

@@ -21,6 +21,7 @@ from policies.sync.config_sync import Change
 
 SPARK, LOOP = "spark", "loop"
 MayWrite = Callable[[], bool]
+_APPEARED = "topics that had no copy are compared soon"
 _CUT = "the last plan of Spark had more changes than one may have, and some of them failed"
 
 
@@ -81,9 +82,9 @@ class SparkPlanner:
 
     async def plan(self, sync: ConfigSync, scope: Scope) -> MadePlan:
         """Have Spark plan with the memory of this process; if no plan comes, plan here."""
-        if why := self._stand_in:
+        if why := self._stand_in or (_APPEARED if scope.early else ""):
             self._stand_in = ""
-            return msgspec.structs.replace(await self._loop.plan(sync, scope), not_spark=why)
+            return await self._plan_here(sync, scope, why)
         request = RoundRequest(
             flow=self._flow,
             configs=scope.configs,
@@ -94,7 +95,7 @@ class SparkPlanner:
         try:
             found = await self._desk.ask(request)
         except PlannerAway as away:
-            return msgspec.structs.replace(await self._loop.plan(sync, scope), not_spark=str(away))
+            return await self._plan_here(sync, scope, str(away))
         if scope.configs:
             sync.known = unpack_memory(found.memory)
         return MadePlan(
@@ -104,6 +105,9 @@ class SparkPlanner:
             more_conflicts=found.more_conflicts,
             more_unread=found.more_unread,
         )
+
+    async def _plan_here(self, sync: ConfigSync, scope: Scope, why: str) -> MadePlan:
+        return msgspec.structs.replace(await self._loop.plan(sync, scope), not_spark=why)
 
     async def apply(self, sync: ConfigSync, made: MadePlan, may_write: MayWrite) -> Applied:
         """Apply a plan; one that Spark made is minutes old, so each part of it is planned again right before."""

@@ -39,13 +39,15 @@ class ConfigSyncOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """What a comparison covers. `shapes`: with configs, also missing topics and partitions. `left`: also overrides of
-    copies that the source does not have, for which all configs of every copy are read.
+    copies that the source does not have, for which all configs of every copy are read. `early`: it is done before its
+    time, because topics had no copy yet.
     """
 
     configs: bool = True
     acls: bool = True
     shapes: bool = True
     left: bool = False
+    early: bool = False
 
 
 class SyncPlan(msgspec.Struct, frozen=True, kw_only=True):
