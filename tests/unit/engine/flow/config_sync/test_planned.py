@@ -164,14 +164,12 @@ async def test_a_plan_that_was_cut_is_followed_at_once() -> None:
 
 async def test_if_a_cut_plan_fails_the_loop_makes_the_whole_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = stage_of(*(f"orders-{number}" for number in range(5)))
-    stage.target.failing = {f"A.orders-{number}": "denied" for number in range(2)}
     spark = FakeSpark(stage, most=2)
     planner = spark.planner
     async with asyncio.TaskGroup() as group:
         running = group.create_task(spark.run())
         made = await planner.plan(stage.sync, ROUND)
         assert (made.by, made.more) == (SPARK, 3)
-        stage.target.failing = {}
         refused = SetConfig(
             topic="orders-0", target="A.none", name="retention.ms", value="5", before="6", overrides=False, why="w"
         )
