@@ -7,8 +7,10 @@ topics have no copy, configs are compared again soon, after a pause that doubles
 created costs only a few rounds.
 """
 
+import asyncio
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -81,6 +83,11 @@ class ConfigSyncLoop:
         """Rounds of configs in a row that found topics without a copy."""
         self._is_early = False
         """Whether configs are compared before their time, because topics had no copy yet."""
+        self._handed: Known | None = None
+        """A memory that was handed over and that no round has taken yet."""
+        self._shown: Known = {}
+        """The memory of this process with that one."""
+        self._has_handed = asyncio.Event()
         self._has_more = False
         """Whether the last plan was cut to its bounds: the rest is due at once."""
 
@@ -103,13 +110,20 @@ class ConfigSyncLoop:
         """Make rounds until cancelled; a round that fails is noted as trouble and retried."""
         while not self.idle:
             await self.tick()
-            await pause(max(_LOOK_S, min(self._due_s.values()) - now_s()))
+            if self._handed is not None:
+                await pause(_LOOK_S)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(_LOOK_S, min(self._due_s.values()) - now_s())):
+                    await self._has_handed.wait()
 
     async def tick(self) -> None:
         """Make a round of what is due, if this mirror owns the flow."""
-        due = [name for name, at_s in self._due_s.items() if now_s() >= at_s]
+        due = [name for name, at_s in self._due_s.items() if now_s() >= at_s or self._is_handed(name)]
         if not due or not self.may_write():
             return
+        if CONFIGS in due:
+            self._take_handed()
         began_s = now_s()
         try:
             configs = CONFIGS in due
@@ -127,15 +141,29 @@ class ConfigSyncLoop:
             self._is_early = self._wait_s(CONFIGS) < (self._every[CONFIGS] or 0.0)
 
     def remember(self, handed: Known) -> None:
-        """Add what an earlier process of this mirror remembered; configs are compared again at once, with it."""
-        self._sync.known = handed_over(self._sync.known, handed)
+        """Add what an earlier process of this mirror remembered; configs are compared again at once, with it.
+
+        The next round takes it: a round that runs now has begun without it, and ends with a memory of its own.
+        """
         if CONFIGS in self._due_s:
-            self._due_s[CONFIGS] = 0.0
+            self._handed = handed_over(self._handed or {}, handed)
+            self._shown = handed_over(self._sync.known, self._handed)
+            self._has_handed.set()
 
     @property
     def known(self) -> Known:
         """The memory: the configs that source topics set when they were last compared."""
-        return self._sync.known
+        return self._sync.known if self._handed is None else self._shown
+
+    def _take_handed(self) -> None:
+        """Begin a round of configs with what was handed over."""
+        if self._handed is not None:
+            self._sync.known = handed_over(self._sync.known, self._handed)
+            self._handed = None
+            self._has_handed.clear()
+
+    def _is_handed(self, name: str) -> bool:
+        return name == CONFIGS and self._handed is not None
 
     def _wait_s(self, name: str) -> float:
         every_s, rounds = self._every[name] or 0.0, self._uncopied_in_row

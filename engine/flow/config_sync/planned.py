@@ -1,4 +1,4 @@
-"""Who plans a round, and how its plan is applied: the loop by itself, or Spark with the loop as its stand-in.
+"""Plans and applies a round: the loop plans by itself, or Spark does, with the loop as its stand-in.
 
 SparkPlanner.plan -> RoundDesk.ask -> Spark's plan -> apply: 250 topics at a time are planned again, then written
 if PlannerAway: the loop plans this round, as LoopPlanner does

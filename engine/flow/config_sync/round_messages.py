@@ -1,4 +1,4 @@
-"""What the metadata actor and a Spark job send each other about one round: the request with the memory, and the plan.
+"""Messages about one round between the metadata actor and a Spark job: the request with the memory, and the plan.
 
 Both are bounded. A plan has at most MOST_CHANGES changes: what is beyond is counted (`more`), and found again by the
 next round, which follows at once. Memory is compressed: most topics set the same few configs, if any.

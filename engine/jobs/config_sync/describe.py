@@ -31,7 +31,7 @@ Configs = Mapping[str, ConfigEntry]
 R = TypeVar("R")
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class TaskInput(msgspec.Struct, frozen=True, kw_only=True):
     """What a task needs: both clusters, their expected ids, the rules of the flow."""
 
     flow: str
@@ -98,7 +98,7 @@ class Packer:
         return known[1]
 
 
-async def topics_of(reach: Reach) -> dict[str, TopicState]:
+async def topics_of(reach: TaskInput) -> dict[str, TopicState]:
     """Return the topics that the flow copies. Raises MirrorError."""
     client = reach.open_source()
     async with opened(client):
@@ -106,19 +106,19 @@ async def topics_of(reach: Reach) -> dict[str, TopicState]:
         return await copied_topics(KafkaSettings(client), reach.options)
 
 
-def describe_sources(reach: Reach, rows: Iterable[TopicRow]) -> Iterator[SourceRow]:
+def describe_sources(reach: TaskInput, rows: Iterable[TopicRow]) -> Iterator[SourceRow]:
     """Describe source topics."""
     found = _asked(lambda: _sources(reach, list(rows)))
     return iter([SourceRow("", "", 0, 0, b"", b"", found)] if isinstance(found, str) else found)
 
 
-def describe_copies(reach: Reach, rows: Iterable[SourceRow]) -> Iterator[CopyRow]:
+def describe_copies(reach: TaskInput, rows: Iterable[SourceRow]) -> Iterator[CopyRow]:
     """Describe the copies of source topics that exist; of each, only the configs that can matter."""
     found = _asked(lambda: _copies(reach, list(rows)))
     return iter([CopyRow("", 0, 0, b"", found)] if isinstance(found, str) else found)
 
 
-def describe_acls(reach: Reach, topics: Iterable[str]) -> Iterator[tuple[bytes, str]]:
+def describe_acls(reach: TaskInput, topics: Iterable[str]) -> Iterator[tuple[bytes, str]]:
     """Compare the ACLs of both clusters; `topics`: all that are copied. One row: a packed ComparedAcls, or why not."""
     found = _asked(lambda: _acls(reach, list(topics)))
     return iter([(b"", found) if isinstance(found, str) else (found, "")])
@@ -136,7 +136,7 @@ def _asked(ask: Callable[[], Awaitable[R]]) -> R | str:
         return str(failure) or type(failure).__name__
 
 
-async def _sources(reach: Reach, rows: list[TopicRow]) -> list[SourceRow]:
+async def _sources(reach: TaskInput, rows: list[TopicRow]) -> list[SourceRow]:
     client, packer, wanted = reach.open_source(), Packer(), WantedConfigs(reach.options.configs)
     target_topic = reach.options.acls.selection.target_topic
     found: list[SourceRow] = []
@@ -159,7 +159,7 @@ async def _sources(reach: Reach, rows: list[TopicRow]) -> list[SourceRow]:
     return found
 
 
-async def _copies(reach: Reach, rows: list[SourceRow]) -> list[CopyRow]:
+async def _copies(reach: TaskInput, rows: list[SourceRow]) -> list[CopyRow]:
     client, packer = reach.open_target(), Packer()
     async with opened(client):
         await _check(client, reach.ids.target)
@@ -190,7 +190,7 @@ async def _copies(reach: Reach, rows: list[SourceRow]) -> list[CopyRow]:
     ]
 
 
-def _names(reach: Reach, rows: list[SourceRow]) -> Iterator[tuple[str, tuple[str, ...] | None]]:
+def _names(reach: TaskInput, rows: list[SourceRow]) -> Iterator[tuple[str, tuple[str, ...] | None]]:
     """Yield the copies to ask for and the names of configs (None: all); leave out copies where none can matter."""
     for row in rows:
         if reach.options.configs.remove_foreign:
@@ -199,7 +199,7 @@ def _names(reach: Reach, rows: list[SourceRow]) -> Iterator[tuple[str, tuple[str
             yield row.copy, tuple(sorted(names))
 
 
-async def _acls(reach: Reach, topics: list[str]) -> bytes:
+async def _acls(reach: TaskInput, topics: list[str]) -> bytes:
     source, target = reach.open_source(), reach.open_target()
     async with opened(source, target):
         await _check(source, reach.ids.source)

@@ -25,8 +25,8 @@ from engine.flow.config_sync.planning import Compared, merged, sync_plan
 from engine.flow.config_sync.reading import ComparedAcls
 from engine.flow.config_sync.round_messages import RoundPlan, RoundRequest, cut, unpack_memory
 from engine.jobs.config_sync.describe import (
-    Reach,
     SourceRow,
+    TaskInput,
     TopicRow,
     describe_acls,
     describe_copies,
@@ -59,7 +59,7 @@ class RoundFailed(MirrorError):
 def run(spark: SparkSession, options: RoundRequest, config: MirrorConfig, share: CoreBudget) -> RoundPlan:
     """Plan a round. Raises RoundFailed, ConfigError, BrokerUnreachable, ConnectionLost."""
     flow = config.flow(options.flow)
-    reach = Reach(
+    reach = TaskInput(
         flow=str(flow.name),
         source=config.clusters[flow.name.source],
         target=config.clusters[flow.name.target],
@@ -85,7 +85,7 @@ def tasks_for(topics: int, most: int) -> int:
 
 
 def compare_configs(
-    spark: SparkSession, reach: Reach, topics: Mapping[str, TopicState], known: Known, tasks: int
+    spark: SparkSession, reach: TaskInput, topics: Mapping[str, TopicState], known: Known, tasks: int
 ) -> Compared:
     """Describe both sides, join them and plan. Raises RoundFailed, and errors of Spark."""
     if not topics:
@@ -133,7 +133,7 @@ def _joined_row(row: Any) -> JoinedRow:
     return JoinedRow(**row.asDict())
 
 
-def _compare_acls(spark: SparkSession, reach: Reach, topics: list[str]) -> ComparedAcls:
+def _compare_acls(spark: SparkSession, reach: TaskInput, topics: list[str]) -> ComparedAcls:
     asked = spark.sparkContext.parallelize(topics, 1)
     ((packed, why),) = asked.mapPartitions(partial(describe_acls, reach)).collect()
     if why:

@@ -16,8 +16,8 @@ from engine.jobs.config_sync import describe
 from engine.jobs.config_sync.describe import (
     CopyRow,
     Packer,
-    Reach,
     SourceRow,
+    TaskInput,
     TopicRow,
     describe_acls,
     describe_copies,
@@ -47,7 +47,7 @@ class Stage:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clusters = {"A": FakeSettings("A"), "B": FakeSettings("B")}
         self.opened: list[str] = []
-        self.reach = Reach(
+        self.reach = TaskInput(
             flow="A->B",
             source=ClusterConfig("A", (("a", 1),), {"sasl.jaas.config": 'x password="secret";'}),
             target=ClusterConfig("B", (("b", 1),)),
