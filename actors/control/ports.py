@@ -18,6 +18,7 @@ from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.jobs.proof.state import FlowProof
+from engine.jobs.runtime.runner import JobLine
 from engine.state.state import Quarantine, SetState
 from policies.model import FlowName, LaneName
 
@@ -109,6 +110,7 @@ class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     `awaited`: what the flow waits for before this mirror has it, which is no failure.
     `unrenewed_s`: for how many seconds it has not been known whether this mirror still has the flow.
     `groups`: the last round of its consumer groups, None before the first. `configs`: that of its configs and ACLs.
+    `round_id`: a round of configs and ACLs that waits for a plan of Spark. `memory_id`: what the last round remembers.
     """
 
     serial: int
@@ -122,6 +124,23 @@ class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     unrenewed_s: float = 0.0
     groups: GroupsReport | None = None
     configs: ConfigReport | None = None
+    round_id: str = ""
+    memory_id: str = ""
+
+
+class ConfigRound(NamedTuple):
+    """A round of configs and ACLs that waits for a plan of Spark; `request`: the options of the job, as msgpack."""
+
+    id: str
+    request: bytes
+
+
+class RoundAnswer(NamedTuple):
+    """The answer to such a round: the plan, as msgpack, or None and the reason why there is none."""
+
+    id: str
+    plan: bytes | None
+    why: str = ""
 
 
 class SparkPort(Protocol):
@@ -142,6 +161,18 @@ class SparkPort(Protocol):
     def proofs(self) -> dict[str, FlowProof]:
         """Return the continuous proof of each flow that is proven, by the flow's name."""
 
+    def submit(self, job: str, options: bytes, job_id: str = "") -> str:
+        """Run a job once, as soon as Spark is ready; return its id. Raises SparkOff, UnknownJob."""
+
+    def line(self, job_id: str) -> JobLine:
+        """Return the state of a job. Raises UnknownJobId."""
+
+    def report(self, job_id: str) -> bytes | None:
+        """Return the last report of a job, as msgpack; None before the first. Raises UnknownJobId."""
+
+    def drop(self, job_id: str) -> None:
+        """End a job if it still runs, and forget it with its report; an unknown id is ignored."""
+
 
 class MetadataPort(Protocol):
     """Discovers what to copy, and stores what the next start must know."""
@@ -157,6 +188,12 @@ class MetadataPort(Protocol):
 
     def give_back(self, flow: FlowName) -> None:
         """Release a flow: write what is still unwritten for it, and let other mirrors have it."""
+
+    def config_round(self, flow: FlowName) -> ConfigRound | None:
+        """Return the round of configs and ACLs of a flow that waits for a plan of Spark, if one does."""
+
+    def answer_round(self, flow: FlowName, answer: RoundAnswer) -> None:
+        """Answer such a round; Metadata ignores the answer to a round that waits no longer."""
 
 
 class ControlSpan(msgspec.Struct, frozen=True, kw_only=True):

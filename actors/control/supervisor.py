@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from actors.control.bandwidth import divided
+from actors.control.config_rounds import ConfigRounds
 from actors.control.control_spans import ControlSpans
 from actors.control.copier_handle import CopierHandle
 from actors.control.copier_lifecycle import LEASE_S, CopierLifecycle
@@ -69,6 +70,7 @@ class Supervisor:
         self._is_edited = False
         self._spec, self._ports, self._plan = spec, ports, plan
         self._fleet, self._metadata, self._spark, self._clock = ports.fleet, ports.metadata, ports.spark, ports.clock
+        self._rounds = ConfigRounds(ports.metadata)
         self._events = EventJournal(ports)
         self._lifecycle = CopierLifecycle(ports, self._events)
         self._began_at_s = self._clock.now_s()
@@ -160,6 +162,7 @@ class Supervisor:
             self._events.note(*(spark_event(flow, news) for flow in self._flows))
         self._events.note(*self._spark.take_events())
         self._spark.note_activity((name, flow.state.lanes()) for name, flow in self._flows.items())
+        self._rounds.step(self._flows, self._spark)
 
     def _hear(self, flow_state: FlowState) -> None:
         for handle in flow_state.handles.values():

@@ -160,6 +160,8 @@ def configs_text(flow: FlowStatus) -> str:
     parts = [f"{counted(report.topics, 'topic')} compared", counted(report.changes, "change")]
     parts += [f"{counted(report.conflicts, 'conflict')} (see raymirror plan)"] if report.conflicts else []
     parts += [counted(report.failures, "failure")] if report.failures else []
+    parts += ["planned by Spark"] if report.by == "spark" else []
+    parts += [f"planned without Spark ({report.not_spark})"] if report.not_spark else []
     return "configs and ACLs: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
 
 

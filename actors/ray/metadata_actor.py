@@ -19,7 +19,7 @@ from actors.model.events import unpack
 from actors.model.messages import MirrorSpec
 from actors.model.states import Desired
 from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState
-from actors.ray.watch import LoopServiceLike, RunsUntilCancelled, Watch, make_watches
+from actors.ray.watch import ConfigServiceLike, LoopServiceLike, RunsUntilCancelled, Watch, make_watches
 from engine.base.clock import now_s
 from engine.base.errors import ClusterAway, MirrorError, NotReady, SameCluster
 from engine.base.tasks import join
@@ -183,6 +183,8 @@ class FlowLoops:
             awaited=memory.awaited,
             groups=groups.report if groups is not None else None,
             configs=configs.report if configs is not None else None,
+            round_id=configs.desk.wanted if configs is not None and configs.desk is not None else "",
+            memory_id=configs.memory[0] if configs is not None else "",
         )
 
     def _take_events(self) -> None:
@@ -196,6 +198,13 @@ class FlowLoops:
         self._events.clear()
         self._answered, self._given = _substance(present), events
         return msgspec.structs.replace(present, events=events, unrenewed_s=self.memory.unrenewed_s)
+
+    @property
+    def configs(self) -> ConfigServiceLike:
+        """The service of its configs and ACLs. Raises LookupError if it has none."""
+        if self._watch.configs is None:
+            raise LookupError(f"{self._watch.flow} syncs no configs")
+        return self._watch.configs
 
     def store_events(self, events: bytes) -> None:
         self._watch.events.append(unpack(events))
@@ -342,6 +351,27 @@ class MetadataActor:
     async def store_state(self, source: str, target: str, state: bytes) -> None:
         """Store the state of one flow; returns when it is durable. Raises MirrorError."""
         await self._flows[FlowName(source, target)].memory.store(msgspec.msgpack.decode(state, type=RememberedFlow))
+
+    async def config_round(self, source: str, target: str, round_id: str) -> bytes | None:
+        """Return the request of a round that waits for a plan; None if it waits no longer."""
+        desk = self._flows[FlowName(source, target)].configs.desk
+        return desk.request(round_id) if desk is not None else None
+
+    async def answer_round(self, source: str, target: str, round_id: str, plan: bytes | None, why: str) -> bool:
+        """Take the plan of a round, or the reason why there is none; return False if the round waits no longer."""
+        desk = self._flows[FlowName(source, target)].configs.desk
+        if desk is None:
+            return False
+        return desk.refuse(round_id, why) if plan is None else desk.answer(round_id, plan)
+
+    async def config_memory(self, source: str, target: str) -> tuple[str, bytes]:
+        """Return what config sync remembers of a flow, and the id of that memory."""
+        found = self._flows[FlowName(source, target)].configs.memory
+        return found[0], found[1]
+
+    async def remember_configs(self, source: str, target: str, memory: bytes) -> None:
+        """Add what an earlier metadata actor of this mirror remembered of a flow."""
+        self._flows[FlowName(source, target)].configs.remember(memory)
 
     async def close(self) -> None:
         """Give the flows back: the mirror ends."""

@@ -16,7 +16,7 @@ from actors.ray.ray_metadata import RayMetadata
 from actors.ray.reload import flow_plans, reloaded
 from actors.spark.hosts import RayHosts
 from actors.spark.service import SparkService
-from actors.spark.standing_jobs import standing_jobs
+from actors.spark.standing_jobs import plans_rounds, standing_jobs
 from actors.telemetry.telemetry import Telemetry
 from engine.base import clock
 from engine.config.settings import MirrorConfig
@@ -57,7 +57,14 @@ class MirrorParts:
     def _open_spark(self, spec: MirrorSpec) -> SparkService:
         config = self.config
         proven = [flow.name for flow in config.flows if config.proof.on]
-        spark = SparkService(RayHosts(spec, config), clock, on=config.spark.on, namespace=spec.namespace, proven=proven)
+        spark = SparkService(
+            RayHosts(spec, config),
+            clock,
+            on=config.spark.on,
+            namespace=spec.namespace,
+            proven=proven,
+            stays=plans_rounds(config),
+        )
         for job in standing_jobs(config):
             spark.submit_standing(job.name, job.job, job.options)
         self.begin("spark", spark.run())

@@ -13,7 +13,8 @@ import msgspec
 import ray
 
 from actors.calls import CALL_TIMEOUT_S, actor_class, bounded, found_actors, start_detached
-from actors.control.ports import ActorUnreachable, DiscoveryAnswer, RememberedFlow
+from actors.control.config_link import ConfigLink
+from actors.control.ports import ActorUnreachable, ConfigRound, DiscoveryAnswer, RememberedFlow, RoundAnswer
 from actors.model.events import pack
 from actors.model.messages import MirrorSpec
 from actors.ray.fleet import HEAD
@@ -40,8 +41,9 @@ METADATA = "metadata"
 class _FlowLink:
     """The messages between the supervisor and the metadata actor about one flow."""
 
-    def __init__(self) -> None:
+    def __init__(self, flow: FlowName) -> None:
         self.found = DiscoveryAnswer(serial=0)
+        self.configs = ConfigLink(flow)
         self.sure_at_s = now_s()
         """When it was last known that this mirror owns the flow."""
         self.events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
@@ -74,7 +76,8 @@ class _FlowLink:
         """Whether nothing is expected of the actor, so that its answer may wait for news."""
         found, unrenewed_s = self.found, now_s() - self.sure_at_s
         troubled = found.failure or found.taken or found.awaited or unrenewed_s > CALM_S
-        return self.is_whole and self.owed is None and not self.to_store and not troubled
+        is_done = self.owed is None and not self.to_store and self.configs.is_calm
+        return self.is_whole and is_done and not troubled
 
     def take_answer(self, found: DiscoveryAnswer, sure_at_s: float) -> None:
         """Note an answer of the actor; `sure_at_s`: when it was certain that this mirror owns the flow."""
@@ -112,7 +115,7 @@ class RayMetadata:
         self._spec, self._changed = spec, changed
         self._mark = _mark_of(spec)
         self._began_s = now_s()
-        self._flows = {flow: _FlowLink() for flow in flows}
+        self._flows = {flow: _FlowLink(flow) for flow in flows}
         self._gone: set[FlowName] = set()
         """Flows that must be given back."""
         self._written = asyncio.Event()
@@ -129,7 +132,7 @@ class RayMetadata:
         self._gone -= set(flows)
         for flow in flows:
             if flow not in self._flows:
-                self._flows[flow] = _FlowLink()
+                self._flows[flow] = _FlowLink(flow)
                 self._begin_writer(self._flows[flow], flow)
         self._hurry()
 
@@ -166,6 +169,17 @@ class RayMetadata:
         """Store an event, as soon as an actor can; if too many wait, the oldest are dropped."""
         if (link := self._flows.get(event.flow)) is not None:
             link.to_store.append(event)
+            self._hurry()
+
+    def config_round(self, flow: FlowName) -> ConfigRound | None:
+        """Return the round of configs and ACLs of a flow that waits for a plan."""
+        link = self._flows.get(flow)
+        return link.configs.round if link is not None else None
+
+    def answer_round(self, flow: FlowName, answer: RoundAnswer) -> None:
+        """Answer such a round, as soon as the actor can be called."""
+        if (link := self._flows.get(flow)) is not None:
+            link.configs.answer(answer)
             self._hurry()
 
     def _hurry(self) -> None:
@@ -223,6 +237,7 @@ class RayMetadata:
             if actor.spec is not self._spec:
                 await self._reload(actor)
             await self._ask(actor, self._patience_s(actor))
+            await self._exchange_rounds(actor)
             for flow in tuple(self._gone):
                 await self._give_back(actor, flow)
             actor.has_answered = True
@@ -243,6 +258,7 @@ class RayMetadata:
             link = self._flows.get(FlowName(source, target))
             if link is not None and link.made != made:
                 link.made, link.serial_base = made, link.found.serial
+                link.configs.begin_again()
                 self._say_again(link)
 
     def _say_again(self, link: _FlowLink) -> None:
@@ -293,6 +309,16 @@ class RayMetadata:
             link.owed = None
         return True
 
+    async def _exchange_rounds(self, actor: MetadataHandle) -> None:
+        """Exchange rounds and the memory of config sync. Raises ActorUnreachable."""
+
+        async def call(name: str, *words: Any) -> Any:
+            return await bounded(METADATA, name, getattr(actor.handle, name).remote(*words))
+
+        for link in tuple(self._flows.values()):
+            if await link.configs.exchange(link.found, call):
+                self._changed.set()
+
     def _patience_s(self, actor: MetadataHandle) -> float:
         """Return for how many seconds the actor may delay an answer without news."""
         is_calm = actor.has_answered and not self._gone and all(link.is_calm for link in self._flows.values())
@@ -337,6 +363,7 @@ class RayMetadata:
     def _start(self) -> MetadataHandle:
         for link in self._flows.values():
             link.made, link.serial_base = 0, link.found.serial
+            link.configs.begin_again()
             self._say_again(link)
         started_at_s = now_s()
         handle = start_detached(

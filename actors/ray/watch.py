@@ -51,6 +51,26 @@ class LoopServiceLike(Protocol[R_co]):
     async def close(self) -> None: ...
 
 
+class RoundDeskLike(Protocol):
+    """The part of an `engine.flow.config_sync.round_desk.RoundDesk` that the metadata actor uses."""
+
+    @property
+    def wanted(self) -> str: ...
+    def request(self, round_id: str) -> bytes | None: ...
+    def answer(self, round_id: str, plan: bytes) -> bool: ...
+    def refuse(self, round_id: str, why: str) -> bool: ...
+
+
+class ConfigServiceLike(LoopServiceLike[ConfigReport], Protocol):
+    """The part of an `engine.services.config_service.ConfigService` that the metadata actor uses."""
+
+    @property
+    def desk(self) -> RoundDeskLike | None: ...
+    @property
+    def memory(self) -> tuple[str, bytes]: ...
+    def remember(self, memory: bytes) -> None: ...
+
+
 class RunsUntilCancelled(Protocol):
     """A service that works until it is cancelled."""
 
@@ -82,7 +102,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     events: EventServiceLike
     every_s: float
     groups: LoopServiceLike[GroupsReport] | None = None
-    configs: LoopServiceLike[ConfigReport] | None = None
+    configs: ConfigServiceLike | None = None
     beats: Callable[[Callable[[AnyEvent], None]], RunsUntilCancelled] | None = None
     audit: AuditLike | None = None
     late: bool = False

@@ -43,7 +43,7 @@ class _Entry:
         self.runs = 1
         self.hosts_lost = 0
         self.ends = 0
-        self.standing = self.cancelled = False
+        self.standing = self.cancelled = self.dropped = False
         self.due_at_s = 0.0
         self.began_at_s = 0.0
 
@@ -90,6 +90,14 @@ class JobRegistry:
         entry.standing, entry.cancelled = False, True
         if entry.line.state is JobState.WAITING:
             entry.become(JobState.CANCELLED)
+
+    def drop(self, job_id: str) -> None:
+        """Forget a job and its report, after cancelling it if it has not ended; an unknown id is ignored."""
+        if (entry := self._entries.get(job_id)) is not None:
+            if entry.line.state not in ENDED:
+                self.cancel(job_id)
+            entry.dropped = True
+            self._forget()
 
     @property
     def is_done(self) -> bool:
@@ -190,5 +198,7 @@ class JobRegistry:
 
     def _forget(self) -> None:
         ended = [job_id for job_id, entry in self._entries.items() if entry.line.state in ENDED]
-        for job_id in ended[: max(0, len(ended) - KEPT)]:
-            del self._entries[job_id]
+        beyond = ended[: max(0, len(ended) - KEPT)]
+        for job_id in ended:
+            if job_id in beyond or self._entries[job_id].dropped:
+                del self._entries[job_id]

@@ -99,11 +99,22 @@ class _RunningHost:
 
 
 class SparkService:
-    """Spark in one mirror. `namespace` makes the names of its sessions; `proven`: flows with a continuous proof."""
+    """Spark in one mirror. `namespace` makes the names of its sessions; `proven`: flows with a continuous proof.
+
+    `stays`: a host runs even if no job needs one, because jobs come and go that do not wait for a start.
+    """
 
     def __init__(
-        self, hosts: Hosts, clock: Clock, *, on: bool, namespace: str, proven: Iterable[FlowName] = ()
+        self,
+        hosts: Hosts,
+        clock: Clock,
+        *,
+        on: bool,
+        namespace: str,
+        proven: Iterable[FlowName] = (),
+        stays: bool = False,
     ) -> None:
+        self._stays = stays
         self._hosts, self._clock, self._on, self._namespace = hosts, clock, on, namespace
         self._jobs = JobRegistry()
         self._proofs = Proofs(proven, self._jobs)
@@ -174,6 +185,11 @@ class SparkService:
         self._jobs.cancel(job_id)
         self._nudge.set()
 
+    def drop(self, job_id: str) -> None:
+        """End a job if it still runs, and forget it with its report; an unknown id is ignored."""
+        self._jobs.drop(job_id)
+        self._nudge.set()
+
     def clear_node(self, node: str) -> None:
         """If the host is on this node, which is being drained, restart Spark: Ray starts the next host elsewhere."""
         if self._running is not None and self._running.seen.node == node:
@@ -229,7 +245,7 @@ class SparkService:
             self._fail(f"{type(error).__name__}: {error}")
 
     async def _pause(self) -> None:
-        at_rest = self._running is None and self._jobs.is_done  # nothing changes by itself
+        at_rest = self._running is None and self._jobs.is_done and not self._stays  # nothing changes by itself
         try:
             async with asyncio.timeout(None if at_rest else self._step_s()):
                 await self._nudge.wait()
@@ -241,7 +257,8 @@ class SparkService:
         return REST_STEP_S if self._state is SparkState.READY and self._jobs.is_steady else STEP_S
 
     def _begin(self) -> None:
-        if not self._jobs.needs_host(self._clock.now_s()) or self._clock.now_s() < self._again_at_s:
+        is_needed = self._stays or self._jobs.needs_host(self._clock.now_s())
+        if not is_needed or self._clock.now_s() < self._again_at_s:
             return
         if why := self._hosts.refusal():
             self._refuse(why)

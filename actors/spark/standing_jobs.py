@@ -27,6 +27,11 @@ def standing_jobs(config: MirrorConfig) -> tuple[StandingJob, ...]:
     return (*lag, *care, *proof)
 
 
+def plans_rounds(config: MirrorConfig) -> bool:
+    """Whether Spark plans the rounds of configs and ACLs of a flow: a session must be open when one is due."""
+    return config.spark.on and any(flow.config_sync.on_spark and flow.config_sync.has_rounds for flow in config.flows)
+
+
 def has_streams(config: MirrorConfig) -> bool:
     return any(entry_of(job.job).pool == "stream" for job in standing_jobs(config))
 

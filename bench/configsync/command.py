@@ -14,7 +14,15 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.configsync import topics
-from bench.configsync.passes import Mm2Passes, Pass, Passes, RaymirrorPasses, RoundPasses
+from bench.configsync.passes import (
+    LoopPasses,
+    Mm2Passes,
+    Pass,
+    Passes,
+    RaymirrorPasses,
+    RoundPasses,
+    SparkPasses,
+)
 from bench.configsync.requests import RequestLog
 from bench.dataset import Backlog
 from bench.parts import Parts, chosen, report
@@ -33,15 +41,24 @@ _PATIENT = {"broker.session.timeout.ms": "60000"}
 """A broker that creates thousands of partitions must not be treated as dead."""
 _QUIET = {"kafka": "WARN", "org.apache.kafka": "WARN"}
 """Otherwise a broker logs four lines for each partition."""
-_SYSTEMS: dict[str, type[Passes]] = {"raymirror": RaymirrorPasses, "raymirror-round": RoundPasses, "mm2": Mm2Passes}
+_SYSTEMS: dict[str, type[Passes]] = {
+    "raymirror": RaymirrorPasses,
+    "raymirror-round": RoundPasses,
+    "raymirror-loop": LoopPasses,
+    "raymirror-spark": SparkPasses,
+    "mm2": Mm2Passes,
+}
+_USUAL = ("raymirror", "raymirror-round", "mm2")
+"""The systems that are measured unless others are named: the others copy all topics too, and need more memory."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--topics", type=int, help=f"topics of {_PARTITIONS} partitions (default {_TOPICS:,})")
+    parser.add_argument("--topics", type=int, help=f"number of topics (default {_TOPICS:,})")
+    parser.add_argument("--partitions", type=int, default=_PARTITIONS, help="partitions of each (default %(default)s)")
     parser.add_argument("--changed", type=int, help=f"number of topics that are changed (default {_CHANGED:,})")
     parser.add_argument("--passes", type=int, help=f"number of timed passes (default {_PASSES})")
-    parser.add_argument("--systems", default=",".join(_SYSTEMS), help=f"comma-separated, of {', '.join(_SYSTEMS)}")
+    parser.add_argument("--systems", default=",".join(_USUAL), help=f"comma-separated, of {', '.join(_SYSTEMS)}")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -50,7 +67,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     count = args.topics or (_QUICK_TOPICS if args.quick else _TOPICS)
     changed = args.changed or (_QUICK_CHANGED if args.quick else _CHANGED)
     passes = args.passes or (_QUICK_PASSES if args.quick else _PASSES)
-    scene = _Scene(count, changed, passes, _QUICK_BROKERS if args.quick else _BROKERS)
+    scene = _Scene(count, args.partitions, changed, passes, _QUICK_BROKERS if args.quick else _BROKERS)
     parts = Parts()
     measured = scene.run(systems, parts)
     found = report(
@@ -59,7 +76,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         parts,
         systems=measured,
         ratios=_ratios(measured),
-        dataset={"topics": count, "partitions": _PARTITIONS, "changed": changed},
+        dataset={"topics": count, "partitions": args.partitions, "changed": changed},
         load=os.getloadavg()[0],
     )
     _print(found)
@@ -69,7 +86,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 class _Scene:
     """One source, and for each system a fresh target that has all copies already."""
 
-    def __init__(self, count: int, changed: int, passes: int, brokers: int) -> None:
+    def __init__(self, count: int, partitions: int, changed: int, passes: int, brokers: int) -> None:
+        self._partitions = partitions
         self._names = [f"t-{number:04}" for number in range(count)]
         # About every tenth: a system that works in order of names finds them all along.
         self._changed = self._names[:: max(1, count // changed)][:changed]
@@ -82,7 +100,7 @@ class _Scene:
         with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
             folder = Path(name)
             with self._cluster(folder, "source") as source:
-                asyncio.run(topics.create(source.bootstrap_servers, self._names, _PARTITIONS))
+                asyncio.run(topics.create(source.bootstrap_servers, self._names, self._partitions))
                 print(f"source: {len(self._names):,} topics", flush=True)
                 for system in systems:
                     figures = parts.measure(system, partial(self._on_fresh_target, system, source, folder))
@@ -104,7 +122,9 @@ class _Scene:
         # Restore the source, so that every target starts equal to it.
         asyncio.run(topics.change(source.bootstrap_servers, self._changed, topics.OWN[topics.CHANGED]))
         alias = f"c{len(system)}"
-        asyncio.run(topics.create(target.bootstrap_servers, [f"{alias}.{name}" for name in self._names], _PARTITIONS))
+        asyncio.run(
+            topics.create(target.bootstrap_servers, [f"{alias}.{name}" for name in self._names], self._partitions)
+        )
         servers = source.bootstrap_servers, target.bootstrap_servers
         job = Job.between(*servers, Backlog.short("t-.*"), alias, folder)
         self._warm(job)
@@ -131,8 +151,10 @@ class _Scene:
         requests = log.count(passes, self._change(job, passes))
         requests_idle = log.count(passes, passes.nothing())
         log.switch(on=False)
+        passes.begin_costs()
         walls = [self._change(job, passes).wall_s for _ in range(self._passes)]
         idle = [passes.nothing().wall_s for _ in range(self._passes)]
+        costs = passes.costs()
         return {
             "wall_s": round(statistics.median(walls), 3),
             "idle_wall_s": round(statistics.median(idle), 3),
@@ -140,6 +162,7 @@ class _Scene:
             "requests_idle": requests_idle,
             "walls_s": [round(one, 3) for one in walls],
             "idle_walls_s": [round(one, 3) for one in idle],
+            **costs,
         }
 
     def _change(self, job: Job, passes: Passes) -> Pass:

@@ -10,15 +10,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
-from bench.configsync import mm2
+from bench.configsync import mirror, mm2
 from bench.configsync.watch import Watch
 from bench.errors import BenchError
 from bench.measure import running
 from bench.systems.launch import Job, write_properties
 from engine.config.config import load_config
-from engine.flow.config_sync.sync import ConfigSync, Scope
+from engine.flow.config_sync.planning import Scope
+from engine.flow.config_sync.sync import ConfigSync
 from engine.services.config_service import config_sync
 
 _DEADLINE_S = 600.0
@@ -73,6 +74,14 @@ class Passes(ABC):
     @abstractmethod
     def nothing(self) -> Pass:
         """Return a whole pass that found nothing to do."""
+
+    def begin_costs(self) -> None:
+        """Count the costs of passes from now on."""
+        self._costed_s = time.time()
+
+    def costs(self) -> dict[str, float]:
+        """Return further figures of the passes since `begin_costs`; empty if the system has none."""
+        return {}
 
     def over_s(self, one: Pass) -> float:
         """Wait until a pass has nothing left to do and the next may have begun; return when that was."""
@@ -138,16 +147,34 @@ async def _round(sync: ConfigSync) -> None:
         raise BenchError("raymirror", f"{len(failed)} changes failed: {failed[0]}")
 
 
-class Mm2Passes(Passes):
-    """MM2's rounds, in a process that continues: from the start of a round until the target has all of it."""
+class TimedRound(Protocol):
+    """A round of a system that works by itself: its start and end, Unix time in seconds."""
 
-    clients = ("replication-source-admin", "replication-target-admin")
+    @property
+    def began_s(self) -> float: ...
+    @property
+    def ended_s(self) -> float: ...
+
+
+class TimedRounds(Protocol):
+    """The rounds of a system that works by itself."""
+
+    def next_after(self, at_s: float, deadline_s: float) -> TimedRound: ...
+
+
+class _RoundsByThemselves(Passes):
+    """Rounds in a process that continues: from the start of a round until the target has all of it."""
+
+    name = ""
 
     def _open(self, stack: ExitStack) -> None:
         self._every_s = max(5, self.topics // _TOPICS_A_SECOND)
-        stack.enter_context(running(mm2.launch(self.job, self._every_s), self.job))
-        self._rounds = mm2.Rounds(Path(self.job.folder) / "output.log")
+        self._rounds = self._start(stack, self._every_s)
         self._rounds.next_after(0.0, _DEADLINE_S)
+
+    @abstractmethod
+    def _start(self, stack: ExitStack, every_s: int) -> TimedRounds:
+        """Start the system, with so many seconds between two rounds."""
 
     def changed(self, change: Change, copies: Sequence[str], value: str) -> Pass:
         """Make the change between two rounds, and time the next."""
@@ -158,13 +185,57 @@ class Mm2Passes(Passes):
         there_s = self._watch.there_s()
         carrying = self._rounds.next_after(changed_s, _DEADLINE_S)
         if there_s < carrying.began_s:
-            raise BenchError("mm2", f"a round of more than {self._every_s} s was under way when the topics changed")
+            raise BenchError(self.name, f"a round of more than {self._every_s} s was under way when the topics changed")
         return Pass(carrying.began_s, max(there_s, carrying.ended_s))
 
     def nothing(self) -> Pass:
         """Time the next round, without the requests that it leaves in flight."""
-        return Pass(*self._rounds.next_after(time.time(), _DEADLINE_S))
+        one = self._rounds.next_after(time.time(), _DEADLINE_S)
+        return Pass(one.began_s, one.ended_s)
 
     def over_s(self, one: Pass) -> float:
         """Wait for the next round: until then requests of this one may be in flight."""
         return self._rounds.next_after(one.ended_s, _DEADLINE_S).began_s
+
+
+class Mm2Passes(_RoundsByThemselves):
+    """MM2's rounds."""
+
+    name = "mm2"
+    clients = ("replication-source-admin", "replication-target-admin")
+
+    def _start(self, stack: ExitStack, every_s: int) -> TimedRounds:
+        stack.enter_context(running(mm2.launch(self.job, every_s), self.job))
+        return mm2.Rounds(Path(self.job.folder) / "output.log")
+
+
+class _MirrorPasses(_RoundsByThemselves):
+    """The rounds of a running mirror."""
+
+    clients = ("|configs",)
+    by = ""
+
+    def _start(self, stack: ExitStack, every_s: int) -> TimedRounds:
+        _, self._tree = stack.enter_context(running(mirror.launch(self.job, every_s, self.by), self.job))
+        return mirror.Rounds(Path(self.job.folder) / "output.log", self.by)
+
+    def begin_costs(self) -> None:
+        super().begin_costs()
+        self._costs = mirror.Costs(self._tree)
+
+    def costs(self) -> dict[str, float]:
+        """Return CPU seconds of the Metadata process and of all for each round, and their memory."""
+        rounds = mirror.Rounds(Path(self.job.folder) / "output.log", self.by)
+        return self._costs.figures(rounds.count_since(self._costed_s))
+
+
+class LoopPasses(_MirrorPasses):
+    """Rounds that the Metadata process of a mirror plans."""
+
+    name, by = "raymirror-loop", "loop"
+
+
+class SparkPasses(_MirrorPasses):
+    """Rounds that a mirror's Spark plans."""
+
+    name, by = "raymirror-spark", "spark"

@@ -12,7 +12,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.flow.config_sync.sync import ConfigSync, ConfigSyncOptions, Scope
+from engine.flow.config_sync.planning import ConfigSyncOptions, Scope
+from engine.flow.config_sync.sync import ConfigSync
 from engine.flow.ports.ports import Answers
 from engine.kafka.admin.topic_shapes import read_shapes
 from engine.kafka.protocol.admin_codec import ConfigsReader

@@ -3,8 +3,10 @@
 from engine.config.flow_keys import FlowKeys
 from engine.config.property_reader import PropertyReader
 from engine.config.settings import ConfigSyncConfig
+from engine.config.spark_config import is_on
 
 _EVERY_S = 600
+ON = "raymirror.config.sync.on"
 
 
 def read_config_sync(reader: PropertyReader, keys: FlowKeys) -> ConfigSyncConfig:
@@ -21,4 +23,16 @@ def read_config_sync(reader: PropertyReader, keys: FlowKeys) -> ConfigSyncConfig
         remove_foreign=reader.choice(foreign, ("keep", "remove"), any_case=False) == "remove",
         acls_prefixed=reader.flag(keys.flow("raymirror.sync.acls.prefixed"), default=False),
         acls_groups=reader.flag(keys.flow("raymirror.sync.acls.groups"), default=False),
+        on_spark=_is_on_spark(reader, keys.flow(ON)),
     )
+
+
+def _is_on_spark(reader: PropertyReader, key: str) -> bool:
+    """Return whether Spark plans the rounds: if the file does not say it, where Spark is on."""
+    has_spark = is_on(reader)
+    order = ("spark", "actor") if has_spark else ("actor", "spark")
+    chosen = reader.choice(key, order, any_case=False) == "spark"
+    if chosen and not has_spark:
+        right = "set raymirror.spark = on, or set this to actor"
+        raise reader.error(key, "spark, but raymirror.spark is off", right).dependent("raymirror.spark")
+    return chosen

@@ -118,6 +118,13 @@ class ConfigSyncConfig(msgspec.Struct, frozen=True, kw_only=True):
     remove_foreign: bool = False
     acls_prefixed: bool = False
     acls_groups: bool = False
+    on_spark: bool = False
+    """Whether Spark plans the rounds; the Metadata process applies every plan."""
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether anything is synced."""
+        return self.configs or self.acls
 
 
 class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,17 +2,24 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import NamedTuple
 
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.config_report import ConfigReport
 from engine.flow.config_sync.audit import AuditTrail
 from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
-from engine.flow.config_sync.sync import ConfigSync, ConfigSyncOptions
+from engine.flow.config_sync.planned import SparkPlanner
+from engine.flow.config_sync.planning import ConfigSyncOptions
+from engine.flow.config_sync.round_desk import RoundDesk
+from engine.flow.config_sync.round_messages import ClusterIds, pack_memory, unpack_memory
+from engine.flow.config_sync.sync import ConfigSync
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.sameness import refuse_one_cluster
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.clients import clients_of, opened
 from engine.services.loop_service import LoopService
+from policies.sync.config_sync import Known
 
 
 def config_sync_options(flow: FlowConfig, *, within_one: bool = False) -> ConfigSyncOptions:
@@ -39,8 +46,18 @@ async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) ->
         yield ConfigSync(options, KafkaSettings(source), KafkaSettings(target))
 
 
+class PackedMemory(NamedTuple):
+    """A packed memory, and a digest of it: equal memories have equal ids."""
+
+    id: str
+    data: bytes
+
+
 class ConfigService(LoopService[ConfigReport]):
-    """The ConfigSyncLoop of a flow; it asks `may_write` before each round and before each write."""
+    """The ConfigSyncLoop of a flow; it asks `may_write` before each round and before each write.
+
+    `desk`: where Spark finds rounds to plan; None if the loop plans all of them.
+    """
 
     def __init__(
         self,
@@ -57,8 +74,28 @@ class ConfigService(LoopService[ConfigReport]):
             acls_s=wanted.acls_s if wanted.acls else None,
         )
         sync = ConfigSync(config_sync_options(flow), source, target)
-        super().__init__(ConfigSyncLoop(options, sync, audit), clients)
+        self.desk = RoundDesk() if wanted.on_spark else None
+        planner = SparkPlanner(flow.name, self.desk, self._ids) if self.desk is not None else None
+        self._loop = ConfigSyncLoop(options, sync, audit, planner)
+        super().__init__(self._loop, clients)
         self._flow = flow
+        self._packed: tuple[Known, PackedMemory] | None = None
+
+    def _ids(self) -> ClusterIds:
+        return ClusterIds(*(client.identity.id for client in self._clients))
+
+    @property
+    def memory(self) -> PackedMemory:
+        """What source topics set when they were last compared, for the process that replaces this one."""
+        known = self._loop.known
+        if self._packed is None or self._packed[0] is not known:  # it changes once a round
+            data = pack_memory(known)
+            self._packed = known, PackedMemory(sha256(data).hexdigest()[:16], data)
+        return self._packed[1]
+
+    def remember(self, memory: bytes) -> None:
+        """Add the memory of the process that this one replaces."""
+        self._loop.remember(unpack_memory(memory))
 
     async def _prepare(self) -> None:
         """Refuse a cluster that is not the cluster that positions name."""

@@ -17,7 +17,8 @@ from deploy.local.cluster import EmbeddedCluster
 from engine.base.clock import now_s
 from engine.config.config import load_config
 from engine.config.settings import MirrorConfig
-from engine.flow.config_sync.sync import ConfigSync, Scope
+from engine.flow.config_sync.planning import Scope
+from engine.flow.config_sync.sync import ConfigSync
 from engine.services.config_service import config_sync
 from policies.sync.acl_sync import Binding, Pattern, Resource
 from tests.harness.acl_table import TOPIC, Column, driven

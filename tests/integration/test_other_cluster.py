@@ -24,7 +24,7 @@ from engine.core.events.events import (
     TopicCreated,
     TopicRenewed,
 )
-from engine.flow.config_sync.sync import Scope
+from engine.flow.config_sync.planning import Scope
 from engine.services.config_service import config_sync
 from engine.services.runner import Copier, options_for
 from engine.services.topic_service import TopicService

@@ -34,7 +34,8 @@ SETTINGS = {
 def live(cluster_pair: Pair, shared_ray: RayCluster, tmp_path: Path) -> Iterator[LiveMirror]:
     clusters = {"lit": cluster_pair.source, "dim": cluster_pair.target}
     asyncio.run(create_topics(cluster_pair.source, {TOPIC: 1}))
-    config = write_properties(tmp_path / "mm2.properties", clusters, {FLOW: TOPIC}, SETTINGS)
+    settings = {**SETTINGS, "raymirror.config.sync.on": "actor"}  # or Spark starts with the mirror
+    config = write_properties(tmp_path / "mm2.properties", clusters, {FLOW: TOPIC}, settings)
     mirror = LiveMirror(tmp_path, config, env=shared_ray.env)
     yield mirror
     mirror.close()

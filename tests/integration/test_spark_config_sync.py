@@ -1,4 +1,4 @@
-"""Config sync in a mirror with Spark: a change at the source arrives, and the audit trail shows it."""
+"""Config sync in a mirror with Spark: Spark plans the rounds, a change at the source arrives, the audit shows it."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from tests.harness.eventually import until, until_equal
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.shell import Shell
-from tests.integration.test_spark import SETTINGS, start_probe, told
+from tests.integration.test_spark import READY_S, SETTINGS, start_probe, told
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
@@ -120,8 +120,10 @@ def test_a_config_changed_at_the_source_arrives_with_the_first_round_after_it(
         live.until(lambda: live.flow("brisk->calm")["lanes"] == 1, "there is a copy")
         assert len(told(start_probe(shared_ray.env, tmp_path, tasks=1, task_s=0)).answers) == 1
         live.until(lambda: live.status["spark"]["state"] == "ready", "Spark runs")
+        live.until(lambda: live.flow("brisk->calm")["configs"]["by"] == "spark", "Spark plans", READY_S)
         until_ms = drive(cluster_pair, "tuned", "brisk.tuned", live.look)
         live.until(lambda: live.flow("brisk->calm")["configs"]["changes"] == 2, "both changes are counted")
+        live.until(lambda: live.flow("brisk->calm")["configs"]["by"] == "spark", "Spark plans still", READY_S)
         live.end()
         check(trail(Shell(tmp_path), config, "tuned"), "brisk.tuned", until_ms)
     finally:

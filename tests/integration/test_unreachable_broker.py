@@ -28,7 +28,7 @@ from engine.core.events.events import AnyEvent, GroupBrokerAway
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.progress import LaneProgress
-from engine.flow.config_sync.sync import Scope
+from engine.flow.config_sync.planning import Scope
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.config_service import config_sync
 from engine.services.group_service import GroupService

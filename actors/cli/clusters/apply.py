@@ -18,7 +18,8 @@ from engine.base.clock import wall_ms
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.config_sync.audit import AuditFailed, new_run, only_batch, rows_of
-from engine.flow.config_sync.sync import ChangeOutcome, SyncPlan
+from engine.flow.config_sync.planning import SyncPlan
+from engine.flow.config_sync.sync import ChangeOutcome
 from engine.jobs.audit.store import audit_store
 from engine.services.config_service import config_sync
 from policies.words import counted

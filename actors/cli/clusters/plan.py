@@ -16,7 +16,7 @@ from actors.observability.colours import stdout_console
 from actors.observability.tables import plain_table
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.flow.config_sync.sync import Scope, SyncPlan
+from engine.flow.config_sync.planning import Scope, SyncPlan
 from engine.services.config_service import config_sync
 from policies.sync.config_sync import Change, ConflictKind, CreateTopic, DropConfig, GrowTopic, SetConfig
 from policies.words import counted

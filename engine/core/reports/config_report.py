@@ -17,3 +17,7 @@ class ConfigReport(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: int = 0
     trouble: str = ""
     """Why the last round did not succeed; empty when all is well."""
+    by: str = ""
+    """What planned the last round: `spark`, or `loop`, the loop of the Metadata process; empty before the first."""
+    not_spark: str = ""
+    """Why the loop planned the last round although Spark plans them; empty if Spark did, or is not to."""

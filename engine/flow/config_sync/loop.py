@@ -1,13 +1,16 @@
 """Syncs configs and ACLs in a running mirror: rounds of each, as often as its key says.
 
-The loop writes only while this mirror owns the flow: it asks `may_write` before a round, and between reading and
-applying. Discovery creates topics and adds partitions; the loop does neither. The first round may run before discovery
-has created topics. So while topics have no copy, configs are compared again soon, after a pause that doubles each time:
-a topic that cannot be created costs only a few rounds.
+The loop writes only while this mirror owns the flow: it asks `may_write` before a round and before each request that
+writes. With a planner (`planned.py`), Spark plans the rounds, and the loop applies its plans. Discovery creates topics
+and adds partitions; the loop does neither. The first round may run before discovery has created topics. So while
+topics have no copy, configs are compared again soon, after a pause that doubles each time: a topic that cannot be
+created costs only a few rounds.
 """
 
+import asyncio
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -25,10 +28,12 @@ from engine.core.events.events import AnyEvent
 from engine.core.events.recovery_events import WorksAgain
 from engine.core.reports.config_report import ConfigReport
 from engine.flow.config_sync.audit import AuditTrail, new_run, rows_of
-from engine.flow.config_sync.sync import ChangeOutcome, ConfigSync, Scope, SyncPlan
+from engine.flow.config_sync.planned import LoopPlanner, MadePlan, Planner
+from engine.flow.config_sync.planning import ACLS, Scope, SyncPlan, handed_over
+from engine.flow.config_sync.sync import ChangeOutcome, ConfigSync
 from policies.model import FlowName
 from policies.sync.acl_sync import AddAcl
-from policies.sync.config_sync import Conflict, DropConfig, SetConfig
+from policies.sync.config_sync import Conflict, DropConfig, Known, SetConfig
 
 _EVENTS = 1_000
 _TOLD_EACH = 200
@@ -38,7 +43,7 @@ _LOOK_S = 0.25
 _BOTH = "both clusters"
 _TOLD_AFTER = 3
 """Failed rounds in a row: brokers that restart take a few seconds."""
-CONFIGS, ACLS = "configs", "ACLs"
+CONFIGS = "configs"
 
 
 class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +61,15 @@ class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ConfigSyncLoop:
     """The rounds of one flow; the first one starts at once."""
 
-    def __init__(self, options: ConfigLoopOptions, sync: ConfigSync, audit: AuditTrail | None = None) -> None:
+    def __init__(
+        self,
+        options: ConfigLoopOptions,
+        sync: ConfigSync,
+        audit: AuditTrail | None = None,
+        planner: Planner | None = None,
+    ) -> None:
         self.options = options
+        self._planner: Planner = planner or LoopPlanner()
         self.may_write: Callable[[], bool] = lambda: True
         self._audit = audit
         self._audited: dict[str, set[ChangeOutcome | Conflict]] = {}
@@ -69,6 +81,15 @@ class ConfigSyncLoop:
         self._failures_in_row = 0
         self._uncopied_in_row = 0
         """Rounds of configs in a row that found topics without a copy."""
+        self._is_early = False
+        """Whether configs are compared before their time, because topics had no copy yet."""
+        self._handed: Known | None = None
+        """A memory that was handed over and that no round has taken yet."""
+        self._shown: Known = {}
+        """The memory of this process with that one."""
+        self._has_handed = asyncio.Event()
+        self._has_more = False
+        """Whether the last plan was cut to its bounds: the rest is due at once."""
 
     @property
     def _every(self) -> dict[str, float | None]:
@@ -89,24 +110,60 @@ class ConfigSyncLoop:
         """Make rounds until cancelled; a round that fails is noted as trouble and retried."""
         while not self.idle:
             await self.tick()
-            await pause(max(_LOOK_S, min(self._due_s.values()) - now_s()))
+            if self._handed is not None:
+                await pause(_LOOK_S)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(_LOOK_S, min(self._due_s.values()) - now_s())):
+                    await self._has_handed.wait()
 
     async def tick(self) -> None:
         """Make a round of what is due, if this mirror owns the flow."""
-        due = [name for name, at_s in self._due_s.items() if now_s() >= at_s]
+        due = [name for name, at_s in self._due_s.items() if now_s() >= at_s or self._is_handed(name)]
         if not due or not self.may_write():
             return
+        if CONFIGS in due:
+            self._take_handed()
         began_s = now_s()
         try:
-            if not await self.round(Scope(configs=CONFIGS in due, acls=ACLS in due, shapes=False)):
+            configs = CONFIGS in due
+            scope = Scope(configs=configs, acls=ACLS in due, shapes=False, early=configs and self._is_early)
+            if not await self.round(scope):
                 return
         except (MirrorError, OSError, TimeoutError) as failure:
             self.trouble(str(failure))
             for name in due:
                 self._due_s[name] = began_s + min(self._every[name] or 0.0, self.options.retry_s)
             return
-        for name in due:
-            self._due_s[name] = began_s + self._wait_s(name)
+        if not self._has_more:
+            for name in due:
+                self._due_s[name] = began_s + self._wait_s(name)
+            self._is_early = self._wait_s(CONFIGS) < (self._every[CONFIGS] or 0.0)
+
+    def remember(self, handed: Known) -> None:
+        """Add what an earlier process of this mirror remembered; configs are compared again at once, with it.
+
+        The next round takes it: a round that runs now has begun without it, and ends with a memory of its own.
+        """
+        if CONFIGS in self._due_s:
+            self._handed = handed_over(self._handed or {}, handed)
+            self._shown = handed_over(self._sync.known, self._handed)
+            self._has_handed.set()
+
+    @property
+    def known(self) -> Known:
+        """The memory: the configs that source topics set when they were last compared."""
+        return self._sync.known if self._handed is None else self._shown
+
+    def _take_handed(self) -> None:
+        """Begin a round of configs with what was handed over."""
+        if self._handed is not None:
+            self._sync.known = handed_over(self._sync.known, self._handed)
+            self._handed = None
+            self._has_handed.clear()
+
+    def _is_handed(self, name: str) -> bool:
+        return name == CONFIGS and self._handed is not None
 
     def _wait_s(self, name: str) -> float:
         every_s, rounds = self._every[name] or 0.0, self._uncopied_in_row
@@ -120,30 +177,38 @@ class ConfigSyncLoop:
         Raises MirrorError if a cluster does not answer.
         """
         began_s = now_s()
-        looked = await self._sync.compare(scope)
-        if looked.changes and not self.may_write():
+        made = await self._planner.plan(self._sync, scope)
+        if made.plan.changes and not self.may_write():
             return False
-        outcomes = await self._sync.apply(looked.changes)
+        applied = await self._planner.apply(self._sync, made, self.may_write)
+        self._note(scope, made, applied.outcomes, now_s() - began_s)
+        self._has_more = made.more > 0 and applied.whole
+        return applied.whole
+
+    def _note(self, scope: Scope, made: MadePlan, outcomes: Sequence[ChangeOutcome], round_s: float) -> None:
+        """Report a round: events, the audit trail, the numbers."""
+        looked = made.plan
         if self._failures_in_row >= _TOLD_AFTER:
             what = "configs and ACLs are kept in step again"
             self._events.append(WorksAgain(flow=self.options.flow, subject=_BOTH, what=what))
         self._failures_in_row = 0
         if scope.configs:
             self._uncopied_in_row = self._uncopied_in_row + 1 if looked.uncopied else 0
-        self._tell(scope, looked, outcomes)
+        self._tell(scope, made, outcomes)
         if self._audit is not None:
             self._keep(self._audit, scope, looked, outcomes)
         failed = sum(1 for outcome in outcomes if outcome.failure)
         before = self.report
         self.report = ConfigReport(
             at_ms=wall_ms(),
-            round_s=now_s() - began_s,
+            round_s=round_s,
             topics=looked.topics if scope.configs else before.topics,
             changes=before.changes + len(outcomes) - failed,
-            failures=before.failures + failed + len(looked.unread),
-            conflicts=len(looked.conflicts) if scope.configs else before.conflicts,
+            failures=before.failures + failed + len(looked.unread) + made.more_unread,
+            conflicts=made.conflicts if scope.configs else before.conflicts,
+            by=made.by,
+            not_spark=made.not_spark,
         )
-        return True
 
     def trouble(self, what: str) -> None:
         """Note that a round failed, and why; several failures in a row make one event."""
@@ -167,14 +232,15 @@ class ConfigSyncLoop:
 
     # --- events ----------------------------------------------------------------------------------------------
 
-    def _tell(self, scope: Scope, looked: SyncPlan, outcomes: Sequence[ChangeOutcome]) -> None:
+    def _tell(self, scope: Scope, made: MadePlan, outcomes: Sequence[ChangeOutcome]) -> None:
+        looked = made.plan
         done = [outcome for outcome in outcomes if not outcome.failure]
         self._tell_each(CONFIGS, list(self._changed(done)))
         self._tell_each(ACLS, list(self._added(done)))
         if scope.configs:
             refused = _failures(outcomes, SetConfig, DropConfig)
             self._once_failed(CONFIGS, [*(why for what, why in looked.unread.items() if what != ACLS), *refused])
-            self._tell_conflicts(looked)
+            self._tell_conflicts(made)
         if scope.acls:
             unread = [looked.unread[ACLS]] if ACLS in looked.unread else []
             self._once_failed(ACLS, [*unread, *_failures(outcomes, AddAcl)])
@@ -208,15 +274,18 @@ class ConfigSyncLoop:
         for name, bindings in added.items():
             yield AclsAdded(flow=self.options.flow, name=name, bindings=tuple(bindings))
 
-    def _tell_conflicts(self, looked: SyncPlan) -> None:
-        counts = Counter(conflict.kind for conflict in looked.conflicts)
-        for name in {name for key, name in self._told if key == "conflict"} - {kind.value for kind in counts}:
+    def _tell_conflicts(self, made: MadePlan) -> None:
+        firsts: dict[str, Conflict] = {}
+        for one in made.plan.conflicts:
+            firsts.setdefault(one.kind.value, one)
+        counts = Counter(one.kind.value for one in made.plan.conflicts) + Counter(made.more_conflicts)
+        for name in {name for key, name in self._told if key == "conflict"} - firsts.keys():
             del self._told["conflict", name]
-        for kind, count in counts.items():
-            first = next(one for one in looked.conflicts if one.kind is kind)
+        for kind, first in firsts.items():
+            count = counts[kind]
             self._once(
                 "conflict",
-                kind.value,
+                kind,
                 f"{count} {first}",
                 lambda name, count=count, first=first: ConfigConflicts(  # type: ignore[misc]
                     flow=self.options.flow, kind=name, count=count, first=f"{first.topic}: {first.what}"

@@ -17,6 +17,10 @@ TOPICS_AT_ONCE = 250
 """Topics whose configs one request asks for: an answer of some 300 KB, if it asks for all entries."""
 REQUESTS_AT_ONCE = 4
 """Such requests in flight together."""
+ENTRIES_AT_ONCE = 2_000
+"""Config entries that `alter` sends in one request: a KRaft controller accepts at most 10,000 records per request."""
+BINDINGS_AT_ONCE = 500
+"""Bindings that `add_acls` sends in one request."""
 
 
 class NoAuthorizer(MirrorError):

@@ -1,6 +1,5 @@
 """Runs a proof of copy on Spark: the steps of `steps.py`, with both sides read and compared by Spark's tasks."""
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from engine.jobs.proof.steps import Tell
 from engine.jobs.proof.tables.store import ProofStore
 from engine.jobs.runtime.core_budget import CoreBudget
 from engine.jobs.runtime.kafka_options import kafka_options
+from engine.jobs.runtime.spark_errors import reason_of
 
 
 def run(
@@ -72,10 +72,4 @@ def _told_by_spark() -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        raise ProofFailed(_reason(error), "see the log of Spark") from None
-
-
-def _reason(error: Py4JJavaError | PySparkException) -> str:
-    """Return in one line why Spark failed: the innermost cause that it names."""
-    causes = re.findall(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", str(error), re.MULTILINE)
-    return causes[-1] if causes else str(error).splitlines()[0]
+        raise ProofFailed(reason_of(error), "see the log of Spark") from None

@@ -19,6 +19,8 @@ from engine.jobs.runtime.table import JOBS, JobEntry, LoadedJob, load_job
 
 KEPT = 100
 """The number of ended jobs that the runner keeps, with their reports."""
+KEPT_BYTES = 16 * 1024 * 1024
+"""The size of these reports together: a plan of config sync may have some megabytes. The last one is kept always."""
 MOST_TEXT = 500
 
 
@@ -111,9 +113,13 @@ class JobRunner:
             self._spark.sparkContext.cancelJobGroup(run.line.job_id)
 
     def _forget(self) -> None:
+        """Forget the oldest ended jobs: there are too many of them, or their reports are too large together."""
         ended = [job_id for job_id, run in self._runs.items() if run.line.state in ENDED]
-        for job_id in ended[: max(0, len(ended) - KEPT)]:
-            del self._runs[job_id]
+        in_all = 0
+        for number, job_id in enumerate(reversed(ended)):
+            in_all += len(self._runs[job_id].report or b"")
+            if number >= KEPT or (number and in_all > KEPT_BYTES):
+                del self._runs[job_id]
 
     def _work(self, run: _Run, loaded: LoadedJob, options: Any) -> None:
         try:

@@ -33,6 +33,7 @@ JOBS: dict[str, JobEntry] = {
     "probe": JobEntry("engine.jobs.runtime.probe"),
     "lag": JobEntry("engine.jobs.lag.job", "stream"),
     "care": JobEntry("engine.jobs.lag.care_job"),
+    "config_round": JobEntry("engine.jobs.config_sync.job"),
     "proof": JobEntry("engine.jobs.proof.job"),
     "proof_watch": JobEntry("engine.jobs.proof.watch"),
 }

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.base.parts import parts
+from engine.base.parts import parts, parts_by_weight
 from engine.flow.ports.ports import Answers
-from engine.flow.ports.settings_port import NoAuthorizer
+from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, ENTRIES_AT_ONCE, NoAuthorizer
 from engine.kafka.admin.admin import ConfigsOf, create_topic, grow_topic, refusal_text
 from engine.kafka.admin.topic_shapes import topic_shapes
 from engine.kafka.client.cluster import ClusterClient
@@ -18,10 +18,6 @@ from policies.sync.topic_configs import ConfigEntry
 
 _SECURITY_DISABLED, _UNSUPPORTED_VERSION = 54, 35
 _TIMEOUT_S = 60.0
-_TOPICS_AT_ONCE = 1_000
-_ENTRIES_AT_ONCE = 2_000
-"""Config entries per request: a KRaft controller accepts at most 10,000 records per request."""
-_BINDINGS_AT_ONCE = 500
 
 
 class KafkaSettings:
@@ -84,7 +80,7 @@ class KafkaSettings:
         """Add bindings, some hundred per request."""
         refused: dict[Binding, str] = {}
         asked = f"adding ACLs on cluster {self._client.alias!r}"
-        for part in parts(bindings, _BINDINGS_AT_ONCE):
+        for part in parts(bindings, BINDINGS_AT_ONCE):
             try:
                 body = await self._change(codec.CREATE_ACLS, codec.create_acls(part), asked)
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
@@ -113,17 +109,8 @@ class KafkaSettings:
 
 
 def _parts(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str, Mapping[str, str | None]]]:
-    """Split a request into several, limited by topics and by entries."""
-    part: dict[str, Mapping[str, str | None]] = {}
-    entries = 0
-    for topic, configs in topics.items():
-        if part and (len(part) >= _TOPICS_AT_ONCE or entries + len(configs) > _ENTRIES_AT_ONCE):
-            yield part
-            part, entries = {}, 0
-        part[topic] = configs
-        entries += len(configs)
-    if part:
-        yield part
+    """Split a request into several, limited by entries; a topic has at least one."""
+    return map(dict, parts_by_weight(topics.items(), lambda topic: len(topic[1]), ENTRIES_AT_ONCE))
 
 
 async def _ask(connection: Connection, request: tuple[int, int], body: bytes, asked: str) -> bytes:

@@ -5,14 +5,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from actors.control.flow_state import FlowPlan, Plan
-from actors.control.ports import ControlSpan, CopierVitals, DiscoveryAnswer, Ports, RememberedFlow, SparkPort
+from actors.control.ports import (
+    ConfigRound,
+    ControlSpan,
+    CopierVitals,
+    DiscoveryAnswer,
+    Ports,
+    RememberedFlow,
+    RoundAnswer,
+    SparkPort,
+)
 from actors.control.supervisor import Supervisor
 from actors.model.messages import ConfigRef, MirrorSpec, Orders, Report
 from actors.model.spark_status import SparkNews, SparkStatus
 from actors.model.status import EventLine
+from actors.spark.job_registry import UnknownJobId
+from actors.spark.service import SparkOff
 from engine.core.events.events import AnyEvent, Event
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.jobs.proof.state import FlowProof
+from engine.jobs.runtime.runner import JobLine
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
 from policies.placement.scaling import ScalingLimits
 from policies.traffic import TrafficRules
@@ -168,6 +180,8 @@ class FakeFleet:
         self.kept: list[RememberedFlow] = []
         self.told: list[Event] = []
         self.given_back: list[FlowName] = []
+        self.config_rounds: dict[FlowName, ConfigRound] = {}
+        self.round_answers: list[tuple[FlowName, RoundAnswer]] = []
         self.lacking = ""
         self._clock = clock
 
@@ -203,6 +217,12 @@ class FakeFleet:
 
     def give_back(self, flow: FlowName) -> None:
         self.given_back.append(flow)
+
+    def config_round(self, flow: FlowName) -> ConfigRound | None:
+        return self.config_rounds.get(flow)
+
+    def answer_round(self, flow: FlowName, answer: RoundAnswer) -> None:
+        self.round_answers.append((flow, answer))
 
     def discover(
         self,
@@ -251,6 +271,18 @@ class NoSpark:
 
     def proofs(self) -> dict[str, FlowProof]:
         return self._proofs
+
+    def submit(self, job: str, options: bytes, job_id: str = "") -> str:
+        raise SparkOff
+
+    def line(self, job_id: str) -> JobLine:
+        raise UnknownJobId(job_id)
+
+    def report(self, job_id: str) -> bytes | None:
+        raise UnknownJobId(job_id)
+
+    def drop(self, job_id: str) -> None:
+        return
 
 
 class Observed:

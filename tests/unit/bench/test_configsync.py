@@ -2,10 +2,12 @@
 
 import json
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.configsync import mirror
 from bench.configsync.mm2 import rounds
 from bench.configsync.requests import counted, within
 from bench.errors import BenchError
@@ -64,3 +66,22 @@ def test_rounds_of_mm2_are_read_from_its_log() -> None:
     one, other = rounds(log)
     assert one.ended_s - one.began_s == pytest.approx(1.5)
     assert other.began_s - one.began_s == pytest.approx(21.5)
+
+
+def status(at_ms: int, by: str, round_s: float = 0.5) -> str:
+    configs = {"at_ms": at_ms, "round_s": round_s, "by": by, "not_spark": "" if by == "spark" else "starting"}
+    return json.dumps({"flows": [{"configs": configs}]}) + "\n"
+
+
+def test_rounds_of_a_mirror_are_read_from_its_statuses(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    first, second = status(10_000, "loop"), status(20_000, "spark", 4.0)
+    nothing = json.dumps({"flows": []}) + "\n", json.dumps({"flows": [{"configs": None}]}) + "\n"
+    log.write_text("".join([*nothing, "Ray is starting\n", first, first, second, second, status(30_000, "spark")[:-9]]))
+    spark = mirror.Rounds(log, "spark")
+    one = spark.next_after(0.0, 1.0)
+    assert (one.began_s, one.ended_s, one.by) == (16.0, 20.0, "spark")
+    assert mirror.Rounds(log, "loop").next_after(0.0, 1.0).not_spark == "starting"
+    assert (spark.count_since(0.0), spark.count_since(25.0)) == (1, 1), "a line that is not whole yet is no round"
+    with pytest.raises(BenchError, match="planned by spark within 0 s"):
+        spark.next_after(17.0, 0.0)

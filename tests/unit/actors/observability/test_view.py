@@ -292,6 +292,10 @@ def test_configs_say_what_was_done_and_what_is_left() -> None:
     report = ConfigReport(at_ms=1, topics=1200, changes=3)
     quiet = msgspec.structs.replace(flow(), configs=report)
     assert configs_text(quiet) == "configs and ACLs: 1,200 topics compared, 3 changes"
+    planned = msgspec.structs.replace(flow(), configs=msgspec.structs.replace(report, by="spark"))
+    assert configs_text(planned).endswith("3 changes, planned by Spark")
+    alone = msgspec.structs.replace(report, by="loop", not_spark="Spark is starting")
+    assert configs_text(msgspec.structs.replace(flow(), configs=alone)).endswith("without Spark (Spark is starting)")
     loud = msgspec.structs.replace(report, conflicts=2, failures=1, trouble="connection lost: b:1")
     of = msgspec.structs.replace(flow(), configs=loud)
     assert configs_text(of).endswith("3 changes, 2 conflicts (see raymirror plan), 1 failure, connection lost: b:1")

@@ -20,6 +20,9 @@ from engine.core.events.config_events import AclsRest
 from engine.core.events.events import AnyEvent, Event, GroupNotSynced, TopicCreated
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
+from engine.flow.config_sync.planning import SyncPlan
+from engine.flow.config_sync.round_desk import PlannerAway, RoundDesk
+from engine.flow.config_sync.round_messages import NO_MEMORY, RoundPlan, RoundRequest
 from engine.state.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
 from policies.model import LaneName
 from tests.unit.actors.fakes import FLOW, lanes
@@ -467,10 +470,16 @@ class FakeConfigs:
         self.report = ConfigReport(topics=3, changes=1)
         self.events: tuple[AnyEvent, ...] = (AclsRest(flow=FLOW, cluster="A"),)
         self.closed = asyncio.Event()
+        self.desk: RoundDesk | None = None
+        self.memory = ("", b"")
+        self.remembered: list[bytes] = []
 
     def take_events(self) -> tuple[AnyEvent, ...]:
         events, self.events = self.events, ()
         return events
+
+    def remember(self, memory: bytes) -> None:
+        self.remembered.append(memory)
 
     async def run(self) -> None:
         return
@@ -492,6 +501,51 @@ async def test_configs_are_kept_in_step_while_the_flow_is_ours_and_told() -> Non
         await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
         assert configs.may_write() is (state is Desired.RUNNING)
     await shell.close()
+
+
+async def test_a_round_is_handed_to_spark_and_its_plan_comes_back() -> None:
+    configs = FakeConfigs()
+    configs.desk = desk = RoundDesk()
+    configs.memory = ("m1", b"what it remembers")
+    watch = Watch(
+        flow=FLOW, service=FakeKeeper([Seen(())]), state=FakeState, events=FakeEvents(), every_s=0.01, configs=configs
+    )
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    assert (await look(shell, lambda found: found.memory_id == "m1")).round_id == ""
+    assert await shell.config_memory("A", "B") == ("m1", b"what it remembers")
+    asked = RoundRequest(flow=FLOW, configs=True, acls=True, memory=NO_MEMORY)
+    plan = RoundPlan(plan=SyncPlan(topics=3), memory=NO_MEMORY)
+    asking = asyncio.create_task(desk.ask(asked))
+    round_id = (await look(shell, lambda found: bool(found.round_id))).round_id
+    assert await shell.config_round("A", "B", "another") is None
+    request = await shell.config_round("A", "B", round_id)
+    assert msgspec.msgpack.decode(request or b"", type=RoundRequest) == asked
+    assert not await shell.answer_round("A", "B", "another", None, "of an earlier actor")
+    assert await shell.answer_round("A", "B", round_id, msgspec.msgpack.encode(plan), "")
+    assert await asking == plan
+    asking = asyncio.create_task(desk.ask(asked))
+    round_id = (await look(shell, lambda found: bool(found.round_id))).round_id
+    assert await shell.answer_round("A", "B", round_id, None, "Spark is starting")
+    with pytest.raises(PlannerAway, match="Spark is starting"):
+        await asking
+    await shell.remember_configs("A", "B", b"of the one before")
+    assert configs.remembered == [b"of the one before"]
+    await shell.close()
+
+
+async def test_without_spark_no_round_is_handed_out() -> None:
+    configs = FakeConfigs()
+    watch = Watch(
+        flow=FLOW, service=FakeKeeper([Seen(())]), state=FakeState, events=FakeEvents(), every_s=0.01, configs=configs
+    )
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    assert await shell.config_round("A", "B", "r1") is None
+    assert not await shell.answer_round("A", "B", "r1", b"plan", "")
+    await shell.close()
+    bare, _ = make(Seen(()))
+    with pytest.raises(LookupError, match="A->B syncs no configs"):
+        await bare.config_memory("A", "B")
+    await bare.close()
 
 
 async def test_groups_of_a_stopped_flow_are_left_alone_until_it_runs_again() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.control.ports import ActorUnreachable, DiscoveryAnswer, RememberedFlow
+from actors.control.ports import ActorUnreachable, ConfigRound, DiscoveryAnswer, RememberedFlow, RoundAnswer
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.states import Desired
 from actors.ray import ray_metadata
@@ -35,6 +35,24 @@ class FakeActor:
             Remote(self._found),
             Remote(self._read_again),
         )
+        self.config_round, self.config_memory = Remote(self._config_round), Remote(self._config_memory)
+        self.answer_round, self.remember_configs = Remote(self._answer_round), Remote(self._remember)
+        self.hurry = Remote(lambda: None)
+        self.round_answers: list[tuple[object, ...]] = []
+        self.remembered: list[bytes] = []
+
+    async def _config_round(self, _source: str, _target: str, round_id: str) -> bytes:
+        return f"request of {round_id}".encode()
+
+    async def _config_memory(self, _source: str, _target: str) -> tuple[str, bytes]:
+        return "m1", b"memory"
+
+    async def _answer_round(self, _source: str, _target: str, *answer: object) -> bool:
+        self.round_answers.append(answer)
+        return True
+
+    async def _remember(self, _source: str, _target: str, memory: bytes) -> None:
+        self.remembered.append(memory)
 
     async def _read_again(self) -> None:
         self.asked.append("look anew")
@@ -193,3 +211,26 @@ async def test_the_actor_delays_its_answer_only_while_all_is_well(
         task.cancel()
     assert actor.patience_s[0] == 0.0, "nothing is known of an actor that has not answered"
     assert set(actor.patience_s[1:]) == {ray_metadata.PATIENCE_S if is_calm else 0.0}
+
+
+async def test_rounds_of_config_sync_go_to_and_fro_and_the_memory_outlives_the_actor(started: Started) -> None:
+    changed = asyncio.Event()
+    line = RayMetadata(SPEC, (FLOW,), changed)
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        await until(lambda: started.actors)
+        first = started.actors[0]
+        assert line.config_round(FLOW) is None
+        assert line.config_round(FlowName("C", "D")) is None
+        first.answer = DiscoveryAnswer(serial=1, kept=first.known, round_id="r1", memory_id="m1")
+        await until(lambda: line.config_round(FLOW))
+        assert line.config_round(FLOW) == ConfigRound("r1", b"request of r1")
+        await until(changed.is_set)
+        line.answer_round(FLOW, RoundAnswer("r1", b"plan"))
+        line.answer_round(FlowName("C", "D"), RoundAnswer("r1", b"plan"))  # a flow that was removed
+        await until(lambda: first.round_answers)
+        assert first.round_answers == [("r1", b"plan", "")]
+        first.dead = True
+        await until(lambda: len(started.actors) > 1 and started.actors[1].remembered)
+        task.cancel()
+    assert started.actors[1].remembered == [b"memory"]

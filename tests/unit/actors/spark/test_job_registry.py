@@ -169,3 +169,22 @@ def test_it_is_steady_while_all_that_runs_runs_for_ever() -> None:
     assert book.is_steady
     book.cancel("a")
     assert not book.is_steady
+
+
+def test_a_dropped_job_is_cancelled_and_forgotten_when_it_has_ended() -> None:
+    book = book_with("a", "b", "c")
+    book.drop("unknown")
+    book.drop("b")
+    with pytest.raises(UnknownJobId):
+        book.line("b")
+    runs = begin(book)
+    book.note_line(told(runs[0], JobState.DONE), 1.0)
+    book.note_report(told(runs[0], JobState.DONE), b"large", 1.0)
+    book.drop("a")
+    with pytest.raises(UnknownJobId):
+        book.report("a")
+    book.drop("c")
+    assert book.to_cancel() == (runs[1],)
+    book.note_line(told(runs[1], JobState.CANCELLED), 2.0)
+    book.add("d", "probe", b"t")
+    assert [line.job_id for line in book.lines()] == ["d"]

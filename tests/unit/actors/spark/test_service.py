@@ -95,10 +95,10 @@ class FakeHosts:
 class Stage:
     """A keeper, its fake hosts, and a clock."""
 
-    def __init__(self, *, on: bool = True) -> None:
+    def __init__(self, *, on: bool = True, stays: bool = False) -> None:
         self.hosts = FakeHosts()
         self.clock = Clock()
-        self.service = SparkService(self.hosts, self.clock, on=on, namespace="raymirror-a-b")
+        self.service = SparkService(self.hosts, self.clock, on=on, namespace="raymirror-a-b", stays=stays)
 
     @property
     def host(self) -> FakeHost:
@@ -401,3 +401,30 @@ async def test_the_lag_history_of_an_active_flow_is_woken() -> None:
     pass_time()
     await stage.steps()
     assert stage.host.woken == ["lag A->B.1"], "it has copied nothing since"
+
+
+async def test_where_rounds_come_and_go_a_host_runs_without_a_job() -> None:
+    stage = Stage(stays=True)
+    await stage.steps()
+    assert (len(stage.hosts.started), stage.state) == (1, SparkState.STARTING)
+    stage.host.ready()
+    await stage.steps()
+    assert await stage.look() is SparkState.READY
+    stage.host.tells = HostGone("it ended")
+    await stage.steps()
+    assert await stage.look() is SparkState.RESTARTING
+    await stage.steps(after_s=PAUSES_S[0])
+    assert len(stage.hosts.started) == 2
+    idle = Stage()
+    await idle.steps()
+    assert idle.hosts.started == []
+
+
+async def test_a_job_that_is_dropped_ends_and_leaves_no_report() -> None:
+    stage = Stage()
+    job_id = await stage.make_ready()
+    await stage.steps()
+    stage.service.drop(job_id)
+    stage.service.drop("unknown")
+    await stage.steps()
+    assert stage.host.cancelled == [f"{job_id}.1"]

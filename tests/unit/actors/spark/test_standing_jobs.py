@@ -2,7 +2,7 @@
 
 import msgspec
 
-from actors.spark.standing_jobs import has_streams, standing_jobs
+from actors.spark.standing_jobs import has_streams, plans_rounds, standing_jobs
 from engine.jobs.lag.options import LagCareOptions, LagOptions
 from engine.jobs.proof.state import WatchOptions
 from engine.jobs.runtime.table import JOBS
@@ -40,3 +40,12 @@ def test_copies_are_proven_all_the_time_where_that_is_wanted() -> None:
 def test_the_history_of_lag_is_a_stream_and_a_proof_is_none() -> None:
     quiet = "raymirror.progress.interval.seconds = 0\nraymirror.proof = on\n"
     assert [has_streams(mirror(text)) for text in (ON, ON + quiet, "")] == [True, False, False]
+
+
+def test_a_session_stays_open_where_spark_plans_rounds() -> None:
+    on, off = "raymirror.spark = on\n", "sync.topic.configs.enabled = false\nsync.topic.acls.enabled = false\n"
+    assert plans_rounds(mirror(on))
+    assert not plans_rounds(mirror())
+    assert not plans_rounds(mirror(on + off))
+    assert not plans_rounds(mirror(on + "raymirror.config.sync.on = actor\n"))
+    assert plans_rounds(mirror(on + "A->B.raymirror.config.sync.on = actor\nB->A.enabled = true\n"))

@@ -34,6 +34,9 @@ def test_rules_are_made_of_keys() -> None:
         ("raymirror.sync.configs.foreign = x", "raymirror.sync.configs.foreign", "keep or remove"),
         ("sync.topic.configs.interval.seconds = 0", "sync.topic.configs.interval.seconds", "from 1"),
         ("sync.topic.acls.enabled = yes", "sync.topic.acls.enabled", "true or false"),
+        ("raymirror.config.sync.on = ray", "raymirror.config.sync.on", "actor or spark"),
+        ("raymirror.config.sync.on = spark", "raymirror.config.sync.on", "set raymirror.spark = on"),
+        ("A->B.raymirror.config.sync.on = spark", "A->B.raymirror.config.sync.on", "or set this to actor"),
         ("config.property.filter.class = com.example.Mine", "config.property.filter.class", "DefaultConfigProperty"),
     ],
 )
@@ -42,3 +45,24 @@ def test_what_cannot_be_used_names_its_line_and_what_would_be_right(line: str, k
         mirror(f"{line}\n")
     assert (told.value.line, told.value.key) == (5, key)
     assert right in told.value.right
+
+
+def test_spark_plans_the_rounds_where_it_is_on_unless_the_file_says_otherwise() -> None:
+    on, key = "raymirror.spark = on\n", "raymirror.config.sync.on"
+    assert [flow(text).config_sync.on_spark for text in ("", on)] == [False, True]
+    assert not flow(f"{on}{key} = actor\n").config_sync.on_spark
+    assert not flow(f"{key} = actor\n").config_sync.on_spark
+    assert flow(f"{on}{key} = actor\nA->B.{key} = spark\n").config_sync.on_spark
+    assert not flow(f"{on}{key} = spark\nA->B.{key} = actor\n").config_sync.on_spark
+
+
+def test_what_is_wrong_with_spark_is_told_once() -> None:
+    with pytest.raises(ConfigError) as told:
+        mirror("raymirror.spark = maybe\nraymirror.config.sync.on = spark\n")
+    assert told.value.key == "raymirror.spark"
+
+
+def test_a_flow_without_configs_and_acls_has_no_rounds() -> None:
+    off = "sync.topic.configs.enabled = false\n"
+    assert flow(off).config_sync.has_rounds
+    assert not flow(f"{off}sync.topic.acls.enabled = false\n").config_sync.has_rounds

@@ -19,7 +19,8 @@ from engine.flow.config_sync.audit import (
     rows_of,
 )
 from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
-from engine.flow.config_sync.sync import ChangeOutcome, Scope
+from engine.flow.config_sync.planning import Scope
+from engine.flow.config_sync.sync import ChangeOutcome
 from policies.sync.acl_sync import AddAcl, Binding
 from policies.sync.config_sync import Change, Conflict, ConflictKind, CreateTopic, DropConfig, GrowTopic, SetConfig
 from tests.harness.beside import beside

@@ -15,7 +15,7 @@ from engine.core.events.config_events import (
 )
 from engine.flow.config_sync import loop as config_rounds
 from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
-from engine.flow.config_sync.sync import Scope
+from engine.flow.config_sync.planning import Scope
 from tests.unit.engine.flow.config_sync.test_sync import FLOW, Stage, reads
 from tests.unit.engine.flow.stage import until
 
@@ -213,3 +213,50 @@ async def test_clusters_that_are_away_are_trouble_and_told_when_it_lasts() -> No
     assert again.text() == "both clusters: configs and ACLs are kept in step again"
     assert isinstance(changed, TopicConfigsChanged)
     assert made.report.trouble == ""
+
+
+async def test_a_memory_that_is_handed_over_counts_at_once_and_outlives_the_round_that_runs() -> None:
+    stage = Stage()
+    stage.source.put("orders")
+    stage.target.put("A.orders", retention_ms="5")
+    made = rounds(stage, configs_s=1e6, acls_s=None)
+    handed = {"orders": {"retention.ms": "5"}}
+
+    def meanwhile(asked: str) -> None:
+        if asked == "configs" and not stage.target.writes:
+            stage.target.before = lambda _asked: None
+            made.remember(handed)
+
+    stage.target.before = meanwhile
+    stage.source.own["orders"]["segment.bytes"] = "7"  # so that the copy is asked
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(made.run())
+        await until(lambda: stage.target.writes)
+        await until(lambda: "A.orders: retention.ms=None" in stage.target.writes)
+        task.cancel()
+    assert stage.target.own["A.orders"] == {"segment.bytes": "7"}
+
+
+async def test_a_memory_waits_for_the_flow() -> None:
+    stage, allowed = Stage(), [False]
+    stage.source.put("orders")
+    stage.target.put("A.orders", retention_ms="5")
+    made = rounds(stage, configs_s=1e6, acls_s=None)
+    made.may_write = lambda: allowed[0]
+    made.remember({"orders": {"retention.ms": "5"}})
+    assert made.known == {"orders": {"retention.ms": "5"}}
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(made.run())
+        await asyncio.sleep(1.0)
+        assert stage.target.writes == []
+        allowed[0] = True
+        await until(lambda: stage.target.writes)
+        task.cancel()
+    assert stage.target.writes == ["A.orders: retention.ms=None"]
+
+
+async def test_without_configs_a_memory_makes_no_round() -> None:
+    made = rounds(Stage(), configs_s=None, acls_s=None)
+    made.remember({"orders": {"retention.ms": "5"}})
+    await made.run()
+    assert (made.report.at_ms, made.known) == (0, {})

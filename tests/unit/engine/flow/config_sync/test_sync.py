@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
-from engine.flow.config_sync.sync import ConfigSync, ConfigSyncOptions, Scope
+from engine.flow.config_sync.planning import ConfigSyncOptions, Scope
+from engine.flow.config_sync.sync import ConfigSync
 from policies.groups import GroupSelection
 from policies.model import FlowName
 from policies.naming import DefaultNaming

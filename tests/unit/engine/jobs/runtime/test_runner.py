@@ -154,6 +154,20 @@ def test_so_many_ended_jobs_are_remembered(of_tests: Callable[..., dict[str, Job
     assert [line.job_id for line in runner.lines()] == [str(number) for number in range(4, KEPT + 5)]
 
 
+def test_large_reports_are_not_kept_for_long(
+    of_tests: Callable[..., dict[str, JobEntry]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(spark: Any, options: Terms) -> str:
+        return options.text
+
+    monkeypatch.setattr("engine.jobs.runtime.runner.KEPT_BYTES", 1000)
+    runner = JobRunner(FakeSpark(), {}, of_tests(run))
+    for number, size in enumerate((10, 600, 600, 5000, 1)):
+        runner.submit(str(number), "job", msgspec.msgpack.encode(Terms(text="x" * size)))
+        until_ended(runner)
+    assert [line.job_id for line in runner.lines()] == ["3", "4"], "the last one that ended is kept, whatever its size"
+
+
 def test_a_job_that_nobody_knows_is_refused_and_so_are_options_of_another() -> None:
     runner = JobRunner(FakeSpark(), {})
     with pytest.raises(UnknownJob, match="no Spark job is called 'prove'; the jobs are: probe"):

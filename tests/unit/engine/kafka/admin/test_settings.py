@@ -50,8 +50,7 @@ def altered(*topics: str, code: int = 0) -> bytes:
 
 
 async def test_a_part_that_is_lost_is_lost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "_TOPICS_AT_ONCE", 2)
-    monkeypatch.setattr(settings, "_ENTRIES_AT_ONCE", 3)
+    monkeypatch.setattr(settings, "ENTRIES_AT_ONCE", 3)
     broker = Broker(altered("a"), ConnectionLost("b:1"), altered("d", "e", code=44))
     made = port(broker)
     one: dict[str, str | None] = {"x": "1"}
@@ -67,7 +66,7 @@ async def test_a_part_that_is_lost_is_lost_alone(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_bindings_go_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "_BINDINGS_AT_ONCE", 1)
+    monkeypatch.setattr(settings, "BINDINGS_AT_ONCE", 1)
     bindings = [READ._replace(principal=f"User:{number}") for number in range(3)]
     answers = [CreateAclsResponse_v1(0, [(code, None)]).encode() for code in (0, 31)]
     refused = await port(Broker(answers[0], ConnectionLost("b:1"), answers[1])).add_acls(bindings)

@@ -1,0 +1,70 @@
+"""Plans the topics of one Spark partition after the join, with the pure policy that the loop uses. Knows no Spark."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from engine.flow.config_sync.planning import Compared, ConfigSyncOptions, plan_snapshot
+from engine.flow.config_sync.snapshot import Snapshot
+from engine.jobs.config_sync.describe import unpack_configs, unpack_known
+from policies.sync.config_sync import TopicState
+from policies.sync.topic_configs import ConfigEntry, WantedConfigs
+
+
+class JoinedRow(NamedTuple):
+    """A source topic beside its copy; the fields of a copy that does not exist are None."""
+
+    copy: str
+    topic: str
+    partitions: int
+    replicas: int
+    known: bytes
+    configs: bytes
+    why: str
+    copy_partitions: int | None = None
+    copy_replicas: int | None = None
+    copy_configs: bytes | None = None
+    copy_why: str | None = None
+
+
+class _Shared:
+    """Unpacks configs; equal bytes give one mapping, so that what is worked out for it is worked out once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Mapping[str, ConfigEntry]] = {}
+
+    def unpack(self, data: bytes) -> Mapping[str, ConfigEntry]:
+        if data not in self._known:
+            self._known[data] = unpack_configs(data)
+        return self._known[data]
+
+
+def verdict(options: ConfigSyncOptions, rows: Iterable[JoinedRow]) -> Iterator[bytes]:
+    """Plan these topics; one packed Compared."""
+    source, target, unread = dict[str, TopicState](), dict[str, TopicState](), dict[str, str]()
+    known, topics, shared = dict[str, Mapping[str, str]](), list[str](), _Shared()
+    for row in rows:
+        topics.append(row.topic)
+        if row.known:
+            known[row.topic] = unpack_known(bytes(row.known))
+        if row.why:
+            unread[row.topic] = row.why
+            continue
+        configs = shared.unpack(bytes(row.configs))
+        source[row.topic] = TopicState(partitions=row.partitions, replicas=row.replicas, configs=configs)
+        if row.copy_partitions is None or row.copy_replicas is None:
+            continue
+        if row.copy_why:
+            unread[row.copy] = row.copy_why
+            continue
+        theirs = shared.unpack(bytes(row.copy_configs or b""))
+        target[row.copy] = TopicState(partitions=row.copy_partitions, replicas=row.copy_replicas, configs=theirs)
+    snapshot = Snapshot(source=source, target=target, unread=unread)
+    wanted = WantedConfigs(options.configs)
+    yield msgspec.msgpack.encode(plan_snapshot(topics, snapshot, known, options, wanted, shapes=False))
+
+
+def unpack_verdict(data: bytes) -> Compared:
+    """Unpack the plan of one partition."""
+    return msgspec.msgpack.decode(data, type=Compared)

@@ -1,0 +1,9 @@
+"""Says in one line why Spark failed."""
+
+import re
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the innermost cause that an error of Spark names, in one line."""
+    causes = re.findall(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", str(error), re.MULTILINE)
+    return causes[-1] if causes else str(error).splitlines()[0]
