@@ -14,6 +14,7 @@ from actors.observability.instants import clock_text, instant_ms
 from actors.observability.tables import plain_table
 from engine.base.clock import wall_ms
 from engine.config.config import load_config
+from engine.config.storage import Storage
 from engine.flow.config_sync.audit import DONE, AuditRow
 from engine.jobs.audit.store import audit_store
 from policies.words import counted
@@ -29,13 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read and print. Raises ConfigError, BadQuestion, BadInstant, AuditFailed: exit code 2."""
+    """Read and print. Raises ConfigError, BadQuestion, BadInstant, AuditFailed, TableError: exit code 2."""
     since_ms = instant_ms(args.since, wall_ms()) if args.since else 0
     config = load_config(args.config)
     store = audit_store(config)
-    if store is None:
+    if config.storage is None or store is None:
         raise BadQuestion(f"{args.config}: raymirror.storage is not set", "without it no audit trail is kept")
     chosen_flows(config, args.flow)
+    tell_unconverted(config.storage)
     rows = store.read(since_ms=since_ms, about=args.topic, flow=args.flow)
     if args.json:
         for row in rows:
@@ -45,6 +47,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("nothing was changed")
     return exits.OK
+
+
+def tell_unconverted(storage: Storage) -> None:
+    """Print on standard error that the trail of an earlier version is not in the table. Raises TableError."""
+    from engine.jobs.tables.errors import table_errors  # pyarrow, which --help does not need
+    from engine.jobs.upgrade.old_audit import OldAudit
+
+    with table_errors(storage.uri):
+        for place in OldAudit().places(storage):
+            print(f"{place} is in no table yet: raymirror tables convert --storage {storage.uri}", file=sys.stderr)
 
 
 def table(rows: list[AuditRow]) -> Table:

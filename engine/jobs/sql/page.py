@@ -20,7 +20,8 @@ tables (Parquet files and a log of commits; reader version 1, writer version 2),
 made from `engine/jobs/tables/catalog.py` (`make tables`).
 
 ```
-raymirror sql                                            # which tables there are, and their columns
+raymirror tables                                         # which tables there are: rows, files, size, newest row
+raymirror sql                                            # what their columns mean
 raymirror sql "SELECT flow, max(lag_ms_max) FROM lag GROUP BY flow"
 raymirror sql "SELECT * FROM audit" --csv > audit.csv    # or --json: an object per line
 ```
@@ -29,6 +30,7 @@ raymirror sql "SELECT * FROM audit" --csv > audit.csv    # or --json: an object 
 else: no other file, no network, no extension; and it changes nothing. DuckDB has 1 GB of memory; what a sort or a join
 needs beyond that goes to the folder for temporary files. `--json` and `--csv` write rows as they come. The command
 finds the storage by `--storage`, else by `--config`, else by the configuration of the mirror that runs on this machine.
+`raymirror tables convert` adds what earlier versions stored in formats of their own.
 
 - **Times** are Unix times in ms, in UTC, in columns that end in `_ms`. `epoch_ms(column)` makes a timestamp of one, and
   `epoch_ms(now() - INTERVAL 1 DAY)` makes a number of a timestamp.
@@ -61,7 +63,7 @@ def _table(spec: TableSpec) -> str:
     lines = [f"## `{spec.name}`", "", f"{spec.meaning}."]
     lines += ["", f"Files lie by {spec.by} (`{spec.partition}`, UTC) of `{spec.span}`."]
     if spec.once:
-        lines += ["", f"{spec.rule}. `raymirror sql` does that; for other tools: `{spec.once}`."]
+        lines += ["", f"{spec.rule}. `raymirror sql` does that; in SQL of others: `{spec.once}`."]
     lines += ["", "| Column | Type | Unit | Means |", "| --- | --- | --- | --- |"]
     lines += [f"| `{one.name}` | {one.kind} | {one.unit} | {one.meaning} |" for one in spec.columns]
     return "\n".join([*lines, ""])

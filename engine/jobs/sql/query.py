@@ -91,7 +91,7 @@ def sql_session(settings: Mapping[str, str] | None = None) -> Iterator[SqlSessio
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="raymirror-sql-") as spilled:
-        config = {
+        config: dict[str, str | bool | int | float | list[str]] = {
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "memory_limit": MEMORY,

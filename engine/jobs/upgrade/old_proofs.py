@@ -23,7 +23,7 @@ class OldProofs:
     """The proofs of all flows of a storage: an `OldStore`."""
 
     what = "the proofs of a flow"
-    table = f"{PROOF_LANES.name}, {PROOF_DIFFERENCES.name}"
+    table = PROOF_LANES.name
 
     def places(self, storage: Storage) -> list[str]:
         """Return the URIs of the flows whose proofs are not converted yet. Raises OSError."""
@@ -32,12 +32,12 @@ class OldProofs:
         return [files.uri for files in found if files.paths() and not files.is_marked()]
 
     def convert(self, storage: Storage, place: str) -> int:
-        """Add the rows of a flow to both tables; return their number.
+        """Add the rows of a flow to both tables; return the number of those in `proof_lanes`.
 
         Each table is one batch, so a repeated conversion adds every row once. Raises TableError, NewerFormat,
         OldFileDamaged, OSError.
         """
-        flow, added = unquote(place.rsplit("/", 1)[-1]), 0
+        flow, added = unquote(place.rsplit("/", 1)[-1]), dict.fromkeys(_TABLES, 0)
         for folder, spec in _TABLES.items():
             files, table = OldFiles(f"{place}/{folder}"), Table(storage.path("tables", spec.name), spec)
             rows = [_of_flow(files.read(path, arrow_schema(spec)), spec, flow) for path in files.paths()]
@@ -45,9 +45,9 @@ class OldProofs:
                 table.create()
                 found = pa.concat_tables(rows).sort_by([(spec.span, "ascending"), ("run", "ascending")])
                 if table.append(found, Batch(f"conversion of proofs {flow}", 0)):
-                    added += found.num_rows
+                    added[folder] = found.num_rows
         OldFiles(place).mark(storage.path("tables"))
-        return added
+        return added["lanes"]
 
 
 def _of_flow(rows: pa.Table, spec: TableSpec, flow: str) -> pa.Table:

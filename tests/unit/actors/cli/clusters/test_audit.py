@@ -12,12 +12,15 @@ from actors.cli.clusters import apply
 from actors.cli.clusters.audit import what_of
 from actors.cli.common import exits
 from engine.config.settings import FlowConfig, MirrorConfig
+from engine.config.storage import Storage
 from engine.flow.config_sync.audit import Run
 from engine.flow.config_sync.sync import ConfigSync
 from engine.services.config_service import config_sync_options
 from policies.model import FlowName
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.config_files import BASE
+from tests.unit.engine.jobs.audit.test_store import row
+from tests.unit.engine.jobs.upgrade.test_old_audit import write_old
 
 
 class Stage:
@@ -73,6 +76,22 @@ def test_what_was_applied_is_told_with_who_and_why(stage: Stage, capsys: pytest.
     assert "left: the copy has 3 partitions" in capsys.readouterr().out
     assert stage.run("audit", "--since", "2999-01-01T00:00:00Z") == exits.OK
     assert capsys.readouterr().out == "nothing was changed\n"
+
+
+def test_the_trail_of_an_earlier_version_is_named_until_it_is_converted(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_old(Storage.of_folder(stage.storage), "1970-01-01", "5-x-1", row("orders", 5))
+    assert stage.run("audit") == exits.OK
+    told = capsys.readouterr()
+    assert told.out == "nothing was changed\n"
+    assert f"{stage.storage}/audit is in no table yet: raymirror tables convert --storage file:" in told.err
+    assert main.main(["tables", "convert", "--storage", f"file:{stage.storage}"]) == exits.OK
+    assert "1 row added to table audit" in capsys.readouterr().out
+    assert stage.run("audit") == exits.OK
+    told = capsys.readouterr()
+    assert "A.orders" in told.out
+    assert told.err == ""
 
 
 def test_nothing_to_do_leaves_no_file(stage: Stage) -> None:
