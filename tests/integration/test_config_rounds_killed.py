@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from bench.configsync.requests import RequestLog
-from deploy.local.cluster import EmbeddedCluster
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 from engine.base.clock import wall_ms
 from engine.flow.ports.settings_port import TOPICS_AT_ONCE
 from tests.conftest import Pair
@@ -61,12 +61,25 @@ def sent_to(cluster: EmbeddedCluster) -> Sent:
 
 
 @pytest.fixture(scope="module")
-def live(cluster_pair: Pair, shared_ray: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveMirror]:
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Clusters of this module's own: other tests need not look at so many topics."""
+    folder = tmp_path_factory.mktemp("many")
+    pair = Pair(*(EmbeddedCluster(name, folder / name) for name in ("many-source", "many-target")))
+    start_clusters(*pair)
+    try:
+        yield pair
+    finally:
+        for cluster in pair:
+            cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def live(many: Pair, shared_ray: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveMirror]:
     folder: Path = tmp_path_factory.mktemp("rounds-killed")
-    asyncio.run(create_topics(cluster_pair.source, dict.fromkeys(TOPICS, 1)))
-    clusters = {"meant": cluster_pair.source, "made": cluster_pair.target}
+    asyncio.run(create_topics(many.source, dict.fromkeys(TOPICS, 1)))
+    clusters = {"meant": many.source, "made": many.target}
     config = write_properties(folder / "mm2.properties", clusters, {FLOW: "killed-.*"}, {**SETTINGS, **ROUND})
-    mirror, log = LiveMirror(folder, config, env=shared_ray.env), RequestLog(cluster_pair.target)
+    mirror, log = LiveMirror(folder, config, env=shared_ray.env), RequestLog(many.target)
     try:
         mirror.until(lambda: mirror.flow(FLOW)["lanes"] == len(TOPICS), "all have copies", READY_S)
         log.switch(on=True)
@@ -119,27 +132,27 @@ def until_one_has(pair: Pair, name: str, value: str) -> None:
 def test_a_round_survives_a_kill(
     victims: Victims,
     moment: str,
-    cluster_pair: Pair,
+    many: Pair,
     shared_ray: RayCluster,
     live: LiveMirror,
     record_property: Callable[[str, object], None],
 ) -> None:
     live.until(spark_plans(live), "Spark plans", READY_S)
-    number = len(sent_to(cluster_pair.target))  # another value in each test
-    value, before = str(8_000_000 + number), sent_to(cluster_pair.target)
-    asyncio.run(set_each(cluster_pair.source, {name: {"retention.ms": value} for name in TOPICS}))
+    number = len(sent_to(many.target))  # another value in each test
+    value, before = str(8_000_000 + number), sent_to(many.target)
+    asyncio.run(set_each(many.source, {name: {"retention.ms": value} for name in TOPICS}))
     if moment == "plan":
         live.until(lambda: a_round_is_planned(live), "a round is planned", READY_S)
     else:
-        until_one_has(cluster_pair, "retention.ms", value)
+        until_one_has(many, "retention.ms", value)
     kill_and_wait(victims(shared_ray))
-    until_all_have(cluster_pair, "retention.ms", value)
+    until_all_have(many, "retention.ms", value)
     await_round(live)
     live.until(spark_plans(live), "Spark plans again", READY_S)
-    asyncio.run(set_each(cluster_pair.source, {name: {} for name in TOPICS}))
+    asyncio.run(set_each(many.source, {name: {} for name in TOPICS}))
     kill_and_wait(metadata_of(shared_ray))  # what the topics had is known to its successor
-    until_all_have(cluster_pair, "retention.ms", None)
-    sent = sent_to(cluster_pair.target) - before
+    until_all_have(many, "retention.ms", None)
+    sent = sent_to(many.target) - before
     again = {what: count for what, count in sent.items() if count > 1}
     record_property("changes", len(sent))
     record_property("sent again", len(again))

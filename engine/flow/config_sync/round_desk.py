@@ -37,7 +37,7 @@ class RoundDesk:
     def __init__(self, fetch_s: float = FETCH_S, plan_s: float = PLAN_S) -> None:
         self._fetch_s, self._plan_s = fetch_s, plan_s
         self._id, self._request = "", b""
-        self._fetched = asyncio.Event()
+        self._fetched: asyncio.Future[None] | None = None
         self._plan: asyncio.Future[RoundPlan] | None = None
 
     @property
@@ -48,35 +48,28 @@ class RoundDesk:
     async def ask(self, request: RoundRequest) -> RoundPlan:
         """Have a round planned. Raises PlannerAway if no plan comes in time."""
         self._id, self._request = uuid.uuid4().hex[:12], msgspec.msgpack.encode(request)
-        self._fetched = asyncio.Event()
         plan: asyncio.Future[RoundPlan] = asyncio.get_running_loop().create_future()
-        self._plan = plan
+        fetched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._plan, self._fetched = plan, fetched
         try:
-            await self._until_fetched(plan)
+            await asyncio.wait((fetched, plan), timeout=self._fetch_s, return_when=asyncio.FIRST_COMPLETED)
+            if not fetched.done() and not plan.done():
+                raise PlannerAway(f"the supervisor did not take the round within {self._fetch_s:.0f} s")
             async with asyncio.timeout(self._plan_s):
                 return await plan
         except TimeoutError:
             raise PlannerAway(f"no plan came within {self._plan_s:.0f} s") from None
         finally:
-            self._id, self._request, self._plan = "", b"", None
+            self._id, self._request, self._plan, self._fetched = "", b"", None, None
             if plan.done() and not plan.cancelled():
                 plan.exception()  # a refusal that came while this wait was cancelled: asyncio would report it
-
-    async def _until_fetched(self, plan: asyncio.Future[RoundPlan]) -> None:
-        """Wait until the request is fetched, or refused before that. Raises PlannerAway."""
-        fetched = asyncio.ensure_future(self._fetched.wait())
-        try:
-            await asyncio.wait((fetched, plan), timeout=self._fetch_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            fetched.cancel()
-        if not self._fetched.is_set() and not plan.done():
-            raise PlannerAway(f"the supervisor did not take the round within {self._fetch_s:.0f} s")
 
     def request(self, round_id: str) -> bytes | None:
         """Return the request of a round, as msgpack; None if that round waits no longer."""
         if not round_id or round_id != self._id:
             return None
-        self._fetched.set()
+        if self._fetched is not None and not self._fetched.done():
+            self._fetched.set_result(None)
         return self._request
 
     def answer(self, round_id: str, plan: bytes) -> bool:
