@@ -1,0 +1,78 @@
+"""Checks that a storage in a bucket can be written, and words the errors of stores for users."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from engine.base.errors import MirrorError
+from engine.jobs.runtime.storage_files import open_storage
+
+_RIGHTS = "s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject below the path"
+_CREDENTIALS = (
+    "give the process AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role (docs/object-storage.md)"
+)
+# Parts of the errors of stores and clients, in upper case: (part, what would be right, whether waiting may help).
+_KNOWN = (
+    ("NO_SUCH_BUCKET", "create the bucket, or name another", False),
+    ("NOSUCHBUCKET", "create the bucket, or name another", False),
+    ("INVALID_ACCESS_KEY_ID", _CREDENTIALS, False),
+    ("INVALIDACCESSKEYID", _CREDENTIALS, False),
+    ("SIGNATURE", _CREDENTIALS, False),
+    ("ACCESS KEY", _CREDENTIALS, False),
+    ("AUTHENTICATE", _CREDENTIALS, False),
+    ("ACCESS_DENIED", f"allow {_RIGHTS}", False),
+    ("ACCESSDENIED", f"allow {_RIGHTS}", False),
+    ("FORBIDDEN", f"allow {_RIGHTS}", False),
+    ("QUOTA", "make room in the store", True),
+    ("NO SPACE", "make room in the store", True),
+)
+_OF_ARROW = re.compile(r".*?AWS Error (?P<code>.+?) during (?P<request>\w+) operation: (?P<text>.*)", re.DOTALL)
+_REQUEST_ID = re.compile(r" ?\(Request ID: \w*\)")
+_AWAY = "see that the store runs and that AWS_ENDPOINT_URL names it"
+
+
+class StorageUnusable(MirrorError):
+    """A storage cannot be used: its URI, why, what would be right, and whether waiting may help."""
+
+    def __init__(self, uri: str, why: str, right: str, may_pass: bool = True) -> None:
+        super().__init__(uri, why, right, may_pass)
+        self.uri, self.why, self.right, self.may_pass = uri, why, right, may_pass
+
+    def __str__(self) -> str:
+        return f"raymirror.storage: {self.uri} cannot be used: {self.why}; {self.right}"
+
+
+def unusable(uri: str, error: BaseException) -> StorageUnusable:
+    """Return the error of a store or of its client as one line for users."""
+    why = _line(str(error)) or type(error).__name__
+    known = next(((right, wait) for part, right, wait in _KNOWN if part in why.upper()), None)
+    right, may_pass = known or (_AWAY, True)
+    return StorageUnusable(uri, why, right, may_pass)
+
+
+def _line(text: str) -> str:
+    found = _OF_ARROW.fullmatch(text)
+    said = f"{found['request']}: {found['code']}: {found['text']}" if found else text
+    return " ".join(_REQUEST_ID.sub("", said).split())
+
+
+@contextmanager
+def worded(uri: str) -> Iterator[None]:
+    """Turn errors of pyarrow, while a storage is used, into StorageUnusable."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise unusable(uri, error) from None
+
+
+def check_bucket(uri: str) -> None:
+    """Write and delete a small object below the URI. Raises StorageUnusable, BadStorageAccess."""
+    with worded(uri):
+        files, root = open_storage(uri)
+        probe = f"{root}/.raymirror-{uuid4().hex}"
+        with files.open_output_stream(probe) as stream:
+            stream.write(b"raymirror checks that it may write here")
+        files.delete_file(probe)
