@@ -16,6 +16,7 @@ from engine.jobs.runtime.storage_check import check_bucket
 
 _HADOOP_AWS = "hadoop-aws"
 
+
 class SparkLacks(MirrorError):
     """Something that the configuration names is missing or unusable, on the machine where Spark's host runs."""
 

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,7 +49,9 @@ def _build(go: str, program: Path) -> None:
     say_aloud(f"building versitygw {VERSION} into {program.parent}, once: some minutes")
     part = program.parent / "part"
     env = {**os.environ, "GOBIN": str(part), "GOFLAGS": "-buildvcs=false", "CGO_ENABLED": "0"}
-    done = subprocess.run([go, "install", MODULE], env=env, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    done = subprocess.run(
+        [go, "install", MODULE], env=env, capture_output=True, text=True, timeout=BUILD_S, check=False
+    )
     assert done.returncode == 0, f"go install {MODULE}: exit {done.returncode}\n{done.stderr[-2000:]}"
     (part / program.name).rename(program)
 
@@ -75,16 +77,39 @@ class S3Server:
 
 
 @contextmanager
-def s3_server(folder: Path, more: Mapping[str, str] | None = None) -> Iterator[S3Server]:
-    """Start a server whose data are in a folder, and end it by its pid. `more`: further variables for it."""
+def s3_server(folder: Path) -> Iterator[S3Server]:
+    """Start a server whose data are in a folder, and end it by its pid."""
+    (folder / "data" / BUCKET).mkdir(parents=True)
+    with _running(folder, []) as server:
+        yield server
+
+
+@contextmanager
+def full_s3_server(folder: Path, size_bytes: int) -> Iterator[S3Server]:
+    """Start a server whose disk has a size: a file system in memory, which ends with it. Skips where none can be made."""
+    (folder / "data").mkdir(parents=True)
+    spaces = ["unshare", "--mount", "--user", "--map-root-user"]
+    mount = f'mount -t tmpfs -o size={size_bytes} none "$0" && mkdir "$0/{BUCKET}" && exec "$@"'
+    inside = [*spaces, "sh", "-c", mount, str(folder / "data")]
+    tried = subprocess.run([*inside, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(
+            f"no test of a full store ran: this machine makes no file system for a test ({tried.stderr.strip()})"
+        )
+    with _running(folder, inside) as server:
+        yield server
+
+
+@contextmanager
+def _running(folder: Path, inside: list[str]) -> Iterator[S3Server]:
     data, sidecar = folder / "data", folder / "sidecar"
-    (data / BUCKET).mkdir(parents=True)
     sidecar.mkdir()
     (port,) = pick_ports(1)
-    command = [str(server_program()), "--port", f"{HOST}:{port}", "--access", KEY, "--secret", SECRET, "--quiet"]
+    command = [*inside, str(server_program()), "--port", f"{HOST}:{port}", "--quiet"]
     command += ["posix", "--sidecar", str(sidecar), str(data)]
+    env = {**os.environ, "ROOT_ACCESS_KEY_ID": KEY, "ROOT_SECRET_ACCESS_KEY": SECRET}
     with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, env={**os.environ, **(more or {})}, stdout=log, stderr=log)
+        process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:
         _until_it_listens(process, port, folder / "server.log")
         yield S3Server(data, port)

@@ -90,13 +90,17 @@ def access_of(uri: str, environment: Mapping[str, str] = os.environ) -> dict[str
     access = s3_access(environment)
     options = {
         "aws_conditional_put": "etag",
-        # Otherwise deltalake asks for credentials only in the environment if an endpoint is set, not in files.
-        "aws_force_credential_load": "true",
         "connect_timeout": f"{CONNECT_S}s",
         "timeout": f"{ANSWER_S}s",
         "max_retries": str(TRIES),
+        "backoff_config.init_backoff": "1s",
+        "backoff_config.max_backoff": "8s",
         "retry_timeout": f"{TRIES * ANSWER_S}s",
     }
+    if not _has_static(environment):
+        # Without this, deltalake looks for credentials only in the environment if an endpoint is set. With it, it also
+        # asks the machine for a region, which outside of Amazon's cloud takes ten seconds and more.
+        options["aws_force_credential_load"] = "true"
     if access.region:
         options["aws_region"] = access.region
     if access.endpoint:
@@ -146,6 +150,10 @@ def hadoop_conf(uri: str, scratch: Path, environment: Mapping[str, str] = os.env
     }
 
 
+def _has_static(environment: Mapping[str, str]) -> bool:
+    return all(environment.get(name) for name in _STATIC)
+
+
 def _first(environment: Mapping[str, str], *names: str) -> str:
     return next((environment[name] for name in names if environment.get(name)), "")
 
@@ -187,7 +195,7 @@ def _profile(environment: Mapping[str, str]) -> dict[str, str]:
 def _refuse_half_known_file(environment: Mapping[str, str]) -> None:
     """Refuse a file of credentials that Java's client would not read: it knows the file by another variable."""
     named = environment.get(_OTHER_CLIENTS_FILE)
-    if named and environment.get(_JAVA_FILE) != named and not all(environment.get(name) for name in _STATIC):
+    if named and environment.get(_JAVA_FILE) != named and not _has_static(environment):
         raise BadStorageAccess(
             f"Spark does not read {_OTHER_CLIENTS_FILE}",
             f"set {_JAVA_FILE} to the same path too, on every node that runs Spark",

@@ -8,7 +8,10 @@ from uuid import uuid4
 from engine.base.errors import MirrorError
 from engine.jobs.runtime.storage_files import open_storage
 
-_RIGHTS = "s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject below the path"
+_RIGHTS = (
+    "see that the process has credentials (docs/object-storage.md), and allow them s3:ListBucket on the bucket, and"
+    " s3:GetObject, s3:PutObject and s3:DeleteObject below the path"
+)
 _CREDENTIALS = (
     "give the process AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role (docs/object-storage.md)"
 )
@@ -20,12 +23,12 @@ _KNOWN = (
     ("INVALIDACCESSKEYID", _CREDENTIALS, False),
     ("SIGNATURE", _CREDENTIALS, False),
     ("ACCESS KEY", _CREDENTIALS, False),
-    ("AUTHENTICATE", _CREDENTIALS, False),
-    ("ACCESS_DENIED", f"allow {_RIGHTS}", False),
-    ("ACCESSDENIED", f"allow {_RIGHTS}", False),
-    ("FORBIDDEN", f"allow {_RIGHTS}", False),
+    ("ACCESS_DENIED", _RIGHTS, False),
+    ("ACCESSDENIED", _RIGHTS, False),
+    ("FORBIDDEN", _RIGHTS, False),
     ("QUOTA", "make room in the store", True),
     ("NO SPACE", "make room in the store", True),
+    ("INSUFFICIENT", "make room in the store", True),
 )
 _OF_ARROW = re.compile(r".*?AWS Error (?P<code>.+?) during (?P<request>\w+) operation: (?P<text>.*)", re.DOTALL)
 _REQUEST_ID = re.compile(r" ?\(Request ID: \w*\)")
@@ -76,3 +79,12 @@ def check_bucket(uri: str) -> None:
         with files.open_output_stream(probe) as stream:
             stream.write(b"raymirror checks that it may write here")
         files.delete_file(probe)
+
+
+def list_bucket(uri: str) -> None:
+    """List what is right below the URI; changes nothing. Raises StorageUnusable, BadStorageAccess."""
+    import pyarrow.fs as arrow_fs
+
+    with worded(uri):
+        files, root = open_storage(uri)
+        files.get_file_info(arrow_fs.FileSelector(root, allow_not_found=True))

@@ -162,16 +162,3 @@ def test_others_read_it_too(trail: ParquetAudit, tmp_path: Path) -> None:
     asyncio.run(trail.write([row("t", 5)]))
     (path,) = tmp_path.rglob("*.parquet")
     assert pq.read_table(path).to_pylist() == [msgspec.structs.asdict(row("t", 5))]
-
-
-def test_stores_are_named_as_pyarrow_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def from_uri(uri: str) -> tuple[str, str]:
-        asked.append(uri)
-        return "files", "bucket/raymirror/audit/"
-
-    monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=from_uri))
-    for uri in ("s3a://bucket/raymirror", "gs://bucket/raymirror"):
-        assert open_storage(Storage.parse(uri).path("audit")) == ("files", "bucket/raymirror/audit")
-    assert asked == ["s3://bucket/raymirror/audit", "gs://bucket/raymirror/audit"]

@@ -25,7 +25,11 @@ def config(folder: Path, text: str) -> dict[str, str]:
         ({"AWS_DEFAULT_REGION": "eu-west-2", "AWS_REGION": ""}, S3Access(region="eu-west-2")),
         (PLAIN, S3Access(endpoint="http://127.0.0.1:7070", region="us-east-1")),
         (
-            {"AWS_ENDPOINT_URL": "https://all:1", "AWS_ENDPOINT_URL_S3": "https://s3.example.org", "AWS_REGION": "here"},
+            {
+                "AWS_ENDPOINT_URL": "https://all:1",
+                "AWS_ENDPOINT_URL_S3": "https://s3.example.org",
+                "AWS_REGION": "here",
+            },
             S3Access(endpoint="https://s3.example.org", region="here"),
         ),
         ({**PLAIN, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, S3Access()),

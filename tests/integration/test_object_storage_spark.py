@@ -1,0 +1,121 @@
+"""Spark on a bucket: checkpoint, Parquet and commits of a stream, while the store is slow and while it is away."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.transaction import AddAction
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from deploy.local.ports import HOST
+from deploy.local.proxy import Proxy
+from engine.base.clock import wall_ms
+from engine.jobs.runtime.storage_access import access_of
+from engine.jobs.runtime.storage_files import open_storage
+from tests.harness.s3_server import BUCKET, s3_server
+from tests.harness.spark import local_spark
+
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.full,
+    # PySpark leaves the sockets that it reads results from to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"),
+]
+
+ROOT = f"s3a://{BUCKET}/mirror"
+TABLE, CHECKPOINT = f"{ROOT}/numbers", f"{ROOT}/checkpoints/numbers"
+SCHEMA = pa.schema([("value", pa.int64())])
+WRITER, ROWS = "numbers", 10
+DELAY_S, AWAY_S, DEADLINE_S = 0.02, 8.0, 900.0
+FIRST, LAST = 1, 5
+"""The batch after which the store goes away, and the one with which the test ends."""
+
+
+def store(told: DataFrame, batch: int) -> None:
+    """Write a batch into a folder of this attempt, then commit its files, unless it was committed already."""
+    handle = DeltaTable(TABLE, storage_options=access_of(TABLE))
+    if committed(handle) >= batch:
+        return
+    folder = f"batch-{batch}-{uuid4().hex[:8]}"
+    told.select("value").coalesce(1).write.parquet(f"{TABLE}/{folder}")
+    files, path = open_storage(f"{TABLE}/{folder}")
+    written = [one for one in files.get_file_info(fs.FileSelector(path)) if one.extension == "parquet"]
+    adds = [AddAction(f"{folder}/{one.base_name}", one.size or 0, {}, wall_ms(), True, "{}") for one in written]
+    properties = CommitProperties(app_transactions=[Transaction(WRITER, batch)])
+    handle.create_write_transaction(adds, "append", SCHEMA, commit_properties=properties)
+
+
+def committed(handle: DeltaTable) -> int:
+    """Return the last batch that counts, -1 before the first."""
+    version = handle.transaction_version(WRITER)
+    return -1 if version is None else version
+
+
+def start(spark: SparkSession) -> StreamingQuery:
+    """Start the query, from its checkpoint if there is one. It has a state, which executors keep in the store too."""
+    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
+    writer = numbers.dropDuplicates(["value"]).writeStream.option("checkpointLocation", CHECKPOINT)
+    return writer.trigger(processingTime="1 second").foreachBatch(store).start()
+
+
+class Stream:
+    """The query, started again from its checkpoint whenever it has ended: as the mirror does with its jobs."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark, self._query, self.starts = spark, start(spark), 1
+
+    async def until(self, batch: int) -> None:
+        """Return when a batch counts."""
+        while await asyncio.to_thread(self._committed) < batch:
+            await asyncio.sleep(0.2)
+
+    def _committed(self) -> int:
+        if not self._query.isActive:
+            self._query, self.starts = start(self._spark), self.starts + 1
+        try:
+            return committed(DeltaTable(TABLE, storage_options=access_of(TABLE)))
+        except OSError:
+            return -1  # the store is away for this test too
+
+    def end(self) -> None:
+        self._query.stop()
+
+
+async def test_a_store_that_is_slow_and_away_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "s3").mkdir()
+    with s3_server(tmp_path / "s3") as server:
+        async with Proxy((HOST, server.port)) as proxy, asyncio.timeout(DEADLINE_S):
+            for name, value in server.environment(port=proxy.port).items():
+                monkeypatch.setenv(name, value)
+            await asyncio.to_thread(DeltaTable.create, TABLE, SCHEMA, storage_options=access_of(TABLE))
+            proxy.request_delay_s = proxy.response_delay_s = DELAY_S
+            with local_spark(tmp_path, storage=ROOT) as spark:
+                stream = Stream(spark)
+                try:
+                    await stream.until(FIRST)
+                    proxy.refusing = True
+                    proxy.cut()
+                    await asyncio.sleep(AWAY_S)
+                    proxy.refusing = False
+                    await stream.until(LAST)
+                finally:
+                    await asyncio.to_thread(stream.end)
+                handle = await asyncio.to_thread(DeltaTable, TABLE, storage_options=access_of(TABLE))
+                uris = [
+                    f"{TABLE}/{path}" for path in pa.table(handle.get_add_actions(flatten=True))["path"].to_pylist()
+                ]
+                read = await asyncio.to_thread(lambda: spark.read.parquet(*uris).collect())
+                rows = await asyncio.to_thread(lambda: handle.to_pyarrow_table()["value"].to_pylist())
+    batches = len(uris)
+    assert batches > LAST
+    assert Counter(rows) == Counter(range(batches * ROWS)), "each number of each batch, once"
+    assert Counter(row["value"] for row in read) == Counter(rows), "Spark reads what others read"
