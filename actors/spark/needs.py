@@ -51,7 +51,7 @@ def bucket_jars(storage: Storage | None, own: Iterable[str] = ()) -> tuple[Path,
     if not found:
         raise SparkLacks(
             f"Spark's jars for {storage.uri} are not in {cache_folder()} on {socket.gethostname()}",
-            "run `raymirror setup s3` there, on every node with Java, or name your own hadoop-aws in raymirror.spark.jars",
+            "run `raymirror setup s3` on every node with Java, or name a hadoop-aws of yours in raymirror.spark.jars",
         )
     return found
 

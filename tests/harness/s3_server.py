@@ -86,7 +86,7 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
 
 @contextmanager
 def full_s3_server(folder: Path, size_bytes: int) -> Iterator[S3Server]:
-    """Start a server whose disk has a size: a file system in memory, which ends with it. Skips where none can be made."""
+    """Start a server with a small disk: a file system in memory, which ends with it. Skips where none can be made."""
     (folder / "data").mkdir(parents=True)
     spaces = ["unshare", "--mount", "--user", "--map-root-user"]
     mount = f'mount -t tmpfs -o size={size_bytes} none "$0" && mkdir "$0/{BUCKET}" && exec "$@"'
@@ -124,12 +124,15 @@ def _running(folder: Path, inside: list[str]) -> Iterator[S3Server]:
 
 def _until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     give_up_at_s = time.monotonic() + START_S
-    while True:
-        try:
-            socket.create_connection((HOST, port), timeout=1).close()
-        except OSError as error:
-            assert process.poll() is None, f"the server ended: {log.read_text()[-2000:]}"
-            assert time.monotonic() < give_up_at_s, f"the server does not listen ({error}): {log.read_text()[-2000:]}"
-            time.sleep(0.05)
-        else:
-            return
+    while not _listens(port):
+        assert process.poll() is None, f"the server ended: {log.read_text()[-2000:]}"
+        assert time.monotonic() < give_up_at_s, f"the server does not listen: {log.read_text()[-2000:]}"
+        time.sleep(0.05)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((HOST, port), timeout=1).close()
+    except OSError:
+        return False
+    return True

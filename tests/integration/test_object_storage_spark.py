@@ -18,6 +18,7 @@ from deploy.local.proxy import Proxy
 from engine.base.clock import wall_ms
 from engine.jobs.runtime.storage_access import access_of
 from engine.jobs.runtime.storage_files import open_storage
+from tests.harness.eventually import wait_until
 from tests.harness.s3_server import BUCKET, s3_server
 from tests.harness.spark import local_spark
 
@@ -71,10 +72,9 @@ class Stream:
     def __init__(self, spark: SparkSession) -> None:
         self._spark, self._query, self.starts = spark, start(spark), 1
 
-    async def until(self, batch: int) -> None:
+    def until(self, batch: int) -> None:
         """Return when a batch counts."""
-        while await asyncio.to_thread(self._committed) < batch:
-            await asyncio.sleep(0.2)
+        wait_until(lambda: self._committed() >= batch, f"batch {batch} counts", DEADLINE_S)
 
     def _committed(self) -> int:
         if not self._query.isActive:
@@ -93,7 +93,7 @@ async def test_a_store_that_is_slow_and_away_loses_and_doubles_nothing(
 ) -> None:
     (tmp_path / "s3").mkdir()
     with s3_server(tmp_path / "s3") as server:
-        async with Proxy((HOST, server.port)) as proxy, asyncio.timeout(DEADLINE_S):
+        async with Proxy((HOST, server.port)) as proxy:
             for name, value in server.environment(port=proxy.port).items():
                 monkeypatch.setenv(name, value)
             await asyncio.to_thread(DeltaTable.create, TABLE, SCHEMA, storage_options=access_of(TABLE))
@@ -101,12 +101,12 @@ async def test_a_store_that_is_slow_and_away_loses_and_doubles_nothing(
             with local_spark(tmp_path, storage=ROOT) as spark:
                 stream = Stream(spark)
                 try:
-                    await stream.until(FIRST)
+                    await asyncio.to_thread(stream.until, FIRST)
                     proxy.refusing = True
                     proxy.cut()
                     await asyncio.sleep(AWAY_S)
                     proxy.refusing = False
-                    await stream.until(LAST)
+                    await asyncio.to_thread(stream.until, LAST)
                 finally:
                     await asyncio.to_thread(stream.end)
                 handle = await asyncio.to_thread(DeltaTable, TABLE, storage_options=access_of(TABLE))

@@ -42,7 +42,7 @@ class BadStorageAccess(MirrorError):
 
 
 class S3Access(msgspec.Struct, frozen=True):
-    """Where a store is. `endpoint`: a URL without a path, empty for Amazon's own; `region`: empty if nothing names it."""
+    """Where a store is. `endpoint`: a URL without a path, empty for Amazon's; `region`: empty if nothing names it."""
 
     endpoint: str = ""
     region: str = ""

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
 import pyarrow.parquet as pq
@@ -13,7 +12,6 @@ from engine.config.storage import Storage
 from engine.flow.config_sync.audit import AuditFailed, AuditRow
 from engine.jobs.audit import care as audit_care
 from engine.jobs.audit.store import ParquetAudit
-from engine.jobs.runtime.storage_files import open_storage
 
 DAY_MS = 86_400_000
 

@@ -1,4 +1,4 @@
-"""The file system of a storage: a folder, a bucket with what the environment says of its store, or what pyarrow finds."""
+"""The file system of a storage: a folder, a bucket that the environment describes, or what pyarrow finds."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
