@@ -99,7 +99,7 @@ async def test_a_store_that_is_slow_and_away_loses_and_doubles_nothing(
             await asyncio.to_thread(DeltaTable.create, TABLE, SCHEMA, storage_options=access_of(TABLE))
             proxy.request_delay_s = proxy.response_delay_s = DELAY_S
             with local_spark(tmp_path, storage=ROOT) as spark:
-                stream = Stream(spark)
+                stream = await asyncio.to_thread(Stream, spark)
                 try:
                     await asyncio.to_thread(stream.until, FIRST)
                     proxy.refusing = True

@@ -131,9 +131,10 @@ def hadoop_conf(uri: str, scratch: Path, environment: Mapping[str, str] = os.env
         # By default a request is tried for some 25 minutes; a job that hangs reports nothing.
         "connection.establish.timeout": str(CONNECT_S * 1000),
         "connection.timeout": str(ANSWER_S * 1000),
-        "attempts.maximum": str(TRIES),
-        "retry.limit": str(TRIES),
-        "retry.interval": "500ms",
+        # Tries inside of Amazon's client, and then pauses of S3A that double: half a minute in all.
+        "attempts.maximum": "2",
+        "retry.limit": str(TRIES + 1),
+        "retry.interval": "1s",
         "retry.throttle.limit": str(2 * TRIES),
         "retry.throttle.interval": "500ms",
     }

@@ -15,22 +15,17 @@ _RIGHTS = (
 _CREDENTIALS = (
     "give the process AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role (docs/object-storage.md)"
 )
-# Parts of the errors of stores and clients, in upper case: (part, what would be right, whether waiting may help).
+# Parts of the errors of stores and clients, in capitals without underscores; what would be right; may waiting help.
 _KNOWN = (
-    ("NO_SUCH_BUCKET", "create the bucket, or name another", False),
-    ("NOSUCHBUCKET", "create the bucket, or name another", False),
-    ("INVALID_ACCESS_KEY_ID", _CREDENTIALS, False),
-    ("INVALIDACCESSKEYID", _CREDENTIALS, False),
-    ("SIGNATURE", _CREDENTIALS, False),
-    ("ACCESS KEY", _CREDENTIALS, False),
-    ("ACCESS_DENIED", _RIGHTS, False),
-    ("ACCESSDENIED", _RIGHTS, False),
-    ("FORBIDDEN", _RIGHTS, False),
-    ("QUOTA", "make room in the store", True),
-    ("NO SPACE", "make room in the store", True),
-    ("INSUFFICIENT", "make room in the store", True),
+    (("NOSUCHBUCKET",), "create the bucket, or name another", False),
+    (("INVALIDACCESSKEYID", "SIGNATURE", "ACCESS KEY", "LOADING CREDENTIALS"), _CREDENTIALS, False),
+    (("ACCESSDENIED", "FORBIDDEN"), _RIGHTS, False),
+    (("QUOTA", "NO SPACE", "INSUFFICIENT"), "make room in the store", True),
 )
 _OF_ARROW = re.compile(r".*?AWS Error (?P<code>.+?) during (?P<request>\w+) operation: (?P<text>.*)", re.DOTALL)
+_OF_DELTALAKE = re.compile(r"\s*\x1b\[\d+m↳\x1b\[0m\s*")
+"""What deltalake puts before each cause of an error, on a line of its own."""
+_OF_STORE = re.compile(r".*<Code>(?P<code>\w+)</Code>\s*<Message>(?P<text>[^<]*)</Message>.*", re.DOTALL)
 _REQUEST_ID = re.compile(r" ?\(Request ID: \w*\)")
 _AWAY = "see that the store runs and that AWS_ENDPOINT_URL names it"
 
@@ -48,16 +43,21 @@ class StorageUnusable(MirrorError):
 
 def unusable(uri: str, error: BaseException) -> StorageUnusable:
     """Return the error of a store or of its client as one line for users."""
-    why = _line(str(error)) or type(error).__name__
-    known = next(((right, wait) for part, right, wait in _KNOWN if part in why.upper()), None)
-    right, may_pass = known or (_AWAY, True)
+    why = error_line(error)
+    words = why.upper().replace("_", "")
+    known = ((right, may_pass) for parts, right, may_pass in _KNOWN if any(part in words for part in parts))
+    right, may_pass = next(known, (_AWAY, True))
     return StorageUnusable(uri, why, right, may_pass)
 
 
-def _line(text: str) -> str:
-    found = _OF_ARROW.fullmatch(text)
-    said = f"{found['request']}: {found['code']}: {found['text']}" if found else text
-    return " ".join(_REQUEST_ID.sub("", said).split())
+def error_line(error: BaseException) -> str:
+    """Return the text of an error of pyarrow or deltalake as one line, without what only a program reads."""
+    text = _OF_DELTALAKE.sub(": ", str(error))
+    if of_store := _OF_STORE.fullmatch(text):
+        text = f"{of_store['code']}: {of_store['text']}"
+    elif of_arrow := _OF_ARROW.fullmatch(text):
+        text = f"{of_arrow['request']}: {of_arrow['code']}: {of_arrow['text']}"
+    return " ".join(_REQUEST_ID.sub("", text).split()) or type(error).__name__
 
 
 @contextmanager

@@ -8,7 +8,14 @@ import pytest
 from pyarrow import fs
 
 from engine.jobs.runtime import storage_check
-from engine.jobs.runtime.storage_check import StorageUnusable, check_bucket, list_bucket, unusable, worded
+from engine.jobs.runtime.storage_check import (
+    StorageUnusable,
+    check_bucket,
+    error_line,
+    list_bucket,
+    unusable,
+    worded,
+)
 
 URI = "s3a://bucket/kept"
 PYARROWS = (
@@ -48,6 +55,20 @@ def test_an_error_becomes_one_line_with_what_would_be_right(said: str, why: str,
     assert "\n" not in str(told)
     assert "Request ID" not in str(told)
     assert str(pickle.loads(pickle.dumps(told))) == str(told)
+
+
+def test_an_error_of_deltalake_has_its_causes_in_one_line() -> None:
+    """These texts are those of deltalake 1.6.3, shortened."""
+    cause = "\n      \x1b[31m↳\x1b[0m "
+    away = f"Kernel error -> Generic S3 error{cause}Error performing GET http://store{cause}Connection refused\n"
+    assert error_line(OSError(away)) == (
+        "Kernel error -> Generic S3 error: Error performing GET http://store: Connection refused"
+    )
+    answer = '<?xml version="1.0"?>\n<Error><Code>NoSuchBucket</Code><Message>No bucket.</Message><HostId>x</HostId>'
+    told = unusable(URI, OSError(f"Kernel error{cause}404 Not Found{cause}{answer}"))
+    assert (told.why, told.right) == ("NoSuchBucket: No bucket.", "create the bucket, or name another")
+    none = f"Operation not supported{cause}an error occurred while loading credentials{cause}disabled\n"
+    assert "give the process AWS_ACCESS_KEY_ID" in unusable(URI, OSError(none)).right
 
 
 @pytest.mark.parametrize("error", [OSError("away"), pa.ArrowInvalid("away")])
