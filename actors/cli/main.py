@@ -41,6 +41,10 @@ COMMANDS: Final = {
         "actors.cli.seeing.report",
         "write lag, latency, throughput and RPO breaches of the last hours to an HTML page",
     ),
+    "tables": (
+        "actors.cli.seeing.tables",
+        "list the tables of results; convert: add what earlier versions stored",
+    ),
     "events": ("actors.cli.seeing.events", "show what has happened in a running mirror"),
     "logs": ("actors.cli.seeing.logs", "show what the mirror's processes on this machine have logged"),
     "pause": ("actors.cli.running.pause", "stop copying a flow or some of its topics until `resume`"),

@@ -3,7 +3,7 @@
 import msgspec
 
 from engine.config.settings import FlowConfig, MirrorConfig, ProofConfig
-from engine.jobs.history.options import CareJobOptions, LagOptions
+from engine.jobs.lag.options import LagCareOptions, LagOptions
 from engine.jobs.proof.state import WatchOptions
 from engine.jobs.runtime.table import entry_of
 from policies.model import FlowName
@@ -21,9 +21,10 @@ def standing_jobs(config: MirrorConfig) -> tuple[StandingJob, ...]:
     """Return the standing jobs, flow by flow; none without Spark, or without a storage for their results."""
     if not config.spark.on or config.storage is None:
         return ()
-    lag = [job for flow in config.flows for job in _of_lag(flow)]
+    lag = [_of_lag(flow) for flow in config.flows if flow.progress_s]
+    care = [StandingJob("care lag", "care", msgspec.msgpack.encode(LagCareOptions()))] if lag else []
     proof = [_of_proof(flow.name, config.proof) for flow in config.flows if config.proof.on]
-    return (*lag, *proof)
+    return (*lag, *care, *proof)
 
 
 def has_streams(config: MirrorConfig) -> bool:
@@ -43,11 +44,6 @@ def lag_job(flow: FlowName) -> str:
     return f"lag {flow}"
 
 
-def _of_lag(flow: FlowConfig) -> list[StandingJob]:
-    if not flow.progress_s:
-        return []
-    encode = msgspec.msgpack.encode
-    return [
-        StandingJob(lag_job(flow.name), "lag", encode(LagOptions(flow=flow.name, rpo_s=flow.rpo_s))),
-        StandingJob(f"care {flow.name}", "care", encode(CareJobOptions(flow=flow.name))),
-    ]
+def _of_lag(flow: FlowConfig) -> StandingJob:
+    options = LagOptions(flow=flow.name, rpo_s=flow.rpo_s)
+    return StandingJob(lag_job(flow.name), "lag", msgspec.msgpack.encode(options))

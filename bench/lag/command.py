@@ -34,7 +34,7 @@ from engine.config.settings import MirrorConfig
 from engine.config.storage import Storage
 from engine.core.events.event_base import Event
 from engine.core.reports.progress_sample import lag_topic
-from engine.jobs.history.options import LagOptions, history_uri
+from engine.jobs.lag.options import LagOptions, lag_table_uri
 from engine.jobs.proof.model import ProofOptions
 from engine.jobs.runtime.core_budget import CoreBudget
 from engine.jobs.runtime.local import local_spark
@@ -154,7 +154,7 @@ class _Stage:
                     raise BenchError("lag", f"the process that sends samples ended with {telling.returncode}")
             records = self._drain(runner, load)
             runner.cancel("lag")
-            windows = judge_history(history_uri(self._storage, self._flow), load)
+            windows = judge_history(lag_table_uri(self._storage), load)
         newest = judge_newest(records, load)
         return {
             "finished_s": spread(windows.finished_s),

@@ -10,7 +10,10 @@ import pyarrow.compute as pc
 from bench.errors import BenchError
 from bench.lag.samples import lag_of
 from bench.lag.topic import Record
-from engine.jobs.history.windows import History
+from engine.jobs.lag.history import History
+from engine.jobs.tables.catalog import LAG
+from engine.jobs.tables.files import arrow_schema
+from engine.jobs.tables.reading import EVER
 
 WINDOW_S = 30
 _COLUMNS = ["topic", "partition", "window_start_ms", "samples", "lag_records", "lag_records_min", "lag_records_max"]
@@ -45,14 +48,13 @@ def judge_history(uri: str, load: Load) -> Windows:
     """Check every window of every lane, and find when each was committed whole. Raises BenchError."""
     history = History(uri)
     finished: dict[int, list[int]] = {start_s: [] for start_s in load.windows()}
-    for _, commit in sorted(history.files.commits().items()):
-        if not commit.adds:
-            continue
-        table = pa.concat_tables([history.read(file, _COLUMNS, within=(0, 2**45)) for file in commit.adds])
+    schema = pa.schema([arrow_schema(LAG).field(name) for name in _COLUMNS])
+    for file in history.table.snapshot().files:  # nobody compacts here: each is of one batch
+        table = history.table.files.read(file, schema, EVER)
         for start_s in finished:
             own = table.filter(pc.equal(table.column("window_start_ms"), start_s * 1000))
             whole = own.filter(pc.equal(own.column("samples"), len(load.told(start_s))))
-            finished[start_s] += [commit.at_ms] * whole.filter(pc.not_equal(whole.column("topic"), "")).num_rows
+            finished[start_s] += [file.at_ms] * whole.filter(pc.not_equal(whole.column("topic"), "")).num_rows
     rows = sum(_check(table, load) for table in history.windows(0, 2**45, _COLUMNS))
     if rows != load.lanes * len(finished):
         raise BenchError("lag", f"{rows:,} windows in the history, {load.lanes * len(finished):,} were sent")

@@ -18,7 +18,7 @@ from engine.core.reports.progress_sample import (
     encode_sample,
     progress_topic,
 )
-from engine.jobs.history.options import LagOptions
+from engine.jobs.lag.options import LagOptions
 from policies.model import FlowName
 
 COPIERS = 4

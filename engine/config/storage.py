@@ -1,7 +1,7 @@
 """The folder of everything that Spark stores: `raymirror.storage`, which every node sees.
 
 <storage>/checkpoints   checkpoints of streaming queries; raymirror rebuilds lost ones from the progress topics
-<storage>/history       the history of lag
+<storage>/tables        tables of results, in the Delta Lake format: the history of lag
 <storage>/audit         the audit trail of configs and ACLs: plans and outcomes
 <storage>/proofs        the proofs of copies, and what is proven already
 """
@@ -17,7 +17,7 @@ from engine.base.errors import MirrorError
 
 KEY = "raymirror.storage"
 """The setting that names the storage."""
-Area = Literal["checkpoints", "history", "audit", "proofs"]
+Area = Literal["checkpoints", "tables", "history", "audit", "proofs"]
 SCHEMES = ("file", "s3a", "gs")
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*):(?P<rest>.*)", re.DOTALL)
 _GLOBBED = re.compile(r"[*?\[\]{}#%]")

@@ -14,8 +14,8 @@ from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.config.storage import Storage
 from engine.core.events.event_base import Event
-from engine.jobs.history.options import LagOptions
 from engine.jobs.lag.job import run
+from engine.jobs.lag.options import LagOptions
 from engine.jobs.runtime.idle_wait import IdleWait
 from policies.model import FlowName
 from tests.harness.spark import local_spark

@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 
 from deploy.local.cluster import EmbeddedCluster
+from engine.config.storage import Storage
 from engine.core.reports.progress_sample import decode_sample, lag_topic, progress_topic
-from engine.jobs.history.windows import History
+from engine.jobs.lag.history import History
+from engine.jobs.lag.options import lag_table_uri
 from policies.model import FlowName
 from tests.harness.admin import admin
 from tests.harness.compare import read_topic
@@ -16,10 +18,11 @@ Windows = dict[tuple[str, int, str, int], int]
 """Samples by topic, partition, copier (of copiers' own rows) and beginning of a window."""
 
 
-def windows_of(uri: str) -> Windows:
-    """Read a history; fails where a window is there twice."""
+def windows_of(storage: Storage, flow: FlowName) -> Windows:
+    """Read the history of a flow; nothing before its first batch. Fails where a window is there twice."""
     found: Windows = {}
-    for table in History(uri).windows(0, 2**45):
+    history = History(lag_table_uri(storage))
+    for table in history.windows(0, 2**45, flow=str(flow)) if history.exists() else ():
         for row in table.to_pylist():
             key = row["topic"], row["partition"], row["copier_key"], row["window_start_ms"]
             assert key not in found

@@ -15,7 +15,6 @@ import pytest
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.clock import wall_ms
 from engine.config.storage import Storage
-from engine.jobs.history.options import history_uri
 from policies.model import FlowName
 from tests.conftest import Pair
 from tests.harness.admin import create_topics
@@ -73,10 +72,10 @@ async def produce(cluster: EmbeddedCluster, topic: str, count: int) -> None:
 
 def until_kept(live: LiveMirror, target: EmbeddedCluster, flow: FlowName, folder: Path) -> None:
     """Wait until the window that goes on now is over, and the history has every sample of it and of all before."""
-    end_ms, uri = until_next_window(live, target, flow), history_uri(kept_in(folder), flow)
+    end_ms = until_next_window(live, target, flow)
 
     def kept() -> bool:
-        found = before(windows_of(uri), end_ms)
+        found = before(windows_of(kept_in(folder), flow), end_ms)
         return bool(found) and found == before(asyncio.run(expected(target, flow, WINDOW_MS)), end_ms)
 
     live.until(kept, f"the history until {end_ms} is whole", AGAIN_S)
@@ -134,7 +133,7 @@ def test_a_mirror_keeps_the_history_of_its_lag(cluster_pair: Pair, shared_ray: R
         # Spark starts meanwhile.
         over_ms = window_end_ms(wall_ms() + 3000)
         live.until(lambda: live.told("if the source were lost now"), "the breach is told", READY_S)
-        at_work = {f"lag {FLOW}": "running", f"care {FLOW}": "running"}
+        at_work = {f"lag {FLOW}": "running", "care lag": "running"}
         live.until(lambda: jobs_of(live) == at_work, "both jobs run", READY_S)
         live.until(lambda: newest_lag(cluster_pair) == SECOND, "the newest value is of what waits")
         until_newer(live, cluster_pair.target, FLOW, over_ms)

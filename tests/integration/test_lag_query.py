@@ -14,14 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from deploy.local.cluster import EmbeddedCluster
-from engine.config.storage import Area, Storage
+from engine.config.storage import Storage
 from engine.core.events.event_base import Event
 from engine.core.reports.progress_sample import progress_topic
-from engine.jobs.history.care import compact
-from engine.jobs.history.options import LagOptions, history_uri
-from engine.jobs.history.windows import History
+from engine.jobs.lag.history import most_complete
+from engine.jobs.lag.options import LagOptions, lag_table_uri
 from engine.jobs.lag.query import keep_going
 from engine.jobs.runtime.idle_wait import IdleWait
+from engine.jobs.tables.care import fold
+from engine.jobs.tables.catalog import LAG
+from engine.jobs.tables.table import Table
 from policies.model import FlowName
 from tests.harness.admin import create_topics
 from tests.harness.lag_host import lag_host
@@ -47,7 +49,7 @@ class Story:
 
     def __init__(self, cluster: EmbeddedCluster, folder: Path, source: str, parts: int) -> None:
         self.flow, self.storage = FlowName(source, "b"), Storage.of_folder(folder)
-        self.uri = history_uri(self.storage, self.flow)
+        self.table = Table(lag_table_uri(self.storage), LAG)
         self._cluster, self._folder, self._parts = cluster, folder, parts
         self._log = folder / "host.log"
         start_ms = (time.time_ns() // 1_000_000 - 120_000) // 10_000 * 10_000
@@ -73,14 +75,14 @@ class Story:
         servers, window_s = self._cluster.bootstrap_servers, WINDOW_MS / 1000
         return lag_host(self._folder, self.flow, servers, window_s=window_s, log=self._log, executors=executors)
 
-    def folder(self, area: Area) -> Path:
-        """Say where the flow's files are in an area of the storage."""
-        found = self.storage.folder(area, "lag", *self.flow)
+    def checkpoint(self) -> Path:
+        """Say where the checkpoint of the query is."""
+        found = self.storage.folder("checkpoints", "lag", *self.flow)
         assert found is not None
         return found
 
     def read(self) -> Windows:
-        return windows_of(self.uri)
+        return windows_of(self.storage, self.flow)
 
     def said(self) -> str:
         return self._log.read_text(errors="replace")
@@ -115,7 +117,8 @@ async def test_killed_at_any_moment_it_loses_and_doubles_no_window(
     source_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     story = Story(source_cluster, tmp_path, "lag-query", parts=5)
-    data = story.folder("history")
+    data = story.storage.folder("tables", "lag")
+    assert data is not None
     await story.more()
     with story.host():  # killed while it writes its first batch
         story.until(lambda: any(data.rglob("*.parquet*")) or any(data.rglob("_temporary")))
@@ -127,11 +130,11 @@ async def test_killed_at_any_moment_it_loses_and_doubles_no_window(
         story.until_read(wanted)
         story.until_read(await story.more())
     assert GONE not in story.said()
-    story.folder("checkpoints").rename(tmp_path / "lost")
+    story.checkpoint().rename(tmp_path / "lost")
     wanted = await story.more()
     with story.host():  # a window is stored before it is published: both are waited for
         story.until_read(wanted)
-        assert compact(History(story.uri), 0) >= 1
+        assert fold(story.table, 2**43, most_complete)[0] >= 1
         assert story.read() == wanted
         await story.until_newest()
     assert GONE in story.said()
@@ -184,7 +187,7 @@ async def test_a_checkpoint_that_is_of_no_use_is_made_anew(
 ) -> None:
     story = Story(source_cluster, tmp_path, damage.__name__.replace("_", "-"), parts=2)
     wanted = await story.more()
-    checkpoint = story.folder("checkpoints")
+    checkpoint = story.checkpoint()
     with story.host():
         story.until_read(wanted)
         # a batch that is not committed is done again from the state before it: the first needs none

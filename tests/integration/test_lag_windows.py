@@ -14,13 +14,13 @@ from pyspark.sql import types as t
 
 from engine.base.clock import wall_ms
 from engine.core.events.event_base import Event
-from engine.jobs.history.files import HistoryFiles
-from engine.jobs.history.options import LagOptions
-from engine.jobs.history.windows import History
+from engine.jobs.lag.history import History
+from engine.jobs.lag.options import LagOptions
 from engine.jobs.lag.query import LagSink, newest
 from engine.jobs.lag.samples import ROWS, decode
 from engine.jobs.lag.windows import windows
 from engine.jobs.runtime.idle_wait import IdleWait
+from engine.jobs.tables.table import Table
 from policies.model import FlowName
 from tests.harness.samples import Truth, told
 
@@ -179,10 +179,10 @@ class Host:
 
     def __init__(self, folder: Path, generation: str = "g", rpo_s: float = 0.0, idle: IdleWait | None = None) -> None:
         self.events: list[Event] = []
-        self.history = History(f"file:{folder}/history")
+        self.history = History(f"file:{folder}/lag")
+        self.history.table.create()
         options = LagOptions(flow=FLOW, rpo_s=rpo_s)
-        files = HistoryFiles(f"file:{folder}/history")
-        self.sink = LagSink(options, files, {}, self.events.append, lambda: generation, idle)
+        self.sink = LagSink(options, self.history.table, {}, self.events.append, lambda: generation, idle)
 
     def read(self) -> list[tuple[int, int, int]]:
         found = []
@@ -206,7 +206,7 @@ def test_a_batch_that_comes_again_or_was_half_written_doubles_and_loses_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:  # its files are written, the commit is not
-        patch.setattr(HistoryFiles, "commit", killed)
+        patch.setattr(Table, "commit", killed)
         with pytest.raises(KeyboardInterrupt):
             host.sink(whole, 1)
     assert len(host.read()) == 2

@@ -15,9 +15,9 @@ from deploy.local.cluster import EmbeddedCluster
 from engine.config.storage import Storage
 from engine.core.events.event_base import Event
 from engine.core.reports.progress_sample import ProgressSample, encode_sample, lag_topic, progress_topic
-from engine.jobs.history.options import LagOptions, history_uri
-from engine.jobs.history.windows import History
 from engine.jobs.lag import query as lag
+from engine.jobs.lag.history import History
+from engine.jobs.lag.options import LagOptions, lag_table_uri
 from engine.jobs.lag.summary import summarize
 from policies.model import FlowName
 from tests.harness.admin import create_topics
@@ -63,8 +63,8 @@ def the_last_day() -> list[ProgressSample]:
     return list(a_day((time.time_ns() // 1_000_000 // window_ms - DAY_S // EVERY_S) * window_ms - window_ms // 2))
 
 
-def history_of(folder: Path, flow: FlowName) -> History:
-    return History(history_uri(Storage.of_folder(folder / "storage"), flow))
+def history_of(folder: Path) -> History:
+    return History(lag_table_uri(Storage.of_folder(folder / "storage")))
 
 
 def made_by_spark(spark: SparkSession, cluster: EmbeddedCluster, folder: Path, flow: FlowName) -> None:
@@ -96,7 +96,7 @@ async def drawn(tab: Tab) -> list[dict[str, Any]]:
 async def test_a_browser_draws_every_plot_and_asks_for_nothing(tmp_path: Path) -> None:
     found = list(windows_of(the_last_day()))
     for flow in FLOWS:
-        add(history_of(tmp_path, flow), "day", [one for one in found if one["flow"] == str(flow)])
+        add(history_of(tmp_path), f"day-{flow}", [one for one in found if one["flow"] == str(flow)])
     await all_is_drawn(reported(tmp_path), tmp_path)
 
 
@@ -111,9 +111,8 @@ async def test_a_browser_draws_what_spark_made_of_samples(
         await produce(source_cluster, topic, 0, [Sent(None, encode_sample(one), timestamp_ms=one.at_ms) for one in own])
         await asyncio.to_thread(made_by_spark, spark, source_cluster, tmp_path, flow)
         wanted = {key_of(one): one for one in windows_of(own)}
-        found = {
-            key_of(row): row for table in history_of(tmp_path, flow).windows(0, 2**45) for row in table.to_pylist()
-        }
+        tables = history_of(tmp_path).windows(0, 2**45, flow=str(flow))
+        found = {key_of(row): row for table in tables for row in table.to_pylist()}
         assert found.keys() == wanted.keys()
         for key, window in wanted.items():
             assert {name: found[key][name] for name in window} == window
@@ -177,7 +176,7 @@ async def test_names_are_text_and_the_least_histories_are_pages(tmp_path: Path) 
         for kind, found in histories.items():
             history = History(f"file:{tmp_path}/{kind}")
             add(history, "g-0", found)
-            page.write_text(render(summarize([history], BASE_MS, BASE_MS + HOUR_MS, rpo_s={"A->B": 1.0}), {}, BASE_MS))
+            page.write_text(render(summarize(history, BASE_MS, BASE_MS + HOUR_MS, rpo_s={"A->B": 1.0}), {}, BASE_MS))
             await tab.open(page, width=375)
             assert (tab.complaints, tab.requests) == ([], [page.as_uri()])
             assert await tab.value("document.scripts.length") == 0

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,28 +52,28 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def find_place(args: argparse.Namespace) -> HistoryPlace:
+def find_place(args: argparse.Namespace, missing: type[NoHistory] = NoHistory) -> HistoryPlace:
     """Find the storage: the given one, else that of the given configuration, else that of this machine's mirror.
 
-    Raises NoHistory, BadStorage, ConfigError, SeveralMirrors.
+    `missing`: the error if there is none. Raises it, BadStorage, ConfigError, SeveralMirrors.
     """
     from engine.config.config import load_config  # slow to import, and needed here only
 
-    path = args.config or (None if args.storage else _running_config(args.mirror))
+    path = args.config or (None if args.storage else _running_config(args.mirror, missing))
     config = None if path is None else load_config(path)
     rpo_s = {} if config is None else {str(flow.name): flow.rpo_s for flow in config.flows}
     if args.storage:
         return HistoryPlace(Storage.parse(args.storage), rpo_s)
     assert config is not None
     if config.storage is None:
-        raise NoHistory(f"{path} has no {STORAGE_KEY}")
+        raise missing(f"{path} has no {STORAGE_KEY}")
     return HistoryPlace(config.storage, rpo_s)
 
 
-def _running_config(name: str | None) -> Path:
+def _running_config(name: str | None, missing: type[NoHistory]) -> Path:
     states = session.living(os.environ, name)
     if not states:
-        raise NoHistory("no --storage, no --config, and no mirror runs on this machine")
+        raise missing("no --storage, no --config, and no mirror runs on this machine")
     if len(states) > 1:
         raise session.SeveralMirrors(tuple(session.short_name(state.namespace) for state in states))
     return Path(states[0].config_path)
@@ -81,22 +82,19 @@ def _running_config(name: str | None) -> Path:
 def read_summary(
     place: HistoryPlace, since_ms: int, until_ms: int, flow: str | None = None, *, most_topics: int | None = None
 ) -> "Summary":
-    """Summarize the history between two instants (Unix ms). Raises NoHistory, HistoryDamaged, NewerFormat."""
-    from engine.jobs.history.windows import histories
+    """Summarize the history between two instants (Unix ms). Raises NoHistory, TableError, NewerFormat."""
+    from engine.jobs.lag.history import History
+    from engine.jobs.lag.options import lag_table_uri
     from engine.jobs.lag.summary import summarize
+    from engine.jobs.tables.errors import table_errors
+    from engine.jobs.upgrade.old_history import OldHistory
 
-    found = histories(place.storage.path("history", "lag"))
-    if not found:
+    history = History(lag_table_uri(place.storage))
+    with table_errors(place.storage.uri):
+        old = OldHistory().places(place.storage)
+    if old:
+        print(f"{old[0]} is in no table yet: raymirror tables convert --storage {place.storage.uri}", file=sys.stderr)
+    if not history.exists():
         raise NoHistory(f"{place.storage.uri} has no history")
     objectives = {name: seconds for name, seconds in place.rpo_s.items() if flow in (None, name)}
-    summary = summarize(found, since_ms, until_ms, rpo_s=objectives, most_topics=most_topics)
-    if flow is None:
-        return summary
-    return msgspec.structs.replace(
-        summary,
-        flows=tuple(one for one in summary.flows if one.flow == flow),
-        topics=tuple(one for one in summary.topics if one.flow == flow),
-        topic_numbers={name: number for name, number in summary.topic_numbers.items() if name == flow},
-        breaches=tuple(one for one in summary.breaches if one.flow == flow),
-        stalls=tuple(one for one in summary.stalls if one.flow == flow),
-    )
+    return summarize(history, since_ms, until_ms, flow=flow, rpo_s=objectives, most_topics=most_topics)

@@ -88,4 +88,24 @@ class LagCheckpointLost(Event, frozen=True, kw_only=True, tag="lag_checkpoint_lo
         )
 
 
-ProgressEvent = SamplesNotWritten | RpoBreached | RpoKept | LagCheckpointLost
+class OldTablesFound(Event, frozen=True, kw_only=True, tag="old_tables_found"):
+    """An earlier version stored results at `place` that are not in the tables: they wait for `tables convert`."""
+
+    severity: ClassVar[str] = "warning"
+    place: str
+    what: str
+    storage: str
+
+    @property
+    def about(self) -> str:
+        """Name the place."""
+        return self.place
+
+    def text(self) -> str:
+        return (
+            f"{self.place}: {self.what} of an earlier version is not in the tables yet, so commands show only what was"
+            f" stored since; `raymirror tables convert --storage {self.storage}` adds it while the mirror runs"
+        )
+
+
+ProgressEvent = SamplesNotWritten | RpoBreached | RpoKept | LagCheckpointLost | OldTablesFound

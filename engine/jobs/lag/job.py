@@ -9,14 +9,16 @@ from pyspark.sql import SparkSession
 from engine.config.settings import MirrorConfig
 from engine.config.storage import Storage, needed
 from engine.core.events.event_base import Event
-from engine.core.events.progress_events import LagCheckpointLost
+from engine.core.events.progress_events import LagCheckpointLost, OldTablesFound
 from engine.core.reports.progress_sample import progress_topic
-from engine.jobs.history.files import HistoryFiles
-from engine.jobs.history.options import LagOptions, LagReport, checkpoint_uri, history_uri
 from engine.jobs.lag.checkpoint import drop_checkpoint, has_checkpoint
-from engine.jobs.lag.query import LagQueryFailed, keep_going
+from engine.jobs.lag.options import LagOptions, LagReport, checkpoint_uri, lag_table_uri
+from engine.jobs.lag.query import LagQueryFailed, keep_going, writer_of
 from engine.jobs.runtime.idle_wait import IdleWait
 from engine.jobs.runtime.kafka_options import kafka_options
+from engine.jobs.tables.catalog import LAG
+from engine.jobs.tables.table import Table
+from engine.jobs.upgrade.old_history import OldHistory, is_unconverted, old_history_uri
 from engine.services.clients import client_for, opened
 from engine.services.sampling import ensure_topics
 from policies.model import FlowName
@@ -48,6 +50,8 @@ def run(
         drop_checkpoint(uri)
 
     asyncio.run(_make_topics(config, options.flow))
+    if is_unconverted(old := old_history_uri(place, options.flow)):
+        note(OldTablesFound(flow=options.flow, place=old, what=OldHistory.what, storage=place.uri))
     if is_lost(place, options.flow):
         begin_anew("is gone")
     target_options = kafka_options(config.clusters[options.flow.target])
@@ -57,9 +61,10 @@ def run(
 
 
 def is_lost(storage: Storage, flow: FlowName) -> bool:
-    """Whether a checkpoint is gone although a query has written history. Raises OSError, HistoryDamaged."""
-    written = HistoryFiles(history_uri(storage, flow)).commits()
-    return bool(written) and not has_checkpoint(checkpoint_uri(storage, flow))
+    """Whether a checkpoint is gone although a query has written history. Raises OSError, TableError, NewerFormat."""
+    table = Table(lag_table_uri(storage), LAG)
+    written = table.exists() and table.committed(writer_of(flow)) is not None
+    return written and not has_checkpoint(checkpoint_uri(storage, flow))
 
 
 def with_checkpoint(

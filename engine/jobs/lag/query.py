@@ -1,6 +1,6 @@
 """The streaming query of the history of lag: from a flow's progress samples to windows, on storage and on a topic.
 
-    raymirror-progress.A.internal -> decode -> windows -> <storage>/history/lag/A/B   every window, exactly once
+    raymirror-progress.A.internal -> decode -> windows -> <storage>/tables/lag        every window, exactly once
                                                        -> raymirror-lag.A.internal    each lane's newest, at least once
 
 A batch writes the windows that it added to, as complete as they are then (output mode `update`). So a reader sees a
@@ -10,7 +10,7 @@ start of the progress topic, and writes the same windows again.
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
 import pyarrow as pa
@@ -24,22 +24,25 @@ from engine.base.errors import MirrorError
 from engine.config.storage import Storage
 from engine.core.events.event_base import Event
 from engine.core.reports.progress_sample import lag_topic, progress_topic
-from engine.jobs.history.files import HistoryCommit, HistoryFiles
-from engine.jobs.history.options import LagOptions, LagReport, checkpoint_uri, history_uri
-from engine.jobs.history.windows import History
+from engine.jobs.lag.options import LagOptions, LagReport, checkpoint_uri, lag_table_uri
 from engine.jobs.lag.rest import COLUMNS, rest_s
 from engine.jobs.lag.rpo import RpoJudge, TopicWindow
 from engine.jobs.lag.samples import decode
 from engine.jobs.lag.windows import windows
 from engine.jobs.runtime.idle_wait import IdleWait
 from engine.jobs.runtime.storage_files import open_storage
+from engine.jobs.tables.catalog import LAG
+from engine.jobs.tables.files import DataFile, arrow_schema
+from engine.jobs.tables.reading import EVER
+from engine.jobs.tables.table import Batch, Table
+from policies.model import FlowName
 
 FORMAT_VERSION = 1
 """Format version of the values on the lag topic."""
 _POLL_S = 2.0
 """Seconds between two checks whether the query has ended by itself; `stop` takes effect at once."""
-_EVER_MS = 1 << 62
 _MARK = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+_RESTS = pa.schema([arrow_schema(LAG).field(name) for name in COLUMNS])
 _UNTOLD = ("append_ms_counts", "copied_ms_counts", "fetched_ms_counts", "flow", "topic", "partition", "copier_key")
 
 
@@ -55,7 +58,7 @@ class LagQueryFailed(MirrorError):
 
 
 class LagSink:
-    """Takes the windows of each batch: `foreachBatch` of the query.
+    """Takes the windows of each batch: `foreachBatch` of the query. `table` exists.
 
     `generation` names the checkpoint that counts the batches: another checkpoint counts from 0 again. Without `idle`
     the sink never waits after a batch.
@@ -64,15 +67,15 @@ class LagSink:
     def __init__(
         self,
         options: LagOptions,
-        history: HistoryFiles,
+        table: Table,
         target_options: Mapping[str, str],
         tell: Callable[[Event], None],
         generation: Callable[[], str],
         idle: IdleWait | None = None,
     ) -> None:
         self.batches = 0
-        self._options, self._files, self._target_options = options, history, dict(target_options)
-        self._history, self._idle = History(history.uri), idle
+        self._options, self._table, self._target_options = options, table, dict(target_options)
+        self._idle = idle
         self._tell, self._generation = tell, generation
         self._judge = RpoJudge(options.flow, options.rpo_s, options.window_s)
 
@@ -83,36 +86,38 @@ class LagSink:
         nothing twice, and does not rest, because the files may have been compacted.
         """
         told.persist()
-        commit = None
+        files = None
         try:
-            name = f"{self._generation()}-{batch:012d}"
-            if self._files.read(name) is None:
-                commit = self.store(told, name)
+            generation = self._generation()
+            owner = writer_of(self._options.flow)
+            transaction = Batch(f"{owner} {generation}", batch, owner)
+            if not self._table.has(transaction):
+                files = self.store(told, transaction, f"batch-{generation}-{batch:012d}-{uuid4().hex[:8]}")
             if self._target_options:
                 self.publish(told)
             self.judge(told)
         finally:
             told.unpersist()
         self.batches += 1
-        if self._idle is not None and commit is not None:
-            self._idle.wait(self.rest_s(commit))
+        if self._idle is not None and files is not None:
+            self._idle.wait(self.rest_s(files))
 
-    def rest_s(self, commit: HistoryCommit) -> float:
-        """Return the seconds to rest after a commit. Raises OSError."""
-        tables = [self._history.read(file, COLUMNS, within=(0, _EVER_MS)) for file in commit.adds]
-        return rest_s(self._options, pa.concat_tables(tables), wall_ms()) if tables else 0.0
+    def rest_s(self, files: Sequence[DataFile]) -> float:
+        """Return the seconds to rest after a commit of files. Raises OSError."""
+        told = [self._table.files.read(file, _RESTS, EVER) for file in files]
+        return rest_s(self._options, pa.concat_tables(told), wall_ms()) if told else 0.0
 
-    def store(self, told: DataFrame, name: str) -> HistoryCommit:
-        """Write windows into a new folder of this attempt, then commit its files; return the commit."""
-        attempt = f"batch={name}-{uuid4().hex[:8]}"
-        hour = f.date_format(f.timestamp_millis("window_start_ms"), "yyyy-MM-dd'T'HH").alias("hour")
-        stored = told.select("*", hour).coalesce(1).write.partitionBy("hour").option("compression", "zstd")
+    def store(self, told: DataFrame, batch: Batch, folder: str) -> tuple[DataFile, ...] | None:
+        """Write windows into a new folder of this attempt, then commit its files; return them.
+
+        None: another process has committed the batch meanwhile. Raises StaleCommit if it is further.
+        """
+        hour = f.date_format(f.timestamp_millis(LAG.span), "yyyy-MM-dd'T'HH").alias(LAG.partition)
+        columns = [column.name for column in LAG.columns if column.name != LAG.partition]
+        stored = told.select(*columns, hour).coalesce(1).write.partitionBy(LAG.partition).option("compression", "zstd")
         stored = stored.option(_MARK, "false")  # the commit marks it as complete
-        stored.parquet(f"{self._files.data_uri()}/{attempt}")
-        adds = tuple(sorted(self._files.listed(attempt)))
-        commit = HistoryCommit(at_ms=wall_ms(), adds=adds)
-        self._files.commit(name, commit)
-        return commit
+        stored.parquet(f"{self._table.uri}/{folder}")
+        return self._table.adopt(folder, batch)
 
     def publish(self, told: DataFrame) -> None:
         """Write the newest window of each lane to the lag topic."""
@@ -166,10 +171,16 @@ def start(
     rows = decode(records, tolerance_s=options.watermark_s).where(f.col("flow") == str(options.flow))
     found = windows(rows, window_s=options.window_s, watermark_s=options.watermark_s)
     place = checkpoint_uri(storage, options.flow)
-    files = HistoryFiles(history_uri(storage, options.flow))
-    sink = LagSink(options, files, target_options, tell, lambda: generation_of(place), idle)
+    table = Table(lag_table_uri(storage), LAG)
+    table.create()
+    sink = LagSink(options, table, target_options, tell, lambda: generation_of(place), idle)
     writer = found.writeStream.outputMode("update").option("checkpointLocation", place)
     return writer.trigger(processingTime=f"{options.every_s:g} seconds").foreachBatch(sink).start(), sink
+
+
+def writer_of(flow: FlowName) -> str:
+    """Return the name under which the flow's query commits to the table, without the id of its checkpoint."""
+    return f"lag {flow}"
 
 
 def generation_of(checkpoint: str) -> str:

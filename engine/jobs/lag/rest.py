@@ -9,11 +9,11 @@ breach that the supervisor does not see would be reported late.
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.jobs.history.options import LagOptions
-from engine.jobs.history.windows import BEGINS
+from engine.jobs.lag.options import LagOptions
+from engine.jobs.tables.catalog import LAG
 from policies.naming import HEARTBEATS
 
-COLUMNS = [BEGINS, "topic", "records", "lag_records_max", "last_ms"]
+COLUMNS = [LAG.span, "topic", "records", "lag_records_max", "last_ms"]
 """The columns of a batch's windows that `rest_s` reads."""
 _BEHIND_SPANS = 3.0
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.core.reports.quantiles import quantile
-from engine.jobs.history.windows import History
 from engine.jobs.lag import topics as lag_topics
+from engine.jobs.lag.history import History
 from engine.jobs.lag.rpo_spans import Breach, BreachFinder
 from engine.jobs.lag.topics import TopicPoint
 
@@ -95,23 +95,23 @@ def step_for(since_ms: int, until_ms: int) -> int:
 
 
 def summarize(
-    histories: Iterable[History],
+    history: History | None,
     since_ms: int,
     until_ms: int,
     *,
+    flow: str | None = None,
     rpo_s: Mapping[str, float] | None = None,
     most_topics: int | None = None,
 ) -> Summary:
-    """Read histories; `rpo_s` are objectives in seconds by flow.
+    """Read a history (None: nothing was ever stored); `flow`: only this one; `rpo_s`: objectives in seconds by flow.
 
     `most_topics` limits the topics of each flow that have points, to those furthest behind: ten thousand topics would
     have millions of points.
     """
     step_s = step_for(since_ms, until_ms)
     found = _Found(step_s * 1000, BreachFinder(rpo_s or {}))
-    for history in histories:
-        for table in history.windows(since_ms, until_ms, _COLUMNS):
-            found.take(table)
+    for table in history.windows(since_ms, until_ms, _COLUMNS, flow) if history is not None else ():
+        found.take(table)
     steps = found.steps()
     told = steps if steps is None or most_topics is None else lag_topics.furthest_behind(steps, most_topics)
     lags = {} if steps is None else dict(lag_topics.flow_lags(steps))

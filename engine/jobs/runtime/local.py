@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,12 @@ def local_spark(
     memory: str = _MEMORY,
     master: str = "",
     storage: str = "",
+    more: Mapping[str, str] = {},
 ) -> Iterator[SparkSession]:
     """Start Spark as `local[cores]` with the given `java` program and jars; stop Spark and its JVM at the end.
 
     `master`: another kind of Spark on this machine, instead of `local[cores]`. `storage`: the URI that it must reach.
-    Raises BadStorageAccess.
+    `more`: further settings. Raises BadStorageAccess.
     """
     mine = {
         "JAVA_HOME": str(java.parent.parent),
@@ -41,12 +42,12 @@ def local_spark(
     }
     before = {key: os.environ.get(key) for key in mine}
     with tempfile.TemporaryDirectory(prefix="raymirror-spark-", ignore_cleanup_errors=True) as folder:
-        more = {"spark.driver.memory": memory, "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
-        more |= hadoop_conf(storage, Path(folder))
+        own = {"spark.driver.memory": memory, "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
+        own |= {**hadoop_conf(storage, Path(folder)), **more}
         os.environ |= mine
         try:
             builder = SparkSession.builder.master(master or f"local[{cores}]").appName(name)
-            for key, value in spark_conf(jars=jars, scratch=Path(folder), more=more).items():
+            for key, value in spark_conf(jars=jars, scratch=Path(folder), more=own).items():
                 builder = builder.config(key, value)
             session = builder.getOrCreate()
             try:

@@ -25,6 +25,8 @@ _KNOWN = (
 _OF_ARROW = re.compile(r".*?AWS Error (?P<code>.+?) during (?P<request>\w+) operation: (?P<text>.*)", re.DOTALL)
 _OF_DELTALAKE = re.compile(r"\s*\x1b\[\d+m↳\x1b\[0m\s*")
 """What deltalake puts before each cause of an error, on a line of its own."""
+_OF_RUST = re.compile(r"\n\s*0: .*", re.DOTALL)
+"""A trace of Rust's calls."""
 _OF_STORE = re.compile(r".*<Code>(?P<code>\w+)</Code>\s*<Message>(?P<text>[^<]*)</Message>.*", re.DOTALL)
 _REQUEST_ID = re.compile(r" ?\(Request ID: \w*\)")
 _AWAY = "see that the store runs and that AWS_ENDPOINT_URL names it"
@@ -52,7 +54,7 @@ def unusable(uri: str, error: BaseException) -> StorageUnusable:
 
 def error_line(error: BaseException) -> str:
     """Return the text of an error of pyarrow or deltalake as one line, without what only a program reads."""
-    text = _OF_DELTALAKE.sub(": ", str(error))
+    text = _OF_DELTALAKE.sub(": ", _OF_RUST.sub("", str(error)))
     if of_store := _OF_STORE.fullmatch(text):
         text = f"{of_store['code']}: {of_store['text']}"
     elif of_arrow := _OF_ARROW.fullmatch(text):

@@ -22,6 +22,11 @@ def open_storage(uri: str) -> "tuple[fs.FileSystem, str]":
     return found, path.rstrip("/")
 
 
+def delta_uri(uri: str) -> str:
+    """Return a storage URI as deltalake takes it: a plain path for a folder, because it would decode a `file:` URI."""
+    return uri.removeprefix("file:").replace("s3a://", "s3://", 1)
+
+
 @lru_cache(maxsize=4)
 def _s3(access: S3Access, bucket: str) -> "fs.S3FileSystem":
     """Return a client, with its connections. It asks the usual chain for credentials, and again when they expire."""

@@ -32,7 +32,7 @@ class JobEntry(msgspec.Struct, frozen=True):
 JOBS: dict[str, JobEntry] = {
     "probe": JobEntry("engine.jobs.runtime.probe"),
     "lag": JobEntry("engine.jobs.lag.job", "stream"),
-    "care": JobEntry("engine.jobs.history.care_job"),
+    "care": JobEntry("engine.jobs.lag.care_job"),
     "proof": JobEntry("engine.jobs.proof.job"),
     "proof_watch": JobEntry("engine.jobs.proof.watch"),
 }

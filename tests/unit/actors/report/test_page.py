@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors.report.page import MOST_FLOWS, MOST_TOPICS, page, worst_topics
-from engine.jobs.history.windows import History
+from engine.jobs.lag.history import History
 from engine.jobs.lag.rpo_spans import Breach
 from engine.jobs.lag.summary import FlowPoint, Latency, Summary, summarize
 from engine.jobs.lag.topics import TopicPoint
@@ -23,7 +23,7 @@ def summary(tmp_path: Path) -> Summary:
     copiers = [copier_row(m, appends={3: 5}, append_failures=2, dropped=7, bytes_per_s=5e6) for m in range(40)]
     stalls = [row(50, lag=3, stalled_ms=9000, stall_reason="waits for a fetch from <source>", lag_ms_max=1)]
     add(history, "g-0", [*lanes, *others, *copiers, *stalls])
-    return summarize([history], BASE_MS, BASE_MS + HOUR_MS, rpo_s={"A->B": 20.0})
+    return summarize(history, BASE_MS, BASE_MS + HOUR_MS, rpo_s={"A->B": 20.0})
 
 
 def body(text: str) -> ET.Element:
@@ -58,7 +58,7 @@ def test_without_an_objective_none_is_drawn(summary: Summary) -> None:
 
 
 def test_an_empty_history_says_so() -> None:
-    text = page(summarize([], BASE_MS, BASE_MS + HOUR_MS), {}, BASE_MS)
+    text = page(summarize(None, BASE_MS, BASE_MS + HOUR_MS), {}, BASE_MS)
     assert "holds nothing of this time" in " ".join(body(text).itertext())
 
 
@@ -89,7 +89,7 @@ def test_the_overview_leads_to_each_flow(summary: Summary) -> None:
 def test_a_history_that_begins_late_says_so(tmp_path: Path) -> None:
     history = History(f"file:{tmp_path}")
     add(history, "g-0", [row(50, lag=1, lag_ms_max=5)])
-    text = page(summarize([history], BASE_MS, BASE_MS + HOUR_MS), {}, BASE_MS)
+    text = page(summarize(history, BASE_MS, BASE_MS + HOUR_MS), {}, BASE_MS)
     assert "The history of this flow begins at 2027-01-15 08:50" in text
     assert 'class="c0 dot"' in text
 

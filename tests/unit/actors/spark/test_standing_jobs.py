@@ -3,7 +3,7 @@
 import msgspec
 
 from actors.spark.standing_jobs import has_streams, standing_jobs
-from engine.jobs.history.options import CareJobOptions, LagOptions
+from engine.jobs.lag.options import LagCareOptions, LagOptions
 from engine.jobs.proof.state import WatchOptions
 from engine.jobs.runtime.table import JOBS
 from policies.model import FlowName
@@ -15,10 +15,10 @@ ON = "raymirror.spark = on\nraymirror.storage = file:/var/lib/raymirror\n"
 def test_every_flow_has_its_history_kept_and_cared_for() -> None:
     jobs = standing_jobs(mirror(ON + "raymirror.rpo.seconds = 30\nB->A.enabled = true\n"))
     assert {job.job for job in jobs} <= JOBS.keys()
-    assert [job.name for job in jobs] == ["lag A->B", "care A->B", "lag B->A", "care B->A"]
+    assert [job.name for job in jobs] == ["lag A->B", "lag B->A", "care lag"]
     lag = msgspec.msgpack.decode(jobs[0].options, type=LagOptions)
     assert (lag.flow, lag.rpo_s) == (FlowName("A", "B"), 30.0)
-    assert msgspec.msgpack.decode(jobs[3].options, type=CareJobOptions).flow == FlowName("B", "A")
+    assert msgspec.msgpack.decode(jobs[2].options, type=LagCareOptions) == LagCareOptions()
 
 
 def test_without_spark_or_a_place_or_samples_there_is_none() -> None:

@@ -1,5 +1,6 @@
 """Tables of windows as the lag job stores them, created without Spark."""
 
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -7,25 +8,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.core.reports.latency import BOUNDS_MS
-from engine.jobs.history.files import HistoryCommit
-from engine.jobs.history.windows import History, hour_text
+from engine.jobs.lag.history import History
+from engine.jobs.tables.catalog import LAG
+from engine.jobs.tables.files import arrow_schema
+from engine.jobs.tables.table import Batch
 
 HOUR_MS = 3_600_000
 BASE_MS = 500_000 * HOUR_MS
 WINDOW_MS = 60_000
 Row = dict[str, Any]
-
-_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("flow", "topic", "copier_key", "copier", "state", "stall_reason")),
-        ("partition", pa.int32()),
-        *((name, pa.int64()) for name in ("window_start_ms", "window_end_ms", "samples", "last_ms", "lag_records")),
-        *((name, pa.int64()) for name in ("lag_bytes", "lag_ms", "lag_ms_max", "stalled_ms", "records", "wire_bytes")),
-        *((name, pa.int64()) for name in ("append_failures", "dropped")),
-        *((name, pa.float64()) for name in ("drain_s", "records_per_s", "bytes_per_s")),
-        *((f"{name}_ms_counts", pa.list_(pa.int64())) for name in ("append", "copied", "fetched")),
-    ]
-)
+_SCHEMA = arrow_schema(LAG).remove(0)
+"""As Spark writes them: without the partition column."""
 
 
 def row(minute: int, *, samples: int = 6, partition: int = 0, lag: int | None = 0, **more: Any) -> Row:
@@ -53,17 +46,17 @@ def copier_row(minute: int, copier: str = "copier-1", *, appends: dict[int, int]
     return row(minute, partition=-1) | own | {"append_ms_counts": counts if appends else None} | more
 
 
-def add(history: History, name: str, rows: list[Row], *, commit: bool = True, at_ms: int = 0) -> None:
+def add(history: History, name: str, rows: list[Row], *, commit: bool = True) -> None:
     """Write rows as a batch does: a file per hour in a folder of this attempt's own, then the commit."""
-    attempt, adds = uuid4().hex[:8], []
-    for hour in sorted({hour_text(one["window_start_ms"]) for one in rows}):
-        file = f"batch={name}-{attempt}/hour={hour}/part-0.parquet"
-        history.files.make_folder(file)
-        part = [one for one in rows if hour_text(one["window_start_ms"]) == hour]
-        pq.write_table(pa.Table.from_pylist(part, schema=_SCHEMA), history.files.path(file))
-        adds.append(file)
+    history.table.create()
+    folder = f"batch-{name}-{uuid4().hex[:8]}"
+    for hour in sorted({LAG.partition_of(one[LAG.span]) for one in rows}):
+        place = Path(history.table.uri.removeprefix("file:")) / folder / f"hour={hour}"
+        place.mkdir(parents=True)
+        part = [one for one in rows if LAG.partition_of(one[LAG.span]) == hour]
+        pq.write_table(pa.Table.from_pylist(part, schema=_SCHEMA), place / "part-0.parquet")
     if commit:
-        history.files.commit(name, HistoryCommit(at_ms=at_ms, adds=tuple(adds)))
+        history.table.adopt(folder, Batch(f"lag {name}", 0))
 
 
 def read(history: History, since: int = 0, until: int = 24 * 60) -> list[tuple[int, int, int]]:

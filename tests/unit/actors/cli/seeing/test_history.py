@@ -8,7 +8,7 @@ import pytest
 
 from actors.cli import main
 from actors.local import session
-from engine.jobs.history.windows import History
+from engine.jobs.lag.history import History
 from tests.unit.engine.jobs import windows_tables as tables
 from tests.unit.engine.jobs.windows_tables import add, copier_row, row
 
@@ -32,7 +32,7 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows += [row(m, topic="calm", records_per_s=1.0) for m in range(4)]
     rows += [row(3, topic="stuck", lag=2, stalled_ms=30_000, stall_reason="paused")]
     rows += [copier_row(m, appends={4: 10}, bytes_per_s=2048.0, records_per_s=6.0) for m in range(4)]
-    add(History(f"file:{folder}/history/lag/A/B"), "g-0", rows)
+    add(History(f"file:{folder}/tables/lag"), "g-0", rows)
     return folder
 
 

@@ -7,12 +7,13 @@ import pytest
 
 from engine.config.storage import NoStorage, Storage, needed
 from engine.core.events.progress_events import LagCheckpointLost
-from engine.jobs.history.files import HistoryCommit, HistoryFiles
-from engine.jobs.history.options import LagReport, checkpoint_uri, history_uri
 from engine.jobs.lag import job as lag_job
 from engine.jobs.lag.checkpoint import drop_checkpoint, has_checkpoint
 from engine.jobs.lag.job import TRIES, is_lost, with_checkpoint
-from engine.jobs.lag.query import LagQueryFailed
+from engine.jobs.lag.options import LagReport, checkpoint_uri, lag_table_uri
+from engine.jobs.lag.query import LagQueryFailed, writer_of
+from engine.jobs.tables.catalog import LAG
+from engine.jobs.tables.table import Batch, Table
 from policies.model import FlowName
 
 FLOW = FlowName("A", "B")
@@ -35,7 +36,11 @@ def make_checkpoint(storage: Storage, *files: str) -> Path:
 
 def test_a_checkpoint_is_lost_where_there_is_history_without_a_whole_one(storage: Storage) -> None:
     assert not is_lost(storage, FLOW), "a first start"
-    HistoryFiles(history_uri(storage, FLOW)).commit("first", HistoryCommit(at_ms=1))
+    table = Table(lag_table_uri(storage), LAG)
+    table.create()
+    table.commit([], Batch("lag A->C g", 0, writer_of(FlowName("A", "C"))))
+    assert not is_lost(storage, FLOW), "another flow has written"
+    table.commit([], Batch("lag A->B g", 0, writer_of(FLOW)))
     assert is_lost(storage, FLOW)
     make_checkpoint(storage, "metadata", "offsets/.0.crc")
     assert is_lost(storage, FLOW), "it would count its batches anew"

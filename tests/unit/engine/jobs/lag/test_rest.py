@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.jobs.history.options import LagOptions
+from engine.jobs.lag.options import LagOptions
 from engine.jobs.lag.rest import COLUMNS, rest_s
 from policies.model import FlowName
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.jobs.history.windows import History, histories
+from engine.jobs.lag.history import History
 from engine.jobs.lag.rpo_spans import Breach
 from engine.jobs.lag.summary import STEPS_S, Latency, Summary, has_anything, step_for, summarize
 from tests.unit.engine.jobs.windows_tables import BASE_MS, HOUR_MS, WINDOW_MS, Row, add, copier_row, row
@@ -17,10 +17,9 @@ def minute_ms(minute: int) -> int:
 
 
 def told(folder: Path, rows: list[Row], *, rpo_s: float = 0.0, hours: int = 3) -> Summary:
-    history = History(f"file:{folder}/A/B")
+    history = History(f"file:{folder}/lag")
     add(history, "g-0", rows)
-    found = histories(f"file:{folder}")
-    return summarize(found, BASE_MS, BASE_MS + hours * HOUR_MS, rpo_s={"A->B": rpo_s})
+    return summarize(history, BASE_MS, BASE_MS + hours * HOUR_MS, rpo_s={"A->B": rpo_s})
 
 
 def test_partitions_add_up_and_the_worst_tells_the_seconds(tmp_path: Path) -> None:
@@ -114,8 +113,7 @@ def test_what_stood_still_is_told_by_reason(tmp_path: Path) -> None:
 
 
 def test_nothing_says_nothing(tmp_path: Path) -> None:
-    assert histories(f"file:{tmp_path}") == []
-    assert not has_anything(summarize([], BASE_MS, BASE_MS + HOUR_MS))
+    assert not has_anything(summarize(None, BASE_MS, BASE_MS + HOUR_MS))
     assert has_anything(told(tmp_path, [row(1)]))
 
 
@@ -128,8 +126,8 @@ def test_a_step_divides_an_hour(hours: int, step_s: int) -> None:
 def test_only_topics_that_were_furthest_behind_are_told_where_there_are_many(tmp_path: Path) -> None:
     rows = [row(1, topic=f"t{n}", lag=n, lag_ms_max=1000 * (n % 7), flow=flow) for n in range(20) for flow in FLOWS]
     rows += [row(1, topic="unknown", lag=None, flow=flow) for flow in FLOWS]
-    add(History(f"file:{tmp_path}/A/B"), "g-0", rows)
-    found = histories(f"file:{tmp_path}")
+    found = History(f"file:{tmp_path}/lag")
+    add(found, "g-0", rows)
     whole = summarize(found, BASE_MS, BASE_MS + HOUR_MS)
     some = summarize(found, BASE_MS, BASE_MS + HOUR_MS, most_topics=3)
     assert [(point.flow, point.topic) for point in some.topics] == [(f, t) for f in FLOWS for t in ("t13", "t19", "t6")]
@@ -138,3 +136,14 @@ def test_only_topics_that_were_furthest_behind_are_told_where_there_are_many(tmp
     assert some.topic_numbers == whole.topic_numbers == dict.fromkeys(FLOWS, 21)
     assert some.flows == whole.flows
     assert {(point.lag_records, point.lag_seconds) for point in some.flows} == {(190, 6.0)}
+
+
+def test_one_flow_of_several_is_summed_up_alone(tmp_path: Path) -> None:
+    found = History(f"file:{tmp_path}/lag")
+    add(found, "g-0", [row(1, lag=1, lag_ms_max=9000, stalled_ms=5, flow=flow) for flow in FLOWS])
+    rpo_s = dict.fromkeys(FLOWS, 1.0)
+    summary = summarize(found, BASE_MS, BASE_MS + HOUR_MS, flow="A->C", rpo_s={"A->C": 1.0})
+    assert {one.flow for one in summary.flows} == {one.flow for one in summary.breaches} == {"A->C"}
+    assert {one.flow for one in summary.topics} == {one.flow for one in summary.stalls} == {"A->C"}
+    assert summary.topic_numbers == {"A->C": 1}
+    assert len(summarize(found, BASE_MS, BASE_MS + HOUR_MS, rpo_s=rpo_s).breaches) == 2

@@ -67,6 +67,7 @@ def test_an_error_of_deltalake_has_its_causes_in_one_line() -> None:
     answer = '<?xml version="1.0"?>\n<Error><Code>NoSuchBucket</Code><Message>No bucket.</Message><HostId>x</HostId>'
     told = unusable(URI, OSError(f"Kernel error{cause}404 Not Found{cause}{answer}"))
     assert (told.why, told.right) == ("NoSuchBucket: No bucket.", "create the bucket, or name another")
+    assert error_line(OSError("Generic S3 error: refused\n   0: <unknown>\n   1: main")) == "Generic S3 error: refused"
     none = f"Operation not supported{cause}an error occurred while loading credentials{cause}disabled\n"
     assert "give the process AWS_ACCESS_KEY_ID" in unusable(URI, OSError(none)).right
 

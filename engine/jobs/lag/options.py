@@ -1,11 +1,11 @@
-"""Options and reports of the jobs that store the history of lag. Imports no Spark."""
+"""Options and reports of the jobs that store the history of lag. Imports neither Spark nor pyarrow."""
 
 import msgspec
 
 from engine.config.storage import Storage
+from engine.jobs.tables.catalog import LAG
+from engine.jobs.tables.options import CareOptions
 from policies.model import FlowName
-
-LAG = "lag"
 
 
 class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,35 +34,18 @@ class LagReport(msgspec.Struct, frozen=True, kw_only=True):
     batch_s: float = 0.0
 
 
-class CareOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that windows are stored, and that files which no longer count stay for readers that started before."""
+class LagCareOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds between two rounds of maintenance, and what each does."""
 
-    keep_s: float = 30 * 86_400.0
-    grace_s: float = 900.0
-
-
-class CareReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one round: hours compacted, files withdrawn by retention, commits and files deleted."""
-
-    compacted: int = 0
-    expired: int = 0
-    commits: int = 0
-    files: int = 0
-
-
-class CareJobOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The flow whose history is maintained, and the seconds between two rounds."""
-
-    flow: FlowName
     every_s: float = 300.0
     care: CareOptions = CareOptions()
 
 
 def checkpoint_uri(storage: Storage, flow: FlowName) -> str:
     """Return the URI of the checkpoint of a flow's query."""
-    return storage.path("checkpoints", LAG, flow.source, flow.target)
+    return storage.path("checkpoints", LAG.name, flow.source, flow.target)
 
 
-def history_uri(storage: Storage, flow: FlowName) -> str:
-    """Return the URI of the windows of a flow."""
-    return storage.path("history", LAG, flow.source, flow.target)
+def lag_table_uri(storage: Storage) -> str:
+    """Return the URI of the table with the windows of all flows."""
+    return storage.path("tables", LAG.name)

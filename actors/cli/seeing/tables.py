@@ -1,0 +1,110 @@
+"""`raymirror tables`: lists the tables of results; `raymirror tables convert` adds what earlier versions stored."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.table import Table
+
+from actors.cli.common import exits
+from actors.cli.common.flags import add_json_argument
+from actors.cli.seeing.history import NoHistory, add_history_arguments, find_place
+from actors.observability.colours import stdout_console
+from actors.observability.instants import clock_text
+from actors.observability.lagging import bytes_text
+from actors.observability.tables import plain_table
+from engine.config.storage import KEY as STORAGE_KEY
+from engine.config.storage import Storage
+from policies.words import counted
+
+if TYPE_CHECKING:
+    from engine.jobs.tables.overview import TableLine
+    from engine.jobs.upgrade.old_stores import Unconverted
+
+_CONVERT = "convert"
+
+
+class NoTables(NoHistory):
+    """No storage is named, so there are no tables to show."""
+
+    def __str__(self) -> str:
+        return (
+            f"no tables found ({self.looked}): raymirror keeps them in {STORAGE_KEY};"
+            " name the place with --config FILE or --storage URI"
+        )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action", nargs="?", choices=[_CONVERT], help="convert: add what earlier versions stored; default: list"
+    )
+    add_json_argument(parser)
+    parser.add_argument(
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
+    )
+    add_history_arguments(parser)
+    parser.epilog = "exit codes: 0 fine, also if there is nothing; 2 bad input, or a storage that cannot be used"
+
+
+def run(args: argparse.Namespace) -> int:
+    """List or convert. Raises NoTables, BadStorage, ConfigError, TableError, NewerFormat, OldHistoryDamaged."""
+    storage = find_place(args, NoTables).storage
+    return _convert(storage, as_json=args.json) if args.action == _CONVERT else _list(storage, as_json=args.json)
+
+
+def _list(storage: Storage, *, as_json: bool) -> int:
+    # Slow to import, and `tables --help` needs none of it.
+    from engine.jobs.tables.errors import table_errors
+    from engine.jobs.tables.overview import overview
+    from engine.jobs.upgrade.old_stores import unconverted
+
+    with table_errors(storage.uri):
+        lines, old = overview(storage), unconverted(storage)
+    if as_json:
+        _print_json({"storage": storage.uri, "tables": lines, "unconverted": old})
+        return exits.OK
+    if lines:
+        stdout_console().print(drawn(lines))
+    else:
+        print(f"{storage.uri} has no tables yet")
+    for one in old:
+        print(_waits(one, storage))
+    return exits.OK
+
+
+def _waits(old: "Unconverted", storage: Storage) -> str:
+    return (
+        f"{old.place}: {old.what} of an earlier version is in no table yet:"
+        f" raymirror tables {_CONVERT} --storage {storage.uri}"
+    )
+
+
+def drawn(lines: "list[TableLine]") -> Table:
+    """Draw one row for each table."""
+    found = plain_table(["table"], ["rows", "files", "size"], ["newest row"], whole=not sys.stdout.isatty())
+    for line in lines:
+        newest = "-" if line.newest_ms is None else clock_text(line.newest_ms)
+        found.add_row(line.name, f"{line.rows:,}", f"{line.files:,}", bytes_text(line.bytes), newest)
+    return found
+
+
+def _convert(storage: Storage, *, as_json: bool) -> int:
+    from engine.jobs.tables.errors import table_errors
+    from engine.jobs.upgrade.old_stores import convert
+
+    done = []
+    with table_errors(storage.uri):
+        for one in convert(storage):
+            done.append(one)
+            if not as_json:
+                print(f"{one.place}: {counted(one.rows, 'row')} added to table {one.table}; this folder may be deleted")
+    if as_json:
+        _print_json({"storage": storage.uri, "converted": done})
+    elif not done:
+        print(f"{storage.uri}: nothing to convert")
+    return exits.OK
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")

@@ -1,1 +1,0 @@
-"""Tables of windows as files: commits, compaction of small files, retention, cleanup."""

@@ -1,0 +1,96 @@
+"""Errors of tables, and the one place that turns errors of deltalake, pyarrow and the storage into them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from engine.base.errors import MirrorError
+from engine.jobs.runtime.storage_check import error_line
+
+_OF_THE_STORAGE = ("Generic S3 error", "Generic GCS error", "Generic LocalFileSystem error", "ObjectStore")
+_OF_OTHERS = ("concurrent transaction", "Concurrent transaction", "Invalid table version")
+
+
+class TableError(MirrorError):
+    """A table cannot be used: where it is, and why."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(place, why)
+        self.place, self.why = place, why
+
+
+class TableMissing(TableError):
+    """Nobody has created the table yet."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: there is no table ({self.why}); raymirror creates it when it has something to store"
+
+
+class TableDamaged(TableError):
+    """The log or a file of the table cannot be read, or is not what raymirror writes."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: the table is damaged ({self.why}); restore the folder from a backup,"
+            " or move it away: raymirror then begins an empty table"
+        )
+
+
+class TableUnreachable(TableError):
+    """The storage did not do what it was asked for."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: the storage does not work ({self.why});"
+            " check that this node reaches it, may read and write there, and that it has space"
+        )
+
+
+class TableConflict(TableError):
+    """Another process changed what this commit was based on; the table is as that process left it."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: another process changed the same part of the table first ({self.why}); try again"
+
+
+class StaleCommit(MirrorError):
+    """A batch that comes after later batches of the same writer: this writer was replaced."""
+
+    def __init__(self, place: str, app: str, version: int, committed: int) -> None:
+        super().__init__(place, app, version, committed)
+        self.place, self.app, self.version, self.committed = place, app, version, committed
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: batch {self.version} of {self.app} is refused because batch {self.committed} is committed"
+            " already: another process continues the work of this one"
+        )
+
+
+@contextmanager
+def table_errors(place: str, *, missing_passes: bool = False) -> Iterator[None]:
+    """Raise an error of deltalake, pyarrow or the storage as a TableError that names the place.
+
+    `missing_passes`: the caller handles FileNotFoundError itself.
+    """
+    try:
+        yield
+    except TableNotFoundError as error:
+        raise TableMissing(place, error_line(error)) from None
+    except CommitFailedError as error:
+        kind = TableConflict if any(one in str(error) for one in _OF_OTHERS) else TableUnreachable
+        raise kind(place, error_line(error)) from None
+    except DeltaError as error:
+        text = str(error)
+        if any(one in text for one in _OF_OTHERS):
+            raise TableConflict(place, error_line(error)) from None
+        of_storage = any(one in text for one in _OF_THE_STORAGE)
+        raise (TableUnreachable if of_storage else TableDamaged)(place, error_line(error)) from None
+    except OSError as error:
+        if missing_passes and isinstance(error, FileNotFoundError):
+            raise
+        raise TableUnreachable(place, error_line(error)) from None
+    except pa.ArrowException as error:
+        raise TableDamaged(place, error_line(error)) from None

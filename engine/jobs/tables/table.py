@@ -1,0 +1,291 @@
+"""One Delta table: creates it, commits files to it, replaces files of a partition, and lists the files that count.
+
+`deltalake` keeps the log: a commit is a file that only one process can create. Threads of one process commit one after
+another, because each waits for the lock of the table. A commit may have a transaction, the name of a writer and a
+number that grows: a batch that comes again finds its number and changes nothing.
+"""
+
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from engine.core.formats import check_format
+from engine.jobs.runtime.storage_access import access_of
+from engine.jobs.runtime.storage_files import delta_uri
+from engine.jobs.tables.columns import TableSpec
+from engine.jobs.tables.errors import StaleCommit, TableConflict, TableDamaged, TableMissing, table_errors
+from engine.jobs.tables.files import DataFile, TableFiles, arrow_schema
+
+FORMAT = "raymirror.format"
+"""The property of a table with the version of its format."""
+GRACE_S = 900
+"""Seconds that a file stays after it was replaced, for readers that started before."""
+ORPHAN_H = 1
+"""Hours after which a file without a commit is deleted: longer than any writer takes from its file to its commit."""
+_TRIES = 10
+PROPERTIES = {
+    "delta.deletedFileRetentionDuration": f"interval {GRACE_S} seconds",
+    # The log: a summary (a checkpoint, in Delta's words) every 50 commits; commits before it go after a while.
+    "delta.checkpointInterval": "50",
+    "delta.logRetentionDuration": f"interval {GRACE_S} seconds",
+    "delta.enableExpiredLogCleanup": "true",
+}
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """The transaction of a commit: numbers of one writer grow, and each is committed once.
+
+    `writer` must contain the id of what counts (a checkpoint's id), since a new one counts from 0 again. `owner`: a
+    name without that id; `committed(owner)` then tells whether it ever wrote.
+    """
+
+    writer: str
+    number: int
+    owner: str = ""
+
+
+class TableSnapshot:
+    """The files that count at one version of a table, and the columns that it had."""
+
+    def __init__(self, handle: DeltaTable, spec: TableSpec) -> None:
+        self._handle = handle
+        self.version = handle.version()
+        self.schema = pa.schema(handle.schema().to_arrow())
+        self.files = tuple(sorted(_files(handle, spec)))
+
+    def partitions(self) -> dict[str, list[DataFile]]:
+        """Return the files of each partition, oldest partition first."""
+        found: defaultdict[str, list[DataFile]] = defaultdict(list)
+        for file in self.files:
+            found[file.partition].append(file)
+        return dict(sorted(found.items()))
+
+
+def _files(handle: DeltaTable, spec: TableSpec) -> list[DataFile]:
+    rows = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
+    names = ("path", f"partition.{spec.partition}", "size_bytes", "num_records", *_limits(spec), "modification_time")
+    return [DataFile(*(row.get(name) for name in names)) for row in rows]
+
+
+def _limits(spec: TableSpec) -> tuple[str, str]:
+    return f"min.{spec.span}", f"max.{spec.span}"
+
+
+def _unused(handle: DeltaTable, hours: int | None, *, full: bool) -> set[str]:
+    """Return files that do not count, perhaps deleted already: replaced ones that the log names, or (`full`) all.
+
+    `hours`: since when at least; None: the table's own limit.
+    """
+    return set(handle.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=full))
+
+
+_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+_LOCKS_LOCK = threading.Lock()
+
+
+def _lock_of(uri: str) -> threading.Lock:
+    with _LOCKS_LOCK:
+        return _LOCKS[uri]
+
+
+class Table:
+    """One table; `uri` as Spark takes it. Methods raise TableError, and NewerFormat on a table of a newer version.
+
+    Several threads and processes may use one table, each with an object of its own or with one that they share.
+    """
+
+    def __init__(self, uri: str, spec: TableSpec) -> None:
+        self.uri, self.spec = uri, spec
+        self.files = TableFiles(uri, spec)
+        self._place, self._access = delta_uri(uri), access_of(uri)
+        self._lock = _lock_of(uri)
+        self._handle: DeltaTable | None = None
+        self._deleted = set[str]()
+
+    def exists(self) -> bool:
+        """Whether the table was created."""
+        with table_errors(self.uri):
+            return DeltaTable.is_deltatable(self._place, self._access)
+
+    def create(self) -> None:
+        """Create the table unless it exists; add the columns that it lacks."""
+        with self._lock, table_errors(self.uri):
+            if not DeltaTable.is_deltatable(self._place, self._access):
+                DeltaTable.create(
+                    self._place,
+                    arrow_schema(self.spec),
+                    mode="ignore",
+                    partition_by=[self.spec.partition],
+                    name=self.spec.name,
+                    description=self.spec.meaning,
+                    configuration={FORMAT: str(self.spec.format), **PROPERTIES},
+                    storage_options=self._access,
+                    raise_if_key_not_exists=False,
+                )
+            self._add_columns(self._newest())
+
+    def _add_columns(self, handle: DeltaTable) -> None:
+        there = {field.name for field in handle.schema().fields}
+        wanted = Schema.from_arrow(arrow_schema(self.spec)).fields
+        if lacking := [Field(one.name, one.type) for one in wanted if one.name not in there]:
+            handle.alter.add_columns(lacking)
+
+    def snapshot(self) -> TableSnapshot:
+        """Return the files that count now."""
+        with table_errors(self.uri):
+            return TableSnapshot(self._opened(), self.spec)
+
+    def committed(self, writer: str) -> int | None:
+        """Return the number of the last batch that a writer committed; None if it never did."""
+        with self._lock, table_errors(self.uri):
+            return self._newest().transaction_version(writer)
+
+    def has(self, batch: Batch) -> bool:
+        """Whether a batch is committed already. Raises StaleCommit if a later batch of its writer is."""
+        with self._lock, table_errors(self.uri):
+            return self._is_committed(self._newest(), batch)
+
+    def _is_committed(self, handle: DeltaTable, batch: Batch) -> bool:
+        last = handle.transaction_version(batch.writer)
+        if last is not None and last > batch.number:
+            raise StaleCommit(self.uri, batch.writer, batch.number, last)
+        return last == batch.number
+
+    def append(self, rows: pa.Table, batch: Batch | None = None) -> bool:
+        """Commit rows, which must have every column; return False if the batch is committed already.
+
+        Raises StaleCommit if a later batch is.
+        """
+        with table_errors(self.uri):
+            rows = rows.select(arrow_schema(self.spec).names).cast(arrow_schema(self.spec))
+            column = rows.column(self.spec.partition)
+            parts = {value: rows.filter(pc.equal(column, value)) for value in pc.unique(column).to_pylist()}
+            written = [self.files.write("rows", value, [part]) for value, part in parts.items()]
+        return self.commit([file for file in written if file is not None], batch)
+
+    def adopt(self, folder: str, batch: Batch | None = None) -> tuple[DataFile, ...] | None:
+        """Commit the files that Spark wrote into a folder below the table, `.../<partition column>=<value>/*.parquet`.
+
+        Returns them, or None if the batch is committed already. Raises StaleCommit if a later batch is.
+        """
+        with table_errors(self.uri):
+            found = tuple(self.files.inspect(path, value) for path, value in self.files.written_below(folder))
+        files = tuple(file for file in found if file.rows)
+        return files if self.commit(files, batch) else None
+
+    def commit(self, files: Sequence[DataFile], batch: Batch | None = None) -> bool:
+        """Add files, whole or not at all; return False if the batch is committed already. Raises StaleCommit."""
+        with self._lock, table_errors(self.uri):
+            for attempt in range(_TRIES):
+                handle = self._newest()
+                if batch is not None and self._is_committed(handle, batch):
+                    return False
+                if not files and batch is None:
+                    return True
+                try:
+                    with table_errors(self.uri):
+                        self._write(handle, files, "append", batch=batch)
+                except TableConflict:
+                    if attempt == _TRIES - 1:
+                        raise
+                else:
+                    return True
+        raise AssertionError("the loop returns or raises")
+
+    def replace(self, snapshot: TableSnapshot, partition: str, files: Sequence[DataFile]) -> None:
+        """Put files in the place of those that a snapshot has of a partition; files that were added since stay.
+
+        A snapshot serves one call. Raises TableConflict if any file of the snapshot was replaced since, or if the new
+        files were deleted because this process slept.
+        """
+        with self._lock, table_errors(self.uri):
+            if lost := [file.path for file in files if not self.files.is_there(file)]:
+                raise TableConflict(self.uri, f"{lost[0]} was deleted before its commit")
+            self._write(snapshot._handle, files, "overwrite", partition)  # noqa: SLF001 its pinned version
+
+    def _write(
+        self,
+        handle: DeltaTable,
+        files: Sequence[DataFile],
+        mode: str,
+        partition: str | None = None,
+        batch: Batch | None = None,
+    ) -> None:
+        mine = [] if batch is None else [Transaction(batch.writer, batch.number)]
+        if batch is not None and batch.owner:
+            mine.append(Transaction(batch.owner, 0))
+        handle.create_write_transaction(
+            [self._added(file) for file in files],
+            mode,
+            handle.schema(),
+            [self.spec.partition],
+            None if partition is None else [(self.spec.partition, "=", partition)],
+            commit_properties=CommitProperties(app_transactions=mine),
+        )
+
+    def _added(self, file: DataFile) -> AddAction:
+        told: dict[str, object] = {"numRecords": file.rows}
+        if file.first is not None:
+            told |= {"minValues": {self.spec.span: file.first}, "maxValues": {self.spec.span: file.last}}
+        values = {self.spec.partition: file.partition}
+        return AddAction(file.path, file.size, values, file.at_ms, data_change=True, stats=json.dumps(told))
+
+    def still_wants(self, files: Sequence[DataFile], partition: str, missing: FileNotFoundError) -> list[DataFile]:
+        """Return the present files of a partition after one of `files` was not found: others replaced it meanwhile.
+
+        Raises TableDamaged if the partition still has all of `files`.
+        """
+        present = self.snapshot().partitions().get(partition, [])
+        if set(files) <= set(present):
+            raise TableDamaged(self.uri, f"a file that counts is missing: {missing}")
+        return present
+
+    def vacuum(self, now_ms: int) -> int:
+        """Delete files that were replaced a quarter of an hour ago, and files without a commit after an hour.
+
+        Returns the number of files. Deltalake says which; it does not delete them, because it would write two commits
+        into the log each time, and would find the same replaced files again.
+        """
+        with self._lock, table_errors(self.uri):  # no commit of this process may name an orphan meanwhile
+            handle = self._newest()
+            orphans = _unused(handle, ORPHAN_H, full=True) - self._deleted
+            deleted = sum(self.files.drop(path) for path in orphans)
+            replaced = _unused(handle, None, full=False)
+        with table_errors(self.uri):
+            deleted += sum(self.files.drop(path) for path in replaced - self._deleted)
+            self._deleted = replaced  # the log names them for some time after
+            self.files.drop_empty_folders(now_ms - GRACE_S * 1000)
+        return deleted
+
+    def _newest(self) -> DeltaTable:
+        """Return the handle of this object at the newest version; the caller has the lock."""
+        if self._handle is not None:
+            try:
+                self._handle.update_incremental()
+            except (DeltaError, OSError):
+                self._handle = None  # the commits since may be deleted: open the table as others do
+        handle = self._handle = self._opened() if self._handle is None else self._handle
+        self._check(handle)
+        return handle
+
+    def _opened(self) -> DeltaTable:
+        try:
+            handle = DeltaTable(self._place, storage_options=self._access)
+        except TableNotFoundError as error:
+            raise TableMissing(self.uri, str(error).splitlines()[0]) from None
+        self._check(handle)
+        return handle
+
+    def _check(self, handle: DeltaTable) -> None:
+        found = handle.metadata().configuration.get(FORMAT, "")
+        if not found.isdigit():
+            raise TableDamaged(self.uri, f"it has no property {FORMAT}: raymirror did not create it")
+        check_format(int(found), self.spec.format, self.uri)
