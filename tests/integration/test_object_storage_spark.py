@@ -1,7 +1,8 @@
 """Spark on a bucket: checkpoint, Parquet and commits of a stream, while the store is slow and while it is away."""
 
-import asyncio
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,14 +14,13 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from deploy.local.ports import HOST
-from deploy.local.proxy import Proxy
 from engine.base.clock import wall_ms
 from engine.jobs.runtime.storage_access import access_of
 from engine.jobs.runtime.storage_files import open_storage
 from tests.harness.eventually import wait_until
-from tests.harness.s3_server import BUCKET, s3_server
+from tests.harness.s3_server import BUCKET, SECRET, s3_server
 from tests.harness.spark import local_spark
+from tests.harness.store_path import StorePath, store_path
 
 pytestmark = [
     pytest.mark.local,
@@ -37,6 +37,16 @@ WRITER, ROWS = "numbers", 10
 DELAY_S, AWAY_S, DEADLINE_S = 0.02, 8.0, 900.0
 FIRST, LAST = 1, 5
 """The batch after which the store goes away, and the one with which the test ends."""
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorePath]:
+    """A store behind a network that the test may make slow or cut; the environment names it."""
+    (tmp_path / "s3").mkdir()
+    with s3_server(tmp_path / "s3") as server, store_path(server) as made:
+        for name, value in server.environment(port=made.port).items():
+            monkeypatch.setenv(name, value)
+        yield made
 
 
 def store(told: DataFrame, batch: int) -> None:
@@ -59,18 +69,18 @@ def committed(handle: DeltaTable) -> int:
     return -1 if version is None else version
 
 
-def start(spark: SparkSession) -> StreamingQuery:
-    """Start the query, from its checkpoint if there is one. It has a state, which executors keep in the store too."""
-    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
-    writer = numbers.dropDuplicates(["value"]).writeStream.option("checkpointLocation", CHECKPOINT)
-    return writer.trigger(processingTime="1 second").foreachBatch(store).start()
-
-
 class Stream:
     """The query, started again from its checkpoint whenever it has ended: as the mirror does with its jobs."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark, self._query, self.starts = spark, start(spark), 1
+        self._spark, self._query = spark, self._started(spark)
+
+    @staticmethod
+    def _started(spark: SparkSession) -> StreamingQuery:
+        """Start the query, which has a state: executors keep that in the store too."""
+        numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
+        writer = numbers.dropDuplicates(["value"]).writeStream.option("checkpointLocation", CHECKPOINT)
+        return writer.trigger(processingTime="1 second").foreachBatch(store).start()
 
     def until(self, batch: int) -> None:
         """Return when a batch counts."""
@@ -78,44 +88,31 @@ class Stream:
 
     def _committed(self) -> int:
         if not self._query.isActive:
-            self._query, self.starts = start(self._spark), self.starts + 1
-        try:
-            return committed(DeltaTable(TABLE, storage_options=access_of(TABLE)))
-        except OSError:
-            return -1  # the store is away for this test too
+            self._query = self._started(self._spark)
+        return committed(DeltaTable(TABLE, storage_options=access_of(TABLE)))
 
     def end(self) -> None:
         self._query.stop()
 
 
-async def test_a_store_that_is_slow_and_away_loses_and_doubles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "s3").mkdir()
-    with s3_server(tmp_path / "s3") as server:
-        async with Proxy((HOST, server.port)) as proxy:
-            for name, value in server.environment(port=proxy.port).items():
-                monkeypatch.setenv(name, value)
-            await asyncio.to_thread(DeltaTable.create, TABLE, SCHEMA, storage_options=access_of(TABLE))
-            proxy.request_delay_s = proxy.response_delay_s = DELAY_S
-            with local_spark(tmp_path, storage=ROOT) as spark:
-                stream = await asyncio.to_thread(Stream, spark)
-                try:
-                    await asyncio.to_thread(stream.until, FIRST)
-                    proxy.refusing = True
-                    proxy.cut()
-                    await asyncio.sleep(AWAY_S)
-                    proxy.refusing = False
-                    await asyncio.to_thread(stream.until, LAST)
-                finally:
-                    await asyncio.to_thread(stream.end)
-                handle = await asyncio.to_thread(DeltaTable, TABLE, storage_options=access_of(TABLE))
-                uris = [
-                    f"{TABLE}/{path}" for path in pa.table(handle.get_add_actions(flatten=True))["path"].to_pylist()
-                ]
-                read = await asyncio.to_thread(lambda: spark.read.parquet(*uris).collect())
-                rows = await asyncio.to_thread(lambda: handle.to_pyarrow_table()["value"].to_pylist())
-    batches = len(uris)
-    assert batches > LAST
-    assert Counter(rows) == Counter(range(batches * ROWS)), "each number of each batch, once"
-    assert Counter(row["value"] for row in read) == Counter(rows), "Spark reads what others read"
+def test_a_store_that_is_slow_and_away_loses_and_doubles_nothing(path: StorePath, tmp_path: Path) -> None:
+    DeltaTable.create(TABLE, SCHEMA, storage_options=access_of(TABLE))
+    path.slow(DELAY_S)
+    with local_spark(tmp_path, storage=ROOT) as spark:
+        assert not [value for _, value in spark.sparkContext.getConf().getAll() if SECRET in value]
+        stream = Stream(spark)
+        try:
+            stream.until(FIRST)
+            path.go_away()
+            threading.Event().wait(AWAY_S)  # so long the store is away
+            path.come_back()
+            stream.until(LAST)
+        finally:
+            stream.end()
+        handle = DeltaTable(TABLE, storage_options=access_of(TABLE))
+        files = [f"{TABLE}/{name}" for name in pa.table(handle.get_add_actions(flatten=True))["path"].to_pylist()]
+        seen_by_spark = Counter(row["value"] for row in spark.read.parquet(*files).collect())
+    rows = Counter(handle.to_pyarrow_table()["value"].to_pylist())
+    assert len(files) > LAST
+    assert rows == Counter(range(len(files) * ROWS)), "each number of each batch, once"
+    assert seen_by_spark == rows
