@@ -128,7 +128,7 @@ def hadoop_conf(uri: str, scratch: Path, environment: Mapping[str, str] = os.env
         "buffer.dir": str(scratch / "s3a"),
         "multipart.size": "16M",
         "fast.upload.active.blocks": "2",
-        # By default a request is tried for some 25 minutes; a job that hangs reports nothing.
+        # The defaults, 20 tries in each of 7 of 200 s of silence, would let a job hang without a word.
         "connection.establish.timeout": str(CONNECT_S * 1000),
         "connection.timeout": str(ANSWER_S * 1000),
         # Tries inside of Amazon's client, and then pauses of S3A that double: half a minute in all.
