@@ -70,6 +70,7 @@ COMMANDS: Final = {
     ),
     "failover": ("actors.cli.failover.failover", "stop a flow and move its consumer groups to the target"),
     "stop": ("actors.cli.running.stop", "drain a running mirror, then stop it"),
+    "setup": ("actors.cli.clusters.setup", "fetch what only some mirrors need: `setup s3` for a storage in a bucket"),
     "completion": ("actors.cli.completion", "print a shell script that completes raymirror's commands and options"),
     "help": ("actors.cli.help", "show how a command is used"),
 }

@@ -175,4 +175,4 @@ class SparkHostActor:
 
 def _is_refusal(error: BaseException) -> bool:
     """Whether another try would fail as well: these errors say that something is missing."""
-    return isinstance(error, (MirrorError, ClusterError, ImportError))
+    return isinstance(error, (MirrorError, ClusterError, ImportError)) and not getattr(error, "may_pass", False)

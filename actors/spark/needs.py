@@ -1,4 +1,4 @@
-"""Checks before the start that Spark has its jars and a writable storage.
+"""Checks before the start that Spark has its jars and a writable storage, in a folder or in a bucket.
 
 Spark would start without them; its jobs would fail later, with less clear messages.
 """
@@ -11,6 +11,10 @@ from pathlib import Path
 
 from engine.base.errors import MirrorError
 from engine.config.storage import Storage
+from engine.jobs.runtime.storage_access import is_s3
+from engine.jobs.runtime.storage_check import check_bucket
+
+_HADOOP_AWS = "hadoop-aws"
 
 
 class SparkLacks(MirrorError):
@@ -34,9 +38,30 @@ def check_jars(paths: Iterable[str]) -> None:
             )
 
 
+def bucket_jars(storage: Storage | None, own: Iterable[str] = ()) -> tuple[Path, ...]:
+    """Return the jars that Spark needs for a storage in a bucket; none if `own`, the user's jars, are for that.
+
+    Raises SparkLacks if `raymirror setup s3` has not brought them here.
+    """
+    from deploy.local.jars import cache_folder, s3_jar_paths
+
+    if storage is None or not is_s3(storage.uri) or any(_HADOOP_AWS in Path(path).name for path in own):
+        return ()
+    found = s3_jar_paths()
+    if not found:
+        raise SparkLacks(
+            f"Spark's jars for {storage.uri} are not in {cache_folder()} on {socket.gethostname()}",
+            "run `raymirror setup s3` on every node with Java, or name a hadoop-aws of yours in raymirror.spark.jars",
+        )
+    return found
+
+
 def check_storage(storage: Storage | None) -> None:
-    """Raise SparkLacks if the storage is a folder that cannot be written: Spark's jobs store their results there."""
-    if storage is None or not storage.is_local:
+    """Raise SparkLacks or StorageUnusable if the storage cannot be written: Spark's jobs store their results there."""
+    if storage is None:
+        return
+    if not storage.is_local:
+        check_bucket(storage.uri)
         return
     folder = Path(storage.uri.removeprefix("file:"))
     try:

@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from actors.spark.java import JAVA_RESOURCE
-from actors.spark.needs import check_jars, check_storage
+from actors.spark.needs import bucket_jars, check_jars, check_storage
 from actors.spark.places import ray_nodes, waiting_text
 from deploy.local.java import find_spark_java
 from engine.base.clock import now_s
 from engine.config.settings import SparkConfig
 from engine.config.storage import Storage
 from engine.jobs.runtime.session import JAVA_OPTIONS, SMALL_JAVA, executor_java, spark_conf, zip_code
+from engine.jobs.runtime.storage_access import hadoop_conf
 
 SHARE = "0.001"
 """Share of a resource that marks a node: small enough that any number of processes fits there."""
@@ -41,13 +42,14 @@ class Session:
     """An open RayDP session. One process has at most one."""
 
     def __init__(self, options: SessionOptions) -> None:
-        """Start Spark. Raises ClusterError without Java or jars, SparkLacks, and any error of RayDP."""
+        """Start Spark. Raises ClusterError, SparkLacks, BadStorageAccess, StorageUnusable, and any error of RayDP."""
         import ray
         import raydp
 
         from deploy.local.jars import spark_jar_paths
 
         check_jars(options.config.jars)
+        more_jars = bucket_jars(options.storage, options.config.jars)
         check_storage(options.storage)
         _wait_no_executors()
         # RayDP starts its JVMs by name from PATH, PySpark from JAVA_HOME: both must be the Java that was found.
@@ -55,7 +57,8 @@ class Session:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         node: Any = ray._private.worker._global_node
         scratch = Path(node.get_session_dir_path()) / "raymirror-spark" / options.name
-        jars = [*spark_jar_paths(), *map(Path, options.config.jars)]
+        jars = [*spark_jar_paths(), *more_jars, *map(Path, options.config.jars)]
+        store = hadoop_conf(options.storage.uri, scratch) if options.storage is not None else {}
         self._raydp, self._options = raydp, options
         self.node = str(ray.get_runtime_context().get_node_id())
         self.spark = raydp.init_spark(
@@ -65,7 +68,7 @@ class Session:
             executor_memory=f"{options.config.memory_bytes // _MIB}m",
             fault_tolerant_mode=False,  # true would connect the driver to Ray's object store, for nothing
             configs=spark_conf(
-                jars=jars, scratch=scratch, more={**placement(options.node), **java_sizes(options.config)}
+                jars=jars, scratch=scratch, more={**placement(options.node), **java_sizes(options.config), **store}
             ),
         )
         self.spark.sparkContext.addPyFile(str(zip_code(scratch)))

@@ -2,7 +2,7 @@
 # Install raymirror from this clone into an empty folder: `install.sh PREFIX [--extra LOCK]...`.
 # What an image holds is what this script leaves behind:
 #   PREFIX/venv        CPython 3.11 with every package of requirements.lock (hashes checked), raymirror as a wheel
-#   PREFIX/cache       the jars of Kafka and Spark (sha256 sums checked)
+#   PREFIX/cache       the jars of Kafka and Spark, and of Spark for S3 (sha256 sums checked)
 #   PREFIX/share       start-node.sh and its settings, also as PREFIX/venv/bin/start-node.sh
 #   PREFIX/profile.sh  to be sourced: PATH and RAYMIRROR_CACHE
 # PYTHON names the interpreter, else python3.11 on PATH. Nothing is written outside PREFIX and a temporary folder; the
@@ -77,5 +77,6 @@ source "$prefix/profile.sh"
 cd /
 say "jars of Kafka and Spark into $prefix/cache"
 python -c 'from deploy.local.jars import ensure_jars, say_aloud; ensure_jars(say_aloud)'
+raymirror setup s3 >&2
 raymirror --version >&2 # also says whether the native module was built, which needs a C compiler
 say "done; source $prefix/profile.sh"

@@ -2,7 +2,8 @@
 
 `kafka-jars.sha256`: all that a 4.3.1 broker, its tools and MirrorMaker 2 need at run time (resolved once from
 kafka_2.13, kafka-tools, connect-runtime and connect-mirror, plus the log4j binding of slf4j, without which a broker
-logs nothing). `spark-jars.sha256`: Spark's Kafka source and sink. `sha256sum -c` reads both files in the cache folder.
+logs nothing). `spark-jars.sha256`: Spark's Kafka source and sink. `s3-jars.sha256`: Spark's way to buckets, which only
+mirrors with such a storage need. `sha256sum -c` reads these files in the cache folder.
 """
 
 import hashlib
@@ -10,7 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-LISTS = {name: Path(__file__).with_name(f"{name}-jars.sha256") for name in ("kafka", "spark")}
+USUAL = ("kafka", "spark")
+"""The lists that everybody needs; their jars are in one folder."""
+LISTS = {name: Path(__file__).with_name(f"{name}-jars.sha256") for name in (*USUAL, "s3")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +47,13 @@ def decode_jars(text: str) -> list[Jar]:
 
 
 def listed_jars(list_name: str) -> list[Jar]:
-    """The jars of the list `kafka` or `spark`."""
+    """The jars of the list `kafka`, `spark` or `s3`."""
     return decode_jars(LISTS[list_name].read_text())
 
 
-def lists_digest() -> str:
-    """Short digest of the lists: changed lists get their own cache folder."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in LISTS.values())).hexdigest()[:12]
+def lists_digest(*names: str) -> str:
+    """Short digest of some lists (none: the usual ones): changed lists get their own cache folder."""
+    return hashlib.sha256(b"".join(LISTS[name].read_bytes() for name in names or USUAL)).hexdigest()[:12]
 
 
 def wrong_jars(jars: Iterable[Jar], folder: Path) -> list[Jar]:

@@ -1,6 +1,7 @@
 """Keep Kafka's and Spark's jars in the user's cache: fetched once, checked against the sums of `jar_list`.
 
 <cache>/raymirror/jars-<digest>/          complete: renamed into place when every sum was right
+<cache>/raymirror/s3-jars-<digest>/       the same for the jars of `raymirror setup s3`
 <cache>/raymirror/jars-<digest>.part/     being fetched; jars in it with the right sum are not fetched again
 <cache>/raymirror/jars.lock               held while fetching
 """
@@ -17,7 +18,7 @@ from deploy.local import ivy
 from deploy.local.errors import ClusterError
 from deploy.local.jar_list import Jar, listed_jars, lists_digest, wrong_jars
 
-DOWNLOAD_MIB = 60
+DOWNLOAD_MIB, S3_DOWNLOAD_MIB = 60, 6
 Say = Callable[[str], None]
 
 
@@ -55,7 +56,22 @@ def ensure_jars(say: Say, cache: Path | None = None) -> Path:
     return ensure_in(cache or cache_folder(), f"jars-{lists_digest()}", jars, say)
 
 
-def ensure_in(cache: Path, name: str, jars: Sequence[Jar], say: Say) -> Path:
+def s3_jar_paths(cache: Path | None = None) -> tuple[Path, ...]:
+    """Paths of the jars for `s3a:`; empty if one is missing or wrong, because only `ensure_s3_jars` fetches them."""
+    folder, jars = _s3_folder(cache), listed_jars("s3")
+    return () if wrong_jars(jars, folder) else tuple(folder / jar.path for jar in jars)
+
+
+def ensure_s3_jars(say: Say, cache: Path | None = None) -> Path:
+    """Folder with the jars for `s3a:`, checked; raises ClusterError if one cannot be fetched."""
+    return ensure_in(cache or cache_folder(), _s3_folder(cache).name, listed_jars("s3"), say, S3_DOWNLOAD_MIB)
+
+
+def _s3_folder(cache: Path | None) -> Path:
+    return (cache or cache_folder()) / f"s3-jars-{lists_digest('s3')}"
+
+
+def ensure_in(cache: Path, name: str, jars: Sequence[Jar], say: Say, mib: int = DOWNLOAD_MIB) -> Path:
     """Folder `name` of the cache with all of these jars, checked; raises ClusterError if one cannot be fetched."""
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / name
@@ -63,18 +79,18 @@ def ensure_in(cache: Path, name: str, jars: Sequence[Jar], say: Say) -> Path:
         return folder
     with locked(cache / "jars.lock", lambda: say("another process is fetching the jars; waiting for it")):
         if wrong_jars(jars, folder):
-            _fetch_into(folder, jars, say)
+            _fetch_into(folder, jars, say, mib)
     return folder
 
 
-def _fetch_into(folder: Path, jars: Sequence[Jar], say: Say) -> None:
+def _fetch_into(folder: Path, jars: Sequence[Jar], say: Say, mib: int) -> None:
     part = folder.with_name(folder.name + ".part")
     if folder.exists():
         # A file of it was lost or changed: keep the right ones.
         folder.rename(part)
     part.mkdir(exist_ok=True)
     wrong = wrong_jars(jars, part)
-    say(f"fetching {len(wrong)} of {len(jars)} jars of Kafka and Spark (all: {DOWNLOAD_MIB} MiB) into {folder}")
+    say(f"fetching {len(wrong)} of {len(jars)} jars (all: {mib} MiB) into {folder}")
     ivy.retrieve(wrong, part, say)
     if wrong := wrong_jars(jars, part):
         names = ", ".join(str(jar.path) for jar in wrong[:3])

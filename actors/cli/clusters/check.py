@@ -17,6 +17,9 @@ from engine.checks.preflight import FlowPreview
 from engine.config.file.file_kind import worded
 from engine.config.placement_config import NEAR_KEY
 from engine.config.settings import ConfigWarning, MirrorConfig
+from engine.config.storage import KEY as STORAGE_KEY
+from engine.config.storage import Storage
+from engine.jobs.runtime.storage_access import BadStorageAccess
 from policies.placement.sites import HERE, missing_site, missing_sites
 from policies.words import counted
 
@@ -39,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     except MirrorError as error:
         say_facts(args, config=str(args.config), ready=False, problems=problems_of(error, args.config))
         raise
-    warnings = (*config.warnings, *site_warnings(config, args.address or os.environ.get("RAY_ADDRESS", "")))
+    sites = site_warnings(config, args.address or os.environ.get("RAY_ADDRESS", ""))
+    warnings = (*config.warnings, *sites, *storage_warnings(config.storage))
     _warn(warnings, args.config)
     if args.json:
         say_facts(args, config=str(args.config), ready=True, warnings=warnings, notes=config.notes, flows=flows)
@@ -86,6 +90,21 @@ def site_warnings(config: MirrorConfig, address: str) -> list[ConfigWarning]:
     finally:
         connection.close()
     return [ConfigWarning(0, NEAR_KEY, f"{missing_site(site)}; until then its copiers wait") for site in missing]
+
+
+def storage_warnings(storage: Storage | None) -> list[ConfigWarning]:
+    """Warn of a bucket that cannot be listed from here. It is no error: perhaps only the nodes have credentials."""
+    if storage is None or storage.is_local:
+        return []
+    from engine.jobs.runtime.storage_check import StorageUnusable, list_bucket  # imports pyarrow
+
+    try:
+        list_bucket(storage.uri)
+    except StorageUnusable as cannot:
+        return [ConfigWarning(0, STORAGE_KEY, f"{cannot.uri} cannot be used from here: {cannot.why}; {cannot.right}")]
+    except BadStorageAccess as bad:
+        return [ConfigWarning(0, STORAGE_KEY, f"{bad.wrong}; {bad.right}")]
+    return []
 
 
 def problems_of(error: MirrorError, config: Path) -> list[str]:

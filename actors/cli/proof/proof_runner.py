@@ -3,14 +3,16 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from actors.cli.common.remote_spark import NoSpark, RemoteSpark, lent_spark
 from actors.cli.proof.proof_choice import MOST_BYTES, Choice, before_look, by_size
+from actors.spark.needs import bucket_jars, check_jars
 from deploy.local.jars import spark_jar_paths
 from deploy.local.java import find_spark_java
 from engine.base.errors import BatchTooLarge, BrokerUnreachable, ConfigError, ConnectionLost
@@ -130,7 +132,7 @@ class _Spark:
                 self._why_own, self._lent = str(why), None
         if self._own is None:
             say(f"using this command's own Spark: {self._why_own}")
-            self._own = self._stack.enter_context(started(self._cores))
+            self._own = self._stack.enter_context(started(self._cores, self._storage, self._config.spark.jars))
         return prove(self._own, self._config, options, self._storage, tell)
 
 
@@ -154,12 +156,16 @@ def looked(options: ProofOptions, config: MirrorConfig, storage: Storage | None)
 
 
 @contextmanager
-def started(cores: int) -> Iterator[Any]:
-    """Start the command's own Spark, and print that. Raises ClusterError."""
+def started(cores: int, storage: Storage | None, own_jars: Sequence[str]) -> Iterator[Any]:
+    """Start the command's own Spark, and print that. Raises ClusterError, SparkLacks, BadStorageAccess."""
     from engine.jobs.runtime.local import local_spark  # imports pyspark, which --help does not need
 
+    own = own_jars if storage is not None and not storage.is_local else ()
+    check_jars(own)
+    jars = [*spark_jar_paths(), *bucket_jars(storage, own), *map(Path, own)]
     say(f"starting a local Spark of {cores} cores")
-    with local_spark("raymirror-verify", cores, spark_jar_paths(), find_spark_java()) as spark:
+    uri = storage.uri if storage is not None else ""
+    with local_spark("raymirror-verify", cores, jars, find_spark_java(), storage=uri) as spark:
         yield spark
 
 

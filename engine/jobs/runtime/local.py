@@ -12,6 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from engine.jobs.runtime.session import spark_conf
+from engine.jobs.runtime.storage_access import hadoop_conf
 
 END_S = 60.0
 _MEMORY = "2g"
@@ -26,11 +27,13 @@ def local_spark(
     *,
     memory: str = _MEMORY,
     master: str = "",
+    storage: str = "",
     more: Mapping[str, str] = {},
 ) -> Iterator[SparkSession]:
     """Start Spark as `local[cores]` with the given `java` program and jars; stop Spark and its JVM at the end.
 
-    `master`: another kind of Spark on this machine, instead of `local[cores]`. `more`: further settings.
+    `master`: another kind of Spark on this machine, instead of `local[cores]`. `storage`: the URI that it must reach.
+    `more`: further settings. Raises BadStorageAccess.
     """
     mine = {
         "JAVA_HOME": str(java.parent.parent),
@@ -39,7 +42,8 @@ def local_spark(
     }
     before = {key: os.environ.get(key) for key in mine}
     with tempfile.TemporaryDirectory(prefix="raymirror-spark-", ignore_cleanup_errors=True) as folder:
-        own = {"spark.driver.memory": memory, "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1", **more}
+        own = {"spark.driver.memory": memory, "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
+        own |= {**hadoop_conf(storage, Path(folder)), **more}
         os.environ |= mine
         try:
             builder = SparkSession.builder.master(master or f"local[{cores}]").appName(name)

@@ -1,6 +1,5 @@
 """Errors of tables, and the one place that turns errors of deltalake, pyarrow and the storage into them."""
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +7,9 @@ from contextlib import contextmanager
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from engine.base.errors import MirrorError
+from engine.jobs.runtime.storage_check import error_line
 
 _OF_THE_STORAGE = ("Generic S3 error", "Generic GCS error", "Generic LocalFileSystem error", "ObjectStore")
-_COLOUR = re.compile(r"\x1b\[\d+m")
-_CAUSE = "↳"
 _OF_OTHERS = ("concurrent transaction", "Concurrent transaction", "Invalid table version")
 
 
@@ -80,36 +78,27 @@ def table_errors(place: str, *, missing_passes: bool = False) -> Iterator[None]:
     try:
         yield
     except TableNotFoundError as error:
-        raise TableMissing(place, first_line(error)) from None
+        raise TableMissing(place, error_line(error)) from None
     except CommitFailedError as error:
         kind = TableConflict if any(one in str(error) for one in _OF_OTHERS) else TableUnreachable
-        raise kind(place, first_line(error)) from None
+        raise kind(place, error_line(error)) from None
     except DeltaError as error:
         text = str(error)
         if any(one in text for one in _OF_OTHERS):
-            raise TableConflict(place, first_line(error)) from None
+            raise TableConflict(place, error_line(error)) from None
         of_storage = any(one in text for one in _OF_THE_STORAGE)
-        raise (TableUnreachable if of_storage else TableDamaged)(place, first_line(error)) from None
+        raise (TableUnreachable if of_storage else TableDamaged)(place, error_line(error)) from None
     except OSError as error:
         if missing_passes and isinstance(error, FileNotFoundError):
             raise
-        raise TableUnreachable(place, first_line(error)) from None
+        raise TableUnreachable(place, error_line(error)) from None
     except Exception as error:
         if not _is_of_arrow(error):
             raise
-        raise TableDamaged(place, first_line(error)) from None
+        raise TableDamaged(place, error_line(error)) from None
 
 
 def _is_of_arrow(error: Exception) -> bool:
     """Whether pyarrow raised an error; a process that has not imported pyarrow need not do it for that."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(error, pyarrow.ArrowException)
-
-
-def first_line(error: BaseException) -> str:
-    """Return an error's first line and its innermost cause; what is between them is a trace of Rust."""
-    lines = [_COLOUR.sub("", line).strip() for line in str(error).strip().splitlines()]
-    if not lines:
-        return type(error).__name__
-    causes = [line.removeprefix(_CAUSE).strip() for line in lines[1:] if line.startswith(_CAUSE)]
-    return ": ".join([lines[0], *causes[-1:]])

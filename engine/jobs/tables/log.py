@@ -13,9 +13,11 @@ from deltalake import DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import TableNotFoundError
 
 from engine.core.formats import check_format
-from engine.jobs.runtime.storage_files import access_of, delta_uri
+from engine.jobs.runtime.storage_access import access_of
+from engine.jobs.runtime.storage_check import error_line
+from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import StaleCommit, TableDamaged, TableMissing, TableUnreachable, first_line
+from engine.jobs.tables.errors import StaleCommit, TableDamaged, TableMissing, TableUnreachable
 
 FORMAT = "raymirror.format"
 """The property of a table with the version of its format."""
@@ -68,7 +70,7 @@ def create(uri: str, spec: TableSpec, schema: Schema) -> DeltaTable:
     try:
         _create(uri, spec, schema)
     except TableNotFoundError as error:  # what deltalake says if it cannot create a folder
-        raise TableUnreachable(uri, first_line(error)) from None
+        raise TableUnreachable(uri, error_line(error)) from None
     handle = opened(uri, spec)
     there = {field.name for field in handle.schema().fields}
     if lacking := [Field(one.name, one.type) for one in schema.fields if one.name not in there]:
@@ -96,7 +98,7 @@ def opened(uri: str, spec: TableSpec) -> DeltaTable:
     try:
         handle = DeltaTable(delta_uri(uri), storage_options=access_of(uri))
     except TableNotFoundError as error:
-        raise TableMissing(uri, first_line(error)) from None
+        raise TableMissing(uri, error_line(error)) from None
     check(handle, uri, spec)
     return handle
 

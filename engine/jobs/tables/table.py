@@ -9,7 +9,8 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
-from engine.jobs.runtime.storage_files import access_of, delta_uri
+from engine.jobs.runtime.storage_access import access_of
+from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
 from engine.jobs.tables.errors import TableConflict, TableDamaged, table_errors
 from engine.jobs.tables.files import DataFile, TableFiles, arrow_schema

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.spark.needs import SparkLacks, check_jars, check_storage
+from actors.spark import needs
+from actors.spark.needs import SparkLacks, bucket_jars, check_jars, check_storage
+from deploy.local import jars
 from engine.config.storage import Storage
 
 
@@ -32,6 +34,34 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         check_storage(Storage.of_folder(tmp_path / "file" / "kept"))
 
 
-@pytest.mark.parametrize("storage", [None, Storage.parse("s3a://bucket/kept")])
-def test_what_is_no_folder_is_left_to_those_who_use_it(storage: Storage | None) -> None:
-    check_storage(storage)
+def test_no_storage_needs_nothing() -> None:
+    check_storage(None)
+
+
+BUCKET = Storage.parse("s3a://bucket/kept")
+
+
+def test_a_bucket_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(needs, "check_bucket", asked.append)
+    check_storage(BUCKET)
+    assert asked == ["s3a://bucket/kept"]
+
+
+def test_spark_gets_the_jars_of_buckets_only_for_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "s3_jar_paths", lambda: (Path("/cache/hadoop-aws.jar"),))
+    assert bucket_jars(BUCKET) == (Path("/cache/hadoop-aws.jar"),)
+    assert bucket_jars(BUCKET, ["/opt/hadoop-aws-3.3.4.jar"]) == (), "the user has brought others"
+    assert bucket_jars(BUCKET, ["/opt/other.jar"]) != ()
+    assert bucket_jars(Storage.parse("gs://bucket/kept")) == bucket_jars(None) == ()
+    assert bucket_jars(Storage.parse("file:/kept")) == ()
+
+
+def test_jars_that_are_missing_name_the_command_that_brings_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYMIRROR_CACHE", str(tmp_path))
+    with pytest.raises(
+        SparkLacks, match=rf"jars for s3a://bucket/kept are not in {tmp_path} on .*`raymirror setup s3`"
+    ):
+        bucket_jars(BUCKET)

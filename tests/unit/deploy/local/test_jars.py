@@ -60,6 +60,27 @@ def test_the_lists_hold_a_broker_and_sparks_kafka_source() -> None:
     assert len({one.path for one in kafka + spark}) == 98
 
 
+def test_the_list_for_buckets_holds_what_sparks_hadoop_needs() -> None:
+    assert {(one.name, one.revision) for one in listed_jars("s3")} == {
+        ("hadoop-aws", "3.3.4"),
+        *((f"aws-java-sdk-{part}", "1.12.262") for part in ("core", "dynamodb", "s3", "sts")),
+    }
+
+
+def test_the_jars_for_buckets_are_there_only_after_they_were_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = jar()
+    monkeypatch.setattr(jars, "listed_jars", lambda name: [one] if name == "s3" else [])
+    asked: list[list[Jar]] = []
+    monkeypatch.setattr(ivy, "retrieve", serve(CONTENT, asked))
+    assert jars.s3_jar_paths(tmp_path) == ()
+    folder = jars.ensure_s3_jars(lambda _: None, tmp_path)
+    assert jars.s3_jar_paths(tmp_path) == (folder / one.path,)
+    assert folder.name.startswith("s3-jars-")
+    assert asked == [[one]]
+
+
 def test_a_line_decodes_to_its_parts() -> None:
     (one,) = decode_jars(f"{SUM}  org.example/a-b_2.13/1.0-2/a-b_2.13-1.0-2.jar\n")
     assert (one.organisation, one.name, one.revision, one.sha256) == ("org.example", "a-b_2.13", "1.0-2", SUM)

@@ -12,6 +12,10 @@ from actors.cli.clusters.check import show
 from engine.base.errors import NotReady
 from engine.checks.preflight import FlowPreview, TopicPreview
 from engine.config.config import load_config
+from engine.config.storage import Storage
+from engine.jobs.runtime import storage_check
+from engine.jobs.runtime.storage_access import BadStorageAccess
+from engine.jobs.runtime.storage_check import StorageUnusable
 from policies.model import FlowName
 
 FLOW = FlowName("A", "B")
@@ -140,3 +144,24 @@ def test_a_ray_cluster_that_does_not_answer_is_a_warning(
 ) -> None:
     assert main.main(["check", str(near(path, monkeypatch)), "--address", "nowhere"]) == 0
     assert "its sites were not checked: no Ray cluster answers at nowhere" in capsys.readouterr().err
+
+
+def test_a_bucket_that_cannot_be_listed_from_here_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = Storage.parse("s3a://bucket/kept")
+    monkeypatch.setattr(storage_check, "list_bucket", lambda uri: None)
+    assert check.storage_warnings(None) == check.storage_warnings(Storage.parse("file:/kept")) == []
+    assert check.storage_warnings(bucket) == []
+
+    def refuse(uri: str) -> None:
+        raise StorageUnusable(uri, "no such bucket", "create it", False)
+
+    monkeypatch.setattr(storage_check, "list_bucket", refuse)
+    (warning,) = check.storage_warnings(bucket)
+    assert "raymirror.storage: s3a://bucket/kept cannot be used from here: no such bucket; create it" in str(warning)
+
+    def misnamed(_uri: str) -> None:
+        raise BadStorageAccess("it is none", "write a URL")
+
+    monkeypatch.setattr(storage_check, "list_bucket", misnamed)
+    (warning,) = check.storage_warnings(bucket)
+    assert "it is none; write a URL" in str(warning)

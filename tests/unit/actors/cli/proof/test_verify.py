@@ -4,7 +4,7 @@ import contextlib
 import functools
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class Stage:
         monkeypatch.setattr(proving, "looked", self.looked)
 
     @contextmanager
-    def started(self, cores: int) -> Iterator[None]:
+    def started(self, cores: int, _storage: Storage | None, _jars: Sequence[str]) -> Iterator[None]:
         self.cores.append(cores)
         yield
 
