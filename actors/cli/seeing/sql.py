@@ -3,12 +3,14 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.text import Text
 
 from actors.cli.common import exits
 from actors.cli.seeing.history import add_history_arguments, find_place
-from actors.cli.seeing.sql_output import print_csv, print_json, print_table
+from actors.cli.seeing.sql_output import Rows, print_csv, print_json, print_table
 from actors.cli.seeing.tables import NoTables
 from actors.observability.colours import stdout_console
 from actors.observability.tables import plain_table
@@ -17,7 +19,7 @@ _ROWS = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("query", nargs="?", metavar="QUERY", help="one SELECT (quote it); default: list the tables")
+    parser.add_argument("query", nargs="?", metavar="QUERY", help="one SELECT (quote it); default: list the columns")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object per row")
     form.add_argument("--csv", action="store_true", help="print comma-separated values, with a line of names")
@@ -31,29 +33,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask once and print. Raises NoTables, SqlFailed, TableError, BadStorage, ConfigError, SeveralMirrors."""
-    if args.query is None:
-        show_tables()
-        return exits.OK
-    from engine.jobs.sql.query import sql_session  # DuckDB and pyarrow, which --help does not need
-    from engine.jobs.sql.views import add_tables
+    with _until_the_reader_ends():
+        if args.query is None:
+            _print(args, ColumnListing()) if args.json or args.csv else show_tables()
+            return exits.OK
+        from engine.jobs.sql.query import sql_session  # DuckDB and pyarrow, which --help does not need
+        from engine.jobs.sql.views import add_tables
 
-    storage = find_place(args, NoTables).storage
-    with sql_session() as session:
-        if not add_tables(session, storage):
-            raise NoTables(f"{storage.uri} has none")
-        answer = session.ask(args.query)
-        try:
-            if args.json:
-                print_json(answer)
-            elif args.csv:
-                print_csv(answer)
-            else:
-                print_table(answer, args.rows)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The reader of the pipe has ended. Without this, Python would fail again when it flushes at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        storage = find_place(args, NoTables).storage
+        with sql_session() as session:
+            if not add_tables(session, storage):
+                raise NoTables(f"{storage.uri} has none")
+            _print(args, session.ask(args.query))
     return exits.OK
+
+
+def _print(args: argparse.Namespace, answer: Rows) -> None:
+    if args.json:
+        print_json(answer)
+    elif args.csv:
+        print_csv(answer)
+    else:
+        print_table(answer, args.rows)
+    sys.stdout.flush()
+
+
+@contextmanager
+def _until_the_reader_ends() -> Iterator[None]:
+    """End quietly when the reader of a pipe has ended, as `head` does."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Without this, Python would fail again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class ColumnListing:
+    """The columns of every table that raymirror may keep, as rows."""
+
+    columns = ("table", "column", "type", "unit", "means")
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        from engine.jobs.tables.catalog import TABLES
+
+        for spec in TABLES:
+            for one in spec.columns:
+                yield spec.name, one.name, one.kind, one.unit, one.meaning
 
 
 def show_tables() -> None:

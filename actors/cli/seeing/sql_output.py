@@ -1,11 +1,11 @@
-"""Prints the answer of a query: as a table for people, as JSON lines, as CSV."""
+"""Prints rows with columns, such as the answer of a query: as a table for people, as JSON lines, as CSV."""
 
 import csv
 import datetime
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 from rich.table import Table
@@ -15,11 +15,16 @@ from actors.observability.colours import stdout_console
 from actors.observability.tables import plain_table
 from policies.words import counted
 
-if TYPE_CHECKING:
-    from engine.jobs.sql.query import Answer
+
+class Rows(Protocol):
+    """Rows that come one after another; `columns` are their names."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    def rows(self) -> Iterator[tuple[Any, ...]]: ...
 
 
-def print_table(answer: "Answer", most_rows: int) -> None:
+def print_table(answer: Rows, most_rows: int) -> None:
     """Print at most `most_rows` rows, and say if there are more. Raises SqlFailed."""
     rows = answer.rows()
     shown = list(islice(rows, most_rows))
@@ -30,13 +35,13 @@ def print_table(answer: "Answer", most_rows: int) -> None:
         print("no rows")
 
 
-def print_json(answer: "Answer") -> None:
+def print_json(answer: Rows) -> None:
     """Print one JSON object per row. Raises SqlFailed."""
     for row in answer.rows():
         sys.stdout.write(_json(dict(zip(answer.columns, row, strict=True))) + "\n")
 
 
-def print_csv(answer: "Answer") -> None:
+def print_csv(answer: Rows) -> None:
     """Print a line of names and a line per row; NULL is an empty field. Raises SqlFailed."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(answer.columns)

@@ -38,7 +38,7 @@ class SqlFailed(MirrorError):
         return f"{self.why}; {self.right}" if self.right else self.why
 
 
-class Answer:
+class SqlAnswer:
     """The rows of a query, which can be read once; the names of `columns` are distinct."""
 
     def __init__(self, connection: "DuckDBPyConnection") -> None:
@@ -70,7 +70,7 @@ class SqlSession:
         with _told_in_one_line():
             self._connection.execute(f'CREATE VIEW "{name}" AS {select}')
 
-    def ask(self, query: str) -> Answer:
+    def ask(self, query: str) -> SqlAnswer:
         """Begin one query that reads. Raises SqlFailed."""
         import duckdb
 
@@ -82,7 +82,7 @@ class SqlSession:
         ):
             raise SqlFailed("this is not one statement that reads", "give one SELECT, DESCRIBE or EXPLAIN")
         with _told_in_one_line():
-            return Answer(self._connection.execute(statements[0]))
+            return SqlAnswer(self._connection.execute(statements[0]))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 
-class Question(msgspec.Struct, frozen=True):
+class SqlQuestion(msgspec.Struct, frozen=True):
     """A question, and the query that answers it."""
 
     asks: str
@@ -13,7 +13,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 QUESTIONS: Final = (
-    Question(
+    SqlQuestion(
         "What is the worst RPO of the last month, per flow and topic, and when was it?",
         """\
 SELECT flow, topic, max(lag_ms_max) / 1000 AS worst_s, epoch_ms(arg_max(window_start_ms, lag_ms_max)) AS at
@@ -22,7 +22,7 @@ WHERE topic <> '' AND window_start_ms >= epoch_ms(now() - INTERVAL 1 MONTH)
 GROUP BY flow, topic
 ORDER BY worst_s DESC NULLS LAST""",
     ),
-    Question(
+    SqlQuestion(
         "For how many seconds of each day was a topic more than a minute behind?",
         """\
 SELECT flow, topic, epoch_ms(window_start_ms)::DATE AS day, sum(seconds) AS behind_s
@@ -35,7 +35,7 @@ FROM (
 GROUP BY flow, topic, day
 ORDER BY day, behind_s DESC""",
     ),
-    Question(
+    SqlQuestion(
         "Which topics took longest from a record's timestamp to its copy, in the last day?",
         """\
 SELECT flow, topic, sum(latency_mean_ms * records) / sum(records) AS mean_ms, sum(records) AS records
@@ -45,7 +45,7 @@ GROUP BY flow, topic
 ORDER BY mean_ms DESC
 LIMIT 10""",
     ),
-    Question(
+    SqlQuestion(
         "Which partitions stood still, why, and for how many seconds?",
         """\
 SELECT flow, topic, partition, stall_reason, sum(stalled_ms) / 1000 AS stalled_s, epoch_ms(max(window_end_ms)) AS last
@@ -54,7 +54,7 @@ WHERE topic <> '' AND stalled_ms > 0
 GROUP BY flow, topic, partition, stall_reason
 ORDER BY stalled_s DESC""",
     ),
-    Question(
+    SqlQuestion(
         "How much does each flow copy per day?",
         """\
 SELECT flow, epoch_ms(window_start_ms)::DATE AS day, sum(records) AS records, sum(wire_bytes) / 1e9 AS gigabytes
@@ -63,7 +63,7 @@ WHERE topic <> ''
 GROUP BY flow, day
 ORDER BY flow, day""",
     ),
-    Question(
+    SqlQuestion(
         "Who changed the retention of `orders`, when, and why?",
         """\
 SELECT epoch_ms(at_ms) AS at, flow, target, name, before, after, who, why, outcome
@@ -71,7 +71,7 @@ FROM audit
 WHERE 'orders' IN (topic, target) AND name LIKE 'retention.%'
 ORDER BY at_ms""",
     ),
-    Question(
+    SqlQuestion(
         "Which changes of the copies failed in the last week, and what did the broker say?",
         """\
 SELECT flow, topic, change, name, detail, count(*) AS times, epoch_ms(max(at_ms)) AS last
@@ -80,7 +80,7 @@ WHERE outcome = 'failed' AND at_ms >= epoch_ms(now() - INTERVAL 7 DAY)
 GROUP BY flow, topic, change, name, detail
 ORDER BY times DESC""",
     ),
-    Question(
+    SqlQuestion(
         "Which proofs found differences?",
         """\
 SELECT epoch_ms(began_ms) AS at, flow, run, topic, sum(differences) AS differences, sum(records) AS records_read
@@ -89,7 +89,7 @@ WHERE differences > 0
 GROUP BY began_ms, flow, run, topic
 ORDER BY began_ms DESC""",
     ),
-    Question(
+    SqlQuestion(
         "Which records differ, and how?",
         """\
 SELECT flow, topic, partition, kind, what, count(*) AS records, min(source_offset) AS first, max(source_offset) AS last
@@ -97,7 +97,7 @@ FROM proof_differences
 GROUP BY flow, topic, partition, kind, what
 ORDER BY records DESC""",
     ),
-    Question(
+    SqlQuestion(
         "How far is each partition proven, and when was that found?",
         """\
 SELECT flow, topic, partition, arg_max(proven_to, began_ms) AS proven_to, arg_max(verdict, began_ms) AS verdict,

@@ -49,7 +49,7 @@ def test_a_query_is_answered_for_people_and_for_scripts(
 
 
 def test_without_a_query_it_lists_tables_and_columns(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main.main(["sql"]) == exits.OK
     told = capsys.readouterr().out
@@ -57,6 +57,13 @@ def test_without_a_query_it_lists_tables_and_columns(
         assert f"{spec.name}: {spec.meaning}" in told
         assert all(column.name in told for column in spec.columns)
     assert "Unix ms" in told
+    assert main.main(["sql", "--json"]) == exits.OK
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) == sum(len(spec.columns) for spec in TABLES)
+    (began,) = [row for row in rows if (row["table"], row["column"]) == ("audit", "at_ms")]
+    assert (began["type"], began["unit"]) == ("long", "Unix ms")
+    assert main.main(["sql", "--csv"]) == exits.OK
+    assert capsys.readouterr().out.startswith("table,column,type,unit,means\nlag,hour,text,,")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from actors.cli.seeing.sql_output import cell, print_csv, print_json, print_table
-from engine.jobs.sql.query import Answer, SqlSession, sql_session
+from engine.jobs.sql.query import SqlAnswer, SqlSession, sql_session
 
 VALUES = """\
 SELECT 7 AS number, 0.1::DOUBLE AS part, NULL AS nothing, 'a,"b' AS word, TRUE AS flag, [1, 2] AS list,
@@ -84,7 +84,7 @@ def test_people_see_short_values(session: SqlSession) -> None:
 
 
 def test_numbers_are_to_the_right(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
-    answer: Answer = session.ask("SELECT * FROM (VALUES (1, 'x', NULL), (200, 'long', NULL)) v(a, b, c)")
+    answer: SqlAnswer = session.ask("SELECT * FROM (VALUES (1, 'x', NULL), (200, 'long', NULL)) v(a, b, c)")
     print_table(answer, 5)
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "  a  b     c",
