@@ -10,7 +10,8 @@ from typing import Any
 from deltalake import CommitProperties, DeltaTable, Field, Schema, WriterProperties, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from engine.jobs.runtime.storage_files import access_of, delta_uri
+from engine.jobs.runtime.storage_access import access_of
+from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
 from engine.jobs.tables.errors import TableConflict, table_errors
 from engine.jobs.tables.log import ORPHAN_H, TRIES, Batch, create, is_committed, lock_of, opened
@@ -114,6 +115,6 @@ def _arrow(spec: TableSpec, rows: Sequence[Mapping[str, Any]]) -> Any:
         "double": DataType.float64(),
         "flag": DataType.bool(),
     }
-    values = {one.name: [row.get(one.name) for row in rows] for one in spec.columns}
+    values: dict[str, list[Any]] = {one.name: [row.get(one.name) for row in rows] for one in spec.columns}
     values[spec.partition] = [spec.partition_of(at_ms) for at_ms in values[spec.span]]
     return Table.from_pydict({one.name: Array(values[one.name], types[one.kind]) for one in spec.columns})
