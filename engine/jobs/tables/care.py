@@ -70,7 +70,10 @@ def _replace(table: Table, snapshot: TableSnapshot, partition: str, made: DataFi
     try:
         table.replace(snapshot, partition, [made] if made is not None else [])
     except TableConflict:
-        if made is not None:
-            table.files.drop(made.path)
+        if made is None:
+            return False
+        if made.path in {file.path for file in table.snapshot().files}:
+            return True  # an answer of the store was lost: its client asked again, and met its own commit
+        table.files.drop(made.path)
         return False
     return True

@@ -24,7 +24,7 @@ FORMAT = "raymirror.format"
 GRACE_S = 900
 """Seconds that a file stays after it was replaced, for readers that started before."""
 ORPHAN_H = 1
-"""Hours after which a file without a commit is deleted: longer than any writer takes from its file to its commit."""
+"""Hours after which a file without a commit is deleted, and an empty folder: no writer takes as long to its commit."""
 TRIES = 10
 PROPERTIES = {
     "delta.deletedFileRetentionDuration": f"interval {GRACE_S} seconds",
