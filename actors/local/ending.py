@@ -98,6 +98,7 @@ def ends_deferred(note: str, *, leave_at_second: bool = False) -> Iterator[Defer
         return
 
     def hold(number: int, _frame: FrameType | None) -> None:
+        signal.alarm(0)  # Ray's own handler, which calls this one, would abort the process 3 s after a SIGTERM
         came.numbers.append(number)
         if leave_at_second and len(came.numbers) > 1:
             os._exit(128 + number)

@@ -239,6 +239,14 @@ def test_a_signal_waits_for_the_end_of_what_must_not_be_left_half_way(number: si
 
 
 @pytest.mark.local
+def test_the_alarm_that_ray_sets_at_a_signal_does_not_end_the_process() -> None:
+    """Ray's handler of SIGTERM (Abseil's, for crashes) sets an alarm of 3 s that aborts, then calls the one before."""
+    code = HELD.format("SIGTERM").replace('    print("whole"', '    print("alarm", signal.alarm(0))\n    print("whole"')
+    done = python(code.replace("with ends", "signal.alarm(3000)\nwith ends"))
+    assert done.stdout == "alarm 0\nwhole True\n"
+
+
+@pytest.mark.local
 def test_a_second_signal_ends_a_command_at_once_that_has_nothing_to_clear_away() -> None:
     code = HELD.format("SIGTERM").replace('stopped")', 'stopped", leave_at_second=True)')
     done = python(code)
