@@ -16,6 +16,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from bench.recovery.fronted import FrontedCluster
 from deploy.local.broker import Broker
@@ -33,11 +34,10 @@ EXPIRING = {"producer.id.expiration.check.interval.ms": "10"}
 """The age is Kafka's default, a day."""
 TWO_DAYS_MS = 2 * 86_400_000
 TOPIC, PARTITIONS = "old", 2
-BLOCKS, YOUNG, OLD = 12, 300, 40
-"""Each partition has so many blocks, of young batches and then of old ones."""
+AHEAD, YOUNG, OLD = 6, 300, 40
+"""Each partition has so many blocks ahead of the copy, of young batches and then of old ones."""
 RECORDS = 8
 """Of one batch."""
-COUNT = BLOCKS * (YOUNG + OLD) * RECORDS * PARTITIONS
 FLAPS = 6
 FOLLOWER_S, LEADER_S = 2.5, 4.5
 """Longer than it takes to be out of sync, and longer than a session."""
@@ -58,22 +58,41 @@ async def clusters(folder: Path) -> AsyncIterator[tuple[EmbeddedCluster, Fronted
             await asyncio.to_thread(cluster.stop)
 
 
-async def write(source: EmbeddedCluster) -> None:
-    """Append all blocks to each partition."""
-    now_ms = int(time.time() * 1000)
-    async with producer(source) as client:
+class Writer:
+    """Appends blocks to each partition, and keeps some of them ahead of the copy however long the faults take."""
 
-        async def fill(partition: int) -> None:
-            for number in range(BLOCKS * (YOUNG + OLD)):
-                at_ms = now_ms if number % (YOUNG + OLD) < YOUNG else now_ms - TWO_DAYS_MS
-                batch = client.create_batch()
-                for place in range(RECORDS):
-                    value = (b"%d " % (number * RECORDS + place)).ljust(400, b".")
-                    assert batch.append(key=None, value=value, timestamp=at_ms) is not None
-                await client.send_batch(batch, TOPIC, partition=partition)
+    def __init__(self, client: AIOKafkaProducer) -> None:
+        self._client = client
+        self._now_ms = int(time.time() * 1000)
+        self._batches = 0
+        """Written to each partition."""
 
-        await asyncio.gather(*(fill(partition) for partition in range(PARTITIONS)))
-        await client.flush()
+    @property
+    def records(self) -> int:
+        """How many records each partition has."""
+        return self._batches * RECORDS
+
+    async def block(self) -> None:
+        """Append a block to each partition: young batches, then old ones."""
+        first, self._batches = self._batches, self._batches + YOUNG + OLD
+        await asyncio.gather(*(self._fill(partition, first) for partition in range(PARTITIONS)))
+        await self._client.flush()
+
+    async def _fill(self, partition: int, first: int) -> None:
+        for number in range(first, first + YOUNG + OLD):
+            at_ms = self._now_ms if number - first < YOUNG else self._now_ms - TWO_DAYS_MS
+            batch = self._client.create_batch()
+            for place in range(RECORDS):
+                value = (b"%d " % (number * RECORDS + place)).ljust(400, b".")
+                assert batch.append(key=None, value=value, timestamp=at_ms) is not None
+            await self._client.send_batch(batch, TOPIC, partition=partition)
+
+    async def keep_ahead(self, run: Run, enough: asyncio.Event) -> None:
+        """Append a block whenever a lane has fewer than `AHEAD` left."""
+        while not enough.is_set():
+            if max(one.source_next for one in run.progress().lanes) > self.records - AHEAD * (YOUNG + OLD) * RECORDS:
+                await self.block()
+            await asyncio.sleep(0.02)
 
 
 class Windows:
@@ -149,9 +168,12 @@ async def test_two_days_old_records_with_flapping_replicas_and_expiry_checks(
         copied = await mirror.topic(
             TOPIC, PARTITIONS, on_source=forever, on_target=forever | {"min.insync.replicas": "2"}
         )
-        await write(source)
-        async with mirror.run() as run, asyncio.TaskGroup() as group:
-            windows = Windows(run)
+        async with producer(source) as client, mirror.run() as run, asyncio.TaskGroup() as group:
+            windows, writer = Windows(run), Writer(client)
+            for _ in range(AHEAD):
+                await writer.block()
+            enough = asyncio.Event()
+            writing = group.create_task(writer.keep_ahead(run, enough))
             following = group.create_task(windows.follow())
             for number in range(FLAPS):
                 name, holds = MOMENTS[number % len(MOMENTS)]
@@ -161,12 +183,15 @@ async def test_two_days_old_records_with_flapping_replicas_and_expiry_checks(
                 await flap(how, run, target)
                 await until_in_sync(target, copied, 1, 2, 3)
             at = sum(one.source_next for one in run.progress().lanes)
+            enough.set()
+            await writing
+            count = writer.records * PARTITIONS
             await run.until_copied(deadline_s=DEADLINE_S)
             following.cancel()
             for kind in (TargetGap, SourceGap, RecordRefused, OwnershipLost):
                 assert run.told(kind) == [], run.describe()
-        assert at < COUNT, "the last fault came after everything was copied"
-        assert await assert_identical(source, target, TOPIC, copied) == COUNT
+        assert at < count, "the last fault came after everything was copied"
+        assert await assert_identical(source, target, TOPIC, copied) == count
     figures[f"two days old, flapping {seed}"] = {
         "faults": done,
         "young_in_flight": median(windows.young),
