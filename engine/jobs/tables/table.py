@@ -29,7 +29,10 @@ FORMAT = "raymirror.format"
 GRACE_S = 900
 """Seconds that a file stays after it was replaced, for readers that started before."""
 ORPHAN_H = 1
-"""Hours after which a file without a commit is deleted: longer than any writer takes from its file to its commit."""
+"""Hours after which a file without a commit is deleted, and an empty folder: no writer takes as long to its commit."""
+_STATISTICS = "delta.dataSkippingStatsColumns"
+"""The property with the columns whose least and most are in the log. Without it deltalake's own reader compares every
+other column with NULL, and finds no row as soon as a query filters by one."""
 _TRIES = 10
 PROPERTIES = {
     "delta.deletedFileRetentionDuration": f"interval {GRACE_S} seconds",
@@ -126,7 +129,7 @@ class Table:
                     partition_by=[self.spec.partition],
                     name=self.spec.name,
                     description=self.spec.meaning,
-                    configuration={FORMAT: str(self.spec.format), **PROPERTIES},
+                    configuration={FORMAT: str(self.spec.format), _STATISTICS: self.spec.span, **PROPERTIES},
                     storage_options=self._access,
                     raise_if_key_not_exists=False,
                 )
@@ -262,7 +265,7 @@ class Table:
         with table_errors(self.uri):
             deleted += sum(self.files.drop(path) for path in replaced - self._deleted)
             self._deleted = replaced  # the log names them for some time after
-            self.files.drop_empty_folders(now_ms - GRACE_S * 1000)
+            self.files.drop_empty_folders(now_ms - ORPHAN_H * 3_600_000)
         return deleted
 
     def _newest(self) -> DeltaTable:
