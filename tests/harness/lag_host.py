@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.base.errors import MirrorError
 from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.config.storage import Storage
@@ -73,7 +72,7 @@ def main(
         while True:
             try:
                 run(spark, options, config, kept, threading.Event(), tell, IdleWait())
-            except MirrorError as failed:
+            except Exception as failed:  # noqa: BLE001 whatever ends a job in a bucket, a mirror runs it again
                 if storage is None:
                     raise
                 sys.stdout.write(f"{failed}\n")
