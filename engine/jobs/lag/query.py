@@ -30,6 +30,7 @@ from engine.jobs.lag.rpo import RpoJudge, TopicWindow
 from engine.jobs.lag.samples import decode
 from engine.jobs.lag.windows import windows
 from engine.jobs.runtime.idle_wait import IdleWait
+from engine.jobs.runtime.session import PLAIN_FILES
 from engine.jobs.runtime.storage_files import open_storage
 from engine.jobs.tables.catalog import LAG
 from engine.jobs.tables.files import DataFile, arrow_schema
@@ -117,6 +118,8 @@ class LagSink:
         columns = [column.name for column in LAG.columns if column.name != LAG.partition]
         stored = told.select(*columns, hour).coalesce(1).write.partitionBy(LAG.partition).option("compression", "zstd")
         stored = stored.option(_MARK, "false")  # the commit marks it as complete
+        if self._table.uri.startswith("file:"):
+            stored = stored.options(**PLAIN_FILES)
         stored.parquet(f"{self._table.uri}/{folder}")
         return self._table.adopt(folder, batch)
 

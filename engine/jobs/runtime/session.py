@@ -31,6 +31,9 @@ POOLS = """<allocations>
 </allocations>
 """
 """Spark takes no core from a running task, so tasks of batch jobs are short, and streams get the next free core."""
+PLAIN_FILES = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
+"""Options of a DataFrameWriter that writes to a folder: no checksum file beside each file. Not for a whole session:
+Hadoop's S3 client expects the usual class."""
 SHIPPED = (engine, policies)
 
 
@@ -64,6 +67,8 @@ def spark_conf(
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         # Batches kept in a query's checkpoint: 100 by default, some eight files each. A query resumes from the last.
         "spark.sql.streaming.minBatchesToRetain": "10",
+        # Checkpoints on this machine without a checksum file beside every file. Data files need their own setting.
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _write_pools(scratch).as_uri(),

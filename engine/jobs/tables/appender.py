@@ -115,5 +115,5 @@ def _arrow(spec: TableSpec, rows: Sequence[Mapping[str, Any]]) -> Any:
         "flag": DataType.bool(),
     }
     values = {one.name: [row.get(one.name) for row in rows] for one in spec.columns}
-    values[spec.partition] = [spec.partition_of(at_ms) for at_ms in values[spec.span]]
+    values[spec.partition] = [spec.partition_of(row[spec.span]) for row in rows]
     return Table.from_pydict({one.name: Array(values[one.name], types[one.kind]) for one in spec.columns})

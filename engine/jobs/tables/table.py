@@ -1,5 +1,6 @@
 """One Delta table: creates it, commits files to it, replaces files of a partition, and lists the files that count."""
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from engine.jobs.runtime.storage_files import access_of, delta_uri
 from engine.jobs.tables.columns import TableSpec
 from engine.jobs.tables.errors import TableConflict, TableDamaged, table_errors
 from engine.jobs.tables.files import DataFile, TableFiles, arrow_schema
-from engine.jobs.tables.log import GRACE_S, ORPHAN_H, TRIES, Batch, check, create, is_committed, lock_of, opened
+from engine.jobs.tables.log import ORPHAN_H, TRIES, Batch, check, create, is_committed, lock_of, opened
 
 
 class TableSnapshot:
@@ -161,8 +162,11 @@ class Table:
         )
 
     def _added(self, file: DataFile) -> AddAction:
+        told: dict[str, object] = {"numRecords": file.rows}
+        if file.first is not None:
+            told |= {"minValues": {self.spec.span: file.first}, "maxValues": {self.spec.span: file.last}}
         values = {self.spec.partition: file.partition}
-        return AddAction(file.path, file.size, values, file.at_ms, data_change=True, stats=file.stats)
+        return AddAction(file.path, file.size, values, file.at_ms, data_change=True, stats=json.dumps(told))
 
     def still_wants(self, files: Sequence[DataFile], partition: str, missing: FileNotFoundError) -> list[DataFile]:
         """Return the present files of a partition after one of `files` was not found: others replaced it meanwhile.
@@ -188,7 +192,7 @@ class Table:
         with table_errors(self.uri):
             deleted += sum(self.files.drop(path) for path in replaced - self._deleted)
             self._deleted = replaced  # the log names them for some time after
-            self.files.drop_empty_folders(now_ms - GRACE_S * 1000)
+            self.files.drop_empty_folders(now_ms - ORPHAN_H * 3_600_000)
         return deleted
 
     def _newest(self) -> DeltaTable:

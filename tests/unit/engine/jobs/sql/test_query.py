@@ -1,5 +1,6 @@
 """One query, answered by DuckDB: its rows, what it may not do, and its errors in one line."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from engine.jobs.sql.query import SqlFailed, SqlSession, sql_session
 
 
 @pytest.fixture
-def session() -> "SqlSession":
+def session() -> Iterator[SqlSession]:
     with sql_session() as opened:
         opened.register("t", pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"]}))
         yield opened

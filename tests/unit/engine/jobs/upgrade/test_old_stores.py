@@ -16,7 +16,7 @@ def test_stores_are_found_and_converted_once(tmp_path: Path) -> None:
     place = f"file:{tmp_path}/history/lag/A/B"
     assert unconverted(storage) == [Unconverted(what="the history of lag", place=place)]
     assert list(convert(storage)) == [Converted(place=place, table="lag", rows=1)]
-    assert unconverted(storage) == list(convert(storage)) == []
+    assert (unconverted(storage), list(convert(storage))) == ([], [])
 
 
 def test_each_goes_to_a_table_that_exists() -> None:
