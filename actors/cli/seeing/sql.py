@@ -91,6 +91,7 @@ def show_tables() -> None:
         for one in spec.columns:
             drawn.add_row(*(Text(cell) for cell in (f"  {one.name}", one.kind, one.unit, one.meaning)))
         stdout_console().print(drawn)
+    sys.stdout.flush()
 
 
 def _count(text: str) -> int:

@@ -40,7 +40,7 @@ def _add(session: SqlSession, table: Table) -> bool:
 class _ArrowData:
     """Makes a data set of some files of a table, of which a query reads only the columns and files that it needs.
 
-    Not that of deltalake: it takes a column of which the log has no least and most value for one without a value.
+    Not that of deltalake, which reads through Python's own files, and not through those of Arrow.
     """
 
     def __init__(self, table: Table, schema: pa.Schema) -> None:

@@ -16,7 +16,6 @@ from pyarrow import fs
 
 from engine.jobs.runtime.storage_files import open_storage
 from engine.jobs.tables.columns import Kind, TableSpec
-from engine.jobs.tables.statistics import statistics_of
 
 _LOG = "_delta_log"
 _TYPES: dict[Kind, pa.DataType] = {
@@ -33,7 +32,7 @@ class DataFile(msgspec.Struct, frozen=True, order=True):
     """A file of a table, by its path below the table: its partition, size in bytes, rows, least and most of `span`.
 
     `first` and `last` are None if the file has no rows, or if its writer stored no statistics. `at_ms`: when it was
-    written, in Unix ms. `stats`: what the log says of its columns, as JSON; empty in a file that the log names already.
+    written, in Unix ms.
     """
 
     path: str
@@ -43,7 +42,6 @@ class DataFile(msgspec.Struct, frozen=True, order=True):
     first: int | None
     last: int | None
     at_ms: int = 0
-    stats: str = ""
 
     def overlaps(self, within: tuple[int, int]) -> bool:
         """Whether the file may have rows in [begin, end)."""
@@ -116,10 +114,10 @@ class TableFiles:
         info = self._fs.get_file_info(f"{self._root}/{path}")
         with self._open(path) as parquet:
             spans = [span for _, span in self._spans(parquet)]
-            rows, stats = parquet.metadata.num_rows, statistics_of(parquet.metadata)
+            rows = parquet.metadata.num_rows
         firsts, lasts = [one for one, _ in spans], [one for _, one in spans]
         first, last = min(firsts, default=None), max(lasts, default=None)
-        return DataFile(path, partition, info.size or 0, rows, first, last, (info.mtime_ns or 0) // 1_000_000, stats)
+        return DataFile(path, partition, info.size or 0, rows, first, last, (info.mtime_ns or 0) // 1_000_000)
 
     def written_below(self, folder: str) -> list[tuple[str, str]]:
         """Return path and partition of the files that Spark wrote into a folder below the table."""

@@ -25,6 +25,9 @@ GRACE_S = 900
 """Seconds that a file stays after it was replaced, for readers that started before."""
 ORPHAN_H = 1
 """Hours after which a file without a commit is deleted, and an empty folder: no writer takes as long to its commit."""
+_STATISTICS = "delta.dataSkippingStatsColumns"
+"""The property with the columns whose least and most are in the log. Without it deltalake's own reader compares every
+other column with NULL, and finds no row as soon as a query filters by one."""
 TRIES = 10
 PROPERTIES = {
     "delta.deletedFileRetentionDuration": f"interval {GRACE_S} seconds",
@@ -87,7 +90,7 @@ def _create(uri: str, spec: TableSpec, schema: Schema) -> None:
             partition_by=[spec.partition],
             name=spec.name,
             description=spec.meaning,
-            configuration={FORMAT: str(spec.format), **PROPERTIES},
+            configuration={FORMAT: str(spec.format), _STATISTICS: spec.span, **PROPERTIES},
             storage_options=access_of(uri),
             raise_if_key_not_exists=False,
         )

@@ -163,9 +163,11 @@ class Table:
         )
 
     def _added(self, file: DataFile) -> AddAction:
+        told: dict[str, object] = {"numRecords": file.rows}
+        if file.first is not None:
+            told |= {"minValues": {self.spec.span: file.first}, "maxValues": {self.spec.span: file.last}}
         values = {self.spec.partition: file.partition}
-        stats = file.stats or json.dumps({"numRecords": file.rows})
-        return AddAction(file.path, file.size, values, file.at_ms, data_change=True, stats=stats)
+        return AddAction(file.path, file.size, values, file.at_ms, data_change=True, stats=json.dumps(told))
 
     def still_wants(self, files: Sequence[DataFile], partition: str, missing: FileNotFoundError) -> list[DataFile]:
         """Return the present files of a partition after one of `files` was not found: others replaced it meanwhile.

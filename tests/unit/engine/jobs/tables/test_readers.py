@@ -4,15 +4,21 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pytest
 from deltalake import DeltaTable
 
 from engine.jobs.lag.history import History, most_complete
+from engine.jobs.tables.appender import TableAppender
 from engine.jobs.tables.care import fold
 from engine.jobs.tables.catalog import LAG
+from engine.jobs.tables.table import Table
 from tests.harness.delta_spark import spark_rows
+from tests.unit.engine.jobs.table_rows import SPEC, rows_of, written
 from tests.unit.engine.jobs.windows_tables import BASE_MS, HOUR_MS, WINDOW_MS, add, copier_row, read, row
 
+PLAIN = msgspec.structs.replace(SPEC, columns=SPEC.columns[:-1])
+"""A table without columns of lists."""
 RANKED = """row_number() OVER (PARTITION BY flow, topic, partition, copier_key, window_start_ms
             ORDER BY samples DESC, last_ms DESC)"""
 WINDOWS = [(minute, 0, 6) for minute in (1, 2, 3, 61, 121)]
@@ -67,3 +73,21 @@ def test_spark_reads_the_same_rows(place: str) -> None:
     (copier,) = [one for one in rows if not one["topic"]]
     assert copier["append_ms_counts"] == COUNTS
     assert {one["hour"] for one in rows} == {LAG.partition_of(BASE_MS + hour * HOUR_MS) for hour in range(3)}
+
+
+@pytest.mark.parametrize("way", ["appended", "written by Spark", "appended without pyarrow"])
+def test_a_condition_of_pandas_finds_rows(tmp_path: Path, way: str) -> None:
+    table = Table(f"file:{tmp_path}/counts", SPEC)
+    match way:
+        case "appended":
+            table.create()
+            table.append(rows_of([(1, 7), (2, 8)]))
+        case "written by Spark":
+            table.create()
+            table.adopt(written(table, [(1, 7), (2, 8)]))
+        case _:
+            rows = rows_of([(1, 7), (2, 8)], PLAIN).to_pylist()
+            TableAppender(table.uri, PLAIN).append(rows)
+    for condition, count in {("name", "=", "n"): 2, ("number", ">", 7): 1, ("name", "=", "x"): 0}.items():
+        found = DeltaTable(tmp_path / "counts").to_pandas(filters=[condition], columns=["at_ms"])
+        assert len(found) == count, condition
