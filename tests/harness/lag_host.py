@@ -72,7 +72,7 @@ def main(
         while True:
             try:
                 run(spark, options, config, kept, threading.Event(), tell, IdleWait())
-            except Exception as failed:  # noqa: BLE001 whatever ends a job in a bucket, a mirror runs it again
+            except Exception as failed:  # whatever ends a job in a bucket: a mirror runs it again
                 if storage is None:
                     raise
                 sys.stdout.write(f"{failed}\n")
