@@ -15,6 +15,7 @@ from actors.spark.session import SessionOptions, java_sizes, placement
 from deploy.local.errors import ClusterError
 from engine.config.settings import SparkConfig
 from engine.jobs.runtime.runner import JobState
+from engine.jobs.runtime.storage_check import StorageUnusable
 from tests.harness.eventually import until_equal
 from tests.unit.engine.config_files import BASE
 
@@ -197,3 +198,9 @@ def test_everything_of_rays_goes_where_java_is_and_executors_to_a_named_node() -
     assert there.items() - anywhere.items() == {
         ("spark.ray.raydp_spark_executor.actor.resource.node:10.0.0.7", "0.001")
     }
+
+
+def test_only_what_waiting_cannot_help_is_a_refusal() -> None:
+    assert host_module._is_refusal(StorageUnusable("s3a://b", "no such bucket", "create it", False))
+    assert not host_module._is_refusal(StorageUnusable("s3a://b", "no answer", "see that it runs", True))
+    assert not host_module._is_refusal(RuntimeError("the JVM ended"))
