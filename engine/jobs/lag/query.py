@@ -94,7 +94,8 @@ class LagSink:
             owner = writer_of(self._options.flow)
             transaction = Batch(f"{owner} {generation}", batch, owner)
             if not self._table.has(transaction):
-                files = self.store(told, transaction, f"batch-{generation}-{batch:012d}-{uuid4().hex[:8]}")
+                # Only letters and digits: a path in a Delta log is percent-encoded.
+                files = self.store(told, transaction, f"batch-{batch:012d}-{uuid4().hex}")
             if self._target_options:
                 self.publish(told)
             self.judge(told)
