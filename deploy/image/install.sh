@@ -76,7 +76,6 @@ place_scripts
 source "$prefix/profile.sh"
 cd /
 say "jars of Kafka and Spark into $prefix/cache"
-python -c 'from deploy.local.jars import ensure_jars, say_aloud; ensure_jars(say_aloud)'
-raymirror setup s3 >&2
+python -c 'from deploy.local import jars; jars.ensure_jars(jars.say_aloud); jars.ensure_s3_jars(jars.say_aloud)'
 raymirror --version >&2 # also says whether the native module was built, which needs a C compiler
 say "done; source $prefix/profile.sh"

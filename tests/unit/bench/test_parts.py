@@ -156,7 +156,8 @@ def test_the_first_system_of_configsync_stays_where_the_second_fails(monkeypatch
     monkeypatch.setattr(configsync, "EmbeddedCluster", Nowhere)
     monkeypatch.setattr(topics, "create", at_once)
     monkeypatch.setattr(configsync._Scene, "_system", measured)
-    found = configsync.run(argparse.Namespace(systems="raymirror-round,mm2", topics=2, changed=1, passes=1, quick=True))
+    counts = {"topics": 2, "partitions": 1, "changed": 1, "passes": 1}
+    found = configsync.run(argparse.Namespace(systems="raymirror-round,mm2", quick=True, **counts))
     assert found["systems"] == {"raymirror-round": figures}
     check_second(found, "mm2")
 
