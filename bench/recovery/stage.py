@@ -27,7 +27,7 @@ _OVERRIDES = {
     "auto.create.topics.enable": "false",
 }
 _WHOLE_S = 90.0
-_DESCRIBE_S, _ANSWER_S = 30.0, 5.0
+_DESCRIBE_S, _ANSWER_S = 90.0, 5.0
 _POLL_S = 0.2
 
 

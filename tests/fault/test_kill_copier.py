@@ -1,8 +1,10 @@
 """kill -9 of the copier process in full flight, with its successor at once: nothing lost, doubled or reordered."""
 
+import asyncio
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -21,25 +23,57 @@ pytestmark = [pytest.mark.integration, pytest.mark.fault]
 
 PARTITIONS = 4
 IN_FLIGHT, BEHIND = 1, 1000
+TRANSACTION = 2_000
+"""Records of one transaction, over all partitions."""
 
 
-async def fill(mirror: Mirror, kind: str, count: int) -> int:
-    """Fill the topic of a kind; return how many records a reader of committed records sees."""
-    if kind != "transactional":
-        await pour(mirror.source, kind, count, batch_bytes=16384)
-        return count
-    seen = 0
-    async with producer(mirror.source, transactional_id=kind, compression_type="lz4") as client:
-        for turn, first in enumerate(range(0, count, 2000)):
-            await client.begin_transaction()
-            for partition in range(PARTITIONS):
-                await append(client, kind, partition, numbered(500, first=first + partition * 500, size_bytes=100))
-            if turn % 4 == 3:
-                await client.abort_transaction()
-            else:
-                await client.commit_transaction()
-                seen += 2000
-    return seen
+class Filling:
+    """Fills the topic of a kind, and goes on while kills are due: no copier is done before its kill."""
+
+    def __init__(self, mirror: Mirror, kind: str) -> None:
+        self._mirror, self._kind = mirror, kind
+        self._written = 0
+        self.committed = 0
+        """Records that a reader of committed records sees."""
+
+    async def fill(self, count: int) -> None:
+        """Append so many records."""
+        if self._kind == "transactional":
+            await self._transactions(count)
+        else:
+            await pour(self._mirror.source, self._kind, count, batch_bytes=16384)
+            self.committed += count
+
+    @asynccontextmanager
+    async def ahead(self, count: int) -> AsyncIterator[None]:
+        """Append so many records again and again until the block ends; the last ones are appended whole."""
+        ended = asyncio.Event()
+
+        async def go_on() -> None:
+            while not ended.is_set():
+                await self.fill(count)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(go_on())
+            try:
+                yield
+            finally:
+                ended.set()
+
+    async def _transactions(self, count: int) -> None:
+        async with producer(self._mirror.source, transactional_id=self._kind, compression_type="lz4") as client:
+            for turn in range(count // TRANSACTION):
+                await client.begin_transaction()
+                share = TRANSACTION // PARTITIONS
+                for partition in range(PARTITIONS):
+                    first = self._written + partition * share
+                    await append(client, self._kind, partition, numbered(share, first=first, size_bytes=100))
+                self._written += TRANSACTION
+                if turn % 4 == 3:
+                    await client.abort_transaction()
+                else:
+                    await client.commit_transaction()
+                    self.committed += TRANSACTION
 
 
 def moments(records: int, kills: int) -> Iterator[int]:
@@ -118,13 +152,15 @@ async def test_kills_in_full_flight(
     mirror = Mirror(*pair, alias=f"kill-{kind}", flush_bytes=2 * 1024 * 1024, **slow)
     await mirror.open()
     copied = await mirror.topic(kind, PARTITIONS, on_source=config)
-    seen = await fill(mirror, kind, count)
-    *rows, last = await run_with_kills(mirror, moments(seen, kills))
+    filling = Filling(mirror, kind)
+    await filling.fill(count)
+    async with filling.ahead(count // 10):
+        *rows, last = await run_with_kills(mirror, moments(filling.committed, kills))
     await finish(mirror, last["last"])
     for row in rows:
         print(kind, row)  # noqa: T201
     identical = await assert_identical(mirror.source, mirror.target, kind, copied, committed=True)
-    assert identical == seen
+    assert identical == filling.committed
     figures[f"copier killed, {kind}"] = {"kills": rows, "identical_records": identical}
     assert all(row["in_flight"] >= IN_FLIGHT and row["behind"] >= BEHIND for row in rows)
     assert all(sum(row["tails"]) >= row["behind"] for row in rows), "a tail held less than was acknowledged"
