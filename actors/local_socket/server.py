@@ -144,6 +144,7 @@ def open_if_possible(namespace: str, instance_id: str, supervisor: Any) -> Local
 
 async def _readable(listener: socket.socket) -> None:
     """Wait for a connection without accepting it: `sock_accept` loses one that arrives as its task is cancelled."""
+    _refuse_closed(listener)
     loop = asyncio.get_running_loop()
     came: asyncio.Future[None] = loop.create_future()
 
@@ -166,7 +167,7 @@ async def _send(connection: socket.socket, message: bytes) -> None:
 async def _receive(connection: socket.socket) -> bytes:
     """Receive the next request; empty if the client has closed the connection. Raises BadFrame, OSError."""
     async with asyncio.timeout(IDLE_S):
-        first = await asyncio.get_running_loop().sock_recv(connection, 1)
+        first = await _receive_some(connection, 1)
     if not first:
         return b""
     async with asyncio.timeout(MESSAGE_S):
@@ -180,8 +181,22 @@ async def _receive(connection: socket.socket) -> bytes:
 async def _receive_exactly(connection: socket.socket, size: int) -> bytes:
     parts = bytearray()
     while len(parts) < size:
-        part = await asyncio.get_running_loop().sock_recv(connection, size - len(parts))
+        part = await _receive_some(connection, size - len(parts))
         if not part:
             raise BadFrame("an incomplete message")
         parts += part
     return bytes(parts)
+
+
+async def _receive_some(connection: socket.socket, most: int) -> bytes:
+    _refuse_closed(connection)
+    return await asyncio.get_running_loop().sock_recv(connection, most)
+
+
+def _refuse_closed(one: socket.socket) -> None:
+    """Raise ConnectionAbortedError for a socket that `LocalServer.close` has closed under its task.
+
+    uvloop raises a ValueError there, which would end the supervisor.
+    """
+    if one.fileno() < 0:
+        raise ConnectionAbortedError("the server has ended")

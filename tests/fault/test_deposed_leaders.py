@@ -7,12 +7,13 @@ leader has forgotten raymirror's producer by then: it would accept the same batc
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from deploy.local.broker import Broker
 from deploy.local.cluster import EmbeddedCluster, running_clusters
@@ -43,10 +44,11 @@ class Leaderships:
         kafka = classes.org.apache.kafka
         settings = classes.java.util.Properties()
         settings.put("bootstrap.servers", servers)
-        # The client sends to the broker that metadata names as the controller, which is any broker (KRaft): a stopped
-        # one must cost seconds, not the whole time of the call.
-        settings.put("request.timeout.ms", "3000")
-        settings.put("default.api.timeout.ms", "60000")
+        # The client sends to the broker that its metadata names as the controller, which is any broker (KRaft). If that
+        # is the stopped one, it stays with it until the call ends: so calls end soon, and are made again with news.
+        settings.put("request.timeout.ms", "2000")
+        settings.put("default.api.timeout.ms", "2000")
+        settings.put("metadata.max.age.ms", "500")
         self._admin = kafka.clients.admin.AdminClient.create(settings)
         self._java, self._kafka = classes.java, kafka
         self._partitions = [kafka.common.TopicPartition(topic, n) for n in range(PARTITIONS)]
@@ -61,9 +63,22 @@ class Leaderships:
         wanted = self._java.util.HashMap()
         for partition in self._partitions:
             wanted.put(partition, order)
-        self._admin.alterPartitionReassignments(wanted).all().get()
-        kind = self._kafka.common.ElectionType.PREFERRED
-        self._admin.electLeaders(kind, self._java.util.HashSet(wanted.keySet())).partitions().get()
+        self._until_answered(lambda: self._admin.alterPartitionReassignments(wanted).all())
+        kind, partitions = self._kafka.common.ElectionType.PREFERRED, self._java.util.HashSet(wanted.keySet())
+        self._until_answered(lambda: self._admin.electLeaders(kind, partitions).partitions())
+
+    @staticmethod
+    def _until_answered(call: Callable[[], Any]) -> None:
+        """Make a call that may be made twice, until a broker that runs answers it."""
+        give_up_at_s = now_s() + DEADLINE_S
+        while True:
+            try:
+                call().get()
+            except Py4JJavaError as error:
+                if "TimeoutException" not in str(error.java_exception) or now_s() > give_up_at_s:
+                    raise
+            else:
+                return
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import uvloop
 
 from actors.control.flow_state import TopicsNotKnownYet
 from actors.local.session import MirrorPlace
@@ -339,6 +340,31 @@ async def test_a_listener_that_fails_leaves_the_supervisor_alone(
     monkeypatch.setattr("actors.local_socket.server._readable", fail)
     await made.run()
     assert not made.path.exists()
+
+
+def test_a_server_that_is_closed_between_two_requests_leaves_the_supervisor_alone(
+    home: Path, fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor runs on uvloop, which answers a closed socket with a ValueError."""
+
+    async def serve_one() -> None:
+        made = open_server(home, NAME, INSTANCE, FakeShell(started(fleet, clock).status()))
+        send = server._send
+
+        async def send_and_end(connection: socket.socket, message: bytes) -> None:
+            await send(connection, message)
+            made.close()
+
+        monkeypatch.setattr(server, "_send", send_and_end)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(made.run())
+            assert not await reached(made.path, instance_id="another")
+            while made._open:
+                await pause(0.01)
+            assert not running.done()
+            running.cancel()
+
+    uvloop.run(serve_one())
 
 
 def test_paths_are_short_enough_for_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
