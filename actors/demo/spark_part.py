@@ -6,7 +6,7 @@ A failure of Spark is a part of the result: the stock client compares all the sa
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -52,17 +52,15 @@ class SparkOutcome(msgspec.Struct, frozen=True, kw_only=True):
     report: str = ""
 
 
-class SparkFailed(MirrorError):
-    """Spark has not shown what the demo is about."""
+class LagIncomplete(MirrorError):
+    """The table of lag lacks partitions, or samples at their end."""
 
-    exit_code = 1  # it ran and failed: not bad input
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, missing: Sequence[str]) -> None:
+        super().__init__(missing)
+        self.missing = tuple(missing)
 
     def __str__(self) -> str:
-        return self.what
+        return f"after {LAG_S:.0f} s the table of lag does not say that these are copied: {', '.join(self.missing)}"
 
 
 class SparkPart:
@@ -98,13 +96,11 @@ class SparkPart:
         )
 
     def _await_lag(self, ends: Ends) -> None:
-        """Wait until the table of lag says of every partition that all is copied. Raises SparkFailed."""
+        """Wait until the table of lag says of every partition that all is copied. Raises LagIncomplete."""
         deadline = time.monotonic() + LAG_S
         while missing := missing_in(copied_to(self._storage), ends):
             if time.monotonic() > deadline:
-                raise SparkFailed(
-                    f"the table of lag does not say after {LAG_S:.0f} s that these are copied: {', '.join(missing)}"
-                )
+                raise LagIncomplete(missing)
             self._pause(LOOK_S)
 
 

@@ -84,7 +84,7 @@ def test_a_table_of_lag_that_lacks_something_is_a_failure(
 ) -> None:
     monkeypatch.setattr(spark_part, "LAG_S", 0.0)
     found = part(stored, Prover(stored), lambda _seconds: None).show(ENDS)
-    assert found.failure == "the table of lag does not say after 0 s that these are copied: clicks-0"
+    assert found.failure == "after 0 s the table of lag does not say that these are copied: clicks-0"
     assert found.proof is not None
     assert (found.answers, found.report) == ((), "")
 
