@@ -19,13 +19,18 @@ from engine.jobs.sql.views import add_tables
 PAGE_PREFIX: Final = "raymirror-demo-"
 QUESTIONS: Final = (
     SqlQuestion(
-        "How far behind was the worst partition of each topic, and how much was copied?",
+        "How much was copied in each half minute, how old was it then, and how far behind was the worst partition?",
         """\
-SELECT topic, max(lag_records_max) AS behind_records, max(lag_ms_max) / 1000 AS behind_s, sum(records) AS copied
+SELECT
+    epoch_ms(window_start_ms) AS begins,
+    sum(records) AS copied,
+    sum(latency_mean_ms * records) / sum(records) / 1000 AS mean_age_s,
+    max(lag_records_max) AS behind_records,
+    max(lag_ms_max) / 1000 AS behind_s
 FROM lag
 WHERE topic <> '' AND topic <> 'heartbeats'
-GROUP BY topic
-ORDER BY topic""",
+GROUP BY begins
+ORDER BY begins""",
     ),
     SqlQuestion(
         "Which records are proven, and how many differ?",

@@ -67,7 +67,7 @@ def play(stage: DemoStage, view: View, *, spark: bool) -> DemoOutcome:
     mirror.drain()
     if not mirror.wait_stopped(launch.DRAIN_S + DRAIN_MARGIN_S):
         raise DemoFailed("the mirror did not drain")
-    stage.say("the proof: every record on both sides, read by a stock client")
+    stage.say("a stock client proves it too: it reads every record on both sides")
     proof_at = time.monotonic()
     names = {topic: f"{FLOW.source}.{topic}" for topic in ALL_TOPICS}
     verdicts = proof.run(stage.source.bootstrap_servers, stage.target.bootstrap_servers, names)

@@ -37,10 +37,12 @@ class View(Protocol):
 
 
 @contextmanager
-def open_view(*, json: bool, out: TextIO | None = None, every_s: float = PLAIN_EVERY_S) -> Iterator[View]:
+def open_view(
+    *, json: bool, out: TextIO | None = None, plain: Callable[[TextIO], View] | None = None
+) -> Iterator[View]:
     """Open the view that fits: JSON lines, a live table if `out` (default: stdout) is a terminal, else plain lines.
 
-    `every_s`: seconds between two plain lines of a flow.
+    `plain`: the view of output that is no terminal; default: `PlainView`.
 
     Ray prints to stdout from a thread of its own when a worker dies: with JSON lines, that goes to stderr.
     """
@@ -52,7 +54,7 @@ def open_view(*, json: bool, out: TextIO | None = None, every_s: float = PLAIN_E
         with Live(console=Console(file=stream), auto_refresh=False) as live:
             yield LiveView(live)
     else:
-        yield PlainView(stream, every_s=every_s)
+        yield (plain or PlainView)(stream)
 
 
 class JsonView:
@@ -84,10 +86,8 @@ class LiveView:
 class PlainView:
     """Lines for a log: each event once, each flow every few seconds and when its mirror's phase changes."""
 
-    def __init__(
-        self, stream: TextIO, clock_s: Callable[[], float] = time.monotonic, every_s: float = PLAIN_EVERY_S
-    ) -> None:
-        self._stream, self._clock_s, self._every_s = stream, clock_s, every_s
+    def __init__(self, stream: TextIO, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock_s = stream, clock_s
         self._phase = ""
         self._due_at = 0.0
         self._seen: tuple[EventLine, ...] = ()
@@ -97,7 +97,7 @@ class PlainView:
             print(f"{event.severity}: {event.flow}: {event.text}", file=self._stream)
         self._seen = status.events
         if status.phase != self._phase or self._clock_s() >= self._due_at:
-            self._phase, self._due_at = status.phase, self._clock_s() + self._every_s
+            self._phase, self._due_at = status.phase, self._clock_s() + PLAIN_EVERY_S
             for flow in status.flows:
                 print(f"{status.phase}: {flow_line(flow, status.at_ms)}", file=self._stream)
             if text := spark_text(status):

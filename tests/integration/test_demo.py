@@ -42,8 +42,9 @@ def test_the_demo_proves_its_copy_twice_and_leaves_nothing_behind(tmp_path: Path
     if spark["left_out"]:
         pytest.skip(f"without Spark: {spark['left_out']}")
     assert (spark["trouble"], spark["proof"]["whole"], spark["proof"]["records"]) == ("", True, records)
-    lag, proof = ({row["topic"]: row for row in one["rows"]} for one in spark["answers"])
-    assert lag.keys() == proof.keys() == set(ALL_TOPICS)
-    assert sum(row["proven"] for row in proof.values()) == records
+    lag, proof = (one["rows"] for one in spark["answers"])
+    assert {row["topic"] for row in proof} == set(ALL_TOPICS)
+    assert sum(row["proven"] for row in proof) == records
+    assert 0 < sum(row["copied"] for row in lag) <= records, "a sample may be lost"
     assert left == [Path(spark["report"]).name], "the page, and nothing else"
     assert "source-&gt;target" in page

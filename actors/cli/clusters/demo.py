@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from actors.demo.outcome import DemoOutcome
 
 _ROWS = 20
-_PLAIN_EVERY_S = 15.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,11 +29,12 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo. Exit code 0 only if every partition is identical and Spark agrees, 130 after Ctrl-C."""
     from actors.demo.play import play
     from actors.demo.stage import open_stage
+    from actors.demo.steps_view import StepsView
     from actors.observability.view import open_view
 
     began_at = time.monotonic()
     out = sys.stderr if args.json else sys.stdout
-    with open_view(json=False, out=out, every_s=_PLAIN_EVERY_S) as view, open_stage(view, args.keep) as stage:
+    with open_view(json=False, out=out, plain=StepsView) as view, open_stage(view, args.keep) as stage:
         outcome = play(stage, view, spark=not args.no_spark)
         if not outcome.is_whole:
             stage.keep()

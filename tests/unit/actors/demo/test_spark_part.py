@@ -46,8 +46,8 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredTables:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     made = StoredTables(tmp_path / "store", wall_ms())
     made.lag(
-        made.window(HOUR_MS, position=40, lag_records_max=30, lag_ms_max=2_500, records=40),
-        made.window(HOUR_MS - 30_000, position=70, lag_records_max=9, lag_ms_max=80, records=30),
+        made.window(HOUR_MS, position=40, lag_records_max=30, lag_ms_max=2_500, records=40, latency_mean_ms=500),
+        made.window(HOUR_MS - 30_000, position=70, lag_records_max=9, lag_ms_max=80, records=0),
         made.window(HOUR_MS, "heartbeats", position=3, records=3),
     )
     return made
@@ -63,7 +63,7 @@ def test_it_proves_waits_for_the_lag_of_every_partition_and_asks(stored: StoredT
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 2:
-            stored.lag(stored.window(HOUR_MS, "clicks", position=50, lag_records_max=None, records=50))
+            stored.lag(stored.window(HOUR_MS, "clicks", position=50, records=60, latency_mean_ms=1_000))
 
     found = part(stored, prover, pause).show(ENDS)
     assert found.failure == ""
@@ -71,8 +71,15 @@ def test_it_proves_waits_for_the_lag_of_every_partition_and_asks(stored: StoredT
     assert pauses == [spark_part.LOOK_S] * 2
     assert found.proof == SparkProof(whole=True, partitions=3, records=120, differences=0, took_s=2.5)
     lag, proof = found.answers
-    assert (lag.asks, lag.columns) == (QUESTIONS[0].asks, ("topic", "behind_records", "behind_s", "copied"))
-    assert list(lag.rows()) == [("clicks", None, None, 50), ("orders", 30, 2.5, 70)]
+    assert (lag.asks, lag.columns) == (
+        QUESTIONS[0].asks,
+        ("begins", "copied", "mean_age_s", "behind_records", "behind_s"),
+    )
+    assert [row[1:] for row in lag.rows()] == [(100, 0.8, 30, 2.5), (0, None, 9, 0.08)]
+    assert [row[0].timestamp() * 1000 for row in lag.rows()] == [
+        stored.now_ms - HOUR_MS,
+        stored.now_ms - HOUR_MS + 30_000,
+    ]
     assert (proof.sql, list(proof.rows())) == (QUESTIONS[1].sql, [("orders", 1, 70, 0)])
     page = Path(found.report)
     assert (page.parent, page.name.startswith(PAGE_PREFIX)) == (tmp_path, True)

@@ -104,11 +104,6 @@ def test_plain_lines_are_not_repeated_within_their_interval() -> None:
     view.show(status(event(1), event(2)))
     view.show(status(event(1), event(2), phase="draining"))
     assert [line.partition(":")[0] for line in out.getvalue().splitlines()[3:]] == ["running", "draining"]
-    rare = PlainView(longer := io.StringIO(), lambda: now_s[0], every_s=15.0)
-    rare.show(status())
-    for now_s[0] in (12.0, 20.9, 21.1):
-        rare.show(status())
-    assert len(longer.getvalue().splitlines()) == 2
 
 
 def test_a_lag_that_nobody_knows_is_a_lower_bound() -> None:
