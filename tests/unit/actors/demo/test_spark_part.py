@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -76,10 +77,8 @@ def test_it_proves_waits_for_the_lag_of_every_partition_and_asks(stored: StoredT
         ("begins", "copied", "mean_age_s", "behind_records", "behind_s"),
     )
     assert [row[1:] for row in lag.rows()] == [(100, 0.8, 30, 2.5), (0, None, 9, 0.08)]
-    assert [row[0].timestamp() * 1000 for row in lag.rows()] == [
-        stored.now_ms - HOUR_MS,
-        stored.now_ms - HOUR_MS + 30_000,
-    ]
+    first_ms, second_ms = (row[0].replace(tzinfo=UTC).timestamp() * 1000 for row in lag.rows())
+    assert (first_ms, second_ms - first_ms) == (stored.now_ms - HOUR_MS, 30_000)
     assert (proof.sql, list(proof.rows())) == (QUESTIONS[1].sql, [("orders", 1, 70, 0)])
     page = Path(found.report)
     assert (page.parent, page.name.startswith(PAGE_PREFIX)) == (tmp_path, True)
