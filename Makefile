@@ -19,7 +19,7 @@ NATIVE := $(wildcard setup.py engine/wire/native/src/*)
 help:
 	@echo 'raymirror keeps Apache Kafka clusters in step.'
 	@echo
-	@echo '  make demo       two real clusters, a live mirror, a proof of the copy (sets everything up first)'
+	@echo '  make demo       two real clusters, a live mirror with Spark, two proofs of the copy (sets everything up first)'
 	@echo '  make test       the tests (sets everything up first): with Ray, with brokers, without, side by side'
 	@echo '  make test-full  all tests, the long ones too, in the same way; both print the slowest'
 	@echo '  make check      lint, format, types'

@@ -25,7 +25,7 @@ INTERRUPTED: Final = 130
 
 # name: (module, help). The help is here and not in the module, because the import of a module may take long.
 COMMANDS: Final = {
-    "demo": ("actors.cli.clusters.demo", "start two real clusters and a live mirror, and prove the copy"),
+    "demo": ("actors.cli.clusters.demo", "start two real clusters, a live mirror and Spark, and prove the copy"),
     "cluster": (
         "actors.cli.clusters.cluster",
         "start, stop and show two Kafka clusters on this machine, to try raymirror out",
