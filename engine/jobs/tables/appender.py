@@ -10,10 +10,8 @@ from typing import Any
 from deltalake import CommitProperties, DeltaTable, Field, Schema, WriterProperties, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from engine.jobs.runtime.storage_access import access_of
-from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import TableConflict, table_errors
+from engine.jobs.tables.errors import TableConflict, TableMissing, table_errors
 from engine.jobs.tables.log import ORPHAN_H, TRIES, Batch, create, is_committed, lock_of, opened
 
 _DELTA = {"text": "string", "int": "integer", "long": "long", "double": "double", "flag": "boolean"}
@@ -32,7 +30,6 @@ class TableAppender:
 
     def __init__(self, uri: str, spec: TableSpec) -> None:
         self.uri, self.spec = uri, spec
-        self._place, self._access = delta_uri(uri), access_of(uri)
         self._lock = lock_of(uri)
 
     def append(self, rows: Sequence[Mapping[str, Any]], batch: Batch | None = None) -> bool:
@@ -72,14 +69,12 @@ class TableAppender:
         change stays, and the rest waits for the next call.
         """
         with self._lock, table_errors(self.uri):
-            if not DeltaTable.is_deltatable(self._place, self._access):
-                return
             try:
                 with table_errors(self.uri):
                     if keep_ms:
                         self._expire(self.spec.partition_of(now_ms - keep_ms))
                     self._fold(self.spec.partition_of(now_ms))
-            except TableConflict:
+            except (TableConflict, TableMissing):
                 return
             self._vacuum()
 

@@ -9,7 +9,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from engine.base.errors import MirrorError
 from engine.jobs.runtime.storage_check import error_line
 
-_OF_THE_STORAGE = ("Generic S3 error", "Generic GCS error", "Generic LocalFileSystem error", "ObjectStore")
+_OF_THE_STORAGE = (
+    "Generic S3 error",
+    "Generic GCS error",
+    "Generic LocalFileSystem error",
+    "ObjectStore",
+    "Invalid table location",
+)
 _OF_OTHERS = ("concurrent transaction", "Concurrent transaction", "Invalid table version")
 
 

@@ -10,10 +10,8 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
-from engine.jobs.runtime.storage_access import access_of
-from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import TableConflict, TableDamaged, table_errors
+from engine.jobs.tables.errors import TableConflict, TableDamaged, TableMissing, table_errors
 from engine.jobs.tables.files import DataFile, TableFiles, arrow_schema
 from engine.jobs.tables.log import ORPHAN_H, TRIES, Batch, check, create, is_committed, lock_of, opened
 
@@ -63,15 +61,18 @@ class Table:
     def __init__(self, uri: str, spec: TableSpec) -> None:
         self.uri, self.spec = uri, spec
         self.files = TableFiles(uri, spec)
-        self._place, self._access = delta_uri(uri), access_of(uri)
         self._lock = lock_of(uri)
         self._handle: DeltaTable | None = None
         self._deleted = set[str]()
 
     def exists(self) -> bool:
         """Whether the table was created."""
-        with table_errors(self.uri):
-            return DeltaTable.is_deltatable(self._place, self._access)
+        try:
+            with table_errors(self.uri):
+                opened(self.uri, self.spec)
+        except TableMissing:
+            return False
+        return True
 
     def create(self) -> None:
         """Create the table unless it exists; add the columns that it lacks."""

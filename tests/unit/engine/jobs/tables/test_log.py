@@ -47,7 +47,7 @@ def test_columns_that_it_lacks_are_added(uri: str) -> None:
 def test_a_folder_that_cannot_be_made_is_told(uri: str) -> None:
     Path(uri.removeprefix("file:")).write_text("in the way")
     with (
-        pytest.raises(TableUnreachable, match=r"counts: the storage does not work \(.*: Not a directory"),
+        pytest.raises(TableUnreachable, match=r"counts: the storage does not work \(.*: Invalid table location: "),
         table_errors(uri),
     ):
         create(uri, SPEC, COLUMNS)
