@@ -61,6 +61,10 @@ class TableConflict(TableError):
         return f"{self.place}: another process changed the same part of the table first ({self.why}); try again"
 
 
+class FilesLost(TableConflict):
+    """Files were deleted before their commit, because more than an hour passed since they were written."""
+
+
 class StaleCommit(MirrorError):
     """A batch that comes after later batches of the same writer: this writer was replaced."""
 

@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -11,7 +12,15 @@ from deltalake import DeltaTable
 
 from engine.base.errors import NewerFormat
 from engine.jobs.tables.columns import Column
-from engine.jobs.tables.errors import StaleCommit, TableConflict, TableDamaged, TableMissing, TableUnreachable
+from engine.jobs.tables.errors import (
+    FilesLost,
+    StaleCommit,
+    TableConflict,
+    TableDamaged,
+    TableMissing,
+    TableUnreachable,
+)
+from engine.jobs.tables.files import DataFile, TableFiles
 from engine.jobs.tables.log import FORMAT, Batch
 from engine.jobs.tables.reading import read
 from engine.jobs.tables.table import Table
@@ -190,6 +199,42 @@ def test_a_replacement_whose_file_was_deleted_meanwhile_is_refused(table: Table)
     with pytest.raises(TableConflict, match="was deleted before its commit"):
         table.replace(table.snapshot(), hour_of(1), [made])
     assert rows_in(table) == [(1, 1)]
+
+
+def test_a_commit_of_files_that_were_deleted_meanwhile_is_refused(table: Table) -> None:
+    """A machine that slept for two hours: another process has vacuumed what had no commit."""
+    add(table, [(1, 1)], Batch("w", 0))
+    made = table.files.write("rows", hour_of(2), [rows_of([(2, 2)])])
+    folder = written(table, [(3, 3)])
+    assert made is not None
+    pass_time(table, 7200)
+    assert Table(table.uri, SPEC).vacuum(0)
+    with pytest.raises(FilesLost, match="was deleted before its commit"):
+        table.commit([made], Batch("w", 1))
+    with pytest.raises(FilesLost, match=rf"the files in {folder} were deleted"):
+        table.adopt(folder, Batch("w", 1), lambda: False)
+    assert not table.commit([made], Batch("w", 0)), "whose batch is committed needs no files"
+    assert rows_in(table) == [(1, 1)]
+    assert add(table, [(2, 2)], Batch("w", 1)), "the batch comes again"
+    assert rows_in(table) == [(1, 1), (2, 2)]
+
+
+def test_rows_whose_files_were_deleted_before_their_commit_are_written_again(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, slept = TableFiles.write, list[str]()
+
+    def late(self: TableFiles, *given: Any) -> DataFile | None:
+        made = write(self, *given)
+        if not slept and made is not None:
+            slept.append(made.path)
+            self.drop(made.path)
+        return made
+
+    monkeypatch.setattr(TableFiles, "write", late)
+    assert table.append(rows_of([(1, 1), (61, 2)]), Batch("w", 0))
+    assert slept
+    assert rows_in(table) == [(1, 1), (61, 2)]
 
 
 def test_the_log_is_summed_up_and_its_old_commits_go(table: Table) -> None:
