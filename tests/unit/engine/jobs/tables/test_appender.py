@@ -130,7 +130,7 @@ def test_past_days_become_one_file_old_ones_go_and_their_files_are_deleted_later
     for day in range(3):
         for at_ms in (1, 2):
             notes.append([note(day * DAY_MS + at_ms)])
-    notes.tidy(2 * DAY_MS + 5, DAY_MS)
+    notes.tidy(2 * DAY_MS + 5, 1)
     assert files(notes) == {"1970-01-02": 1, "1970-01-03": 2}
     assert times(notes) == [DAY_MS + 1, DAY_MS + 2, 2 * DAY_MS + 1, 2 * DAY_MS + 2]
     folder = Path(notes.uri.removeprefix("file:"))
@@ -140,6 +140,13 @@ def test_past_days_become_one_file_old_ones_go_and_their_files_are_deleted_later
     assert len(list(folder.rglob("day=*/*.parquet"))) == 3
     notes.tidy(2 * DAY_MS + 7)
     assert len(times(notes)) == 4
+
+
+def test_a_clock_that_is_wrong_takes_out_nothing(notes: TableAppender) -> None:
+    for day in (0, 1, 400):
+        notes.append([note(day * DAY_MS)])
+    notes.tidy(400 * DAY_MS, 30 * DAY_MS)
+    assert times(notes) == [0, DAY_MS, 400 * DAY_MS]
 
 
 def test_tidying_beside_another_process_loses_and_doubles_nothing(
