@@ -105,7 +105,8 @@ def _files_by_partition(handle: DeltaTable, spec: TableSpec) -> Counter[str]:
 def _newest_by_partition(handle: DeltaTable, spec: TableSpec) -> dict[str, int]:
     """Return the time in Unix ms of the newest row of each partition; a file without statistics has none."""
     told = handle.get_add_actions(flatten=True)
-    lasts = told.column(name).to_pylist() if (name := f"max.{spec.span}") in told.column_names else []
+    name = f"max.{spec.span}"
+    lasts = list(told.column(name).to_pylist()) if name in told.column_names else []
     found: dict[str, int] = {}
     for partition, last in zip(told.column(f"partition.{spec.partition}").to_pylist(), lasts, strict=False):
         if last is not None:
