@@ -10,7 +10,7 @@ import msgspec
 
 from engine.base.errors import NewerFormat
 from engine.config.storage import Storage
-from engine.jobs.tables.errors import TableDamaged
+from engine.jobs.tables.errors import TableDamaged, TableTooNew
 from engine.jobs.upgrade.old_audit import OldAudit
 from engine.jobs.upgrade.old_files import Added, OldFileDamaged
 from engine.jobs.upgrade.old_history import OldHistory
@@ -83,7 +83,7 @@ def convert(storage: Storage) -> Iterator[Converted | NotConverted]:
         for place in store.places(storage):
             try:
                 added = store.convert(storage, place)
-            except (OldFileDamaged, TableDamaged, NewerFormat) as error:
+            except (OldFileDamaged, TableDamaged, TableTooNew, NewerFormat) as error:
                 yield NotConverted(place=place, why=str(error))
             else:
                 yield Converted(place=place, table=store.table, rows=added.rows, missing=added.missing)

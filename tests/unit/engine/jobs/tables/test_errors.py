@@ -13,6 +13,7 @@ from engine.jobs.tables.errors import (
     TableDamaged,
     TableError,
     TableMissing,
+    TableTooNew,
     TableUnreachable,
     table_errors,
 )
@@ -24,7 +25,9 @@ CASES: list[tuple[Exception, type[TableError]]] = [
     (DeltaError("Invalid table version: 2"), TableConflict),
     (DeltaError("Kernel error: Generic S3 error: refused\n   0: <unknown>"), TableUnreachable),
     (DeltaError("Kernel error: Json error: Truncated record"), TableDamaged),
-    (DeltaProtocolError("reader version 9"), TableDamaged),
+    (DeltaProtocolError("reader version 9"), TableTooNew),
+    (DeltaError("Kernel error: Unsupported: Feature 'v9' is not supported"), TableTooNew),
+    (CommitFailedError('Unsupported table features required: [Unknown("v9")]'), TableTooNew),
     (OSError(28, "No space left on device"), TableUnreachable),
     (FileNotFoundError("part-0.parquet"), TableUnreachable),
     (pa.ArrowInvalid("Parquet magic bytes not found"), TableDamaged),

@@ -18,6 +18,7 @@ from engine.jobs.tables.errors import (
     TableConflict,
     TableDamaged,
     TableMissing,
+    TableTooNew,
     TableUnreachable,
 )
 from engine.jobs.tables.files import DataFile, TableFiles
@@ -294,6 +295,29 @@ def test_a_log_that_cannot_be_read_is_named(table: Table) -> None:
     (folder_of(table) / "_delta_log" / f"{1:020}.json").write_text('{"add')
     with pytest.raises(TableDamaged, match=r"tables/counts: the table is damaged .*move it away"):
         Table(table.uri, SPEC).snapshot()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "can_be_read"),
+    [
+        ({"minReaderVersion": 9, "minWriterVersion": 2}, False),
+        ({"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v9"], "writerFeatures": ["v9"]}, False),
+        ({"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["v9"]}, True),
+        ({"minReaderVersion": 1, "minWriterVersion": 9}, True),
+    ],
+)
+def test_a_table_of_a_newer_protocol_is_no_damaged_one(
+    table: Table, protocol: dict[str, object], can_be_read: bool
+) -> None:
+    (folder_of(table) / "_delta_log" / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}))
+    too_new = "a newer program changed this table .*install a newer raymirror"
+    with pytest.raises(TableTooNew, match=too_new):
+        table.append(rows_of([(1, 1)]))
+    if can_be_read:
+        assert rows_in(table) == []
+        return
+    with pytest.raises(TableTooNew, match=too_new):
+        table.snapshot()
 
 
 def test_a_file_that_cannot_be_read_is_named(table: Table) -> None:
