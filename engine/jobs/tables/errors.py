@@ -24,7 +24,15 @@ _TOO_NEW = (
     "writer version",
 )
 """Parts of what deltalake says of a table whose protocol it does not know, when it reads or commits."""
-_OF_OTHERS = ("concurrent transaction", "Concurrent transaction", "Invalid table version")
+_OF_OTHERS = (
+    "concurrent transaction",
+    "Concurrent transaction",
+    "Invalid table version",
+    "Metadata changed since",
+    "Protocol changed since",
+)
+"""Parts of what deltalake says if another process committed first. The last two: it created the table, or added columns
+to it."""
 
 
 class TableError(MirrorError):

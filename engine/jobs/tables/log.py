@@ -20,7 +20,14 @@ from engine.jobs.runtime.storage_access import access_of
 from engine.jobs.runtime.storage_check import error_line
 from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import StaleCommit, TableDamaged, TableMissing, TableUnreachable
+from engine.jobs.tables.errors import (
+    StaleCommit,
+    TableConflict,
+    TableDamaged,
+    TableMissing,
+    TableUnreachable,
+    table_errors,
+)
 
 FORMAT = "raymirror.format"
 """The property of a table with the version of its format."""
@@ -69,10 +76,21 @@ def lock_of(uri: str) -> threading.Lock:
 
 
 def create(uri: str, spec: TableSpec, schema: Schema) -> DeltaTable:
-    """Create a table of these columns unless it exists; add those that it lacks.
+    """Create a table of these columns unless it exists; add those that it lacks. Others may do so at the same moment.
 
     Raises TableUnreachable, and what `opened` raises.
     """
+    for attempt in range(TRIES):
+        try:
+            with table_errors(uri):
+                return _created(uri, spec, schema)
+        except TableConflict:
+            if attempt == TRIES - 1:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _created(uri: str, spec: TableSpec, schema: Schema) -> DeltaTable:
     try:
         handle = opened(uri, spec)
     except TableMissing:

@@ -5,7 +5,7 @@ So a client that waits for an answer and holds the interpreter meanwhile gets no
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +27,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     objects: ClassVar[dict[str, _Object]]
     lock: ClassVar[threading.Lock]
+    before_put: ClassVar[list[Callable[[str], None]]]
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -48,6 +49,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         body, key = self._body(), self._key()
+        for call in self.before_put:
+            call(key)
         with self.lock:
             if self.headers.get("If-None-Match") == "*" and key in self.objects:
                 self._answer(412, b"<Error><Code>PreconditionFailed</Code><Message>it exists</Message></Error>")
@@ -117,9 +120,13 @@ def _unchunked(raw: bytes) -> bytes:
 
 
 @contextmanager
-def bucket() -> Iterator[dict[str, str]]:
-    """Serve an empty bucket; yield the variables by which clients find it."""
-    handler: Any = type("Handler", (_Handler,), {"objects": {}, "lock": threading.Lock()})
+def bucket(*before_put: Callable[[str], None]) -> Iterator[dict[str, str]]:
+    """Serve an empty bucket; yield the variables by which clients find it.
+
+    `before_put`: called with the key of each object, before it is stored.
+    """
+    own = {"objects": {}, "lock": threading.Lock(), "before_put": [*before_put]}
+    handler: Any = type("Handler", (_Handler,), own)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True  # clients keep their connections
     thread = threading.Thread(target=server.serve_forever)

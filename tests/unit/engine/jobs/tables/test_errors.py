@@ -21,6 +21,8 @@ from engine.jobs.tables.errors import (
 CASES: list[tuple[Exception, type[TableError]]] = [
     (TableNotFoundError("no log"), TableMissing),
     (CommitFailedError("a concurrent transaction deleted data this operation read"), TableConflict),
+    (CommitFailedError("Failed to commit transaction: Metadata changed since last commit."), TableConflict),
+    (DeltaError("Protocol changed since last commit: two writers create one table"), TableConflict),
     (CommitFailedError("Generic S3 error: timed out"), TableUnreachable),
     (DeltaError("Invalid table version: 2"), TableConflict),
     (DeltaError("Kernel error: Generic S3 error: refused\n   0: <unknown>"), TableUnreachable),
