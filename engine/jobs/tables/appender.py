@@ -59,6 +59,7 @@ class TableAppender:
             handle,
             data,
             mode="append",
+            schema_mode="merge",  # a newer version may have added columns: NULL in these rows
             writer_properties=WriterProperties(compression="ZSTD"),
             commit_properties=CommitProperties(app_transactions=[] if batch is None else batch.transactions()),
         )

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable, Field, Schema
+from deltalake.schema import PrimitiveType
 
 from engine.jobs.tables.appender import TableAppender, delta_schema
 from engine.jobs.tables.care import fold
@@ -100,6 +101,24 @@ def test_a_batch_that_another_process_commits_at_the_same_time_counts_once(
     other_handle = DeltaTable(notes.uri.removeprefix("file:"))
     monkeypatch.setattr(TableAppender, "_write", late)
     assert not notes.append([note(2)], Batch("w", 1))
+    assert times(notes) == [1, 2]
+
+
+def test_rows_are_appended_while_another_process_adds_columns(
+    notes: TableAppender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or creates the table a second time, which deltalake does if two processes create it at the same moment."""
+    notes.append([note(1)])
+    write, added = TableAppender._write, list[Field]()
+
+    def late(self: TableAppender, handle: DeltaTable, data: object, batch: Batch | None) -> None:
+        if not added:
+            added.append(Field("more", PrimitiveType("long")))
+            DeltaTable(notes.uri.removeprefix("file:")).alter.add_columns(added)
+        write(self, handle, data, batch)
+
+    monkeypatch.setattr(TableAppender, "_write", late)
+    assert notes.append([note(2)], Batch("w", 1))
     assert times(notes) == [1, 2]
 
 
