@@ -1,7 +1,7 @@
 """Runs the job `probe` on a running mirror's Spark and prints its report as JSON, in the last line.
 
-`spark_probe TASKS TASK_S [large]`. A separate process, since tests start no Ray; the mirror is the only one at RAY_ADDRESS. Ray
-may print above the line.
+`spark_probe TASKS TASK_S [large]`. A separate process, since tests start no Ray; the mirror is the only one at
+RAY_ADDRESS. Ray may print above the line.
 """
 
 import os
