@@ -71,10 +71,10 @@ class Executors:
             raise RuntimeError("its SparkContext has stopped by itself")
         return len(context.statusTracker().getExecutorInfos()) - 1  # the driver is one of them
 
-    def resize(self, wanted: int, leaving: Collection[str]) -> None:
+    def resize(self, wanted: int, leaving: Collection[str]) -> bool:
         """Add missing executors, end surplus ones that run no task, and all on the nodes `leaving`.
 
-        Raises errors of Ray and of the JVM.
+        Return whether there was something to do. Raises errors of Ray and of the JVM.
         """
         names = executor_names()
         found = {name: find_actor(name) for name in names} if leaving else {}
@@ -88,6 +88,7 @@ class Executors:
             _end_waiting(set(names) - set(gone), steps.end_waiting)
         if steps.end_running:
             self._end_running(steps.end_running)
+        return bool(gone) or any(steps)
 
     def _add(self, count: int, running: int) -> None:
         """Ask RayDP for `count` more executors if they were missing the last time too: RayDP may be starting them.

@@ -85,21 +85,28 @@ class SparkHostActor:
         offered = {"config": config, "storage": config.storage, "note": self._noted.note, "share": share}
         self._runner = JobRunner(session.spark, offered)
         sizing = Sizing(session, ExecutorTarget(spark.executors, spark.idle_s), share)
+        async with asyncio.TaskGroup() as group:
+            resizing = group.create_task(sizing.run())
+            await self._check(session, self._runner, sizing, spark.cores)
+            resizing.cancel()
+
+    async def _check(self, session: OpenSession, runner: JobRunner, sizing: Sizing, cores: int) -> None:
+        """Check the session from time to time, until it is broken. `cores`: of one executor."""
         seen_at_s, had_any = now_s(), False
         while True:
-            failed = self._failed_jobs(self._runner)
+            failed = self._failed_jobs(runner)
             try:
                 async with asyncio.timeout(HANG_S):
                     executors = await asyncio.to_thread(session.executors)
-                    await asyncio.to_thread(self._runner.press)
+                    await asyncio.to_thread(runner.press)
             except Exception as error:  # noqa: BLE001 as above
                 self._break(f"the Spark session is broken: {failure_text(error)}")
                 return
-            sizing.step(now_s())
+            sizing.ask(now_s())
             if sizing.found.leaving:
                 self._break(f"its node {sizing.found.leaving} is being drained")
                 return
-            self._vetted, share.cores = failed, executors * spark.cores
+            self._vetted, self._share.cores = failed, executors * cores
             had_any = had_any or executors > 0
             seen_at_s = now_s() if executors or not had_any else seen_at_s
             if now_s() - seen_at_s > EXECUTORS_S:
@@ -110,7 +117,7 @@ class SparkHostActor:
             self._status = HostStatus(state=state, reason=waiting, executors=executors, node=session.node)
             for _ in range(REST_LOOKS if executors == sizing.wanted and not failed else 1):
                 await asyncio.sleep(LOOK_S)
-                if self._failed_jobs(self._runner) != failed or sizing.is_due(now_s()):
+                if self._failed_jobs(runner) != failed or sizing.is_due(now_s()):
                     break
 
     @staticmethod

@@ -97,11 +97,11 @@ class Session:
         draining = draining_nodes()
         if leaving := self._nodes & draining:
             return Sized(leaving=min(leaving))
-        self._executors.resize(wanted, draining)
-        running = self._executors.running()
-        if running >= wanted:
-            return Sized()
-        return Sized(waiting_text(self._options.config, ray_nodes(), running, wanted, self._options.node))
+        unsettled = self._executors.resize(wanted, draining)
+        running, waiting = self._executors.running(), ""
+        if running < wanted:
+            waiting = waiting_text(self._options.config, ray_nodes(), running, wanted, self._options.node)
+        return Sized(waiting=waiting, unsettled=unsettled)
 
     def close(self) -> None:
         self._raydp.stop_spark()

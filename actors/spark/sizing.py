@@ -1,7 +1,7 @@
 """Keeps a session at the size that its jobs need, beside the checks of its host.
 
-A resize asks Ray's control store, which may be away for a minute. It runs in a thread of its own, so that the host's
-checks of the session neither wait for it nor take its failure for one of Spark.
+A resize asks Ray's control store, which may be away for a minute. So it runs beside the host's checks of the session:
+they neither wait for it nor take its failure for one of Spark.
 """
 
 import asyncio
@@ -14,10 +14,14 @@ from engine.jobs.runtime.runner import failure_text
 
 
 class Sized(NamedTuple):
-    """What a resize found: why executors have no place; the node of the host or of a master if that is drained."""
+    """What a resize found: why executors have no place; the node of the host or of a master if that is drained.
+
+    `unsettled`: it has ended executors, or some are missing, so another one is due soon.
+    """
 
     waiting: str = ""
     leaving: str = ""
+    unsettled: bool = False
 
 
 class SizedSession(Protocol):
@@ -31,20 +35,26 @@ class Sizing:
 
     def __init__(self, session: SizedSession, target: ExecutorTarget, share: CoreBudget) -> None:
         self._session, self._target, self._share = session, target, share
-        self._task: asyncio.Task[None] | None = None
+        self._asked = asyncio.Event()
         self.wanted = target.at_first
         self.found = Sized()
         """What the last resize that succeeded has found."""
 
-    def step(self, now_s: float) -> None:
-        """Begin a resize, unless the last one still runs."""
+    async def run(self) -> None:
+        """Resize whenever `ask` was called; one at a time."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            await self._resize(self.wanted)
+
+    def ask(self, now_s: float) -> None:
+        """Have the session resized soon."""
         self.wanted = self._wanted(now_s)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._resize(self.wanted))
+        self._asked.set()
 
     def is_due(self, now_s: float) -> bool:
-        """Whether the host should look at once: another number is wanted, or a node is left."""
-        return bool(self.found.leaving) or self._wanted(now_s) != self.wanted
+        """Whether the host should look at once: another number is wanted, executors change, or a node is left."""
+        return bool(self.found.leaving) or self.found.unsettled or self._wanted(now_s) != self.wanted
 
     def _wanted(self, now_s: float) -> int:
         return self._target.wanted(now_s, large=self._share.has_large_job)
@@ -52,5 +62,5 @@ class Sizing:
     async def _resize(self, wanted: int) -> None:
         try:
             self.found = await asyncio.to_thread(self._session.resize, wanted)
-        except Exception as error:  # noqa: BLE001 Ray and Py4J raise anything; the next step tries again
+        except Exception as error:  # noqa: BLE001 Ray and Py4J raise anything; the next one tries again
             log_sentence("warning", f"the number of Spark's executors could not be changed: {failure_text(error)}")

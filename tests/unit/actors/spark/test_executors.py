@@ -73,7 +73,7 @@ def test_missing_ones_are_added_once(cluster: FakeCluster, executors: Executors)
     executors.resize(3, ())
     assert cluster.totals == [3]
     cluster.has(a="n1", b="", c="")  # they start, or wait for a place
-    executors.resize(3, ())
+    assert not executors.resize(3, ()), "nothing is to be done"
     assert cluster.totals == [3]
 
 
@@ -101,7 +101,7 @@ def test_of_a_node_that_is_drained_they_are_ended_and_others_started(
     cluster: FakeCluster, executors: Executors
 ) -> None:
     cluster.has(a="n1", b="n2")
-    executors.resize(2, {"n2"})
+    assert executors.resize(2, {"n2"}), "another is missing now"
     assert cluster.ended == ["b"]
     executors.resize(2, {"n2"})
     assert cluster.totals == [3], "Spark and RayDP still count the one that was ended"

@@ -44,6 +44,7 @@ class FakeSession:
         self.has: int | Exception = 0
         self.wanted: list[int] = []
         self.leaving = ""
+        self.unsettled = False
         self.closed = False
         self.opening = threading.Event()
         self.opening.set()
@@ -64,7 +65,7 @@ class FakeSession:
 
     def resize(self, wanted: int) -> Sized:
         self.wanted.append(wanted)
-        return Sized(f"{self.has} are there", self.leaving)
+        return Sized(f"{self.has} are there", self.leaving, self.unsettled)
 
     def close(self) -> None:
         self.closed = True
@@ -215,6 +216,17 @@ async def test_a_resize_that_hangs_or_fails_delays_no_check(stage: Stage, monkey
 
     await until_equal(tried_again, True)
     assert await stage.state() == "ready"
+
+
+async def test_while_executors_change_it_looks_often(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_module, "REST_LOOKS", 10_000_000)
+    stage.session.has, stage.session.unsettled = 1, True
+    stage.start()
+
+    async def resized_often() -> bool:
+        return len(stage.session.wanted) > 5
+
+    await until_equal(resized_often, True)
 
 
 async def test_where_a_master_has_to_leave_its_node_the_host_ends(stage: Stage) -> None:
