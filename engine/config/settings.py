@@ -254,6 +254,9 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     on: bool = False
     executors: int = 1
+    """The most. One runs all the time, the others while a large job can use them."""
+    idle_s: float = 60.0
+    """How long the others stay after the last large job, in seconds; 0: all run all the time."""
     cores: int = 2
     """Cores of one executor, and so its Ray CPUs: two, so that a proof leaves one to the history of lag."""
     memory_bytes: int = 1024 * 1024 * 1024

@@ -32,6 +32,7 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.otlp.interval.ms"),
     ("top", "raymirror.spark"),
     ("top", "raymirror.spark.executors"),
+    ("top", "raymirror.spark.executors.idle.seconds"),
     ("top", "raymirror.spark.executor.cores"),
     ("top", "raymirror.spark.executor.memory.bytes"),
     ("top", "raymirror.spark.jars"),
