@@ -85,7 +85,16 @@ ROWS = (
         "raymirror.spark.executors",
         "top",
         "1",
-        "number of Spark executors (processes); more for proofs of large copies",
+        (
+            "most Spark executors (processes). One runs all the time; the others run while a proof of 5,000,000 source"
+            " offsets or more, or a round of configs of 20,000 topics or more, can use them"
+        ),
+    ),
+    ReadKey(
+        "raymirror.spark.executors.idle.seconds",
+        "top",
+        "60",
+        "how long the others stay after the last such job; 0: all run all the time",
     ),
     ReadKey(
         "raymirror.spark.executor.cores",
