@@ -6,9 +6,11 @@ python -m tests.harness.kafka_classes    writes the record anew, after a change 
 import json
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
 
 from deploy.local.jars import kafka_classpath
 from tests.harness.jvm import jvm
@@ -81,7 +83,14 @@ def _is_static(member: Any) -> bool:
 
 def _keys_of(definition: Any, default_of: Any) -> Iterator[tuple[str, str]]:
     for name, key in dict(definition.configKeys()).items():
-        yield str(name), str(default_of.get(key)) if key.hasDefault() else _REQUIRED
+        yield str(name), _said(default_of.get(key)) if key.hasDefault() else _REQUIRED
+
+
+def _said(default: Any) -> str:
+    """Say a default value; of Java's objects, what they say of themselves: py4j says which object it is."""
+    if isinstance(default, Sequence) and not isinstance(default, str):
+        return f"[{', '.join(map(_said, default))}]"
+    return str(default.toString() if isinstance(default, JavaObject) else default)
 
 
 def _keys_of_worker(java: Any) -> Keys:
