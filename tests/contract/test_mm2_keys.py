@@ -3,24 +3,22 @@
 No key is missing, none is invented, and no key that has an effect is listed as one without.
 """
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import engine
 from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
-from policies.files.kafka_keys import ADMIN, CLIENT_COMMON, CONNECTOR, CONSUMER, FAMILIES, PRODUCER, WORKER
+from policies.keys.kafka_keys import ADMIN, CLIENT_COMMON, CONNECTOR, CONSUMER, FAMILIES, PRODUCER, WORKER
+from policies.keys.table import READ_KEYS
 
 pytestmark = [pytest.mark.contract, pytest.mark.full]  # MM2 looks through its class path each time
 
 CONNECT = "org.apache.kafka.connect"
-ROW = re.compile(r"^\| `([^`]+)` \| (top|cluster|flow|filter|storage|worker|consumer|producer) \|", re.MULTILINE)
 READ: dict[str, set[str]] = {}
-for name, level in ROW.findall((Path(engine.__file__).parent / "CONFIG.md").read_text()):
-    READ.setdefault(level, set()).add(name)
+for row in READ_KEYS:
+    for level in row.each_level:
+        READ.setdefault(level, set()).add(row.name)
 NOT_IN_4_3 = {
     "CONNECTOR": {"add.source.alias.to.metrics", "use.incremental.alter.configs"},
     "WORKER": {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.files.kafka_keys import KeyFate, Ruling
-from policies.files.unread_keys import Scene, judge
+from policies.keys.kafka_keys import KeyFate, Ruling
+from policies.keys.unread_keys import Scene, judge
 from policies.model import FlowName
 
 HONOURED = {
@@ -85,7 +85,7 @@ def test_an_old_name_beside_the_new_one_is_not_needed() -> None:
         ("listeners", "REST"),
         ("rest.advertised.port", "REST"),
         ("dedicated.mode.enable.internal.rest", "REST"),
-        ("key.converter", "byte for byte"),
+        ("key.converter.plugin.version", "byte for byte"),
         ("key.converter.schemas.enable", "byte for byte"),
         ("admin.timeout.ms", "how long MM2's connectors"),
         ("A->B.admin.timeout.ms", "how long MM2's connectors"),
@@ -133,6 +133,9 @@ def test_what_means_nothing_here_says_why_nothing_is_lost(key: str, why: str) ->
         ("topic.filter.class", "com.acme.Filter", "chooses topics", "topics.exclude"),
         ("A->B.transforms", "mask", "unchanged", "remove"),
         ("predicates", "isBig", "unchanged", "remove"),
+        ("key.converter", "org.apache.kafka.connect.json.JsonConverter", "no converters", "ByteArrayConverter"),
+        ("A->B.value.converter", "com.acme.Avro", "no converters", "ByteArrayConverter"),
+        ("A->B.errors.tolerance", "all", "skips no record", "remove"),
         ("forwarding.admin.class", "com.acme.Admin", "creates topics", "remove"),
         ("A.consumer.interceptor.classes", "com.acme.Mask", "every record", "remove"),
         ("A->B.producer.override.interceptor.classes", "com.acme.Mask", "every record", "remove"),
@@ -166,6 +169,8 @@ def test_what_is_not_supported_and_matters_is_refused(key: str, value: str, why:
         ("A->B.topic.filter.class", "org.apache.kafka.connect.mirror.DefaultTopicFilter"),
         ("A->B.transforms", " "),
         ("errors.tolerance", "None"),
+        ("value.converter", "org.apache.kafka.connect.converters.ByteArrayConverter"),
+        ("header.converter", "ByteArrayConverter"),
         ("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin"),
         ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter"),
         ("A.consumer.interceptor.classes", "io.confluent.monitoring.clients.interceptor.MonitoringConsumerInterceptor"),
@@ -189,7 +194,7 @@ def test_a_client_that_connects_as_its_cluster_does_asks_for_nothing(cluster: st
 @pytest.mark.parametrize(
     ("key", "why"),
     [
-        ("A->B.errors.tolerance", "skips no record"),
+        ("header.converter", "byte for byte"),
         ("metric.reporters", "raymirror.metrics.port"),
         ("B.producer.compression.type", "keep their compression"),
         ("A.consumer.client.id", "raymirror|FLOW"),

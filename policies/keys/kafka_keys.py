@@ -32,6 +32,11 @@ class Ruling(msgspec.Struct, frozen=True):
     right: str = ""
     fine: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """Why, and what would be right."""
+        return f"{self.why}; {self.right}" if self.right else self.why
+
     def of(self, value: str) -> "Ruling":
         """Return the ruling for a value; an empty value asks for nothing."""
         asks_for_nothing = not value.strip() or (self.fine and re.fullmatch(self.fine, value.strip()))
@@ -43,6 +48,17 @@ _WORKER = Ruling(KeyFate.NEEDLESS, "no Connect worker runs here")
 _REST = Ruling(KeyFate.NEEDLESS, "no REST server is needed: raymirror's processes find each other through Ray")
 _STORAGE = Ruling(KeyFate.NEEDLESS, "Connect's own topics are not needed")
 _CONVERTER = Ruling(KeyFate.NEEDLESS, "keys, values and headers are copied byte for byte")
+_CONVERTED = Ruling(
+    KeyFate.UNSUPPORTED,
+    "raymirror runs no converters: keys and values would arrive byte for byte",
+    "remove the key if you want that, or write org.apache.kafka.connect.converters.ByteArrayConverter",
+    fine=r"(?:org\.apache\.kafka\.connect\.converters\.)?ByteArrayConverter",
+)
+_HEADERS = Ruling(
+    KeyFate.DIFFERENT,
+    "headers are copied byte for byte; Connect's default converter would write some of them as other bytes",
+    fine=r"(?:org\.apache\.kafka\.connect\.converters\.)?ByteArrayConverter",
+)
 _CLIENT = Ruling(KeyFate.NEEDLESS, "it tunes MM2's Java clients")
 _RETRIED = Ruling(KeyFate.NEEDLESS, "raymirror retries failed requests without a limit and reports them as events")
 _GROUP = Ruling(KeyFate.NEEDLESS, "raymirror copies without a consumer group")
@@ -119,7 +135,7 @@ _ANY_CLIENT = {
         _CLIENT,
         """client.dns.lookup config.providers connections.max.idle.ms default.api.timeout.ms metadata.max.age.ms
            metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy receive.buffer.bytes
-           reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms
+           reconnect.backoff.max.ms reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms
            send.buffer.bytes socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms""",
     ),
     "client.id": _CLIENT_ID,
@@ -133,12 +149,16 @@ _ANY_CLIENT = {
     "security.providers": _OPENSSL,
 }
 
-ADMIN = {**_ANY_CLIENT, "bootstrap.controllers": _CLIENT}
+ADMIN = {**_ANY_CLIENT, **_all(_CLIENT, "bootstrap.controllers request.timeout.ms")}
 """AdminClientConfig."""
 
 CONSUMER = {
     **_ANY_CLIENT,
-    **_all(_CLIENT, "allow.auto.create.topics internal.throw.on.fetch.stable.offset.unsupported max.poll.records"),
+    **_all(
+        _CLIENT,
+        """allow.auto.create.topics internal.throw.on.fetch.stable.offset.unsupported max.poll.records
+           request.timeout.ms""",
+    ),
     **_all(
         _GROUP,
         """auto.commit.interval.ms enable.auto.commit exclude.internal.topics group.id group.instance.id
@@ -182,9 +202,10 @@ CONNECTOR = {
     **_all(_RETRIED, "errors.log.enable errors.log.include.messages errors.retry.delay.max.ms errors.retry.timeout"),
     **_all(
         _CONVERTER,
-        """header.converter header.converter.plugin.version key.converter key.converter.plugin.version
-           value.converter value.converter.plugin.version""",
+        "header.converter.plugin.version key.converter.plugin.version value.converter.plugin.version",
     ),
+    **_all(_CONVERTED, "key.converter value.converter"),
+    "header.converter": _HEADERS,
     "metric.reporters": _REPORTERS,
     **_all(_CHANGED_RECORDS, "predicates transforms"),
     **_all(_ALIAS, "source.cluster.alias target.cluster.alias"),
@@ -198,8 +219,9 @@ CONNECTOR = {
     ),
     "consumer.poll.timeout.ms": Ruling(KeyFate.NEEDLESS, "it limits how long MM2's threads wait"),
     "errors.tolerance": Ruling(
-        KeyFate.DIFFERENT,
+        KeyFate.UNSUPPORTED,
         "raymirror skips no record: if the target refuses one, the partition waits, and an event reports it",
+        "remove the key if you want that",
         fine="(?i:none)",
     ),
     "forwarding.admin.class": Ruling(
@@ -255,9 +277,11 @@ WORKER = {
     ),
     **_all(
         _CONVERTER,
-        """header.converter header.converter.plugin.version internal.key.converter internal.value.converter
-           key.converter key.converter.plugin.version value.converter value.converter.plugin.version""",
+        """header.converter.plugin.version internal.key.converter internal.value.converter key.converter.plugin.version
+           value.converter.plugin.version""",
     ),
+    **_all(_CONVERTED, "key.converter value.converter"),
+    "header.converter": _HEADERS,
     "metric.reporters": _REPORTERS,
     **_all(_METRICS, "metrics.num.samples metrics.recording.level metrics.sample.window.ms"),
     "topic.creation.enable": _CREATION,

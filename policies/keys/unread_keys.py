@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from policies.files.kafka_keys import (
+from policies.keys.kafka_keys import (
     ADMIN,
     CLIENT_COMMON,
     CONNECTOR,
@@ -36,7 +36,7 @@ from policies.files.kafka_keys import (
     KeyFate,
     Ruling,
 )
-from policies.files.likeness import nearest
+from policies.keys.likeness import nearest
 from policies.model import FlowName
 
 _OWN = "raymirror."
