@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from engine.config.tuning.client_tuning import ClientTuning
+
 
 class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a connection needs before its first request; `repr` and rich's repr show no password."""
@@ -18,6 +20,7 @@ class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     sasl_mechanism: str | None = None
     username: str | None = None
     password: str | None = None
+    tuning: ClientTuning = ClientTuning()
 
     def aiokafka(self) -> dict[str, Any]:
         """Return the keyword arguments of aiokafka's connection."""

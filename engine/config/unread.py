@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from engine.base.errors import ConfigError, ConfigErrors
-from engine.config.flow_keys import Layer
+from engine.config.flow_keys import Layer, level_of
 from engine.config.property_reader import SWITCH, PropertyReader
 from engine.config.secrets import SECURITY_KEYS
 from engine.config.settings import ConfigWarning
@@ -48,7 +48,7 @@ def _honoured(reader: PropertyReader, asked: Iterable[tuple[Layer, str]]) -> dic
     """Return the key names of each level: those that a flow reads, those of a cluster, and the rest."""
     levels: dict[str, set[str]] = {"flow": {"enabled"}, "cluster": {"bootstrap.servers", *SECURITY_KEYS}}
     for layer, name in asked:
-        levels.setdefault(layer.__name__, set()).add(name)
+        levels.setdefault(level_of(layer), set()).add(name)
     below = set().union(*levels.values())
     levels["top"] = {key for key in reader.read_keys() if key not in below and "->" not in key}
     return {level: frozenset(names) for level, names in levels.items()}

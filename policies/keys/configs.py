@@ -15,8 +15,11 @@ ROWS = (
         "config.property.filter.class",
         "flow",
         "DefaultConfigPropertyFilter",
-        "",
-        "another class is refused, see `raymirror.unsupported`",
+        (
+            "what chooses the topic configs: MM2's filter, or one that a Python package provides"
+            " ([docs/policies.md](../docs/policies.md))"
+        ),
+        "a Java class is refused, see `raymirror.unsupported`",
     ),
     ReadKey(
         "use.defaults.from",

@@ -10,8 +10,11 @@ ROWS = (
         "group.filter.class",
         "flow",
         "DefaultGroupFilter",
-        "",
-        "another class is refused, see `raymirror.unsupported`",
+        (
+            "what chooses the groups: MM2's filter, or one that a Python package provides"
+            " ([docs/policies.md](../docs/policies.md))"
+        ),
+        "a Java class is refused, see `raymirror.unsupported`",
     ),
     ReadKey("refresh.groups.enabled", "flow", "true", "look for new groups"),
     ReadKey("refresh.groups.interval.seconds", "flow", "5", "how often", "MM2: 600"),

@@ -44,6 +44,11 @@ _BY_FATE = {
 }
 
 
+def answer_of(ruling: Ruling) -> KeyAnswer:
+    """Return the answer that a ruling gives."""
+    return _BY_FATE[ruling.fate]
+
+
 FAMILY_ANSWERS = tuple((begin, _BY_FATE[ruling.fate], ruling.sentence) for begin, ruling in FAMILIES)
 """The answers to keys without a fixed name, by the beginning of the name."""
 
@@ -86,12 +91,15 @@ KAFKA_TABLES = (
     KafkaTable(
         "MM2's connectors, filters and replication policies",
         (
+            "MirrorConnectorConfig",
             "MirrorSourceConfig",
             "MirrorSourceTaskConfig",
             "MirrorCheckpointConfig",
             "MirrorCheckpointTaskConfig",
             "MirrorHeartbeatConfig",
+            "ConnectorConfig",
             "SourceConnectorConfig",
+            "TaskConfig",
             "DefaultTopicFilter",
             "DefaultGroupFilter",
             "DefaultConfigPropertyFilter",

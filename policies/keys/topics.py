@@ -12,6 +12,16 @@ ROWS = (
         "Java patterns of whole names",
         "class union and intersection, `\\R`, `\\X`, `\\h` and flags after the start of a pattern are refused",
     ),
+    ReadKey(
+        "topic.filter.class",
+        "flow",
+        "DefaultTopicFilter",
+        (
+            "what chooses the topics: MM2's filter, or one that a Python package provides"
+            " ([docs/policies.md](../docs/policies.md))"
+        ),
+        "a Java class is refused, see `raymirror.unsupported`",
+    ),
     ReadKey("topics.exclude", "flow", "MM2's", "wins over `topics`"),
     ReadKey(
         "heartbeats.replication.enabled",
@@ -64,15 +74,18 @@ ROWS = (
         "replication.policy.class",
         "flow",
         "DefaultReplicationPolicy",
-        "names on the target",
-        "only Default and Identity (Strimzi's Identity works too); a loop that would copy for ever is refused",
+        (
+            "names on the target: MM2's two policies, those like Identity (Strimzi's, the one of Amazon's guide to MSK,"
+            " LegacyReplicationPolicy), or one that a Python package provides ([docs/policies.md](../docs/policies.md))"
+        ),
+        "a Java class is refused; a loop that would copy for ever is refused",
     ),
     ReadKey(
         "replication.policy.separator",
         "flow",
         "`.`",
         "between alias and topic",
-        "a separator that is not allowed in a topic name is refused",
+        "a separator that is not allowed in a topic name is refused; so is an empty one, except with Identity",
     ),
     ReadKey(
         "replication.policy.internal.topic.separator.enabled",

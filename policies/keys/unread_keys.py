@@ -192,7 +192,7 @@ def _of_top(place: KeyParts, scene: Scene) -> Ruling | None:
         return _differs(f"{nowhere} {target}.{whole}")
     if place.client and _is_common(name, scene):
         return _differs(f"{nowhere} {source}.{name}")
-    for client, alias in (("consumer", source), ("producer", target)):
+    for client, alias in (("consumer", source), ("producer", target), ("admin", source)):
         if place.client in ("", f"{client}.") and scene.is_honoured(name, client):
             return _differs(f"{nowhere} {alias}.{client}.{name}")
     if found := CONNECTOR.get(whole) or WORKER.get(whole) or CLIENT_COMMON.get(whole):

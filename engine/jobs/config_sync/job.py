@@ -65,6 +65,8 @@ def run(spark: SparkSession, options: RoundRequest, config: MirrorConfig, share:
         target=config.clusters[flow.name.target],
         ids=options.clusters,
         options=config_sync_options(flow),
+        source_tuning=flow.source_admin,
+        target_tuning=flow.target_admin,
     )
     known = unpack_memory(options.memory)
     topics = asyncio.run(topics_of(reach))
