@@ -7,7 +7,15 @@ import msgspec
 from engine.config.flow_keys import FlowKeys
 from engine.config.plugins.loading import PROVIDED, find, load
 from engine.config.property_reader import PropertyReader
-from policies.naming import DEFAULT_CLASS, IDENTITY_CLASS, LIKE_IDENTITY, PACKAGE, DefaultNaming, naming_for
+from policies.naming import (
+    DEFAULT_CLASS,
+    IDENTITY_CLASS,
+    LIKE_IDENTITY,
+    PACKAGE,
+    SHORT_CLASSES,
+    DefaultNaming,
+    naming_for,
+)
 from policies.own.own_naming import OwnNaming
 from policies.own.own_policy import OwnPolicy
 from policies.own.protocols import ConfigPropertyFilter, GroupFilter, ReplicationPolicy, TopicFilter
@@ -39,6 +47,9 @@ def own_filter(reader: PropertyReader, keys: FlowKeys, what: FilterKey) -> OwnPo
         return None
     if (point := find(name)) is not None:
         return load(reader, keys, key, point, what.kind)
+    if name.rpartition(".")[2] == what.default:
+        _warn_of_look_alike(reader, key, name, what.default)
+        return None
     right = f"use {what.default}, with {what.instead}, {PROVIDED}"
     reader.refuse_unsupported(key, f"unknown filter {name!r}", right)
     return None
@@ -55,7 +66,15 @@ def read_naming(
         return naming_for(policy, source, separator, internal_separator=internal)
     except ValueError:
         point = find(policy)
+    if point is None and (short := policy.rpartition(".")[2]) in SHORT_CLASSES:
+        _warn_of_look_alike(reader, key, policy, short)
+        return naming_for(short, source, separator, internal_separator=internal)
     if point is None:
         right = f"use {DEFAULT_CLASS} or {IDENTITY_CLASS}, {PROVIDED}"
         raise reader.error(key, f"unknown policy {policy!r}", right)
     return OwnNaming(load(reader, keys, key, point, ReplicationPolicy), separator, internal_separator=internal)
+
+
+def _warn_of_look_alike(reader: PropertyReader, key: str, name: str, short: str) -> None:
+    """Warn of a class that has the name of MM2's own in another package, as builds of MM2 by others have."""
+    reader.warn(key, f"{name} is taken for {PACKAGE}{short}; compare the topics and groups that check and plan list")

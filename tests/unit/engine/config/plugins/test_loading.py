@@ -123,3 +123,16 @@ def test_an_empty_separator_is_taken_with_identity_only() -> None:
     )
     with pytest.raises(ConfigError, match="'' is not allowed in a topic name"):
         flow("replication.policy.separator =\n")
+
+
+def test_a_class_with_mm2s_name_in_another_package_is_taken_for_mm2s_with_a_warning() -> None:
+    config = mirror(
+        "replication.policy.class = io.vendor.mm2.IdentityReplicationPolicy\n"
+        "group.filter.class = io.vendor.mm2.DefaultGroupFilter\n"
+    )
+    assert config.flows[0].selection.target_topic("orders") == "orders"
+    assert config.flows[0].groups.selection.wants("billing")
+    assert [(one.line, "is taken for org.apache.kafka.connect.mirror." in one.what) for one in config.warnings] == [
+        (5, True),
+        (6, True),
+    ]
