@@ -8,7 +8,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -134,10 +134,10 @@ class Stage:
 
 
 @contextmanager
-def staged(flow: FlowName, pair: Pair, folder: Path, *, head_java: bool) -> Iterator[Stage]:
-    """Run the mirror on a head without CPUs and two nodes; with `head_java` Spark's host is on the head."""
+def staged(flow: FlowName, pair: Pair, folder: Path, nodes: Sequence[float], *, head_java: bool) -> Iterator[Stage]:
+    """Run the mirror on nodes with so many CPUs each, and a head without; with `head_java` the host is on the head."""
     with (
-        ray_cluster(folder / "ray", (3, 3), head_java=head_java) as ray,
+        ray_cluster(folder / "ray", nodes, head_java=head_java) as ray,
         remembered(flow, pair, ray, folder, SETTINGS) as live,
     ):
         stage = Stage(pair, flow, ray, live, folder)
@@ -148,7 +148,8 @@ def staged(flow: FlowName, pair: Pair, folder: Path, *, head_java: bool) -> Iter
 
 @pytest.fixture(scope="module")
 def stage(cluster_pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(FlowName("spread", "gathered"), cluster_pair, tmp_path_factory.mktemp("nodes"), head_java=True) as one:
+    flow, folder = FlowName("spread", "gathered"), tmp_path_factory.mktemp("nodes")
+    with staged(flow, cluster_pair, folder, (3, 3, 3), head_java=True) as one:  # each test takes a node away
         yield one
 
 
@@ -165,8 +166,6 @@ def test_executors_leave_a_node_that_is_drained_while_the_session_stays(stage: S
     assert processes_on(ray.head, HOST) == hosts != []
     assert node.name not in executors_by_node(ray)
     assert not stage.live.told("Spark is down")
-    ray.kill_node(node)  # what is left of it
-    ray.add_node(3)
 
 
 def test_executors_of_a_node_that_is_killed_come_back_on_another(stage: Stage) -> None:
@@ -177,7 +176,7 @@ def test_executors_of_a_node_that_is_killed_come_back_on_another(stage: Stage) -
 
 
 def test_a_host_whose_node_is_killed_comes_back_on_another(cluster_pair: Pair, tmp_path: Path) -> None:
-    with staged(FlowName("host-lost", "host-found"), cluster_pair, tmp_path, head_java=False) as stage:
+    with staged(FlowName("host-lost", "host-found"), cluster_pair, tmp_path, (3, 3), head_java=False) as stage:
         stage.until_spark_plans()
         node = host_node(stage.ray)
         stage.take(lambda: stage.ray.kill_node(node))
