@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.base.errors import MirrorError
 from engine.config.settings import MirrorConfig
+from engine.flow.config_history.look import ConfigLook
 from engine.flow.config_sync.planning import Compared, merged, sync_plan
 from engine.flow.config_sync.reading import ComparedAcls
 from engine.flow.config_sync.round_messages import RoundPlan, RoundRequest, cut, unpack_memory
@@ -41,8 +42,12 @@ from policies.sync.config_sync import Known, TopicState
 
 TASK_TOPICS, MOST_TASKS = 1_000, 64
 """Topics of one task at least; and tasks of one stage at most. Each task connects anew."""
-SOURCE = "topic string, copy string, partitions int, replicas int, known binary, configs binary, why string"
-COPIES = "copy string, copy_partitions int, copy_replicas int, copy_configs binary, copy_why string"
+SOURCE = (
+    "topic string, copy string, partitions int, replicas int, known binary, configs binary, why string, defaults binary"
+)
+COPIES = (
+    "copy string, copy_partitions int, copy_replicas int, copy_configs binary, copy_why string, copy_defaults binary"
+)
 
 
 class RoundFailed(MirrorError):
@@ -65,6 +70,7 @@ def run(spark: SparkSession, options: RoundRequest, config: MirrorConfig, share:
         target=config.clusters[flow.name.target],
         ids=options.clusters,
         options=config_sync_options(flow),
+        whole=options.whole,
     )
     known = unpack_memory(options.memory)
     topics = asyncio.run(topics_of(reach))
@@ -89,7 +95,7 @@ def compare_configs(
 ) -> Compared:
     """Describe both sides, join them and plan. Raises RoundFailed, and errors of Spark."""
     if not topics:
-        return Compared()
+        return Compared(look=ConfigLook() if reach.whole else None)
     rows = [
         TopicRow(
             name, state.partitions, state.replicas, msgspec.msgpack.encode(own) if (own := known.get(name)) else b""
@@ -105,7 +111,9 @@ def compare_configs(
         try:
             _refuse(copies.where("copy = ''").select("copy_why"))
             joined = source.join(copies, "copy", "left").rdd.map(_joined_row)
-            return merged(map(unpack_verdict, joined.mapPartitions(partial(verdict, reach.options)).collect()))
+            return merged(
+                map(unpack_verdict, joined.mapPartitions(partial(verdict, reach.options, whole=reach.whole)).collect())
+            )
         finally:
             copies.unpersist()
     finally:
@@ -126,7 +134,8 @@ def _refuse(failures: DataFrame) -> None:
 
 def _source_row(row: Any) -> SourceRow:
     plain = row.asDict()
-    return SourceRow(**{**plain, "known": bytes(row.known), "configs": bytes(row.configs)})
+    packed = {name: bytes(plain[name]) for name in ("known", "configs", "defaults")}
+    return SourceRow(**{**plain, **packed})
 
 
 def _joined_row(row: Any) -> JoinedRow:

@@ -67,11 +67,13 @@ class _ArrowData:
 def _add_once(session: SqlSession, spec: TableSpec, data: _ArrowData, partitions: dict[str, list[DataFile]]) -> None:
     """Define a table of the rows that count.
 
-    A file has no two rows of one thing. So a partition of one file is read as it is, and only the newest partitions,
-    which have several files, are sorted out: a query of a whole month needs no memory for all of it.
+    Unless the table repeats, a file has no two rows of one thing. So a partition of one file is read as it is, and only
+    the newest partitions, which have several files, are sorted out: a query of a whole month needs no memory for all of
+    it.
     """
-    whole = [file for files in partitions.values() if len(files) == 1 for file in files]
-    growing = [file for files in partitions.values() if len(files) > 1 for file in files]
+    most = 0 if spec.repeats else 1
+    whole = [file for files in partitions.values() if len(files) <= most for file in files]
+    growing = [file for files in partitions.values() if len(files) > most for file in files]
     session.register(f"{spec.name}_whole", data.of(whole))
     session.register(f"{spec.name}_growing", data.of(growing))
     once = f"SELECT * FROM {spec.name}_growing {spec.once}"
