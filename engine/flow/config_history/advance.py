@@ -124,12 +124,12 @@ def advance(flow: HistoryFlow, state: HistoryState | None, seen: SeenRound) -> H
     wrote = write_rows(_maker(flow, seen.written_ms, at_ms), copies.state, seen.tried)
     step = _Step(flow, known, seen, source.state, copies.state)
     changes, drift = ([], []) if state is None else (list(step.changes()), list(step.drift()))
-    values, whole = source.rows + copies.rows, at_ms - known.snapshot_ms >= SNAPSHOT_MS
+    values, whole = source.rows + copies.rows, state is None or at_ms - known.snapshot_ms >= SNAPSHOT_MS
     if whole and state is not None:
         values += _again(make, values, source.state, copies.state)
     values += wrote.rows
     after = HistoryState(
-        seen_from_ms=seen.began_ms,
+        seen_from_ms=max(seen.began_ms, known.seen_from_ms),
         at_ms=seen.written_ms if wrote.rows else at_ms,
         marked_ms=known.marked_ms,
         snapshot_ms=at_ms if whole else known.snapshot_ms,
@@ -206,7 +206,7 @@ class _Step:
     def changes(self) -> Iterator[SourceChangeRow]:
         """Yield a row of each new change, and of each earlier one of which there is news."""
         new = dict(self._new_changes())
-        for place, row in self._before.changes.items():
+        for place, row in sorted(self._before.changes.items()):
             if place in new:
                 yield self._ended(row, AGAIN)
             elif place.topic not in self._source.topics:
@@ -244,7 +244,7 @@ class _Step:
             outcome=fate.outcome,
             applied_ms=fate.at_ms,
             latency_ms=None if fate.at_ms is None else max(0, fate.at_ms - row.seen_ms),
-            by=fate.by,
+            set_by=fate.by,
             why=fate.why,
         )
         if fate.outcome not in (COPIED, LEFT):
@@ -269,7 +269,7 @@ class _Step:
     def drift(self) -> Iterator[DriftRow]:
         """Yield a row of each new drift, and of each earlier one of which there is news."""
         again = dict[ConfigOf, DriftRow]()
-        for place, row in self._before.drift.items():
+        for place, row in sorted(self._before.drift.items()):
             now = self._settled(place, row)
             if now.outcome == AGAIN:
                 again[place] = now
@@ -307,7 +307,7 @@ class _Step:
             expected=expected.value if expected.is_wanted else row.expected,
             outcome=fate.outcome,
             settled_ms=fate.at_ms,
-            by=fate.by,
+            set_by=fate.by,
             why=fate.why,
         )
 
@@ -361,4 +361,4 @@ def _differences(
 
 
 def _end(row: DriftRow, outcome: str, at_ms: int) -> DriftRow:
-    return msgspec.structs.replace(row, outcome=outcome, settled_ms=at_ms, by="", why="")
+    return msgspec.structs.replace(row, outcome=outcome, settled_ms=at_ms, set_by="", why="")

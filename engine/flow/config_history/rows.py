@@ -45,7 +45,7 @@ class ConfigValueRow(HistoryRow, frozen=True, kw_only=True, gc=False):
     before: str | None = None
     value: str | None = None
     origin: str
-    by: str = ""
+    set_by: str = ""
     snapshot: bool = False
 
 
@@ -63,7 +63,7 @@ class SourceChangeRow(HistoryRow, frozen=True, kw_only=True, gc=False):
     outcome: str
     applied_ms: int | None = None
     latency_ms: int | None = None
-    by: str = ""
+    set_by: str = ""
     why: str = ""
 
 
@@ -81,7 +81,7 @@ class DriftRow(HistoryRow, frozen=True, kw_only=True, gc=False):
     found: str | None
     outcome: str
     settled_ms: int | None = None
-    by: str = ""
+    set_by: str = ""
     why: str = ""
 
 

@@ -126,5 +126,5 @@ def write_rows(make: RowMaker, copies: SideState, tried: Mapping[ConfigOf, Write
         if write.value is not None:
             values[place.key] = write.value
         row = make.row(COPY, place, before, write.value, NONE if write.value is None else TOPIC)
-        rows.append(msgspec.structs.replace(row, by=RAYMIRROR))
+        rows.append(msgspec.structs.replace(row, set_by=RAYMIRROR))
     return SideStep(msgspec.structs.replace(copies, topics={**copies.topics, **changed}), rows)

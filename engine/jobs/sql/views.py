@@ -18,12 +18,13 @@ from engine.jobs.tables.table import Table
 
 def add_tables(session: SqlSession, storage: Storage) -> bool:
     """Add every table; one that does not exist is empty. Return whether any exists. Raises TableError, NewerFormat."""
-    found = [_add(session, Table(storage.path("tables", spec.name), spec)) for spec in TABLES]
+    found = [add_table(session, storage, spec) for spec in TABLES]
     return any(found)
 
 
-def _add(session: SqlSession, table: Table) -> bool:
-    spec = table.spec
+def add_table(session: SqlSession, storage: Storage, spec: TableSpec) -> bool:
+    """Add one table, an empty one if it does not exist; return whether it exists. Raises TableError, NewerFormat."""
+    table = Table(storage.path("tables", spec.name), spec)
     try:
         snapshot = table.snapshot()
     except TableMissing:

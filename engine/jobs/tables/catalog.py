@@ -102,8 +102,8 @@ _CONFIG = (
 CONFIGS = TableSpec(
     name="configs",
     meaning=(
-        "The configs of topics on both sides: one row for each value, when raymirror first saw it. The last row before a"
-        " time has the value at that time. Topics have rows for what is set for them, clusters for their defaults"
+        "The configs of topics on both sides: one row for each value, when raymirror first saw it. The last row before"
+        " a time has the value at that time. Topics have rows for what is set for them, clusters for their defaults"
     ),
     partition="day",
     by="day",
@@ -127,7 +127,7 @@ CONFIGS = TableSpec(
             "topic: set for it; none: not any more; defaults: cluster and broker (dynamic), file (of a broker), kafka;"
             " the topic itself: exists (nothing is set for it), gone (deleted, or not copied any more); mark",
         ),
-        Column("by", "text", "", "raymirror; empty: not known, Kafka does not record it"),
+        Column("set_by", "text", "", "raymirror; empty: not known, Kafka does not record it"),
         Column("snapshot", "flag", "", "not a change: found when the history began, or stored once more after 30 days"),
     ),
 )
@@ -160,7 +160,7 @@ CONFIG_CHANGES = TableSpec(
         ),
         Column("applied_ms", "long", "Unix ms", "when it reached the copy, or was seen there; NULL: it did not"),
         Column("latency_ms", "long", "ms", "from seen_ms to applied_ms; NULL: it did not reach the copy"),
-        Column("by", "text", "", "raymirror, which set it; empty: the copy already had it, or it did not reach it"),
+        Column("set_by", "text", "", "raymirror, which set it; empty: the copy already had it, or it did not reach it"),
         Column("why", "text", "", "why it is not on the copy; else empty"),
     ),
 )
@@ -194,7 +194,7 @@ DRIFT = TableSpec(
             " right; changed_again: the next row has it; topic_gone",
         ),
         Column("settled_ms", "long", "Unix ms", "when it was set right or ended otherwise; NULL: it still stands"),
-        Column("by", "text", "", "raymirror, if it was set right; who made the drift is not known"),
+        Column("set_by", "text", "", "raymirror, if it was set right; who made the drift is not known"),
         Column("why", "text", "", "why it stands; else empty"),
     ),
 )
