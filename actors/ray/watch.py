@@ -154,13 +154,13 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
 
     unchecked = frozenset(flow.name for flow in config.flows if str(flow.name) in spec.unchecked)
     checks = LateChecks(config, unchecked)
-    store = audit_store(config)
+    store, tables = audit_store(config), history_store(config)
     who = f"mirror {spec.namespace} on {holder.where}"
 
     def watch(flow: FlowConfig) -> Watch:
         audit = AuditTrail(flow.name, who, store)
-        tables = history_store(config) if flow.config_sync.history else None
-        history = ConfigHistory(history_flow(flow), tables) if tables is not None else None
+        kept = tables if flow.config_sync.history else None
+        history = ConfigHistory(history_flow(flow), kept) if kept is not None else None
         return Watch(
             flow=flow.name,
             service=TopicService(config, flow, checks.admit),

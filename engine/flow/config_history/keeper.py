@@ -37,7 +37,7 @@ from engine.flow.config_history.rows import AGAIN, SET_RIGHT, DriftRow, HistoryR
 from engine.flow.config_history.state import HistoryState, SideState
 
 MOST_ROWS = 50_000
-"""Rows that wait in memory: 20 MiB. Not counted: a snapshot, which has a row for each config of each topic."""
+"""Rows that wait in memory. Not counted: a snapshot, which has a row for each config of each topic."""
 _MOST_S = 60.0
 _COLLECT_S = 0.5
 _TOLD_EACH = 200

@@ -5,14 +5,16 @@ returns each.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
 
 from engine.jobs.runtime.storage_access import access_of
+from engine.jobs.runtime.storage_check import error_line
 from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import table_errors
+from engine.jobs.tables.errors import TableDamaged, TableUnreachable, table_errors
 from engine.jobs.tables.log import opened
 
 _NAME = "rows_of_table"
@@ -29,7 +31,7 @@ def scan(uri: str, spec: TableSpec, columns: Sequence[str], where: str) -> Itera
 
     `where`: a condition; `quoted` makes a text of one.
     """
-    with table_errors(uri):
+    with _reading(uri):
         handle = opened(uri, spec)
         there = {field.name for field in handle.schema().fields}
         asked = ", ".join(f'"{name}"' if name in there else f'NULL AS "{name}"' for name in columns)
@@ -38,10 +40,23 @@ def scan(uri: str, spec: TableSpec, columns: Sequence[str], where: str) -> Itera
 
 def latest(uri: str, spec: TableSpec, where: str) -> int | None:
     """Return the latest `span` of the chosen rows; None if there are none. Raises TableError, NewerFormat."""
-    with table_errors(uri):
+    with _reading(uri):
         query = f'SELECT max("{spec.span}") FROM {_NAME} WHERE {where}'
         ((found,),) = _asked(opened(uri, spec), query, 1)
         return None if found is None else int(found)
+
+
+@contextmanager
+def _reading(uri: str) -> Iterator[None]:
+    """Raise what a reader raises as a TableError: its errors about files have no class of their own."""
+    with table_errors(uri):
+        try:
+            yield
+        except Exception as error:
+            if type(error) is not Exception:
+                raise
+            kind = TableUnreachable if "Object Store error" in str(error) else TableDamaged
+            raise kind(uri, error_line(error)) from None
 
 
 def _asked(handle: DeltaTable, query: str, width: int) -> Iterator[tuple[Any, ...]]:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from engine.base.clock import wall_ms
 from engine.config.storage import Storage
@@ -120,13 +121,27 @@ async def test_a_storage_that_cannot_be_used_says_where_and_why(tmp_path: Path) 
     assert "\n" not in str(told.value)
 
 
-async def test_a_table_of_a_newer_version_is_refused_in_one_line(storage: Storage) -> None:
-    import deltalake
+@pytest.mark.parametrize("damage", ["short", "other bytes", "gone"])
+async def test_a_file_that_cannot_be_read_is_one_line(storage: Storage, damage: str) -> None:
+    tables, days = HistoryTables(storage), Days()
+    await tables.write(HistoryBatch("w", 0, days.round({"t": {"a": "1"}}, {}).rows))
+    (file,) = Path(storage.path("tables", CONFIGS.name).removeprefix("file:")).glob("*/*.parquet")
+    whole = file.read_bytes()
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(whole[:100] if damage == "short" else b"x" * len(whole))
+    with pytest.raises(HistoryFailed) as told:
+        await tables.load(str(FLOW))
+    assert "cannot be read: " in str(told.value)
+    assert "\n" not in str(told.value)
 
+
+async def test_a_table_of_a_newer_version_is_refused_in_one_line(storage: Storage) -> None:
     tables, days = HistoryTables(storage), Days()
     await tables.write(HistoryBatch("w", 0, days.round({"t": {}}, {}).rows))
     folder = storage.path("tables", CONFIGS.name).removeprefix("file:")
-    deltalake.DeltaTable(folder).alter.set_table_properties({"raymirror.format": "9"}, raise_if_not_exists=False)
+    DeltaTable(folder).alter.set_table_properties({"raymirror.format": "9"}, raise_if_not_exists=False)
     with pytest.raises(HistoryFailed) as told:
         await tables.load(str(FLOW))
     assert "\n" not in str(told.value)
