@@ -60,6 +60,10 @@ COMMANDS: Final = {
     "plan": ("actors.cli.clusters.plan", "show what differs in topics, configs and ACLs; changes nothing"),
     "apply": ("actors.cli.clusters.apply", "bring topics, configs and ACLs of the copies in step, once"),
     "audit": ("actors.cli.clusters.audit", "show what was changed on the copies, by whom, when and why"),
+    "drift": (
+        "actors.cli.seeing.drift",
+        "show which configs of the copies somebody changed, and whether they were set right",
+    ),
     "verify": ("actors.cli.proof.verify", "prove record by record that the copies are complete"),
     "compare-ends": (
         "actors.cli.proof.compare_ends",

@@ -19,13 +19,22 @@ from actors.model.events import unpack
 from actors.model.messages import MirrorSpec
 from actors.model.states import Desired
 from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState
-from actors.ray.watch import ConfigServiceLike, LoopServiceLike, RunsUntilCancelled, Watch, make_watches
+from actors.ray.watch import (
+    AuditLike,
+    ConfigServiceLike,
+    HistoryLike,
+    LoopServiceLike,
+    RunsUntilCancelled,
+    Watch,
+    make_watches,
+)
 from engine.base.clock import now_s
 from engine.base.errors import ClusterAway, MirrorError, NotReady, SameCluster
 from engine.base.tasks import join
 from engine.core.events.events import AnyEvent, CopyDeleted, TopicCreated
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
+from engine.flow.config_history.keeper import HistoryFailed
 from engine.flow.config_sync.audit import AuditFailed, discovered, new_run
 from policies.model import FlowName
 
@@ -79,6 +88,8 @@ class FlowLoops:
             group.create_task(self._watch.events.run())
             if self._watch.audit is not None:
                 group.create_task(self._watch.audit.run())
+            if self._watch.history is not None:
+                group.create_task(self._watch.history.run())
             self._group = group
             self._begin_beats()
             for service in self._services:
@@ -212,14 +223,17 @@ class FlowLoops:
     async def close(self) -> None:
         """Write what is still unwritten and give the flow back, within a few seconds."""
         await self.memory.close()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 await self._watch.events.flush()
-                if self._watch.audit is not None:
-                    await self._watch.audit.flush()
-        except TimeoutError:
-            return
-        except AuditFailed as failure:
+                for trail in (self._watch.audit, self._watch.history):
+                    if trail is not None:
+                        await self._flush(trail)
+
+    async def _flush(self, trail: AuditLike | HistoryLike) -> None:
+        try:
+            await trail.flush()
+        except (AuditFailed, HistoryFailed) as failure:
             _log.error("%s", failure, extra={"flow": str(self._watch.flow)})  # the supervisor takes no more events
 
 

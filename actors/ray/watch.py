@@ -88,12 +88,19 @@ class AuditLike(Protocol):
     async def flush(self) -> None: ...
 
 
+class HistoryLike(Protocol):
+    """The part of an `engine.flow.config_history.keeper.ConfigHistory` that the metadata actor uses."""
+
+    async def run(self) -> None: ...
+    async def flush(self) -> None: ...
+
+
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
     """The services of one flow; `every_s`: seconds between two rounds of discovery.
 
     `state` creates a new service for each try, since a service can be opened only once. `beats` creates the heartbeat
     service. `groups` is None if no groups are mirrored, `configs` if neither configs nor ACLs are synced. `audit`: the
-    trail of changes on the target.
+    trail of changes on the target. `history`: that of configs; its events come with those of `configs`.
     """
 
     flow: FlowName
@@ -105,6 +112,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     configs: ConfigServiceLike | None = None
     beats: Callable[[Callable[[AnyEvent], None]], RunsUntilCancelled] | None = None
     audit: AuditLike | None = None
+    history: HistoryLike | None = None
     late: bool = False
     """Whether the start could not check the flow: nothing is synced before its clusters are reached."""
     settings: dict[str, str] = {}
@@ -120,9 +128,11 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
     from actors.config.effective import settings_of
     from actors.model.events import KINDS
     from engine.checks.late_checks import LateChecks
+    from engine.flow.config_history.keeper import ConfigHistory
     from engine.flow.config_sync.audit import AuditTrail
     from engine.jobs.audit.store import audit_store
-    from engine.services.config_service import ConfigService
+    from engine.jobs.config_history.store import history_store
+    from engine.services.config_service import ConfigService, history_flow
     from engine.services.event_service import EventService
     from engine.services.group_service import GroupService
     from engine.services.heartbeat_service import HeartbeatService
@@ -144,11 +154,13 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
 
     unchecked = frozenset(flow.name for flow in config.flows if str(flow.name) in spec.unchecked)
     checks = LateChecks(config, unchecked)
-    store = audit_store(config)
+    store, tables = audit_store(config), history_store(config)
     who = f"mirror {spec.namespace} on {holder.where}"
 
     def watch(flow: FlowConfig) -> Watch:
         audit = AuditTrail(flow.name, who, store)
+        kept = tables if flow.config_sync.history else None
+        history = ConfigHistory(history_flow(flow), kept) if kept is not None else None
         return Watch(
             flow=flow.name,
             service=TopicService(config, flow, checks.admit),
@@ -157,8 +169,9 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             every_s=flow.refresh_topics_s,
             beats=partial(HeartbeatService, config, flow),
             groups=GroupService(config, flow),
-            configs=ConfigService(config, flow, audit=audit),
+            configs=ConfigService(config, flow, audit=audit, history=history),
             audit=audit,
+            history=history,
             late=flow.name in unchecked,
             settings=settings_of(config, flow),
         )

@@ -4,16 +4,18 @@ from engine.config.flow_keys import FlowKeys
 from engine.config.property_reader import PropertyReader
 from engine.config.settings import ConfigSyncConfig
 from engine.config.spark_config import is_on
+from engine.config.storage import KEY
 
 _EVERY_S = 600
-ON = "raymirror.config.sync.on"
+ON, HISTORY = "raymirror.config.sync.on", "raymirror.config.history"
 
 
 def read_config_sync(reader: PropertyReader, keys: FlowKeys) -> ConfigSyncConfig:
     """Read the keys of a flow. Raises ConfigError."""
     defaults, foreign = keys.filter("use.defaults.from"), keys.flow("raymirror.sync.configs.foreign")
+    configs = reader.flag(keys.flow("sync.topic.configs.enabled"), default=True)
     return ConfigSyncConfig(
-        configs=reader.flag(keys.flow("sync.topic.configs.enabled"), default=True),
+        configs=configs,
         configs_s=reader.seconds(keys.flow("sync.topic.configs.interval.seconds"), _EVERY_S),
         acls=reader.flag(keys.flow("sync.topic.acls.enabled"), default=True),
         acls_s=reader.seconds(keys.flow("sync.topic.acls.interval.seconds"), _EVERY_S),
@@ -22,6 +24,7 @@ def read_config_sync(reader: PropertyReader, keys: FlowKeys) -> ConfigSyncConfig
         acls_prefixed=reader.flag(keys.flow("raymirror.sync.acls.prefixed"), default=False),
         acls_groups=reader.flag(keys.flow("raymirror.sync.acls.groups"), default=False),
         on_spark=_is_on_spark(reader, keys.flow(ON)),
+        history=_keeps_history(reader, keys.flow(HISTORY), configs=configs),
     )
 
 
@@ -33,4 +36,17 @@ def _is_on_spark(reader: PropertyReader, key: str) -> bool:
     if chosen and not has_spark:
         right = "set raymirror.spark = on, or set this to actor"
         raise reader.error(key, "spark, but raymirror.spark is off", right).dependent("raymirror.spark")
+    return chosen
+
+
+def _keeps_history(reader: PropertyReader, key: str, *, configs: bool) -> bool:
+    """Return whether the history of configs is kept: if the file does not say it, where it can be and configs are
+    synced.
+    """
+    has_storage = bool(reader.text(KEY, ""))
+    order = ("on", "off") if has_storage and configs else ("off", "on")
+    chosen = reader.choice(key, order, any_case=False) == "on"
+    if chosen and not has_storage:
+        right = f"name a {KEY}, e.g. file:/var/lib/raymirror, or set this to off"
+        raise reader.error(key, f"on, but no {KEY} is set to keep it in", right).dependent(KEY)
     return chosen

@@ -128,11 +128,13 @@ class ConfigSyncConfig(msgspec.Struct, frozen=True, kw_only=True):
     acls_groups: bool = False
     on_spark: bool = False
     """Whether Spark plans the rounds; the Metadata process applies every plan."""
+    history: bool = False
+    """Whether the values of configs, changes of the source and drift of copies are kept in tables."""
 
     @property
     def has_rounds(self) -> bool:
-        """Whether anything is synced."""
-        return self.configs or self.acls
+        """Whether anything is compared."""
+        return self.configs or self.acls or self.history
 
 
 class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):

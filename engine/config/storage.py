@@ -1,7 +1,8 @@
 """The folder of everything that Spark stores: `raymirror.storage`, which every node sees.
 
 <storage>/checkpoints   checkpoints of streaming queries; raymirror rebuilds lost ones from the progress topics
-<storage>/tables        tables of results, in the Delta Lake format: the history of lag, the audit trail, the proofs
+<storage>/tables        tables of results, in the Delta Lake format: the history of lag, the audit trail,
+                        the history of configs, the proofs
 <storage>/history, <storage>/audit, <storage>/proofs        what earlier versions stored
 """
 

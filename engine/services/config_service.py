@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.config_report import ConfigReport
+from engine.flow.config_history.advance import HistoryFlow
+from engine.flow.config_history.expected import HistoryRules
+from engine.flow.config_history.keeper import ConfigHistory
 from engine.flow.config_sync.audit import AuditTrail
 from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
 from engine.flow.config_sync.planned import SparkPlanner
@@ -30,6 +33,12 @@ def config_sync_options(flow: FlowConfig, *, within_one: bool = False) -> Config
         acls=flow.acl_rules,
         within_one=within_one,
     )
+
+
+def history_flow(flow: FlowConfig) -> HistoryFlow:
+    """Return what the history of a flow's configs needs of its configuration."""
+    rules = HistoryRules(configs=flow.config_rules, syncs=flow.config_sync.configs)
+    return HistoryFlow(name=flow.name, selection=flow.acl_rules.selection, rules=rules)
 
 
 @asynccontextmanager
@@ -56,7 +65,8 @@ class PackedMemory(NamedTuple):
 class ConfigService(LoopService[ConfigReport]):
     """The ConfigSyncLoop of a flow; it asks `may_write` before each round and before each write.
 
-    `desk`: where Spark finds rounds to plan; None if the loop plans all of them.
+    `desk`: where Spark finds rounds to plan; None if the loop plans all of them. With a `history`, configs are compared
+    for it also if they are not synced.
     """
 
     def __init__(
@@ -64,19 +74,21 @@ class ConfigService(LoopService[ConfigReport]):
         config: MirrorConfig,
         flow: FlowConfig,
         audit: AuditTrail | None = None,
+        history: ConfigHistory | None = None,
     ) -> None:
         clients = clients_of(config, flow.name, f"raymirror|{flow.name}|configs")
         source, target = map(KafkaSettings, clients)
         wanted = flow.config_sync
         options = ConfigLoopOptions(
             flow=flow.name,
-            configs_s=wanted.configs_s if wanted.configs else None,
+            configs_s=wanted.configs_s if wanted.configs or history is not None else None,
+            sets_configs=wanted.configs,
             acls_s=wanted.acls_s if wanted.acls else None,
         )
         sync = ConfigSync(config_sync_options(flow), source, target)
         self.desk = RoundDesk() if wanted.on_spark else None
         planner = SparkPlanner(flow.name, self.desk, self._ids) if self.desk is not None else None
-        self._loop = ConfigSyncLoop(options, sync, audit, planner)
+        self._loop = ConfigSyncLoop(options, sync, audit, planner, history)
         super().__init__(self._loop, clients)
         self._flow = flow
         self._packed: tuple[Known, PackedMemory] | None = None

@@ -62,4 +62,16 @@ ROWS = (
             " there. `spark` without `raymirror.spark = on` is refused"
         ),
     ),
+    ReadKey(
+        "raymirror.config.history",
+        "flow",
+        "on if `raymirror.storage` is set and configs are synced, else off",
+        (
+            "keep in tables what any topic's configs were on either side, what changed on the source and when it"
+            " reached the copy, and drift of copies (`raymirror drift`,"
+            " [docs/config-sync.md](../docs/config-sync.md#history-and-drift)). Rounds then read all configs of"
+            " copies, not only those that can matter. `on` with `sync.topic.configs.enabled = false`: copies are"
+            " compared, and not changed. `on` without `raymirror.storage` is refused"
+        ),
+    ),
 )

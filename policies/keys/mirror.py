@@ -58,7 +58,10 @@ ROWS = (
         "raymirror.audit.retention.days",
         "top",
         "365",
-        "older days of the audit trail are removed when something is written to it; 0: never",
+        (
+            "older days of the audit trail and of the history of configs are removed when something is written to them;"
+            " 0: never"
+        ),
     ),
     ReadKey(
         "raymirror.otlp.endpoint",

@@ -7,6 +7,7 @@ conflict. It leaves a config of the copy that the source topic does not have.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from typing import NamedTuple
 
 import msgspec
 
@@ -89,12 +90,13 @@ class ConflictKind(Enum):
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference that config sync reports and does not fix."""
+    """A difference that config sync reports and does not fix; `name`: the config, if it is one."""
 
     topic: str
     target: str
     kind: ConflictKind
     what: str
+    name: str = ""
 
 
 class KeptOverride(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,18 +167,26 @@ def why_of(change: Change) -> str:
             return f"the source has: {change.because}"
 
 
-def _thinner(source: TopicState, copy: TopicState) -> Iterator[tuple[ConflictKind, str]]:
+class _FoundConflict(NamedTuple):
+    """A conflict of one topic; `config`: which config it is about, if any."""
+
+    kind: ConflictKind
+    what: str
+    config: str = ""
+
+
+def _thinner(source: TopicState, copy: TopicState) -> Iterator[_FoundConflict]:
     """Yield a conflict if the configuration gives a copy fewer replicas than its source topic."""
     if 0 < copy.replicas < source.replicas:
         what = f"the copy has {counted(copy.replicas, 'replica')}, the source {source.replicas}"
-        yield ConflictKind.THINNER, f"{what}: replication.factor says so"
+        yield _FoundConflict(ConflictKind.THINNER, f"{what}: replication.factor says so")
 
 
-def _kept_back(change: Create, wanted: Mapping[str, str]) -> Iterator[tuple[ConflictKind, str]]:
+def _kept_back(change: Create, wanted: Mapping[str, str]) -> Iterator[_FoundConflict]:
     """Yield a conflict for each config that a new copy does not get."""
     for name in sorted(wanted.keys() - change.configs.keys()):
         danger = needs_more_replicas(name, wanted[name], change.replication_factor)
-        yield ConflictKind.DURABILITY, f"{danger}; the copy is created without it"
+        yield _FoundConflict(ConflictKind.DURABILITY, f"{danger}; the copy is created without it", name)
 
 
 class _Planner:
@@ -228,31 +238,31 @@ class _Planner:
         self._tell(topic, name, self._set(topic, name, source, target, wanted))
         self._drop(topic, name, target, wanted, known)
 
-    def _tell(self, topic: str, name: str, found: Iterable[tuple[ConflictKind, str]]) -> None:
-        for kind, what in found:
-            self._conflicts.append(Conflict(topic=topic, target=name, kind=kind, what=what))
+    def _tell(self, topic: str, name: str, found: Iterable[_FoundConflict]) -> None:
+        for one in found:
+            self._conflicts.append(Conflict(topic=topic, target=name, kind=one.kind, what=one.what, name=one.config))
 
-    def _shape_conflicts(self, source: TopicState, target: TopicState) -> Iterator[tuple[ConflictKind, str]]:
+    def _shape_conflicts(self, source: TopicState, target: TopicState) -> Iterator[_FoundConflict]:
         if target.partitions > source.partitions:
             what = f"the copy has {counted(target.partitions, 'partition')}, the source {source.partitions}"
-            yield ConflictKind.PARTITIONS, f"{what}: they are never removed"
+            yield _FoundConflict(ConflictKind.PARTITIONS, f"{what}: they are never removed")
         if 0 < target.replicas < self._replication_factor:
             what = (
                 f"the copy has {counted(target.replicas, 'replica')}, replication.factor is {self._replication_factor}"
             )
-            yield ConflictKind.REPLICAS, f"{what}: reassign it (kafka-reassign-partitions)"
+            yield _FoundConflict(ConflictKind.REPLICAS, f"{what}: reassign it (kafka-reassign-partitions)")
         else:
             yield from _thinner(source, target)
 
     def _set(
         self, topic: str, name: str, source: TopicState, target: TopicState, wanted: Mapping[str, str]
-    ) -> Iterator[tuple[ConflictKind, str]]:
+    ) -> Iterator[_FoundConflict]:
         """Plan the missing configs of the copy; yield the ones that must not be set there."""
         for config in sorted(wanted):
             value, there = wanted[config], target.configs.get(config)
             if there is None:
                 what = f"the target does not know config {config} (the source has {config}={value})"
-                yield ConflictKind.UNKNOWN, what
+                yield _FoundConflict(ConflictKind.UNKNOWN, what, config)
                 continue
             overrides = there.source == TOPIC_OVERRIDE
             soft = source.configs[config].source != TOPIC_OVERRIDE  # it is not set for this topic itself
@@ -260,7 +270,7 @@ class _Planner:
                 continue
             danger = endangers(config, value, there.value, target.replicas)
             if danger is not None:
-                yield ConflictKind.DURABILITY, f"{danger}; if you want this, set it by hand"
+                yield _FoundConflict(ConflictKind.DURABILITY, f"{danger}; if you want this, set it by hand", config)
                 continue
             self._configs.append(
                 SetConfig(

@@ -8,6 +8,7 @@ import pytest
 
 from engine.config.config import load_config
 from engine.config.settings import MirrorConfig
+from engine.flow.config_history.look import unpack_look
 from engine.flow.config_sync.planning import Scope, SyncPlan
 from engine.flow.config_sync.round_messages import ClusterIds, RoundPlan, RoundRequest, pack_memory, unpack_memory
 from engine.jobs.runtime.core_budget import CoreBudget
@@ -50,13 +51,15 @@ async def prepare(pair: Pair) -> None:
     await set_configs(pair.target, "east.plan-5", {"retention.ms": "9000"})
 
 
-async def by_loop(config: MirrorConfig, known: Known) -> tuple[SyncPlan, Known]:
+async def by_loop(config: MirrorConfig, known: Known, scope: Scope = LOOP) -> tuple[SyncPlan, Known]:
     async with config_sync(config, config.flows[0], "raymirror-test") as sync:
         sync.known = known
-        return await sync.compare(LOOP), sync.known
+        return await sync.compare(scope), sync.known
 
 
-def by_spark(spark: "SparkSession", config: MirrorConfig, known: Known, target_id: str = "") -> RoundPlan:
+def by_spark(
+    spark: "SparkSession", config: MirrorConfig, known: Known, target_id: str = "", *, whole: bool = False
+) -> RoundPlan:
     from engine.jobs.config_sync import job
 
     asked = RoundRequest(
@@ -65,6 +68,7 @@ def by_spark(spark: "SparkSession", config: MirrorConfig, known: Known, target_i
         acls=True,
         memory=pack_memory(known),
         clusters=ClusterIds(target=target_id),
+        whole=whole,
     )
     return job.run(spark, asked, config, CoreBudget(streams=False, cores=2))
 
@@ -94,6 +98,22 @@ def test_loop_and_spark_make_the_same_plan(
     assert found.plan.no_authorizer == plan.no_authorizer
     assert unpack_memory(found.memory) == known
     assert (found.more, found.more_conflicts, found.more_unread) == (0, {}, 0)
+
+
+def test_loop_and_spark_see_the_same_configs(
+    config: MirrorConfig, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.jobs.config_sync import job
+
+    monkeypatch.setattr(job, "TASK_TOPICS", TOPICS // 3)
+    plan, _ = asyncio.run(by_loop(config, KNOWN, Scope(shapes=False, left=True)))
+    found = by_spark(spark, config, KNOWN, whole=True)
+    assert plan.look is not None
+    assert unpack_look(found.look) == plan.look
+    assert plan.look.copies.topics["plan-4"] == {"segment.ms": "7000000", "retention.bytes": "1000000"}
+    assert (len(plan.look.source.topics), len(plan.look.copies.topics)) == (TOPICS, TOPICS - 1)
+    assert plan.look.source.defaults["retention.ms"]
+    assert found.plan.changes == plan.changes
 
 
 def test_a_plan_for_another_cluster_is_refused(config: MirrorConfig, spark: "SparkSession") -> None:

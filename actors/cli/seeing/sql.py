@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
     )
     add_history_arguments(parser)
-    parser.epilog = "docs/tables.md has the meaning of every column, and ten queries; exit code 2: the query is wrong"
+    parser.epilog = "docs/tables.md has the meaning of every column, and queries; exit code 2: the query is wrong"
 
 
 def run(args: argparse.Namespace) -> int:

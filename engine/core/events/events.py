@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from engine.core.events.commit_events import CommitEvent
 from engine.core.events.config_events import ConfigEvent
+from engine.core.events.drift_events import DriftEvent
 from engine.core.events.event_base import Event as Event
 from engine.core.events.event_base import LaneEvent as LaneEvent
 from engine.core.events.group_events import CommitsNotRead as CommitsNotRead
@@ -382,6 +383,7 @@ AnyEvent = (
     | Mm2TopicFailed
     | CommitEvent
     | ConfigEvent
+    | DriftEvent
     | ProgressEvent
     | CopyDiffers
     | WorksAgain

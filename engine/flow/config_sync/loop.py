@@ -27,6 +27,10 @@ from engine.core.events.config_events import (
 from engine.core.events.events import AnyEvent
 from engine.core.events.recovery_events import WorksAgain
 from engine.core.reports.config_report import ConfigReport
+from engine.flow.config_history.advance import SeenRound
+from engine.flow.config_history.keeper import ConfigHistory
+from engine.flow.config_history.state import ConfigOf
+from engine.flow.config_history.values import WriteTried
 from engine.flow.config_sync.audit import AuditTrail, new_run, rows_of
 from engine.flow.config_sync.planned import LoopPlanner, MadePlan, Planner
 from engine.flow.config_sync.planning import ACLS, Scope, SyncPlan, handed_over
@@ -47,7 +51,7 @@ CONFIGS = "configs"
 
 
 class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, in seconds, configs and ACLs are compared; None: never.
+    """How often, in seconds, configs and ACLs are compared; None: never. `sets_configs`: whether copies are changed.
 
     `retry_s`: after a round that failed, and for configs at first after one that found topics without a copy.
     """
@@ -55,6 +59,7 @@ class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
     flow: FlowName
     configs_s: float | None = 600.0
     acls_s: float | None = 600.0
+    sets_configs: bool = True
     retry_s: float = 10.0
 
 
@@ -67,8 +72,10 @@ class ConfigSyncLoop:
         sync: ConfigSync,
         audit: AuditTrail | None = None,
         planner: Planner | None = None,
+        history: ConfigHistory | None = None,
     ) -> None:
         self.options = options
+        self._history = history
         self._planner: Planner = planner or LoopPlanner()
         self.may_write: Callable[[], bool] = lambda: True
         self._audit = audit
@@ -104,7 +111,7 @@ class ConfigSyncLoop:
         """Return the events since the last call."""
         events = tuple(self._events)
         self._events.clear()
-        return events
+        return events if self._history is None else events + self._history.take_events()
 
     async def run(self) -> None:
         """Make rounds until cancelled; a round that fails is noted as trouble and retried."""
@@ -120,14 +127,20 @@ class ConfigSyncLoop:
     async def tick(self) -> None:
         """Make a round of what is due, if this mirror owns the flow."""
         due = [name for name, at_s in self._due_s.items() if now_s() >= at_s or self._is_handed(name)]
-        if not due or not self.may_write():
+        if not due or not self._owns():
             return
         if CONFIGS in due:
             self._take_handed()
         began_s = now_s()
         try:
             configs = CONFIGS in due
-            scope = Scope(configs=configs, acls=ACLS in due, shapes=False, early=configs and self._is_early)
+            scope = Scope(
+                configs=configs,
+                acls=ACLS in due,
+                shapes=False,
+                left=configs and self._history is not None,
+                early=configs and self._is_early,
+            )
             if not await self.round(scope):
                 return
         except (MirrorError, OSError, TimeoutError) as failure:
@@ -176,14 +189,26 @@ class ConfigSyncLoop:
 
         Raises MirrorError if a cluster does not answer.
         """
-        began_s = now_s()
+        began_s, began_ms = now_s(), wall_ms()
         made = await self._planner.plan(self._sync, scope)
-        if made.plan.changes and not self.may_write():
+        if not self.options.sets_configs:
+            made = msgspec.structs.replace(made, plan=_without_configs(made.plan), more=0, more_conflicts={})
+        seen_ms = wall_ms()
+        if made.plan.changes and not self._owns():
             return False
         applied = await self._planner.apply(self._sync, made, self.may_write)
         self._note(scope, made, applied.outcomes, now_s() - began_s)
+        if self._history is not None and made.plan.look is not None:
+            self._history.saw(_seen(made.plan, applied.outcomes, began_ms, seen_ms))
         self._has_more = made.more > 0 and applied.whole
         return applied.whole
+
+    def _owns(self) -> bool:
+        """Whether this mirror owns the flow; if not, another one may continue its history."""
+        owns = self.may_write()
+        if not owns and self._history is not None:
+            self._history.forget()
+        return owns
 
     def _note(self, scope: Scope, made: MadePlan, outcomes: Sequence[ChangeOutcome], round_s: float) -> None:
         """Report a round: events, the audit trail, the numbers."""
@@ -308,3 +333,27 @@ class ConfigSyncLoop:
 
 def _failures(outcomes: Iterable[ChangeOutcome], *kinds: type) -> list[str]:
     return [one.failure for one in outcomes if one.failure and isinstance(one.change, kinds)]
+
+
+def _without_configs(plan: SyncPlan) -> SyncPlan:
+    """Leave the configs of copies as they are."""
+    bindings = tuple(one for one in plan.changes if isinstance(one, AddAcl))
+    return msgspec.structs.replace(plan, changes=bindings, conflicts=())
+
+
+def _seen(plan: SyncPlan, outcomes: Iterable[ChangeOutcome], began_ms: int, seen_ms: int) -> SeenRound:
+    """Return what the history of configs needs of a round."""
+    assert plan.look is not None
+    tried: dict[ConfigOf, WriteTried] = {}
+    for one in outcomes:
+        if isinstance(one.change, SetConfig | DropConfig):
+            value = one.change.value if isinstance(one.change, SetConfig) else None
+            tried[ConfigOf(one.change.topic, one.change.name)] = WriteTried(value, one.failure)
+    return SeenRound(
+        began_ms=began_ms,
+        at_ms=seen_ms,
+        written_ms=wall_ms(),
+        look=plan.look,
+        tried=tried,
+        conflicts={ConfigOf(one.topic, one.name): one.what for one in plan.conflicts if one.name},
+    )

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from engine.base.parts import parts
+from engine.flow.config_history.look import unpack_look
 from engine.flow.config_sync.planning import Scope, SyncPlan
 from engine.flow.config_sync.round_desk import PlannerAway, RoundDesk
 from engine.flow.config_sync.round_messages import ClusterIds, RoundRequest, pack_memory, unpack_memory
@@ -91,6 +92,7 @@ class SparkPlanner:
             acls=scope.acls,
             memory=pack_memory(sync.known),
             clusters=self._ids(),
+            whole=scope.left,
         )
         try:
             found = await self._desk.ask(request)
@@ -98,8 +100,9 @@ class SparkPlanner:
             return await self._plan_here(sync, scope, str(away))
         if scope.configs:
             sync.known = unpack_memory(found.memory)
+        look = unpack_look(found.look) if found.look else None
         return MadePlan(
-            plan=found.plan,
+            plan=msgspec.structs.replace(found.plan, look=look),
             by=SPARK,
             more=found.more,
             more_conflicts=found.more_conflicts,

@@ -4,10 +4,11 @@ second look before a write. Pure: no I/O.
     topics with configs of both clusters (Snapshot) + memory -> plan_snapshot -> Compared: plan, conflicts, new memory
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from engine.flow.config_history.look import ConfigLook, look_of, merged_looks
 from engine.flow.config_sync.snapshot import Snapshot
 from policies.sync.acl_sync import AclPlan, AclRules, AddAcl, KeptAcl
 from policies.sync.config_sync import (
@@ -54,7 +55,8 @@ class SyncPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The changes to make, in order, and what is left as it is: conflicts, overrides and bindings.
 
     `unread`: topics or parts that could not be read, and why. `no_authorizer`: clusters that have no authorizer.
-    `uncopied`: how many source topics had no copy yet when configs were compared.
+    `uncopied`: how many source topics had no copy yet when configs were compared. `look`: all configs that both sides
+    set, if it was asked for.
     """
 
     changes: tuple[Change, ...] = ()
@@ -65,19 +67,24 @@ class SyncPlan(msgspec.Struct, frozen=True, kw_only=True):
     unread: dict[str, str] = {}
     no_authorizer: tuple[str, ...] = ()
     uncopied: int = 0
+    look: ConfigLook | None = None
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """The plan for some topics, those that could not be read and why, how many had no copy, and the memory after it."""
+    """The plan for some topics, those that could not be read and why, how many had no copy, and the memory after it.
+
+    `look`: what the history of configs gets, if the snapshot was whole.
+    """
 
     plan: ConfigPlan = ConfigPlan()
     unread: dict[str, str] = {}
     uncopied: int = 0
     known: dict[str, Mapping[str, str]] = {}
+    look: ConfigLook | None = None
 
 
 def plan_snapshot(
-    topics: Iterable[str],
+    topics: Collection[str],
     taken: Snapshot,
     known: Known,
     options: ConfigSyncOptions,
@@ -96,8 +103,10 @@ def plan_snapshot(
     plan = plan_configs(source, taken.target, target_topic, options.replication_factor, options.configs, known, wanted)
     if not shapes:
         plan = msgspec.structs.replace(plan, changes=tuple(one for one in plan.changes if not _is_shape(one)))
+    look = look_of(topics, taken.source, taken.target, taken.unread, target_topic) if taken.whole else None
     return Compared(
         plan=plan,
+        look=look,
         unread=taken.unread,
         uncopied=len(told) - len(copied),
         known=_memory(topics, known, own_configs(source, wanted), plan),
@@ -124,6 +133,7 @@ def sync_plan(found: Compared, acls: AclPlan, acls_unread: str, no_authorizer: t
         unread={**found.unread, ACLS: acls_unread} if acls_unread else found.unread,
         no_authorizer=no_authorizer,
         uncopied=found.uncopied,
+        look=found.look,
     )
 
 
@@ -141,6 +151,7 @@ def merged(parts: Iterable[Compared]) -> Compared:
         unread={name: why for one in found for name, why in sorted(one.unread.items())},
         uncopied=sum(one.uncopied for one in found),
         known={topic: configs for one in found for topic, configs in one.known.items()},
+        look=merged_looks(looks) if (looks := [one.look for one in found if one.look is not None]) else None,
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.flow.config_history.look import pack_look
 from engine.flow.config_sync.planning import Scope, SyncPlan
 from policies.model import FlowName
 from policies.sync.config_sync import Conflict, Known
@@ -30,24 +31,29 @@ class ClusterIds(NamedTuple):
 
 
 class RoundRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A round to plan: of which flow, what it covers, between which clusters, and the packed memory before it."""
+    """A round to plan: of which flow, what it covers, between which clusters, and the packed memory before it.
+
+    `whole`: the plan is to come with a look, for which all configs of every copy are read.
+    """
 
     flow: FlowName
     configs: bool
     acls: bool
     memory: bytes
     clusters: ClusterIds = ClusterIds()
+    whole: bool = False
 
     @property
     def scope(self) -> Scope:
         """Return what the round covers; discovery creates and grows copies."""
-        return Scope(configs=self.configs, acls=self.acls, shapes=False)
+        return Scope(configs=self.configs, acls=self.acls, shapes=False, left=self.whole)
 
 
 class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a round, cut to its bounds, and the packed memory after it.
 
-    `more`: changes beyond the bound. `more_conflicts`: by kind, conflicts beyond it. `more_unread`: likewise.
+    `more`: changes beyond the bound. `more_conflicts`: by kind, conflicts beyond it. `more_unread`: likewise. `look`: a
+    packed look, which is not cut; empty if none was asked for.
     """
 
     plan: SyncPlan
@@ -55,6 +61,7 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
     more: int = 0
     more_conflicts: dict[str, int] = {}
     more_unread: int = 0
+    look: bytes = b""
 
 
 def pack_memory(known: Known) -> bytes:
@@ -86,11 +93,13 @@ def cut(plan: SyncPlan, known: Known, most: int = MOST_CHANGES) -> RoundPlan:
             unread=unread,
             left=(),  # nobody reads them in a mirror
             left_acls=(),
+            look=None,
         ),
         memory=pack_memory(known),
         more=len(plan.changes[most:]),
         more_conflicts=_kinds(plan.conflicts[most:]),
         more_unread=len(plan.unread) - len(unread),
+        look=pack_look(plan.look) if plan.look is not None else b"",
     )
 
 

@@ -23,11 +23,15 @@ Names = tuple[str, ...] | None
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Topics of the source, and copies that exist, by name; `unread`: topics whose configs were not read, and why."""
+    """Topics of the source, and copies that exist, by name; `unread`: topics whose configs were not read, and why.
+
+    `whole`: it has every config that copies set themselves, not only those that can matter.
+    """
 
     source: dict[str, TopicState]
     target: dict[str, TopicState]
     unread: dict[str, str]
+    whole: bool = False
 
 
 class Snapshots:
@@ -51,7 +55,7 @@ class Snapshots:
 
         copies = [self._target_topic(topic) for topic in topics]
         await run_all(taking.ask_shapes(copies), *(ask() for _ in range(REQUESTS_AT_ONCE)))
-        return taking.snapshot(topics)
+        return taking.snapshot(topics, whole=whole)
 
     def _to_ask(
         self,
@@ -103,14 +107,14 @@ class _Taking:
             self._copies |= answers.found
             self._target_unread |= answers.failed
 
-    def snapshot(self, topics: Mapping[str, TopicState]) -> Snapshot:
+    def snapshot(self, topics: Mapping[str, TopicState], *, whole: bool) -> Snapshot:
         """Put the answers together."""
         unread = {name: why for name, why in self._target_unread.items() if name in self._shapes}
         source = {name: _with(topics[name], configs) for name, configs in self.source.items()}
         target = {
             name: _with(shape, self._copies.get(name, {})) for name, shape in self._shapes.items() if name not in unread
         }
-        return Snapshot(source=source, target=target, unread=self._source_unread | unread)
+        return Snapshot(source=source, target=target, unread=self._source_unread | unread, whole=whole)
 
 
 def _with(shape: TopicState, configs: Mapping[str, ConfigEntry]) -> TopicState:

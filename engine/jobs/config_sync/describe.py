@@ -7,7 +7,7 @@ Clusters travel to the executors as in the configuration file: each executor res
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from engine.base.parts import parts
 from engine.base.tasks import run_all
 from engine.config.settings import ClusterConfig
 from engine.config.tuning.client_tuning import ClientTuning
+from engine.flow.config_history.look import defaults_of, overrides_of, pack_defaults
 from engine.flow.config_sync.planning import ConfigSyncOptions
 from engine.flow.config_sync.reading import compare_acls, copied_topics
 from engine.flow.config_sync.round_messages import ClusterIds
@@ -33,7 +34,10 @@ R = TypeVar("R")
 
 
 class TaskInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task needs: both clusters, their expected ids, the rules of the flow."""
+    """What a task needs: both clusters, their expected ids, the rules of the flow.
+
+    `whole`: every config that a topic or a copy sets itself is wanted, for a look.
+    """
 
     flow: str
     source: ClusterConfig
@@ -42,6 +46,7 @@ class TaskInput(msgspec.Struct, frozen=True, kw_only=True):
     options: ConfigSyncOptions
     source_tuning: ClientTuning = ClientTuning()
     target_tuning: ClientTuning = ClientTuning()
+    whole: bool = False
 
     def open_source(self) -> ClusterClient:
         """Return a client of the source that is not connected yet. Raises ConfigError."""
@@ -64,7 +69,8 @@ class TopicRow(NamedTuple):
 class SourceRow(NamedTuple):
     """A described source topic; `why`: why its configs could not be read. Without a topic: why no topic could be read.
 
-    `configs`: packed, only the entries that its copy gets.
+    `configs`: packed, only the entries that its copy gets; for a look, also those that it sets itself. `defaults`:
+    packed, those behind all topics of the task, in one of its rows; empty in the others.
     """
 
     topic: str
@@ -74,31 +80,38 @@ class SourceRow(NamedTuple):
     known: bytes
     configs: bytes
     why: str
+    defaults: bytes = b""
 
 
 class CopyRow(NamedTuple):
-    """A described copy that exists; `why` as in SourceRow, without a copy: why no copy could be read."""
+    """A described copy that exists; `why` and `defaults` as in SourceRow. Without a copy: why no copy could be read."""
 
     copy: str
     copy_partitions: int
     copy_replicas: int
     copy_configs: bytes
     copy_why: str
+    copy_defaults: bytes = b""
 
 
 class Packer:
     """Packs configs; topics that share one mapping share its bytes."""
 
     def __init__(self) -> None:
-        self._packed: dict[int, tuple[Configs, bytes]] = {}
+        self._packed: dict[tuple[int, frozenset[str]], tuple[Configs, bytes]] = {}
 
     def pack(self, configs: Configs, names: Iterable[str]) -> bytes:
-        """Pack the entries with these names, which are the same at each call with the same mapping."""
-        known = self._packed.get(id(configs))
+        """Pack the entries with these names."""
+        place = id(configs), frozenset(names)
+        known = self._packed.get(place)
         if known is None:
-            packed = msgspec.msgpack.encode({name: configs[name] for name in sorted(names) if name in configs})
-            known = self._packed[id(configs)] = configs, packed
+            packed = msgspec.msgpack.encode({name: configs[name] for name in sorted(place[1]) if name in configs})
+            known = self._packed[place] = configs, packed
         return known[1]
+
+    def defaults(self) -> bytes:
+        """Return the packed defaults behind everything that was packed."""
+        return pack_defaults(defaults_of({id(configs): configs for configs, _ in self._packed.values()}.values()))
 
 
 async def topics_of(reach: TaskInput) -> dict[str, TopicState]:
@@ -152,14 +165,14 @@ async def _sources(reach: TaskInput, rows: list[TopicRow]) -> list[SourceRow]:
                 answers = await settings.configs(dict.fromkeys(row.topic for row in part))
                 for row in part:
                     configs = answers.found.get(row.topic)
-                    packed = b"" if configs is None else packer.pack(configs, wanted.of(configs))
+                    packed = b"" if configs is None else packer.pack(configs, _kept(reach, configs, wanted.of(configs)))
                     why = answers.failed.get(row.topic, "")
                     if configs is not None or why:
                         copy = target_topic(row.topic)
                         found.append(SourceRow(row.topic, copy, row.partitions, row.replicas, row.known, packed, why))
 
         await run_all(*(ask() for _ in range(REQUESTS_AT_ONCE)))
-    return found
+    return [found[0]._replace(defaults=packer.defaults()), *found[1:]] if found and reach.whole else found
 
 
 async def _copies(reach: TaskInput, rows: list[SourceRow]) -> list[CopyRow]:
@@ -181,25 +194,36 @@ async def _copies(reach: TaskInput, rows: list[SourceRow]) -> list[CopyRow]:
 
         await run_all(*(ask() for _ in range(REQUESTS_AT_ONCE)))
     empty: dict[str, ConfigEntry] = {}
-    return [
-        CopyRow(
-            copy,
-            shape.partitions,
-            shape.replicas,
-            packer.pack(found := configs.get(copy, empty), found),
-            failed.get(copy, ""),
-        )
+    can_matter = dict(_can_matter(rows)) if reach.whole else {}
+
+    def packed(copy: str) -> bytes:
+        found = configs.get(copy, empty)
+        return packer.pack(found, _kept(reach, found, can_matter[copy]) if reach.whole else found)
+
+    made = [
+        CopyRow(copy, shape.partitions, shape.replicas, packed(copy), failed.get(copy, ""))
         for copy, shape in shapes.items()
     ]
+    return [made[0]._replace(copy_defaults=packer.defaults()), *made[1:]] if made and reach.whole else made
+
+
+def _kept(reach: TaskInput, configs: Configs, wanted: Iterable[str]) -> Iterable[str]:
+    """Return the names of the entries that travel: the wanted ones, for a look also overrides."""
+    return {*wanted, *overrides_of(configs)} if reach.whole else wanted
 
 
 def _names(reach: TaskInput, rows: list[SourceRow]) -> Iterator[tuple[str, tuple[str, ...] | None]]:
     """Yield the copies to ask for and the names of configs (None: all); leave out copies where none can matter."""
+    if reach.whole or reach.options.configs.remove_foreign:
+        yield from ((row.copy, None) for row in rows)
+        return
+    yield from ((copy, tuple(sorted(names))) for copy, names in _can_matter(rows) if names)
+
+
+def _can_matter(rows: list[SourceRow]) -> Iterator[tuple[str, Collection[str]]]:
+    """Yield for each copy the configs that its source topic sets, or has set."""
     for row in rows:
-        if reach.options.configs.remove_foreign:
-            yield row.copy, None
-        elif names := unpack_configs(row.configs).keys() | unpack_known(row.known).keys():
-            yield row.copy, tuple(sorted(names))
+        yield row.copy, unpack_configs(row.configs).keys() | unpack_known(row.known).keys()
 
 
 async def _acls(reach: TaskInput, topics: list[str]) -> bytes:

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.base.errors import MirrorError
 from engine.config.settings import MirrorConfig
+from engine.flow.config_history.look import ConfigLook
 from engine.flow.config_sync.planning import Compared, merged, sync_plan
 from engine.flow.config_sync.reading import ComparedAcls
 from engine.flow.config_sync.round_messages import RoundPlan, RoundRequest, cut, unpack_memory
@@ -44,8 +45,12 @@ TASK_TOPICS, MOST_TASKS = 1_000, 64
 """Topics of one task at least; and tasks of one stage at most. Each task connects anew."""
 LARGE_TOPICS = 20_000
 """From so many topics on, a round asks for all executors: smaller ones end before an executor that starts is of use."""
-SOURCE = "topic string, copy string, partitions int, replicas int, known binary, configs binary, why string"
-COPIES = "copy string, copy_partitions int, copy_replicas int, copy_configs binary, copy_why string"
+SOURCE = (
+    "topic string, copy string, partitions int, replicas int, known binary, configs binary, why string, defaults binary"
+)
+COPIES = (
+    "copy string, copy_partitions int, copy_replicas int, copy_configs binary, copy_why string, copy_defaults binary"
+)
 
 
 class RoundFailed(MirrorError):
@@ -70,6 +75,7 @@ def run(spark: SparkSession, options: RoundRequest, config: MirrorConfig, share:
         options=config_sync_options(flow),
         source_tuning=flow.source_admin,
         target_tuning=flow.target_admin,
+        whole=options.whole,
     )
     known = unpack_memory(options.memory)
     topics = asyncio.run(topics_of(reach))
@@ -97,7 +103,7 @@ def compare_configs(
 ) -> Compared:
     """Describe both sides, join them and plan. Raises RoundFailed, and errors of Spark."""
     if not topics:
-        return Compared()
+        return Compared(look=ConfigLook() if reach.whole else None)
     rows = [
         TopicRow(
             name, state.partitions, state.replicas, msgspec.msgpack.encode(own) if (own := known.get(name)) else b""
@@ -113,7 +119,9 @@ def compare_configs(
         try:
             _refuse(copies.where("copy = ''").select("copy_why"))
             joined = source.join(copies, "copy", "left").rdd.map(_joined_row)
-            return merged(map(unpack_verdict, joined.mapPartitions(partial(verdict, reach.options)).collect()))
+            return merged(
+                map(unpack_verdict, joined.mapPartitions(partial(verdict, reach.options, whole=reach.whole)).collect())
+            )
         finally:
             copies.unpersist()
     finally:
@@ -134,7 +142,8 @@ def _refuse(failures: DataFrame) -> None:
 
 def _source_row(row: Any) -> SourceRow:
     plain = row.asDict()
-    return SourceRow(**{**plain, "known": bytes(row.known), "configs": bytes(row.configs)})
+    packed = {name: bytes(plain[name]) for name in ("known", "configs", "defaults")}
+    return SourceRow(**{**plain, **packed})
 
 
 def _joined_row(row: Any) -> JoinedRow:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.flow.config_history.look import unpack_defaults, with_defaults
 from engine.flow.config_sync.planning import Compared, ConfigSyncOptions, plan_snapshot
 from engine.flow.config_sync.snapshot import Snapshot
 from engine.jobs.config_sync.describe import unpack_configs, unpack_known
@@ -26,6 +27,8 @@ class JoinedRow(NamedTuple):
     copy_replicas: int | None = None
     copy_configs: bytes | None = None
     copy_why: str | None = None
+    defaults: bytes = b""
+    copy_defaults: bytes | None = None
 
 
 class _Shared:
@@ -40,12 +43,15 @@ class _Shared:
         return self._known[data]
 
 
-def verdict(options: ConfigSyncOptions, rows: Iterable[JoinedRow]) -> Iterator[bytes]:
-    """Plan these topics; one packed Compared."""
+def verdict(options: ConfigSyncOptions, rows: Iterable[JoinedRow], *, whole: bool = False) -> Iterator[bytes]:
+    """Plan these topics; one packed Compared. `whole`: with a look at them."""
     source, target, unread = dict[str, TopicState](), dict[str, TopicState](), dict[str, str]()
     known, topics, shared = dict[str, Mapping[str, str]](), list[str](), _Shared()
+    defaults, copy_defaults = list[bytes](), list[bytes]()
     for row in rows:
         topics.append(row.topic)
+        defaults.append(bytes(row.defaults))
+        copy_defaults.append(bytes(row.copy_defaults or b""))
         if row.known:
             known[row.topic] = unpack_known(bytes(row.known))
         if row.why:
@@ -60,9 +66,14 @@ def verdict(options: ConfigSyncOptions, rows: Iterable[JoinedRow]) -> Iterator[b
             continue
         theirs = shared.unpack(bytes(row.copy_configs or b""))
         target[row.copy] = TopicState(partitions=row.copy_partitions, replicas=row.copy_replicas, configs=theirs)
-    snapshot = Snapshot(source=source, target=target, unread=unread)
-    wanted = WantedConfigs(options.configs)
-    yield msgspec.msgpack.encode(plan_snapshot(topics, snapshot, known, options, wanted, shapes=False))
+    snapshot = Snapshot(source=source, target=target, unread=unread, whole=whole)
+    found = plan_snapshot(topics, snapshot, known, options, WantedConfigs(options.configs), shapes=False)
+    if found.look is not None:
+        look = with_defaults(
+            found.look, *(map(unpack_defaults, filter(None, one)) for one in (defaults, copy_defaults))
+        )
+        found = msgspec.structs.replace(found, look=look)
+    yield msgspec.msgpack.encode(found)
 
 
 def unpack_verdict(data: bytes) -> Compared:

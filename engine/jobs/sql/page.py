@@ -1,4 +1,4 @@
-"""Writes docs/tables.md: every table and column, and the ten questions as SQL. A test compares the page with this.
+"""Writes docs/tables.md: every table and column, and questions as SQL. A test compares the page with this.
 
 python -m engine.jobs.sql.page docs/tables.md
 """
@@ -56,7 +56,7 @@ before.
 
 def page() -> str:
     """Return the text of docs/tables.md."""
-    parts = [_INTRO, *map(_table, TABLES), "## Ten questions\n", *_questions(), _OTHERS]
+    parts = [_INTRO, *map(_table, TABLES), "## Questions\n", *_questions(), _OTHERS]
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Ten questions that the tables answer, as SQL: docs/tables.md shows them, and a test asks each one. Pure data."""
+"""Questions that the tables answer, as SQL: docs/tables.md shows them, and a test asks each one. Pure data."""
 
 from typing import Final
 
@@ -64,7 +64,44 @@ GROUP BY flow, day
 ORDER BY flow, day""",
     ),
     SqlQuestion(
-        "Who changed the retention of `orders`, when, and why?",
+        "What was the config of `orders` at a time, on the source and on the copy?",
+        """\
+SELECT flow, side, key, value, origin
+FROM (
+    SELECT * FROM configs
+    WHERE (topic = '' OR 'orders' IN (topic, target)) AND key <> '' AND at_ms <= epoch_ms(now() - INTERVAL 1 DAY)
+    QUALIFY row_number() OVER (PARTITION BY flow, side, topic, key ORDER BY at_ms DESC) = 1
+)
+WHERE origin NOT IN ('none', 'gone')
+QUALIFY row_number() OVER (PARTITION BY flow, side, key ORDER BY topic DESC) = 1
+ORDER BY flow, key, side""",
+    ),
+    SqlQuestion(
+        "Who changed the retention of `orders`, on which side, between when and when, from what to what?",
+        """\
+SELECT epoch_ms(after_ms) AS after, epoch_ms(at_ms) AS at, flow, side, key, before, value,
+    if(set_by = '', 'somebody', set_by) AS who
+FROM configs
+WHERE 'orders' IN (topic, target) AND key LIKE 'retention.%' AND NOT snapshot
+ORDER BY at_ms""",
+    ),
+    SqlQuestion(
+        "Which changes of configs on the source took longest to reach the copies, and which did not reach them?",
+        """\
+SELECT epoch_ms(seen_ms) AS seen, flow, topic, key, old, new, outcome, latency_ms / 1000 AS latency_s, why
+FROM config_changes
+ORDER BY latency_ms DESC NULLS FIRST, seen_ms DESC
+LIMIT 20""",
+    ),
+    SqlQuestion(
+        "Which configs of copies has somebody changed, and which of these changes still stand?",
+        """\
+SELECT epoch_ms(seen_ms) AS seen, flow, target, key, expected, found, outcome, epoch_ms(settled_ms) AS settled, why
+FROM drift
+ORDER BY settled_ms IS NULL DESC, seen_ms DESC""",
+    ),
+    SqlQuestion(
+        "What did raymirror change of the retention of `orders`' copy, and why?",
         """\
 SELECT epoch_ms(at_ms) AS at, flow, target, name, before, after, who, why, outcome
 FROM audit

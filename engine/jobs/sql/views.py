@@ -18,12 +18,13 @@ from engine.jobs.tables.table import Table
 
 def add_tables(session: SqlSession, storage: Storage) -> bool:
     """Add every table; one that does not exist is empty. Return whether any exists. Raises TableError, NewerFormat."""
-    found = [_add(session, Table(storage.path("tables", spec.name), spec)) for spec in TABLES]
+    found = [add_table(session, storage, spec) for spec in TABLES]
     return any(found)
 
 
-def _add(session: SqlSession, table: Table) -> bool:
-    spec = table.spec
+def add_table(session: SqlSession, storage: Storage, spec: TableSpec) -> bool:
+    """Add one table, an empty one if it does not exist; return whether it exists. Raises TableError, NewerFormat."""
+    table = Table(storage.path("tables", spec.name), spec)
     try:
         snapshot = table.snapshot()
     except TableMissing:
@@ -67,11 +68,13 @@ class _ArrowData:
 def _add_once(session: SqlSession, spec: TableSpec, data: _ArrowData, partitions: dict[str, list[DataFile]]) -> None:
     """Define a table of the rows that count.
 
-    A file has no two rows of one thing. So a partition of one file is read as it is, and only the newest partitions,
-    which have several files, are sorted out: a query of a whole month needs no memory for all of it.
+    Unless the table repeats, a file has no two rows of one thing. So a partition of one file is read as it is, and only
+    the newest partitions, which have several files, are sorted out: a query of a whole month needs no memory for all of
+    it.
     """
-    whole = [file for files in partitions.values() if len(files) == 1 for file in files]
-    growing = [file for files in partitions.values() if len(files) > 1 for file in files]
+    most = 0 if spec.repeats else 1
+    whole = [file for files in partitions.values() if len(files) <= most for file in files]
+    growing = [file for files in partitions.values() if len(files) > most for file in files]
     session.register(f"{spec.name}_whole", data.of(whole))
     session.register(f"{spec.name}_growing", data.of(growing))
     once = f"SELECT * FROM {spec.name}_growing {spec.once}"

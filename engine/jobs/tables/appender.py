@@ -4,8 +4,9 @@ The metadata actor does this. pyarrow and its way to write Parquet would take 70
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Protocol
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, WriterProperties, write_deltalake
 from deltalake.schema import PrimitiveType
@@ -16,6 +17,13 @@ from engine.jobs.tables.log import ORPHAN_H, TRIES, Batch, create, is_committed,
 from engine.jobs.tables.options import expiry_ms
 
 _DELTA = {"text": "string", "int": "integer", "long": "long", "double": "double", "flag": "boolean"}
+
+
+class RowLike(Protocol):
+    """A row: a mapping, or a struct with that method."""
+
+    def get(self, column: str, /) -> Any:
+        """Return the value of a column; None if the row has no such column."""
 
 
 def delta_schema(spec: TableSpec) -> Schema:
@@ -33,7 +41,7 @@ class TableAppender:
         self.uri, self.spec = uri, spec
         self._lock = lock_of(uri)
 
-    def append(self, rows: Sequence[Mapping[str, Any]], batch: Batch | None = None) -> bool:
+    def append(self, rows: Sequence[RowLike], batch: Batch | None = None) -> bool:
         """Commit rows as one, each with every column but that of the partition; create the table if there is none.
 
         Returns False if the batch is committed already. Raises StaleCommit if a later batch is.
@@ -115,7 +123,7 @@ def _newest_by_partition(handle: DeltaTable, spec: TableSpec) -> dict[str, int]:
     return found
 
 
-def _arrow(spec: TableSpec, rows: Sequence[Mapping[str, Any]]) -> Any:
+def _arrow(spec: TableSpec, rows: Sequence[RowLike]) -> Any:
     """Make an Arrow table by what deltalake brings along."""
     from arro3.core import Array, DataType, Table
 
@@ -127,5 +135,6 @@ def _arrow(spec: TableSpec, rows: Sequence[Mapping[str, Any]]) -> Any:
         "flag": DataType.bool(),
     }
     values: dict[str, list[Any]] = {one.name: [row.get(one.name) for row in rows] for one in spec.columns}
-    values[spec.partition] = [spec.partition_of(at_ms) for at_ms in values[spec.span]]
+    partition_of = lru_cache(maxsize=1_000)(spec.partition_of)  # many rows of one time
+    values[spec.partition] = [partition_of(at_ms) for at_ms in values[spec.span]]
     return Table.from_pydict({one.name: Array(values[one.name], types[one.kind]) for one in spec.columns})

@@ -93,6 +93,111 @@ AUDIT = TableSpec(
         Column("detail", "text", "", "the broker's error if it failed, the difference if it was left, else empty"),
     ),
 )
+_CONFIG = (
+    Column("flow", "text", "", "the flow, source->target"),
+    Column("topic", "text", "", "the topic on the source"),
+    Column("target", "text", "", "its copy on the target"),
+    Column("key", "text", "", "the config, e.g. retention.ms"),
+)
+CONFIGS = TableSpec(
+    name="configs",
+    meaning=(
+        "The configs of topics on both sides: one row for each value, when raymirror first saw it. The last row before"
+        " a time has the value at that time. Topics have rows for what is set for them, clusters for their defaults"
+    ),
+    partition="day",
+    by="day",
+    span="at_ms",
+    stretch_ms=86_400_000,
+    columns=(
+        Column("day", "text", "", "UTC day of at_ms, e.g. 2026-05-01"),
+        Column("at_ms", "long", "Unix ms", "when raymirror saw the value first, or set it"),
+        Column("after_ms", "long", "Unix ms", "when the value before was seen last; NULL: nothing was known before"),
+        *_CONFIG[:1],
+        Column("side", "text", "", "source or copy; empty in a mark: nothing else has changed up to at_ms"),
+        Column("topic", "text", "", "the topic on the source; empty: a default of the cluster"),
+        Column("target", "text", "", "its copy on the target; empty: a default of the cluster"),
+        Column("key", "text", "", "the config, e.g. retention.ms; empty: the topic itself, or a mark"),
+        Column("before", "text", "", "the value before; NULL: none, or a default"),
+        Column("value", "text", "", "the value; NULL: none, or Kafka does not give it, because it is sensitive"),
+        Column(
+            "origin",
+            "text",
+            "",
+            "topic: set for it; none: not any more; defaults: cluster and broker (dynamic), file (of a broker), kafka;"
+            " the topic itself: exists (nothing is set for it), gone (deleted, or not copied any more); mark",
+        ),
+        Column("set_by", "text", "", "raymirror; empty: not known, Kafka does not record it"),
+        Column("snapshot", "flag", "", "not a change: found when the history began, or stored once more after 30 days"),
+    ),
+)
+CONFIG_CHANGES = TableSpec(
+    name="config_changes",
+    meaning=(
+        "What changed on the source: one row for each config of a topic that got another value, and when it reached the"
+        " copy"
+    ),
+    partition="day",
+    by="day",
+    span="seen_ms",
+    stretch_ms=86_400_000,
+    rule="A change that reaches the copy later has several rows; the one that was updated last counts",
+    once="QUALIFY row_number() OVER (PARTITION BY flow, topic, key, seen_ms ORDER BY updated_ms DESC) = 1",
+    repeats=True,
+    columns=(
+        Column("day", "text", "", "UTC day of seen_ms, e.g. 2026-05-01"),
+        Column("seen_ms", "long", "Unix ms", "when raymirror saw the change"),
+        Column("after_ms", "long", "Unix ms", "when it saw the value before last: the change was made between the two"),
+        Column("updated_ms", "long", "Unix ms", "when this row was made"),
+        *_CONFIG,
+        Column("old", "text", "", "the value before; NULL: it was not set for the topic"),
+        Column("new", "text", "", "the value; NULL: it is not set for the topic any more"),
+        Column(
+            "outcome",
+            "text",
+            "",
+            "copied; waits, failed, conflict: not yet; left: a rule says so; changed_again or topic_gone: it never was",
+        ),
+        Column("applied_ms", "long", "Unix ms", "when it reached the copy, or was seen there; NULL: it did not"),
+        Column("latency_ms", "long", "ms", "from seen_ms to applied_ms; NULL: it did not reach the copy"),
+        Column("set_by", "text", "", "raymirror, which set it; empty: the copy already had it, or it did not reach it"),
+        Column("why", "text", "", "why it is not on the copy; else empty"),
+    ),
+)
+DRIFT = TableSpec(
+    name="drift",
+    meaning=(
+        "What somebody changed on the copies: one row for each config of a copy that got another value than it should"
+        " have, not by raymirror"
+    ),
+    partition="day",
+    by="day",
+    span="seen_ms",
+    stretch_ms=86_400_000,
+    rule="A drift that ends later has several rows; the one that was updated last counts",
+    once="QUALIFY row_number() OVER (PARTITION BY flow, topic, key, seen_ms ORDER BY updated_ms DESC) = 1",
+    repeats=True,
+    columns=(
+        Column("day", "text", "", "UTC day of seen_ms, e.g. 2026-05-01"),
+        Column("seen_ms", "long", "Unix ms", "when raymirror saw it"),
+        Column("after_ms", "long", "Unix ms", "when it saw the value before last: it was changed between the two"),
+        Column("updated_ms", "long", "Unix ms", "when this row was made"),
+        *_CONFIG,
+        Column("expected", "text", "", "what it should be: by the source, else the value before; NULL: not set"),
+        Column("before", "text", "", "the value before; NULL: it was not set for the copy"),
+        Column("found", "text", "", "the value that was found; NULL: it was not set for the copy any more"),
+        Column(
+            "outcome",
+            "text",
+            "",
+            "set_right; left, conflict, failed, waits: it still stands; equal_again: somebody or the source made it"
+            " right; changed_again: the next row has it; topic_gone",
+        ),
+        Column("settled_ms", "long", "Unix ms", "when it was set right or ended otherwise; NULL: it still stands"),
+        Column("set_by", "text", "", "raymirror, if it was set right; who made the drift is not known"),
+        Column("why", "text", "", "why it stands; else empty"),
+    ),
+)
 _RUN = (
     Column("day", "text", "", "UTC day of began_ms, e.g. 2026-05-01"),
     Column("began_ms", "long", "Unix ms", "when the proof began"),
@@ -150,5 +255,5 @@ PROOF_DIFFERENCES = TableSpec(
     ),
 )
 
-TABLES = (LAG, AUDIT, PROOF_LANES, PROOF_DIFFERENCES)
+TABLES = (LAG, AUDIT, CONFIGS, CONFIG_CHANGES, DRIFT, PROOF_LANES, PROOF_DIFFERENCES)
 """Every table, in the order in which people read about them."""

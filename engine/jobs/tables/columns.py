@@ -26,6 +26,7 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
     `partition`: the column with the UTC `hour` or `day` (`by`) of `span`, as text; files hold one partition each.
     `stretch_ms`: how much of `span` readers and compaction hold in memory at a time.
     `rule`: which of several rows of one thing counts, and `once`: the clause of SQL for that; empty: every row.
+    `repeats`: also one file may have several rows of one thing, because compaction keeps all of them.
     """
 
     name: str
@@ -37,6 +38,7 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
     stretch_ms: int
     rule: str = ""
     once: str = ""
+    repeats: bool = False
     format: int = 1
 
     def partition_of(self, at_ms: int) -> str:

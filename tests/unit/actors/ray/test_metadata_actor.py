@@ -1,7 +1,7 @@
 """The metadata actor around a fake keeper."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -20,6 +20,8 @@ from engine.core.events.config_events import AclsRest
 from engine.core.events.events import AnyEvent, Event, GroupNotSynced, TopicCreated
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
+from engine.flow.config_history.keeper import HistoryFailed
+from engine.flow.config_sync.audit import AuditFailed, AuditRow
 from engine.flow.config_sync.planning import SyncPlan
 from engine.flow.config_sync.round_desk import PlannerAway, RoundDesk
 from engine.flow.config_sync.round_messages import NO_MEMORY, RoundPlan, RoundRequest
@@ -501,6 +503,55 @@ async def test_configs_are_kept_in_step_while_the_flow_is_ours_and_told() -> Non
         await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
         assert configs.may_write() is (state is Desired.RUNNING)
     await shell.close()
+
+
+class FakeTrail:
+    """A history, or an audit trail; what it was asked for, and what it raises at its end."""
+
+    who = "mirror m"
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.running = asyncio.Event()
+        self.flushed = 0
+
+    def add(self, rows: Sequence[AuditRow]) -> None:
+        """Take rows."""
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        return ()
+
+    async def run(self) -> None:
+        self.running.set()
+        await asyncio.Event().wait()
+
+    async def flush(self) -> None:
+        self.flushed += 1
+        if self.failure is not None:
+            raise self.failure
+
+
+@pytest.mark.parametrize(
+    ("of_audit", "of_history"), [(None, None), (AuditFailed("a", "full"), HistoryFailed("b", "full"))]
+)
+async def test_what_was_not_stored_yet_is_stored_at_the_end_and_a_failure_keeps_no_other_from_it(
+    of_audit: Exception | None, of_history: Exception | None
+) -> None:
+    audit, history = FakeTrail(of_audit), FakeTrail(of_history)
+    watch = Watch(
+        flow=FLOW,
+        service=FakeKeeper([Seen(())]),
+        state=FakeState,
+        events=FakeEvents(),
+        every_s=0.01,
+        audit=audit,
+        history=history,
+    )
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    await audit.running.wait()
+    await history.running.wait()
+    await shell.close()
+    assert (audit.flushed, history.flushed) == (1, 1)
 
 
 async def test_a_round_is_handed_to_spark_and_its_plan_comes_back() -> None:

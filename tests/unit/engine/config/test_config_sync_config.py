@@ -37,6 +37,8 @@ def test_rules_are_made_of_keys() -> None:
         ("raymirror.config.sync.on = ray", "raymirror.config.sync.on", "actor or spark"),
         ("raymirror.config.sync.on = spark", "raymirror.config.sync.on", "set raymirror.spark = on"),
         ("A->B.raymirror.config.sync.on = spark", "A->B.raymirror.config.sync.on", "or set this to actor"),
+        ("raymirror.config.history = yes", "raymirror.config.history", "write off or on"),
+        ("raymirror.config.history = on", "raymirror.config.history", "name a raymirror.storage"),
         ("config.property.filter.class = com.example.Mine", "config.property.filter.class", "DefaultConfigProperty"),
     ],
 )
@@ -66,3 +68,24 @@ def test_a_flow_without_configs_and_acls_has_no_rounds() -> None:
     off = "sync.topic.configs.enabled = false\n"
     assert flow(off).config_sync.has_rounds
     assert not flow(f"{off}sync.topic.acls.enabled = false\n").config_sync.has_rounds
+
+
+def test_the_history_is_kept_where_it_can_be_unless_the_file_says_otherwise() -> None:
+    storage, key, off = (
+        "raymirror.storage = file:/x\n",
+        "raymirror.config.history",
+        "sync.topic.configs.enabled = false\n",
+    )
+    assert [flow(text).config_sync.history for text in ("", storage, storage + off)] == [False, True, False]
+    assert not flow(f"{storage}{key} = off\n").config_sync.history
+    assert not flow(f"{key} = off\n").config_sync.history
+    assert flow(f"{storage}{off}{key} = on\n").config_sync.history
+    assert not flow(f"{storage}{key} = on\nA->B.{key} = off\n").config_sync.history
+    no_acls = "sync.topic.acls.enabled = false\n"
+    assert flow(f"{storage}{off}{no_acls}{key} = on\n").config_sync.has_rounds
+
+
+def test_a_storage_that_is_wrong_is_told_once() -> None:
+    with pytest.raises(ConfigError) as told:
+        mirror("raymirror.storage = nowhere\nraymirror.config.history = on\n")
+    assert told.value.key == "raymirror.storage"

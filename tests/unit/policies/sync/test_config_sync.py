@@ -152,6 +152,7 @@ def test_a_config_that_the_target_does_not_know_is_told() -> None:
             target="A.t",
             kind=ConflictKind.UNKNOWN,
             what="the target does not know config brand.new (the source has brand.new=5)",
+            name="brand.new",
         ),
     )
 

@@ -8,14 +8,22 @@ import msgspec
 import pyarrow as pa
 
 from engine.config.storage import Storage
+from engine.flow.config_history.advance import HistoryFlow, SeenRound, advance
+from engine.flow.config_history.keeper import HistoryBatch
+from engine.flow.config_history.look import ConfigLook, DefaultValue, SideLook
+from engine.flow.config_history.state import ConfigOf
+from engine.flow.config_history.values import WriteTried
 from engine.flow.config_sync.audit import AuditRow, only_batch
 from engine.jobs.audit.store import TableAudit
+from engine.jobs.config_history.store import HistoryTables
 from engine.jobs.proof.model import DifferenceKind, LaneReport, ProofReport, ProofVerdict, RecordDifference
 from engine.jobs.proof.tables.store import ProofStore
 from engine.jobs.tables.catalog import LAG
 from engine.jobs.tables.files import arrow_schema
 from engine.jobs.tables.table import Table
 from policies.model import FlowName
+from policies.naming import DefaultNaming
+from policies.selection import TopicSelection
 
 HOUR_MS = 3_600_000
 WINDOW_MS = 30_000
@@ -56,6 +64,22 @@ class StoredTables:
             why="the source topic sets it",
         )
         asyncio.run(TableAudit(self.storage).write(only_batch([msgspec.structs.replace(row, **more)])))
+
+    def configs(self, before_ms: int, source: str, copy: str) -> None:
+        """Store a round that saw the retention of `orders` on both sides; what differs is set right after 2 s."""
+        default = frozenset({DefaultValue("7000", "kafka")})
+        sides = (
+            SideLook(topics={"orders": {"retention.ms": one}}, defaults={"segment.ms": default})
+            for one in (source, copy)
+        )
+        at_ms = self.now_ms - before_ms
+        tried = {ConfigOf("orders", "retention.ms"): WriteTried(source)} if source != copy else {}
+        look = ConfigLook(source=next(sides), copies=next(sides))
+        seen = SeenRound(began_ms=at_ms, at_ms=at_ms, written_ms=at_ms + 2_000, look=look, tried=tried)
+        tables, flow = HistoryTables(self.storage), FlowName("A", "B")
+        about = HistoryFlow(name=flow, selection=TopicSelection(flow, DefaultNaming(), [".*"]))
+        state = asyncio.run(tables.load(str(flow)))
+        asyncio.run(tables.write(HistoryBatch("w", at_ms, advance(about, state, seen).rows)))
 
     def proof(self, before_ms: int, run: str, proven_to: int, *differing: int) -> None:
         """Store a proof of partition 0 of `orders`, which differs at these source offsets."""
@@ -111,6 +135,8 @@ class StoredTables:
         self.audit(2 * day)
         self.audit(day, target="A.clicks", topic="clicks", outcome="failed", detail="no right")
         self.audit(HOUR_MS, target="A.clicks", topic="clicks", outcome="failed", detail="no right")
+        self.configs(2 * day, "1000", "1000")
+        self.configs(HOUR_MS, "2000", "9")
         self.proof(2 * day, "p1", 50)
         self.proof(day, "p2", 40, 40, 41)
         self.proof(HOUR_MS, "p3", 70)

@@ -1,4 +1,4 @@
-"""The ten questions: each is answered from real tables, as docs/tables.md shows it."""
+"""The questions: each is answered from real tables, as docs/tables.md shows it."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -33,8 +33,8 @@ def answers(session: SqlSession, asks: str) -> list[dict[str, object]]:
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows()]
 
 
-def test_there_are_ten_and_every_one_has_an_answer(session: SqlSession) -> None:
-    assert len(QUESTIONS) == 10
+def test_every_question_has_an_answer(session: SqlSession) -> None:
+    assert len(QUESTIONS) == 14
     for question in QUESTIONS:
         assert question.asks.endswith("?")
         assert list(session.ask(question.sql).rows()), question.asks
@@ -65,7 +65,7 @@ def test_the_answers_are_right(session: SqlSession, stored: StoredTables) -> Non
         (day.date(), 40, 6.0),
         (hour.date(), 150, 1.0),
     ]
-    (changed,) = answers(session, "Who changed the retention")
+    (changed,) = answers(session, "What did raymirror change")
     assert (changed["who"], changed["before"], changed["after"]) == ("ann on host, raymirror apply", "1000", "2000")
     (failed,) = answers(session, "Which changes of the copies failed")
     assert (failed["topic"], failed["detail"], failed["times"], failed["last"]) == ("clicks", "no right", 2, hour)
@@ -75,3 +75,26 @@ def test_the_answers_are_right(session: SqlSession, stored: StoredTables) -> Non
     assert (differ["kind"], differ["records"], differ["first"], differ["last"]) == ("altered", 2, 40, 41)
     (proven,) = answers(session, "How far is each partition proven")
     assert (proven["proven_to"], proven["verdict"], proven["at"]) == (70, "whole", hour)
+
+
+def test_the_config_of_a_topic_is_that_of_the_time(session: SqlSession, stored: StoredTables) -> None:
+    now = datetime.fromtimestamp(stored.now_ms / 1000, UTC).replace(tzinfo=None)
+    found = {(one["side"], one["key"]): one for one in answers(session, "What was the config of `orders`")}
+    values = {place: (one["value"], one["origin"]) for place, one in found.items()}
+    assert values == {
+        ("source", "retention.ms"): ("1000", "topic"),
+        ("copy", "retention.ms"): ("1000", "topic"),
+        ("source", "segment.ms"): ("7000", "kafka"),
+        ("copy", "segment.ms"): ("7000", "kafka"),
+    }
+    who = answers(session, "Who changed the retention")
+    assert [(one["side"], one["before"], one["value"], one["who"]) for one in who] == [
+        ("source", "1000", "2000", "somebody"),
+        ("copy", "1000", "9", "somebody"),
+        ("copy", "9", "2000", "raymirror"),
+    ]
+    assert who[0]["at"] == now - timedelta(hours=1)
+    (change,) = answers(session, "Which changes of configs on the source")
+    assert (change["old"], change["new"], change["outcome"], change["latency_s"]) == ("1000", "2000", "copied", 2.0)
+    (drift,) = answers(session, "Which configs of copies has somebody changed")
+    assert (drift["expected"], drift["found"], drift["outcome"]) == ("2000", "9", "set_right")
