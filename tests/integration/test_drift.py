@@ -36,7 +36,7 @@ class Tables:
         done = self._shell("drift", "--json", "--storage", self._uri)
         return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
-    async def outcomes(self) -> list[tuple[str, str | None, str]]:
+    async def outcomes(self) -> list[tuple[str, str, str]]:
         """Return what was found on the copy, what it should be, and what became of that, in order."""
         found = await asyncio.to_thread(self.drift)
         return [(one["found"], one["expected"], one["outcome"]) for one in found[1]]

@@ -36,7 +36,7 @@ class Clusters:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, random: Random) -> None:
         self.both = {"A": FakeSettings("A"), "B": FakeSettings("B")}
-        monkeypatch.setattr(describe, "client_for", lambda cluster, _client_id: FakeClient(cluster.alias))
+        monkeypatch.setattr(describe, "client_for", lambda cluster, *_: FakeClient(cluster.alias))
         monkeypatch.setattr(describe, "KafkaSettings", lambda client: self.both[client.alias])
         monkeypatch.setattr(describe, "opened", self._opened)
         for number in range(30):
