@@ -36,7 +36,7 @@ class Tables:
         done = self._shell("drift", "--json", "--storage", self._uri)
         return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
-    async def outcomes(self) -> list[tuple[str, str, str]]:
+    async def outcomes(self) -> list[tuple[str, str | None, str]]:
         """Return what was found on the copy, what it should be, and what became of that, in order."""
         found = await asyncio.to_thread(self.drift)
         return [(one["found"], one["expected"], one["outcome"]) for one in found[1]]
@@ -73,13 +73,14 @@ async def story(pair: Pair, ray: RayCluster, folder: Path) -> None:
         await until_equal(tables.changes, [("7000000", "8000000", "copied")])
 
         await set_configs(pair.target, COPY, {KEY: "1000000"})
-        await until_equal(tables.outcomes, [("1000000", "8000000", "set_right")])
+        first: list[tuple[str, str | None, str]] = [("1000000", "8000000", "set_right")]
+        await until_equal(tables.outcomes, first)
         await until_equal(copy, {KEY: "8000000"})
         told = f"somebody changed configs of {COPY} on calm: {KEY} is 1000000 instead of 8000000 (set right)"
         await asyncio.to_thread(live.until, lambda: live.told(told), told)
 
         await set_configs(pair.target, COPY, {KEY: "8000000", OTHER: "9000000"})
-        both = [("1000000", "8000000", "set_right"), ("9000000", None, "left")]
+        both = [*first, ("9000000", None, "left")]
         await until_equal(tables.outcomes, both)
         assert (await asyncio.to_thread(tables.drift))[0] == exits.FAILED
         await asyncio.to_thread(live.end)

@@ -98,17 +98,16 @@ async def test_rows_of_one_thing_count_once_also_after_past_days_became_one_file
 async def test_old_days_go_but_no_value_that_still_holds(storage: Storage) -> None:
     tables = HistoryTables(storage, keep_days=10)
     now_ms = wall_ms()
-    days = StoredDays(tables, now_ms - 80 * DAY_MS)
+    days = StoredDays(tables, now_ms - 120 * DAY_MS)
     await days.own("5", "5")
     await days.own("5", "9")
-    days.at_ms = now_ms - 45 * DAY_MS
-    await days.own("5", "5")
-    days.at_ms = now_ms - 5 * DAY_MS
-    await days.own("5", "5")
+    for ago in (85, 50, 15):
+        days.at_ms = now_ms - ago * DAY_MS
+        await days.own("5", "5")
     await tables.care(now_ms)
     assert rows(storage, "SELECT count(*) FROM drift") == [(1,)], "old, but the newest: a wrong clock must not take it"
     (oldest,) = rows(storage, "SELECT min(at_ms) FROM configs")[0]
-    assert oldest == now_ms - 5 * DAY_MS + 1_000
+    assert oldest == now_ms - 85 * DAY_MS + 1_000
     assert await tables.load(str(FLOW)) == days.state
 
 
