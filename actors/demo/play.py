@@ -26,6 +26,7 @@ from engine.base.errors import MirrorError
 ALL_TOPICS = (*TOPICS, LATE_TOPIC)
 STALL_S = 60.0  # the demo fails after so many seconds without a new copied record, if records are left to copy
 POLL_S = 0.5
+SHOW_S = 1.0
 
 
 class DemoFailed(MirrorError):
@@ -118,10 +119,14 @@ def _start_mirror(stage: DemoStage, *, spark: bool) -> Mirror:
 
 
 def _spark_part(stage: DemoStage, mirror: Mirror, view: View, began_ms: int) -> SparkPart:
-    """Return Spark's part, which shows the mirror while it waits."""
+    """Return Spark's part, which shows the mirror while it waits: once a second, since each answer costs CPU."""
+    shown_at = 0.0
 
     def pause(seconds: float) -> None:
-        view.show(mirror.status())
+        nonlocal shown_at
+        if time.monotonic() - shown_at > SHOW_S:
+            view.show(mirror.status())
+            shown_at = time.monotonic()
         time.sleep(seconds)
 
     prover = RemoteSpark(mirror, short_name(mirror.namespace), pause)

@@ -5,7 +5,7 @@ from deploy.local.java import find_spark_java
 from deploy.preflight import GIB, available_memory_bytes
 
 LEAST_MEMORY_GIB = 4
-"""Free memory for the whole demo: two brokers, Ray, producers, and the driver, app master and executor of Spark."""
+"""Free memory for the whole demo, whose processes took 3.0 GiB together at most (proportional set size)."""
 
 
 def why_without_spark(*, wanted: bool) -> str:

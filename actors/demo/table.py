@@ -51,4 +51,4 @@ def spark_line(outcome: DemoOutcome) -> str:
 
 def page_line(outcome: DemoOutcome) -> str:
     """Say where the report is."""
-    return f"lag, latency and throughput of these two minutes, as a page: {outcome.spark.report}"
+    return f"lag, latency and throughput of these minutes, as a page: {outcome.spark.report}"
