@@ -50,6 +50,15 @@ class Tables:
         return [one["value"] for one in await asyncio.to_thread(self.ask, query)]
 
 
+async def begun(live: LiveMirror) -> None:
+    """Wait until the mirror has compared configs."""
+
+    def compared() -> bool:
+        return any((flow["configs"] or {"at_ms": 0})["at_ms"] for flow in live.look().get("flows", ()))
+
+    await asyncio.to_thread(live.until, compared, "configs were compared")
+
+
 async def story(pair: Pair, ray: RayCluster, folder: Path) -> None:
     settings = {
         "sync.topic.configs.interval.seconds": "1",
@@ -65,6 +74,7 @@ async def story(pair: Pair, ray: RayCluster, folder: Path) -> None:
 
     live = LiveMirror(folder, config, env=ray.env)
     try:
+        await begun(live)
         await until_equal(lambda: tables.values("copy"), ["7000000"])
         assert await tables.outcomes() == []
 
@@ -92,6 +102,7 @@ async def story(pair: Pair, ray: RayCluster, folder: Path) -> None:
     await set_configs(pair.target, COPY, {KEY: "2000000"})
     live = LiveMirror(folder, config, env=ray.env)
     try:
+        await begun(live)
         await until_equal(copy, {KEY: "9000000"})
         settled = [both[0], ("9000000", None, "equal_again"), ("2000000", "9000000", "set_right")]
         await until_equal(tables.outcomes, settled)
