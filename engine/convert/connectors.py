@@ -4,7 +4,7 @@ MM2 reads each key in some of its connectors only (MirrorSourceConfig, MirrorChe
 A flow has one value of a key here, so the value of the connector that reads it counts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from engine.convert.clients import SERVERS, is_connection
 from engine.convert.draft import Draft
@@ -74,7 +74,10 @@ def convert_mirror_connectors(
     for flow in flows.values():
         _convert(draft, flow)
     for worker in workers:
-        convert_worker(draft, worker, _target_of(worker, flows.values(), draft))
+        target = _target_of(worker, flows.values(), draft)
+        convert_worker(
+            draft, worker, target, covered=_converters(flow for flow in flows.values() if flow.target == target)
+        )
     standalone = any(_POSITIONS_FILE in worker.settings for worker in workers)
     for flow in flows.values():
         _positions(draft, flow, standalone=standalone)
@@ -240,10 +243,20 @@ def _target_of(worker: FoundFile, flows: Iterable[_Mirrored], draft: Draft) -> s
     )
 
 
-def convert_worker(draft: Draft, worker: FoundFile, target: str, *, source: str = "") -> None:
+def _converters(flows: Iterable[_Mirrored]) -> set[str]:
+    """Return the converters that every source connector sets itself, so that those of the workers do not matter."""
+    sources = [flow.connectors[SOURCE].config for flow in flows if SOURCE in flow.connectors]
+    keys = {key for config in sources for key in config if key.endswith(".converter")}
+    return {key for key in keys if all(key in config for config in sources)}
+
+
+def convert_worker(
+    draft: Draft, worker: FoundFile, target: str, *, source: str = "", covered: Collection[str] = ()
+) -> None:
     """Carry the settings of Connect workers to the cluster that they write to.
 
     `source`: the cluster that the workers belong to, if that is not the target (a sink connector's worker).
+    `covered`: settings that the connectors have themselves.
     """
     own = source or target
     secured = any(is_connection(key.removeprefix(f"{own}.")) and key != f"{own}.{SERVERS}" for key in draft.settings)
@@ -260,6 +273,8 @@ def convert_worker(draft: Draft, worker: FoundFile, target: str, *, source: str 
             )
         elif servers if key == SERVERS else is_connection(key) and secured:
             _same_or_needless(draft, own, key, value)
+        elif key in covered:
+            draft.drop_needless(value.origin, "the connectors have their own", target)
         elif key.startswith("consumer.") and not source:
             draft.drop_needless(value.origin, "only sink connectors read it", target)
         elif source and not is_connection(key) and not key.startswith("consumer."):

@@ -49,7 +49,7 @@ class _Writer:
         if lost:
             yield from _comment(f"NOT CARRIED: {len(lost)}, each named below with its reason", "")
         for note in self._settled.notes:
-            yield from _comment(f"Differs from MM2: {note.key}: {note.what}", "")
+            yield from _comment(f"Note: {note.key}: {note.what}", "")
         yield from self._lost("", "")
         yield ""
         yield "clusters:"
