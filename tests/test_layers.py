@@ -206,6 +206,7 @@ def test_the_banned_calls_are_seen() -> None:
         ["cluster", "status"],
         ["cluster", "--help"],
         ["check", "--help"],
+        ["convert", "--help"],
         ["translate", "--help"],
         ["verify", "--help"],
     ],

@@ -31,6 +31,10 @@ COMMANDS: Final = {
         "start, stop and show two Kafka clusters on this machine, to try raymirror out",
     ),
     "check": ("actors.cli.clusters.check", "report what is wrong or missing in a configuration; changes nothing"),
+    "convert": (
+        "actors.cli.clusters.convert",
+        "write a mirror.yaml from the files of MirrorMaker 1, Kafka Connect, Strimzi, Replicator or uReplicator",
+    ),
     "takeover": (
         "actors.cli.clusters.takeover",
         "show what would happen if raymirror took over MM2's flows now; changes nothing",
@@ -83,7 +87,7 @@ COMMANDS: Final = {
 EXIT_CODES = (
     "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running, 4 failover: some partition is"
     " not drained or some group is not equal; translate: the source does not answer, 5 plan: there are changes to"
-    " apply; check --diff: the files differ"
+    " apply; check --diff: the files differ, 6 convert: something could not be carried"
 )
 
 

@@ -23,6 +23,7 @@ from engine.config.storage_config import read_audit_days, read_storage
 from engine.config.telemetry_config import read_telemetry
 from engine.config.unread import judge_unread
 from policies.files.foreign_files import foreign_keys
+from policies.keys.kafka_keys import Ruling
 from policies.model import FlowName
 from policies.own.own_policy import OwnPolicyError
 from policies.topology import Loop, colliding_targets, find_loop, keeper_of, named_targets, witnesses
@@ -81,6 +82,12 @@ def _read_refusing(properties: Properties) -> MirrorConfig:
 def reread_config(properties: Properties) -> MirrorConfig:
     """Read the settings of a started mirror; only a start refuses keys that nobody reads. Raises ConfigError."""
     return _read(PropertyReader(properties), properties, accepted=True)
+
+
+def read_with_rulings(properties: Properties) -> tuple[MirrorConfig, dict[str, Ruling]]:
+    """Read settings, and say what becomes of each key that nothing reads, whatever that is. Raises ConfigError."""
+    reader = PropertyReader(properties)
+    return _read(reader, properties, accepted=True), reader.rulings
 
 
 def plain_settings(properties: Properties) -> dict[str, str]:

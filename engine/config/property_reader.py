@@ -1,13 +1,14 @@
 """Reads typed values of properties. Every key that is read counts as honoured; every error names its line."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from engine.base.errors import ConfigError
 from engine.config.file.properties import Properties, Property, Trap
 from engine.config.file.providers import Providers, Where, kind_of
 from engine.config.settings import ConfigWarning
 from policies.files.meant import has_quotes, is_quoted, unquoted, without_stars
+from policies.keys.kafka_keys import Ruling
 from policies.patterns import BadPattern, PatternList
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
@@ -25,6 +26,7 @@ class PropertyReader:
         self.traps: tuple[Trap, ...] = (*properties.traps, *_quoted(properties))
         self.warnings: list[ConfigWarning] = []
         self.notes: list[ConfigWarning] = []
+        self.rulings: dict[str, Ruling] = {}
         self._properties = properties
         self._read: set[str] = set()
         self.providers = Providers()
@@ -92,6 +94,10 @@ class PropertyReader:
         note = ConfigWarning(self._properties.line(key), key, what)
         if note not in self.notes:
             self.notes.append(note)
+
+    def rule(self, rulings: Mapping[str, Ruling]) -> None:
+        """Keep what becomes of each key that nothing has read."""
+        self.rulings = dict(rulings)
 
     def first_key(self, *keys: str) -> str | None:
         """Return the first of some keys that is set; all of them count as honoured."""

@@ -36,6 +36,7 @@ def judge_unread(
     )
     unread = sorted(reader.unread(), key=lambda key: reader.where(key).line)
     rulings = {key: judge(key, scene) for key in unread}
+    reader.rule(rulings)
     refused = {key: ruling for key, ruling in rulings.items() if ruling.fate in _REFUSED}
     if refused and not tolerant:
         raise _refusal(reader, refused)

@@ -39,9 +39,11 @@ def foreign_text(text: str, *, is_yaml: bool) -> Foreign | None:
     """Recognise a file by its syntax: a connector's JSON, a Kubernetes resource."""
     if found := _RESOURCE.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        whose = "Strimzi's custom resource" if _STRIMZI.search(text) else "a Kubernetes resource"
+        if _STRIMZI.search(text):
+            right = "convert it: raymirror convert FILE"
+            return Foreign("this is Strimzi's custom resource, which an operator reads", right, line)
         right = f"{_WRITE}; put a connector's `config` entries below A->B, and a cluster's entries below its alias"
-        return Foreign(f"this is {whose}, which an operator reads", right, line)
+        return Foreign("this is a Kubernetes resource, which an operator reads", right, line)
     if _JSON.match(text) and (found := _CONNECTOR.search(text)):
         return _connector(text.count("\n", 0, found.start()) + 1, "JSON")
     if _JSON.match(text) and not is_yaml:
@@ -61,14 +63,11 @@ def foreign_keys(keys: Collection[str]) -> Foreign | None:
         right = f"{_WRITE}, and A.sasl.jaas.config for a login"
         return Foreign("these are settings of one librdkafka client", right)
     if _MM1 & set(keys):
-        right = f"{_WRITE}; --whitelist becomes A->B.topics, a consumer's settings go below A.consumer"
+        right = "convert it with the other client's file: raymirror convert CONSUMER PRODUCER --whitelist TOPICS"
         return Foreign("these are settings of one client, for MirrorMaker 1", right)
     return None
 
 
 def _connector(line: int, kind: str) -> Foreign:
-    right = (
-        f"{_WRITE}; source.cluster.X becomes A.X, target.cluster.X becomes B.X, any other key X becomes A->B.X, and"
-        " the connector's name goes to raymirror.connector.name"
-    )
+    right = "convert it with the file of the Connect workers: raymirror convert FILE WORKERS"
     return Foreign(f"this is a connector's {kind} for Kafka Connect", right, line)

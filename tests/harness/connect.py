@@ -41,7 +41,7 @@ class ConnectWorker:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = pick_ports(1)
         self._url = f"http://127.0.0.1:{port}"
-        file, self.log = folder / "worker.properties", folder / "worker.log"
+        self.file, self.log = folder / "worker.properties", folder / "worker.log"
         properties = {
             "bootstrap.servers": mirror.target_servers,
             "group.id": group,
@@ -57,8 +57,8 @@ class ConnectWorker:
             "offset.flush.interval.ms": "1000",
             "plugin.discovery": "service_load",
         }
-        file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
-        self._process = start_tool(_MAIN_CLASS, str(file), log_file=self.log, heap_mib=512, flags=QUICK_FLAGS)
+        self.file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+        self._process = start_tool(_MAIN_CLASS, str(self.file), log_file=self.log, heap_mib=512, flags=QUICK_FLAGS)
 
     async def submit(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector, as soon as the worker takes requests."""
@@ -77,6 +77,11 @@ class ConnectWorker:
                 await asyncio.sleep(0.2)
             else:
                 return
+
+    async def connectors(self) -> bytes:
+        """Ask for all connectors with their configurations, as its REST shows them."""
+        url = f"{self._url}/connectors?expand=info"
+        return await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=60).read())
 
     async def kill(self) -> None:
         """kill -9, and wait until it is gone."""

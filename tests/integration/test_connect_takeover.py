@@ -1,4 +1,7 @@
-"""Takeover of MM2 that runs as a connector of a Connect cluster, and back: positions under the connector's name."""
+"""Takeover of MM2 that runs as a connector of a Connect cluster, and back: positions under the connector's name.
+
+`raymirror convert` finds name and topic of the positions in what Connect's REST shows.
+"""
 
 import asyncio
 import json
@@ -90,6 +93,14 @@ class Scene:
         done = await asyncio.to_thread(self.shell, *words)
         return done.returncode, done.stdout, done.stderr
 
+    async def converted(self, worker: ConnectWorker) -> str:
+        """Write the configuration that `raymirror convert` makes of the connector and its worker."""
+        connectors, path = self.folder / "connectors.json", str(self.folder / "mirror.yaml")
+        connectors.write_bytes(await worker.connectors())
+        done = await self.command("convert", str(connectors), str(worker.file), "-o", path)
+        assert done[0] == 0, done
+        return path
+
     async def until_gone(self, config: str) -> dict[str, Any]:
         """Wait until the worker group's session has timed out; return what `takeover --check` says then."""
         async with asyncio.timeout(DEADLINE_S):
@@ -115,10 +126,12 @@ async def test_a_connector_is_taken_over_under_its_name_and_goes_on_from_ours(
         code, _, errors = await scene.command("check", named)
         assert code == 2
         assert f"group '{GROUP}' on cluster 'b' has members" in errors
+        converted = await scene.converted(worker)
     finally:
         await worker.kill()
-    flow = await scene.until_gone(named)
-    assert (flow["ready"], flow["exact"], flow["to_copy"]) == (True, True, 0), flow
+    for file in (named, converted):
+        flow = await scene.until_gone(file)
+        assert (flow["ready"], flow["exact"], flow["to_copy"]) == (True, True, 0), flow
     # without the connector's name its positions are not ours to find: said, and nothing created
     before = await topic_names(mirror.target_servers)
     code, _, errors = await scene.command("check", unnamed)

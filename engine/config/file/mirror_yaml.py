@@ -49,16 +49,22 @@ def parse_yaml(text: str, file: str) -> Properties:
 def _root(text: str, file: str) -> Any:
     try:
         root = yaml.compose(text, Loader=yaml.BaseLoader)  # makes nodes, constructs nothing
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise ConfigError(file, mark.line + 1 if mark else 0, "YAML", _said(error), _SYNTAX) from None
-    except yaml.YAMLError:
-        raise ConfigError(file, 0, "YAML", "a character that YAML does not allow", "write printable UTF-8") from None
-    except RecursionError:
-        raise ConfigError(file, 0, "YAML", "nested too deeply", "write keys with dots instead") from None
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        raise yaml_error(error, file) from None
     if root is None:
         raise ConfigError(file, 0, "clusters", "missing", "list the clusters: clusters: {A: {...}, B: {...}}")
     return root
+
+
+def yaml_error(error: Exception, file: str) -> ConfigError:
+    """Return the error of a text that is not YAML, from what the parser raised; it repeats nothing of the text."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        return ConfigError(file, mark.line + 1 if mark else 0, "YAML", _said(error), _SYNTAX)
+    if isinstance(error, RecursionError):
+        return ConfigError(file, 0, "YAML", "nested too deeply", "write keys with dots instead")
+    # A character that YAML forbids, or an escape of one that does not exist (PyYAML: ValueError, OverflowError).
+    return ConfigError(file, 0, "YAML", "a character that YAML does not allow", "write printable UTF-8")
 
 
 def _said(error: Any) -> str:

@@ -1,0 +1,100 @@
+"""TLS and logins of Strimzi's resources as Kafka's settings, whatever raymirror can do with them."""
+
+import pytest
+
+from engine.base.errors import ConfigError
+from engine.convert.draft import Draft
+from engine.convert.model import Options
+from engine.convert.nodes import Branch, parse_yaml_documents
+from engine.convert.strimzi_logins import ClusterLogin
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer."
+
+
+def carried(text: str) -> Draft:
+    """The draft of a cluster A with these fields."""
+    (cluster,) = parse_yaml_documents(text, "f")
+    assert isinstance(cluster, Branch)
+    draft = Draft("test")
+    ClusterLogin(draft, "A", Options(secrets="/s")).carry(cluster)
+    return draft
+
+
+def settings(draft: Draft) -> dict[str, str]:
+    return {key.removeprefix("A."): one.value for key, one in draft.settings.items()}
+
+
+def test_no_login_and_no_tls() -> None:
+    draft = carried("alias: a")
+    assert settings(draft) == {}
+    assert draft.dropped == []
+
+
+def test_tls_with_the_systems_authorities() -> None:
+    assert settings(carried("tls: {}")) == {"security.protocol": "SSL"}
+    assert settings(carried("tls: {trustedCertificates: []}")) == {"security.protocol": "SSL"}
+    assert settings(carried("tls: null")) == {}
+
+
+def test_client_credentials_in_kafkas_own_form() -> None:
+    draft = carried(
+        """
+        tls: {}
+        authentication:
+          type: oauth
+          tokenEndpointUri: https://login.example/token
+          clientId: mirror
+          clientSecret: {secretName: oauth, key: secret}
+          scope: kafka
+          enableMetrics: true
+          audience: brokers
+          tlsTrustedCertificates: [{secretName: ca, certificate: ca.crt}]
+        """
+    )
+    assert settings(draft) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+        "sasl.login.callback.handler.class": f"{OAUTH}OAuthBearerLoginCallbackHandler",
+        "sasl.jaas.config": (
+            f'{OAUTH}OAuthBearerLoginModule required clientId="mirror"'
+            ' clientSecret="${directory:/s/oauth:secret}" scope="kafka";'
+        ),
+    }
+    lost = [one.origin.key for one in draft.dropped if not one.needless]
+    assert lost == ["authentication.audience", "authentication.tlsTrustedCertificates"]
+    assert [one.origin.key for one in draft.dropped if one.needless] == ["authentication.enableMetrics"]
+
+
+def test_settings_of_kafka_as_they_are() -> None:
+    draft = carried(
+        "authentication: {type: custom, sasl: false, config: {ssl.keystore.location: /a, x: null}}\ntls: {}"
+    )
+    assert settings(draft) == {"ssl.keystore.location": "/a", "security.protocol": "SSL"}
+
+
+def test_a_login_that_nobody_knows_is_lost_and_named() -> None:
+    draft = carried("tls: {}\nauthentication: {type: magic}")
+    assert settings(draft) == {"security.protocol": "SSL"}
+    (lost,) = draft.dropped
+    assert (str(lost.origin), lost.near, lost.needless) == ("f:2: authentication.type", "A", False)
+    assert lost.why == "raymirror does not know the login type 'magic'"
+
+
+def test_an_unknown_field_of_tls_is_lost_and_named() -> None:
+    assert [str(one.origin) for one in carried("tls: {mode: strict}").dropped] == ["f:1: tls.mode"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("tls: yes", "f:1: tls: not a tree of keys"),
+        ("tls: {trustedCertificates: [{}]}", r"f:1: tls.trustedCertificates\[0\].secretName: missing"),
+        ("authentication: {type: tls}", "f:1: authentication.certificateAndKey.secretName: missing"),
+        ("authentication: {type: scram-sha-512}", "f:1: authentication.username: missing"),
+        ("authentication: {type: plain, username: u}", "f:1: authentication.passwordSecret.secretName: missing"),
+    ],
+)
+def test_a_field_that_is_missing(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{says}"):
+        carried(text)
