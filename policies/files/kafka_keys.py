@@ -51,8 +51,7 @@ _METRICS = Ruling(KeyFate.NEEDLESS, "it tunes MM2's metrics; raymirror.metrics.p
 _TASKS = Ruling(KeyFate.NEEDLESS, "Connect's tasks do not exist here")
 _CREATION = Ruling(KeyFate.NEEDLESS, "a copy is created like its source topic")
 _LOGIN_TUNING = Ruling(KeyFate.NEEDLESS, "it tunes GSSAPI or OAUTHBEARER, which raymirror does not use")
-_JAVA_TLS = Ruling(KeyFate.NEEDLESS, "it tunes Java's TLS; OpenSSL agrees on TLS 1.2 or 1.3 with the broker")
-_STORE_PASSWORD = Ruling(KeyFate.NEEDLESS, "a PEM store has no password; the password of its key is ssl.key.password")
+_JAVA_TLS = Ruling(KeyFate.NEEDLESS, "it tunes Java's TLS, and raymirror uses OpenSSL")
 _REPORTERS = Ruling(
     KeyFate.DIFFERENT,
     "Java classes that report metrics cannot run here; raymirror.metrics.port offers metrics to Prometheus,"
@@ -78,11 +77,6 @@ _LOGIN_CLASS = Ruling(
     "a Java class that logs in cannot run here",
     "give username and password in sasl.jaas.config; ${file:PATH:KEY} keeps them out of this file",
 )
-_PEM_TEXT = Ruling(
-    KeyFate.UNSUPPORTED,
-    "key and certificates cannot be in the configuration file itself",
-    "write both into one PEM file; set ssl.keystore.type = PEM and ssl.keystore.location to that file",
-)
 _CHANGED_RECORDS = Ruling(
     KeyFate.UNSUPPORTED,
     "raymirror runs no transformations: records would arrive unchanged and unfiltered",
@@ -97,18 +91,12 @@ def _all(ruling: Ruling, names: str) -> dict[str, Ruling]:
 
 CLIENT_COMMON = {
     **_all(_LOGIN_CLASS, "sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class"),
-    **_all(_OPENSSL, "ssl.cipher.suites ssl.provider"),
-    **_all(
-        _JAVA_TLS,
-        """ssl.enabled.protocols ssl.keymanager.algorithm ssl.protocol ssl.secure.random.implementation
-           ssl.trustmanager.algorithm""",
-    ),
-    **_all(_PEM_TEXT, "ssl.keystore.certificate.chain ssl.keystore.key"),
-    **_all(_STORE_PASSWORD, "ssl.keystore.password ssl.truststore.password"),
+    "ssl.provider": _OPENSSL,
+    **_all(_JAVA_TLS, "ssl.keymanager.algorithm ssl.secure.random.implementation ssl.trustmanager.algorithm"),
     "ssl.engine.factory.class": Ruling(
         KeyFate.UNSUPPORTED,
         "a Java class that makes TLS connections cannot run here",
-        "set ssl.truststore.location and ssl.keystore.location to PEM files",
+        "set ssl.truststore.location and ssl.keystore.location to the stores",
         fine=r"(?:org\.apache\.kafka\.common\.security\.ssl\.)?DefaultSslEngineFactory",
     ),
 }
