@@ -1,5 +1,6 @@
 """Turns the security settings of a cluster into handshake options; the only module that resolves secrets."""
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -8,18 +9,33 @@ from engine.base.errors import ConfigError
 from engine.config.file.providers import Where, has_placeholder, is_placeholder, with_stand_ins
 from engine.config.security import Credentials, HandshakeOptions
 from engine.config.settings import ClusterConfig
+from engine.security.mechanisms import MECHANISM, check_mechanism, login_entry, mechanism_of, read_login
+from engine.security.oauth.keys import ASSERTION_KEYS, CLIENT_SECRET, HANDLER, HANDLER_KEYS, PASSPHRASE, TUNING_KEYS
 from engine.security.sasl.jaas import JAAS, parse_jaas
-from engine.security.sasl.mechanisms import MECHANISM, check_mechanism, login_entry, mechanism_of, read_login
 from engine.security.settings import BadSecurity, SecuritySettings
-from engine.security.tls.context import HOSTNAME_CHECK, Stamp, check_tls, stamp, tls_context
-from engine.security.tls.protocols import ENABLED, PROTOCOL, SUITES
-from engine.security.tls.stores import KEY_PASSWORD, KEYSTORE, TRUSTSTORE, has_key
+from engine.security.tls.keys import (
+    ENABLED,
+    HOSTNAME_CHECK,
+    KEY_PASSWORD,
+    KEYSTORE,
+    PROTOCOL,
+    SUITES,
+    TRUSTSTORE,
+    Stamp,
+    check_tls,
+    has_key,
+    stamp,
+)
 
 SECURITY_PROTOCOL = "security.protocol"
 SECURITY_KEYS = (
     SECURITY_PROTOCOL,
     MECHANISM,
     JAAS,
+    HANDLER,
+    *HANDLER_KEYS,
+    *ASSERTION_KEYS,
+    *TUNING_KEYS,
     TRUSTSTORE.location,
     TRUSTSTORE.type,
     TRUSTSTORE.password,
@@ -35,13 +51,22 @@ SECURITY_KEYS = (
     SUITES,
 )
 """Client settings that are honoured, at top level or under a cluster's alias."""
-SECRET_KEYS = (JAAS, KEY_PASSWORD, KEYSTORE.password, KEYSTORE.inline[0], TRUSTSTORE.password)
+SECRET_KEYS = (
+    JAAS,
+    CLIENT_SECRET,
+    PASSPHRASE,
+    KEY_PASSWORD,
+    KEYSTORE.password,
+    KEYSTORE.inline[0],
+    TRUSTSTORE.password,
+)
 """The security keys whose values may contain a clear-text secret."""
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STAND_IN = "placeholder"
-_SECRET_OPTION = ("password", "secret", "token", "passphrase")
-"""Parts of the names of a login module's options whose values are secrets."""
+_SECRET_OPTION = ("password", "secret", "token", "assertion")
+_NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "auth", "path")
+"""Parts of the names of a login module's options whose values are secrets, and ends of those that are none."""
 
 
 def is_secret(key: str) -> bool:
@@ -94,7 +119,7 @@ def _has_literal(key: str, value: str) -> bool:
 
 
 def _is_secret_option(name: str) -> bool:
-    return any(part in name.lower() for part in _SECRET_OPTION)
+    return any(part in name.lower() for part in _SECRET_OPTION) and not name.lower().endswith(_NO_SECRET)
 
 
 def resolved_settings(cluster: ClusterConfig) -> SecuritySettings:
@@ -143,7 +168,8 @@ class PresentCredentials:
     def __init__(self, cluster: ClusterConfig) -> None:
         self._cluster = cluster
         self._lock = Lock()
-        self._resolved, self._stamp = _resolved(cluster), ()
+        self._resolved = _resolved(cluster)
+        self._stamp: Stamp = ()
         self.settings = SecuritySettings({})
         self._present = Credentials()
         self._take(self._resolved)
@@ -166,10 +192,16 @@ class PresentCredentials:
             _check(settings)
             protocol = _protocol(settings)
             present = Credentials(
-                ssl_context=tls_context(settings) if protocol.endswith("SSL") else None,
+                ssl_context=_context(settings) if protocol.endswith("SSL") else None,
                 login=read_login(settings) if protocol.startswith("SASL") else None,
             )
         self._resolved, self._stamp, self.settings, self._present = resolved, before, settings, present
+
+
+def _context(settings: SecuritySettings) -> ssl.SSLContext:
+    from engine.security.tls.context import tls_context  # its libraries are large, and many clusters have no TLS
+
+    return tls_context(settings)
 
 
 @contextmanager

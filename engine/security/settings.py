@@ -34,6 +34,10 @@ class SecuritySettings:
     def __contains__(self, key: str) -> bool:
         return key in self._values or key in self.hidden
 
+    def fingerprint(self, begin: str) -> frozenset[tuple[str, str]]:
+        """Return the settings whose keys begin so, to compare two logins; it has secrets, so never show it."""
+        return frozenset(item for item in self._values.items() if item[0].startswith(begin))
+
     def known(self, key: str) -> str | None:
         """Return a value; None if the key is not set, or if its value is not known yet."""
         return self._values.get(key)

@@ -50,7 +50,8 @@ _IDEMPOTENT = Ruling(KeyFate.NEEDLESS, "every append is idempotent and is retrie
 _METRICS = Ruling(KeyFate.NEEDLESS, "it tunes MM2's metrics; raymirror.metrics.port offers raymirror's")
 _TASKS = Ruling(KeyFate.NEEDLESS, "Connect's tasks do not exist here")
 _CREATION = Ruling(KeyFate.NEEDLESS, "a copy is created like its source topic")
-_LOGIN_TUNING = Ruling(KeyFate.NEEDLESS, "it tunes GSSAPI or OAUTHBEARER, which raymirror does not use")
+_KERBEROS = Ruling(KeyFate.NEEDLESS, "it tunes GSSAPI, which raymirror does not use")
+_BROKERS_TOKENS = Ruling(KeyFate.NEEDLESS, "brokers verify tokens by it; a client does not")
 _JAVA_TLS = Ruling(KeyFate.NEEDLESS, "it tunes Java's TLS, and raymirror uses OpenSSL")
 _REPORTERS = Ruling(
     KeyFate.DIFFERENT,
@@ -75,7 +76,9 @@ _OPENSSL = Ruling(KeyFate.DIFFERENT, "raymirror ignores it: OpenSSL chooses")
 _LOGIN_CLASS = Ruling(
     KeyFate.UNSUPPORTED,
     "a Java class that logs in cannot run here",
-    "give username and password in sasl.jaas.config; ${file:PATH:KEY} keeps them out of this file",
+    "remove the key: engine/CONFIG.md names the logins that raymirror has",
+    fine=r"software\.amazon\.msk\.auth\.iam\.IAMClientCallbackHandler"
+    r"|org\.apache\.kafka\.common\.security\.[\w.]*\.(?:DefaultLogin|KerberosLogin|OAuthBearerRefreshingLogin)",
 )
 _CHANGED_RECORDS = Ruling(
     KeyFate.UNSUPPORTED,
@@ -90,7 +93,7 @@ def _all(ruling: Ruling, names: str) -> dict[str, Ruling]:
 
 
 CLIENT_COMMON = {
-    **_all(_LOGIN_CLASS, "sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class"),
+    **_all(_LOGIN_CLASS, "sasl.client.callback.handler.class sasl.login.class"),
     "ssl.provider": _OPENSSL,
     **_all(_JAVA_TLS, "ssl.keymanager.algorithm ssl.secure.random.implementation ssl.trustmanager.algorithm"),
     "ssl.engine.factory.class": Ruling(
@@ -269,9 +272,8 @@ FAMILIES = (
     ("predicates.", Ruling(KeyFate.NEEDLESS, "`predicates` decides")),
     ("topic.creation.", _CREATION),
     ("errors.deadletterqueue.", Ruling(KeyFate.NEEDLESS, "MM2 has no dead letter queue either")),
-    ("sasl.kerberos.", _LOGIN_TUNING),
-    ("sasl.oauthbearer.", _LOGIN_TUNING),
-    ("sasl.login.", _LOGIN_TUNING),
+    ("sasl.kerberos.", _KERBEROS),
+    ("sasl.oauthbearer.", _BROKERS_TOKENS),
     ("config.providers.", Ruling(KeyFate.NEEDLESS, "config.providers names the providers, which take no parameters")),
 )
 """Prefixes of keys without a fixed name, or of large groups of keys."""

@@ -6,10 +6,9 @@ are passed as PEM text, so that no node needs the files.
 
 from engine.config.secrets import errors_of, resolved_settings
 from engine.config.settings import ClusterConfig
-from engine.security.sasl.mechanisms import java_login
+from engine.security.mechanisms import java_login
 from engine.security.settings import SecuritySettings
-from engine.security.tls.context import HOSTNAME_CHECK
-from engine.security.tls.protocols import ENABLED, PROTOCOL, SUITES
+from engine.security.tls.keys import ENABLED, HOSTNAME_CHECK, PROTOCOL, SUITES
 from engine.security.tls.stores import as_pem
 
 FORMAT = "kafka"

@@ -1,15 +1,20 @@
 """Logs in to a broker by SASL over an open connection (KIP-152), for the first time or again (KIP-368)."""
 
 import asyncio
-from typing import Any, Protocol
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, Protocol, TypeVar
 
-from aiokafka.errors import KafkaConnectionError, UnsupportedSaslMechanismError, for_code
+from aiokafka.errors import KafkaConnectionError, for_code
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 from aiokafka.protocol.api import Request
 
-from engine.base.errors import ConnectionLost
+from engine.base.errors import ConnectionLost, MirrorError
 from engine.security.sasl.login import Exchange, Login
 
+T = TypeVar("T")
+_MOST_THREADS = 16
 SASL_REQUESTS = (SaslHandShakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY)
 _NO_ERROR, _UNSUPPORTED_MECHANISM = 0, 33
 
@@ -25,23 +30,33 @@ class Asked(Protocol):
         """Send a request and decode its answer. Raises ConnectionLost."""
 
 
-class MechanismRefused(UnsupportedSaslMechanismError):
+class MechanismRefused(MirrorError):
     """The broker does not accept the mechanism; `enabled` has those that it accepts."""
 
     def __init__(self, enabled: list[str]) -> None:
-        super().__init__("the mechanism is not enabled")
+        super().__init__(enabled)
         self.enabled = enabled
+
+
+async def in_thread(work: Callable[..., T], *arguments: object) -> T:
+    """Run what a login needs beside the loop; not in the loop's own threads, which a silent token server would fill."""
+    return await asyncio.get_running_loop().run_in_executor(_threads(), work, *arguments)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_MOST_THREADS, "login")
 
 
 async def begin(login: Login, host: str) -> Exchange:
     """Prepare a login at a broker, which may fetch a token or a ticket. Raises LoginFailed."""
-    return await asyncio.to_thread(login.exchange, host)
+    return await in_thread(login.exchange, host)
 
 
 async def authenticate(connection: Asked, mechanism: str, exchange: Exchange, timeout_s: float) -> float:
     """Log in; return for how many seconds the broker accepts it, 0 if for as long as the connection lives.
 
-    `timeout_s` is for each answer. Raises KafkaError as aiokafka's own login does, LoginFailed.
+    `timeout_s` is for each answer. Raises MechanismRefused, KafkaError as aiokafka's own login does, LoginFailed.
     """
     answer = await _ask(connection, SaslHandShakeRequest(mechanism), timeout_s)
     if answer.error_code == _UNSUPPORTED_MECHANISM or (
@@ -50,7 +65,7 @@ async def authenticate(connection: Asked, mechanism: str, exchange: Exchange, ti
         raise MechanismRefused(list(answer.enabled_mechanisms))
     _check(answer.error_code, "")
     lifetime_ms, heard = 0, None
-    while (message := await asyncio.to_thread(_step, exchange, heard)) is not None:
+    while (message := await in_thread(_step, exchange, heard)) is not None:
         answer = await _ask(connection, SaslAuthenticateRequest(message), timeout_s)
         _check(answer.error_code, answer.error_message or "")
         heard, lifetime_ms = answer.sasl_auth_bytes, getattr(answer, "session_lifetime_ms", 0)

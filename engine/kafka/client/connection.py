@@ -19,7 +19,7 @@ from aiokafka.protocol.api import Request
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, NoBroker
 from engine.config.security import Credentials, HandshakeOptions
-from engine.kafka.client.authentication import SASL_REQUESTS, authenticate, begin
+from engine.kafka.client.authentication import SASL_REQUESTS, MechanismRefused, authenticate, begin, in_thread
 from engine.kafka.client.refused_handshake import (
     FirstWords,
     check_broker,
@@ -175,7 +175,7 @@ class Connection:
         """
         address = f"{host}:{port}"
         try:
-            credentials = await asyncio.to_thread(options.credentials) if options.has_tls or options.has_login else None
+            credentials = await in_thread(options.credentials) if options.has_tls or options.has_login else None
             login = credentials.login if credentials is not None else None
             # A token or ticket is fetched first: no broker waits for other servers.
             exchange = None if login is None else await begin(login, host)
@@ -206,7 +206,7 @@ class Connection:
         except LoginFailed as error:
             await self.close()
             raise login_failure(self.address, error) from error
-        except (OSError, TimeoutError, KafkaError, KafkaRefusal) as error:
+        except (OSError, TimeoutError, KafkaError, KafkaRefusal, MechanismRefused) as error:
             await self.close()
             raise failure(self.address, error, options, words) from error
         except BaseException:

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed
 
 from engine.base.errors import BrokerRefuses, BrokerSilent, BrokerUnreachable, NoBroker
 from engine.config.security import HandshakeOptions
@@ -143,9 +143,9 @@ def login_failure(address: str, error: LoginFailed) -> BrokerUnreachable:
 
 def explain(error: BaseException, options: HandshakeOptions) -> str:
     """Return why a handshake failed and, if known, which setting would be right; never a secret."""
-    if isinstance(error, UnsupportedSaslMechanismError):
-        mechanisms = error.enabled if isinstance(error, MechanismRefused) else []
-        enabled = f"use an enabled one: {', '.join(sorted(mechanisms))}" if mechanisms else "ask which it has enabled"
+    if isinstance(error, MechanismRefused):
+        named = ", ".join(sorted(error.enabled))
+        enabled = f"use an enabled one: {named}" if named else "ask which it has enabled"
         return f"the broker does not accept sasl.mechanism = {options.sasl_mechanism}; {enabled}"
     if isinstance(error, SaslAuthenticationFailed):
         return f"{error}; {_REFUSED_LOGINS.get(options.sasl_mechanism or '', _REFUSED_PASSWORD)}"
@@ -200,7 +200,7 @@ def refuses(error: BaseException) -> bool:
 
     A connection that closes without any bytes does not count: a proxy does that while its broker is down.
     """
-    if isinstance(error, UnsupportedSaslMechanismError | SaslAuthenticationFailed | IllegalSaslStateError):
+    if isinstance(error, MechanismRefused | SaslAuthenticationFailed | IllegalSaslStateError):
         return True
     alerts = [one for one in _causes(error) if isinstance(one, ssl.SSLError)]
     return any(not isinstance(alert, ssl.SSLEOFError | ssl.SSLZeroReturnError) for alert in alerts)

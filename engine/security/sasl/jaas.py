@@ -60,8 +60,6 @@ class LoginEntry(NamedTuple):
     def __repr__(self) -> str:
         return f"LoginEntry({len(self.options)} options)"
 
-    __str__ = __repr__
-
 
 class _Token(NamedTuple):
     kind: str
@@ -75,7 +73,8 @@ class _Token(NamedTuple):
 
 def parse_jaas(text: str) -> tuple[LoginEntry, ...]:
     """Return the login modules of a value. Raises BadSecurity, which names no secret."""
-    tokens, found = _tokens(text), []
+    tokens = _tokens(text)
+    found: list[LoginEntry] = []
     while (first := next(tokens)).kind != _END:
         found.append(_entry(first, tokens))
     if not found:
@@ -184,7 +183,8 @@ def _behind_comment(text: str, at: int) -> int:
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
     """Return a quoted value and the place behind it. Raises BadSecurity: Java would end it with its line."""
-    quote, found = text[at], []
+    quote = text[at]
+    found: list[str] = []
     at += 1
     while at < len(text) and text[at] not in "\r\n":
         char = text[at]

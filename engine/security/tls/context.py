@@ -9,24 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.security.settings import BadSecurity, SecuritySettings
+from engine.security.tls.keys import HOSTNAME_CHECK, KEYSTORE, TRUSTSTORE, check_tls
 from engine.security.tls.pem import locked_text
 from engine.security.tls.protocols import restrict
 from engine.security.tls.store import BadStore, KeyEntry
-from engine.security.tls.stores import KEYSTORE, TRUSTSTORE, check_stores, client_key, trusted
-
-HOSTNAME_CHECK = "ssl.endpoint.identification.algorithm"
-_HTTPS = "HTTPS"
-Stamp = tuple[tuple[int, int, int], ...]
-"""Time, size and inode of each file of the settings; zeros for a file that is not there."""
-
-
-def check_tls(settings: SecuritySettings) -> None:
-    """Refuse TLS settings that cannot work, as far as the settings alone show it. Raises BadSecurity."""
-    check_stores(settings)
-    algorithm = settings.known(HOSTNAME_CHECK)
-    if algorithm and algorithm.upper() != _HTTPS:
-        right = "use https, or leave the value empty to accept any name"
-        raise BadSecurity(HOSTNAME_CHECK, "is no way to check a broker's name", right)
+from engine.security.tls.stores import client_key, trusted
 
 
 def tls_context(settings: SecuritySettings) -> ssl.SSLContext:
@@ -53,20 +40,6 @@ def tls_context(settings: SecuritySettings) -> ssl.SSLContext:
     if settings.known(HOSTNAME_CHECK) == "":
         context.check_hostname = False
     return context
-
-
-def stamp(settings: SecuritySettings) -> Stamp:
-    """Return what shows whether the files of the stores have changed."""
-    paths = [settings.known(keys.location) for keys in (KEYSTORE, TRUSTSTORE)]
-    return tuple(_stamp(path) for path in paths if path)
-
-
-def _stamp(path: str) -> tuple[int, int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0, 0
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _load(context: ssl.SSLContext, entry: KeyEntry) -> None:

@@ -4,8 +4,8 @@ import re
 import ssl
 
 from engine.security.settings import BadSecurity, SecuritySettings
+from engine.security.tls.keys import ENABLED, PROTOCOL, SUITES
 
-PROTOCOL, ENABLED, SUITES = "ssl.protocol", "ssl.enabled.protocols", "ssl.cipher.suites"
 _VERSIONS = {
     "TLSv1": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,

@@ -5,82 +5,13 @@ The content of a file decides between JKS, JCEKS and PKCS#12, as in Java, where 
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from engine.security.settings import BadSecurity, SecuritySettings
 from engine.security.tls import pem
 from engine.security.tls.jks import is_java_store, read_java_store
+from engine.security.tls.keys import KEY_PASSWORD, KEYSTORE, PEM, TRUSTSTORE, TYPES, StoreKeys, has_key, store_type
 from engine.security.tls.pkcs12 import is_pkcs12, read_pkcs12
 from engine.security.tls.store import BadStore, KeyEntry, Store, only_key
-
-_PEM, _DEFAULT_TYPE = "PEM", "JKS"
-TYPES = ("JKS", "JCEKS", "PKCS12", _PEM)
-_PEM_ENDINGS = (".pem", ".crt", ".cer", ".cert")
-_CONVERT = (
-    "convert it: keytool -importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12, and set"
-)
-
-
-class _StoreKeys(NamedTuple):
-    """The keys of one of the two stores."""
-
-    location: str
-    type: str
-    password: str
-    inline: tuple[str, ...]
-    """The keys of PEM text in the configuration itself, the one with the private key first."""
-
-
-KEYSTORE = _StoreKeys(
-    "ssl.keystore.location",
-    "ssl.keystore.type",
-    "ssl.keystore.password",
-    ("ssl.keystore.key", "ssl.keystore.certificate.chain"),
-)
-TRUSTSTORE = _StoreKeys(
-    "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password", ("ssl.truststore.certificates",)
-)
-KEY_PASSWORD = "ssl.key.password"
-
-
-def has_key(settings: SecuritySettings) -> bool:
-    """Whether the settings have a client certificate."""
-    return KEYSTORE.location in settings or KEYSTORE.inline[0] in settings
-
-
-def check_stores(settings: SecuritySettings) -> None:
-    """Refuse stores that cannot be read, as far as the settings alone show it. Raises BadSecurity."""
-    for keys in (KEYSTORE, TRUSTSTORE):
-        _check_type(settings, keys)
-        if keys.location in settings and keys.inline[0] in settings:
-            raise BadSecurity(keys.inline[0], f"set together with {keys.location}", "keep one of them")
-    key, chain = KEYSTORE.inline
-    if (key in settings) != (chain in settings):
-        there, lacks = (key, chain) if key in settings else (chain, key)
-        raise BadSecurity(there, f"set, but {lacks} is missing", "give the private key and its certificates")
-    needs_password = KEYSTORE.location in settings and not _may_be_pem(settings, KEYSTORE)
-    if needs_password and KEYSTORE.password not in settings:
-        right = f"set {KEYSTORE.password}; a PEM file needs none, but {KEYSTORE.type} = {_PEM}"
-        raise BadSecurity(KEYSTORE.location, f"a store of type {_type(settings, KEYSTORE)} has a password", right)
-
-
-def _check_type(settings: SecuritySettings, keys: _StoreKeys) -> None:
-    kind, location = _type(settings, keys), settings.known(keys.location)
-    if keys.location not in settings or keys.type in settings.hidden:
-        return
-    if kind not in TYPES:
-        raise BadSecurity(keys.type, f"{kind} stores cannot be read", f"{_CONVERT} {keys.type} = PKCS12")
-    if keys.type not in settings and location is not None and location.lower().endswith(_PEM_ENDINGS):
-        wrong = f"the name is that of a PEM file, but without {keys.type} the type is {_DEFAULT_TYPE}"
-        raise BadSecurity(keys.location, wrong, f"set {keys.type}={_PEM}")
-
-
-def _type(settings: SecuritySettings, keys: _StoreKeys) -> str:
-    return settings.text(keys.type, _DEFAULT_TYPE).upper()
-
-
-def _may_be_pem(settings: SecuritySettings, keys: _StoreKeys) -> bool:
-    return keys.type in settings.hidden or _type(settings, keys) == _PEM
 
 
 def client_key(settings: SecuritySettings) -> KeyEntry | None:
@@ -136,13 +67,13 @@ def as_pem(settings: SecuritySettings) -> dict[str, str]:
             blocks = pem.certificates_text(trusted(settings) or ())
         else:
             blocks = _block(TRUSTSTORE, settings, pem.certificate_blocks, text)
-        found |= {TRUSTSTORE.type: _PEM, TRUSTSTORE.inline[0]: blocks}
+        found |= {TRUSTSTORE.type: PEM, TRUSTSTORE.inline[0]: blocks}
     return found | (_key_as_pem(settings) if has_key(settings) else {})
 
 
 def _key_as_pem(settings: SecuritySettings) -> dict[str, str]:
     key, chain = KEYSTORE.inline
-    found = {KEYSTORE.type: _PEM}
+    found = {KEYSTORE.type: PEM}
     text = _pem_of(settings, KEYSTORE, key)
     if text is not None:
         block = _block(KEYSTORE, settings, pem.key_block, text)
@@ -155,14 +86,14 @@ def _key_as_pem(settings: SecuritySettings) -> dict[str, str]:
     return {**found, key: pem.key_text(entry), chain: pem.certificates_text(entry.chain)}
 
 
-def _block(keys: _StoreKeys, settings: SecuritySettings, find: Callable[[str], str], text: str) -> str:
+def _block(keys: StoreKeys, settings: SecuritySettings, find: Callable[[str], str], text: str) -> str:
     try:
         return find(text)
     except BadStore as bad:
         raise _error(keys.location if keys.location in settings else keys.inline[0], bad) from None
 
 
-def _pem_of(settings: SecuritySettings, keys: _StoreKeys, inline: str) -> str | None:
+def _pem_of(settings: SecuritySettings, keys: StoreKeys, inline: str) -> str | None:
     """Return the PEM text of a store; None if it has another format. Raises BadSecurity."""
     if inline in settings:
         return _lines(settings.text(inline))
@@ -170,20 +101,20 @@ def _pem_of(settings: SecuritySettings, keys: _StoreKeys, inline: str) -> str | 
     return data if isinstance(data, str) else None
 
 
-def _read(settings: SecuritySettings, keys: _StoreKeys) -> bytes | str:
+def _read(settings: SecuritySettings, keys: StoreKeys) -> bytes | str:
     """Return the content of a store's file: text if it is PEM. Raises BadSecurity."""
     try:
         data = Path(settings.text(keys.location)).read_bytes()
     except OSError as error:
         raise BadSecurity(keys.location, f"cannot be read: {error.strerror}", "give a readable file") from None
-    is_pem, kind = pem.is_pem(data), _type(settings, keys)
-    if kind == _PEM and (is_java_store(data) or (is_pkcs12(data) and not is_pem)):
+    is_pem, kind = pem.is_pem(data), store_type(settings, keys)
+    if kind == PEM and (is_java_store(data) or (is_pkcs12(data) and not is_pem)):
         right = f"set {keys.type} = {'JKS' if is_java_store(data) else 'PKCS12'}"
-        raise BadSecurity(keys.type, f"is {_PEM}, but the file is a Java key store", right)
-    if kind == _PEM:
+        raise BadSecurity(keys.type, f"is {PEM}, but the file is a Java key store", right)
+    if kind == PEM:
         return data.decode("latin-1")
     if is_pem and not is_java_store(data) and not is_pkcs12(data):
-        raise BadSecurity(keys.location, f"is a PEM file, but its type is {kind}", f"set {keys.type}={_PEM}")
+        raise BadSecurity(keys.location, f"is a PEM file, but its type is {kind}", f"set {keys.type}={PEM}")
     return data
 
 

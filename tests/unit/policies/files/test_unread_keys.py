@@ -135,7 +135,7 @@ def test_what_means_nothing_here_says_why_nothing_is_lost(key: str, why: str) ->
         ("forwarding.admin.class", "com.acme.Admin", "creates topics", "remove"),
         ("A.consumer.interceptor.classes", "com.acme.Mask", "every record", "remove"),
         ("A->B.producer.override.interceptor.classes", "com.acme.Mask", "every record", "remove"),
-        ("A.sasl.login.callback.handler.class", "com.acme.Vault", "logs in", "sasl.jaas.config"),
+        ("A.sasl.login.class", "com.acme.Vault", "logs in", "engine/CONFIG.md"),
         ("A->B.offsets.storage.topic", "x", "would not read positions", "offset.storage.topic"),
         ("A->B.source.cluster.alias", "x", "its name", "A->B"),
         ("A->B.source.cluster.bootstrap.servers", "h:1", "connections of its own", "write A.bootstrap.servers"),

@@ -8,7 +8,6 @@ from aiokafka.errors import (
     IllegalSaslStateError,
     KafkaConnectionError,
     SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
 )
 
 from engine.base.errors import BrokerRefuses, BrokerUnreachable
@@ -82,7 +81,7 @@ def test_a_connection_that_ends_in_the_tls_handshake_may_be_a_proxy_s_whose_brok
 
 
 def test_a_broker_that_names_no_mechanisms() -> None:
-    assert explain(UnsupportedSaslMechanismError("x"), PLAIN).endswith("ask which it has enabled")
+    assert explain(MechanismRefused([]), PLAIN).endswith("ask which it has enabled")
 
 
 def test_a_login_that_may_work_later_is_no_refusal() -> None:

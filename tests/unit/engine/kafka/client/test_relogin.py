@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 from aiokafka.protocol.api import Request
 
@@ -94,9 +94,8 @@ async def test_brokers_that_refuse() -> None:
     def other(_request: Request[Any]) -> Any:
         return SimpleNamespace(error_code=33, enabled_mechanisms=["GSSAPI", "SCRAM-SHA-256"])
 
-    with pytest.raises(UnsupportedSaslMechanismError) as caught:
+    with pytest.raises(MechanismRefused) as caught:
         await login(Broker(other))
-    assert isinstance(caught.value, MechanismRefused)
     assert caught.value.enabled == ["GSSAPI", "SCRAM-SHA-256"]
 
     def refuses(request: Request[Any]) -> Any:

@@ -138,7 +138,7 @@ def test_versions_and_suites(tmp_path: Path, more: dict[str, str], version: str,
 )
 def test_what_tls_does_not_have(tmp_path: Path, more: dict[str, str], key: str, wrong: str) -> None:
     with pytest.raises(BadSecurity, match=wrong) as caught:
-        tls_context(settings(tmp_path, **more))
+        tls_context(settings(tmp_path, None, **more))
     assert caught.value.key == f"ssl.{key}"
 
 

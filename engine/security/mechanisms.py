@@ -50,6 +50,18 @@ def _scram(settings: SecuritySettings, entry: LoginEntry) -> Login:
     return ScramLogin(mechanism_of(settings), *_user_and_password(entry), is_token=is_token)
 
 
+def _bearer(settings: SecuritySettings, entry: LoginEntry) -> Login:
+    from engine.security.oauth.handlers import read_bearer  # its libraries are large, and few clusters use tokens
+
+    return read_bearer(settings, entry)
+
+
+def _java_bearer(settings: SecuritySettings, entry: LoginEntry) -> dict[str, str]:
+    from engine.security.oauth.handlers import java_bearer
+
+    return java_bearer(settings, entry)
+
+
 def _same_options(settings: SecuritySettings, entry: LoginEntry) -> dict[str, str]:
     """Name the mechanism's own module, with the same options: the Java client has no other one."""
     _user_and_password(entry)
@@ -59,6 +71,7 @@ def _same_options(settings: SecuritySettings, entry: LoginEntry) -> dict[str, st
 _SCRAM = Mechanism(f"{_KAFKA}scram.ScramLoginModule", _scram, _same_options, any_module=True)
 MECHANISMS: dict[str, Mechanism] = {
     "PLAIN": Mechanism(f"{_KAFKA}plain.PlainLoginModule", _plain, _same_options, any_module=True),
+    "OAUTHBEARER": Mechanism(f"{_KAFKA}oauthbearer.OAuthBearerLoginModule", _bearer, _java_bearer),
     "SCRAM-SHA-256": _SCRAM,
     "SCRAM-SHA-512": _SCRAM,
 }
