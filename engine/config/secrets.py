@@ -12,6 +12,7 @@ from engine.config.settings import ClusterConfig
 from engine.security.mechanisms import MECHANISM, check_mechanism, login_entry, mechanism_of, read_login
 from engine.security.oauth.keys import ASSERTION_KEYS, CLIENT_SECRET, HANDLER, HANDLER_KEYS, PASSPHRASE, TUNING_KEYS
 from engine.security.sasl.jaas import JAAS, parse_jaas
+from engine.security.sasl.kerberos import SERVICE_NAME
 from engine.security.settings import BadSecurity, SecuritySettings
 from engine.security.tls.keys import (
     ENABLED,
@@ -32,6 +33,7 @@ SECURITY_KEYS = (
     SECURITY_PROTOCOL,
     MECHANISM,
     JAAS,
+    SERVICE_NAME,
     HANDLER,
     *HANDLER_KEYS,
     *ASSERTION_KEYS,
@@ -64,7 +66,7 @@ SECRET_KEYS = (
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STAND_IN = "placeholder"
-_SECRET_OPTION = ("password", "secret", "token", "assertion")
+_SECRET_OPTION = ("password", "secret", "token", "assertion", "awsroleaccesskeyid")
 _NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "auth", "path")
 """Parts of the names of a login module's options whose values are secrets, and ends of those that are none."""
 

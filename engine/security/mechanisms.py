@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from engine.security.sasl.jaas import JAAS, LoginEntry, jaas_text, one_login
+from engine.security.sasl.kerberos import SERVICE_NAME, read_kerberos, service_name
 from engine.security.sasl.login import Login
 from engine.security.sasl.plain import PlainLogin
 from engine.security.sasl.scram import ScramLogin
@@ -62,6 +63,26 @@ def _java_bearer(settings: SecuritySettings, entry: LoginEntry) -> dict[str, str
     return java_bearer(settings, entry)
 
 
+def _kerberos(settings: SecuritySettings, entry: LoginEntry) -> Login:
+    return read_kerberos(settings, entry)
+
+
+def _java_kerberos(settings: SecuritySettings, entry: LoginEntry) -> dict[str, str]:
+    """Name Java's own module with the same options; keytabs and caches must be on every node."""
+    return {JAAS: jaas_text(MECHANISMS["GSSAPI"].module, entry.options), SERVICE_NAME: service_name(settings, entry)}
+
+
+def _msk_iam(settings: SecuritySettings, entry: LoginEntry) -> Login:
+    from engine.security.aws.msk_iam import read_msk_iam
+
+    return read_msk_iam(settings, entry)
+
+
+def _java_msk_iam(_settings: SecuritySettings, _entry: LoginEntry) -> dict[str, str]:
+    wrong = "AWS_MSK_IAM needs AWS's library, which Spark's Java client lacks"
+    raise BadSecurity(MECHANISM, wrong, "run without raymirror.spark, or give Spark's jobs a SCRAM login")
+
+
 def _same_options(settings: SecuritySettings, entry: LoginEntry) -> dict[str, str]:
     """Name the mechanism's own module, with the same options: the Java client has no other one."""
     _user_and_password(entry)
@@ -71,6 +92,8 @@ def _same_options(settings: SecuritySettings, entry: LoginEntry) -> dict[str, st
 _SCRAM = Mechanism(f"{_KAFKA}scram.ScramLoginModule", _scram, _same_options, any_module=True)
 MECHANISMS: dict[str, Mechanism] = {
     "PLAIN": Mechanism(f"{_KAFKA}plain.PlainLoginModule", _plain, _same_options, any_module=True),
+    "GSSAPI": Mechanism("com.sun.security.auth.module.Krb5LoginModule", _kerberos, _java_kerberos),
+    "AWS_MSK_IAM": Mechanism("software.amazon.msk.auth.iam.IAMLoginModule", _msk_iam, _java_msk_iam),
     "OAUTHBEARER": Mechanism(f"{_KAFKA}oauthbearer.OAuthBearerLoginModule", _bearer, _java_bearer),
     "SCRAM-SHA-256": _SCRAM,
     "SCRAM-SHA-512": _SCRAM,
@@ -87,8 +110,7 @@ def check_mechanism(settings: SecuritySettings) -> None:
     """Refuse an unknown mechanism, unless its name is not known yet. Raises BadSecurity."""
     name = mechanism_of(settings)
     if MECHANISM not in settings.hidden and name not in MECHANISMS:
-        default = f" (Kafka's default, {_DEFAULT}, is not supported)" if _DEFAULT not in MECHANISMS else ""
-        raise BadSecurity(MECHANISM, f"{name} is not supported", f"use {', '.join(MECHANISMS)}{default}")
+        raise BadSecurity(MECHANISM, f"{name} is not supported", f"use {', '.join(MECHANISMS)}")
 
 
 def login_entry(settings: SecuritySettings) -> LoginEntry:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from engine.security.oauth import kafka_handler, strimzi_handler
+from engine.security.oauth import kafka_handler, msk_handler, strimzi_handler
 from engine.security.oauth.bearer import BearerLogin
 from engine.security.oauth.keeper import Fetch, TokenKeeper, shared_keeper
 from engine.security.oauth.keys import (
@@ -16,6 +16,7 @@ from engine.security.settings import BadSecurity, SecuritySettings
 
 _KAFKA = "OAuthBearerLoginCallbackHandler"
 _UNSECURED = "OAuthBearerUnsecuredLoginCallbackHandler"
+_MSK = "IAMOAuthBearerLoginCallbackHandler"
 _STRIMZI = "JaasClientOauthLoginCallbackHandler"
 
 
@@ -39,6 +40,7 @@ _HANDLERS = {
         lambda _settings, entry: UnsecuredTokens(entry.options), _unsecured_extensions, _unsecured_java
     ),
     _KAFKA: _Handler(kafka_handler.read_fetch, kafka_handler.extensions, kafka_handler.java_settings),
+    _MSK: _Handler(msk_handler.read_fetch, lambda _entry: {}, msk_handler.java_settings),
     _STRIMZI: _Handler(strimzi_handler.read_fetch, strimzi_handler.extensions, strimzi_handler.java_settings),
 }
 """By the name of the class without its package, which differs between releases."""
@@ -71,4 +73,6 @@ def _handler(settings: SecuritySettings) -> _Handler:
     if name in _HANDLERS:
         return _HANDLERS[name]
     wrong = "names a Java class that logs in, which cannot run here"
-    raise BadSecurity(HANDLER, wrong, _INSTEAD.get(name, f"use {_KAFKA} of Kafka or {_STRIMZI} of Strimzi"))
+    raise BadSecurity(
+        HANDLER, wrong, _INSTEAD.get(name, f"use {_KAFKA} of Kafka, {_STRIMZI} of Strimzi, or {_MSK} of AWS")
+    )
