@@ -1,4 +1,4 @@
-"""When a token is fetched again: Kafka's `sasl.login.refresh.*` (ExpiringCredentialRefreshingLogin), as pure rules."""
+"""Rules for when a token is fetched again: `sasl.login.refresh.*` (Kafka: ExpiringCredentialRefreshingLogin)."""
 
 import msgspec
 
