@@ -4,6 +4,7 @@
 instance) and renews temporary ones. It is an optional package, because only logins to MSK need it.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -55,10 +56,15 @@ def region_of(host: str, options: Mapping[str, str]) -> str:
     named = _REGION.search(host)
     if named is not None:
         return named[1]
-    found = _session(options).get_config_variable("region")
+    found = _own_region(_session(options))
     if not found:
         raise LoginFailed(f"no AWS region is known for {host}: its name has none; set AWS_REGION")
-    return str(found)
+    return found
+
+
+def _own_region(session: Any) -> str:
+    """Return the region of the environment or a profile; botocore reads one of AWS's two variables only."""
+    return os.environ.get("AWS_REGION") or session.get_config_variable("region") or ""
 
 
 def _session(options: Mapping[str, str]) -> Any:
@@ -88,7 +94,7 @@ def _assumed(session: Any, options: Mapping[str, str]) -> Any:
         return None
     extra = {"RoleSessionName": options.get(_SESSION, _DEFAULT_SESSION)}
     extra |= {"ExternalId": options[_EXTERNAL_ID]} if _EXTERNAL_ID in options else {}
-    region = options.get(_STS_REGION) or session.get_config_variable("region") or _GLOBAL
+    region = options.get(_STS_REGION) or _own_region(session) or _GLOBAL
     fetcher = AssumeRoleCredentialFetcher(
         client_creator=partial(session.create_client, region_name=region),
         source_credentials=source,

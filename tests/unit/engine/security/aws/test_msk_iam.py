@@ -103,8 +103,8 @@ def settings(options: str = "", **more: str) -> SecuritySettings:
 def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Let only a file of profiles have credentials."""
     pytest.importorskip("botocore")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN", "PROFILE", "REGION", "DEFAULT_REGION"):
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
     file = tmp_path / "credentials"
     file.write_text(
         "[default]\naws_access_key_id=D\naws_secret_access_key=d\n[own]\naws_access_key_id=O\naws_secret_access_key=o\n"
@@ -128,10 +128,10 @@ def test_what_is_not_there_is_named(aws: Path, monkeypatch: pytest.MonkeyPatch) 
         read_login(settings('awsProfileName="nobody"')).exchange(HOST)
     with pytest.raises(LoginFailed, match=r"no AWS region is known for kafka\.corp"):
         read_login(settings()).exchange("kafka.corp")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-3")
-    assert (
-        json.loads(next(read_login(settings()).exchange("kafka.corp")))["x-amz-credential"].split("/")[2] == "eu-west-3"
-    )
+    for variable, region in (("AWS_DEFAULT_REGION", "eu-west-3"), ("AWS_REGION", "eu-west-4")):
+        monkeypatch.setenv(variable, region)
+        message = json.loads(next(read_login(settings()).exchange("kafka.corp")))
+        assert message["x-amz-credential"].split("/")[2] == region
     aws.unlink()
     with pytest.raises(LoginFailed, match="AWS has no credentials in any place"):
         read_login(settings()).exchange(HOST)
