@@ -15,7 +15,7 @@ _TOOLS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 
 
 def has_kdc() -> bool:
-    """Whether this machine has Debian's krb5-kdc and krb5-user."""
+    """Whether this machine has Debian's krb5-kdc, krb5-admin-server and krb5-user."""
     return all(shutil.which(tool, path=_path()) for tool in _TOOLS)
 
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from engine.base.errors import BrokerRefuses, ClusterRefuses
 from engine.config.config import load_config
 from engine.config.secrets import handshake_options
 from engine.config.settings import ClusterConfig, FlowConfig, MirrorConfig
+from engine.jobs.runtime.kafka_options import PREFIX, kafka_options
 from engine.kafka.client.connection import Connection
 from engine.kafka.client.metadata import ask_metadata
 from engine.services.clients import client_for
@@ -23,6 +25,7 @@ from policies.model import PartitionSet
 from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical
 from tests.harness.eventually import until
+from tests.harness.jvm import jvm
 from tests.harness.kdc import REALM, has_kdc, running_kdc
 from tests.harness.keytool import export, make_key_store, make_trust_store
 from tests.harness.listeners import add_listeners
@@ -155,7 +158,7 @@ async def can_ask(cluster: ClusterConfig) -> None:
     """Connect as a mirror does, and ask for metadata. Raises ClusterRefuses."""
     client = client_for(cluster, "test")
     try:
-        assert (await client.open()).brokers
+        assert (await client.open()).cluster_id
     finally:
         await client.close()
 
@@ -186,7 +189,7 @@ async def lives_on(cluster: ClusterConfig, life_s: float) -> None:
     async with opened(cluster) as connection:
         ends_s = now_s() + 2.2 * life_s
         while now_s() < ends_s:
-            assert (await ask_metadata(connection, [])).brokers
+            assert (await ask_metadata(connection, [])).cluster_id
             await pause(0.05)
         assert connection.relogin is not None
         assert connection.relogin.logins >= 2
@@ -233,7 +236,7 @@ async def test_a_password_that_is_rotated_needs_no_restart(guarded: Guarded) -> 
     await until(
         lambda: bool(first.relogin and first.relogin.logins), "the first connection to log in by the new password"
     )
-    assert (await ask_metadata(first, [])).brokers
+    assert (await ask_metadata(first, [])).cluster_id
     for connection in (first, second):
         await connection.close()
 
@@ -248,6 +251,35 @@ async def test_a_client_that_the_token_server_refuses_is_told_its_words(guarded:
     with pytest.raises(ClusterRefuses, match="answers 401: invalid_client") as caught:
         await can_ask(config.clusters["A"])
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def spark_client() -> Iterator[Any]:
+    """Give the classes of Spark's Kafka client, which is older than the brokers."""
+    with jvm(of_spark=True) as java:
+        yield java
+
+
+def asked_by_java(java: Any, cluster: ClusterConfig) -> set[str]:
+    """Ask a cluster for its topics by Spark's Java client, with the options that Spark gets."""
+    settings = {key.removeprefix(PREFIX): value for key, value in kafka_options(cluster).items()}
+    client = java.org.apache.kafka.clients.admin.AdminClient.create({**settings, "request.timeout.ms": "60000"})
+    try:
+        return {str(name) for name in client.listTopics().names().get()}
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("login", ["a token", "a certificate", "a password"])
+def test_sparks_java_client_logs_in_by_the_same_settings(guarded: Guarded, spark_client: Any, login: str) -> None:
+    admit(guarded.source, "open sesame")
+    settings = {
+        "a token": guarded.bearer("A") + guarded.own("B", "JKS"),
+        "a certificate": guarded.bearer("B") + guarded.own("A", "JCEKS"),
+        "a password": by_password(guarded, "SCRAM-SHA-256", "open sesame"),
+    }
+    config = guarded.config("java.properties", settings[login])
+    asked_by_java(spark_client, config.clusters["A"])
 
 
 @asynccontextmanager
@@ -292,7 +324,7 @@ def copied(copier: Copier, count: int) -> Callable[[], bool]:
     return lambda: any(lane.source_next >= count for lane in copier.progress().lanes)
 
 
-@pytest.mark.skipif(not has_kdc(), reason="needs Debian's krb5-kdc and krb5-user")
+@pytest.mark.skipif(not has_kdc(), reason="needs Debian's krb5-kdc, krb5-admin-server and krb5-user")
 async def test_kerberos_by_keytab_and_by_ticket_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gssapi")
     with running_kdc(tmp_path / "realm") as realm:

@@ -273,7 +273,7 @@ class Connection:
         """Send the requests that waited, in their order; nobody gets an answer if the connection was lost meanwhile."""
         held, self._held = self._held or [], None
         for pending, frame in held:
-            if self._transport is None or self.closed.is_set():
+            if self._transport is None or self._transport.is_closing() or self.closed.is_set():
                 pending.answer(None)
             else:
                 self._frames.pending.append(pending)

@@ -23,8 +23,6 @@ _NO_CONNECTION = {
 }
 _TRUST = "set ssl.truststore.location to a store with the broker's authority, and ssl.truststore.type to its kind"
 _OWN = "set ssl.keystore.location to a store with its key and certificate, and ssl.keystore.type to its kind"
-
-
 _REFUSED_PASSWORD = "the broker does not know the user name and password of sasl.jaas.config"
 _REFUSED_LOGINS = {
     "OAUTHBEARER": "the broker does not accept the token: its issuer, audience, scope and time must be those that the"
@@ -152,10 +150,7 @@ def explain(error: BaseException, options: HandshakeOptions) -> str:
     words = str(error) or type(error).__name__
     alert = next((str(one) for one in _causes(error) if isinstance(one, ssl.SSLError)), "")
     if "CERTIFICATE_VERIFY_FAILED" in alert:
-        trusted = (
-            "set ssl.truststore.location to a store with the broker's authority, and ssl.truststore.type to its kind"
-        )
-        return f"{words}; {trusted}"
+        return f"{words}; {_TRUST}"
     if "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert or "HANDSHAKE_FAILURE" in alert):
         if not options.has_certificate:
             return f"the broker asks for a client certificate, but none is set; {_OWN} ({words})"
