@@ -134,7 +134,8 @@ def _check_module(settings: SecuritySettings, entry: LoginEntry) -> None:
     wanted = MECHANISMS[mechanism]
     theirs = [name for name, one in MECHANISMS.items() if one.name == entry.name]
     if theirs:
-        wrong = f"{entry.name} is for {' or '.join(theirs)}, but sasl.mechanism is {mechanism}"
+        default = "" if MECHANISM in settings else ", Kafka's default"
+        wrong = f"{entry.name} is for {' or '.join(theirs)}, but sasl.mechanism is {mechanism}{default}"
         raise BadSecurity(JAAS, wrong, f"use {wanted.module}, or set sasl.mechanism = {theirs[0]}")
     if not wanted.any_module:
         wrong = f"has a login module that is not the one of sasl.mechanism = {mechanism}"

@@ -56,7 +56,11 @@ def test_a_cluster_wins_over_the_top_level() -> None:
     ("extra", "key", "wrong"),
     [
         (SCRAM, "B.sasl.jaas.config", "missing, but security.protocol asks for SASL"),
-        ("B.security.protocol = SASL_SSL\n" + LOGIN, "B.sasl.mechanism", "GSSAPI is not supported"),
+        (
+            "B.security.protocol = SASL_SSL\n" + LOGIN,
+            "B.sasl.jaas.config",
+            "ScramLoginModule is for SCRAM-SHA-256 or SCRAM-SHA-512, but sasl.mechanism is GSSAPI, Kafka's default",
+        ),
         ("B.security.protocol = SASL_SSL\nB.sasl.mechanism = X\n" + LOGIN, "B.sasl.mechanism", "X is not supported"),
         (TLS + "B.ssl.truststore.location = s.pem\n", "B.ssl.truststore.location", "the name is that of a PEM file"),
         (TLS + "B.ssl.keystore.location = s.p12\n", "B.ssl.keystore.location", "a store of type JKS has a password"),
