@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage check architecture tables bench wheel clean
+.PHONY: help setup demo test test-full coverage check architecture tables keys bench wheel clean
 
 # The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
 PYTHON ?= $(shell for name in python3.11 python3 python; do \
@@ -19,13 +19,14 @@ NATIVE := $(wildcard setup.py engine/wire/native/src/*)
 help:
 	@echo 'raymirror keeps Apache Kafka clusters in step.'
 	@echo
-	@echo '  make demo       two real clusters, a live mirror, a proof of the copy (sets everything up first)'
+	@echo '  make demo       two real clusters, a live mirror with Spark, two proofs of the copy (sets everything up first)'
 	@echo '  make test       the tests (sets everything up first): with Ray, with brokers, without, side by side'
 	@echo '  make test-full  all tests, the long ones too, in the same way; both print the slowest'
 	@echo '  make check      lint, format, types'
 	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
 	@echo '  make architecture  draw the packages and their imports: docs/architecture.md'
 	@echo '  make tables     write docs/tables.md from the description of the tables'
+	@echo '  make keys       write the tables of engine/CONFIG.md from policies/keys'
 	@echo '  make bench      one benchmark: make bench NAME=drain'
 	@echo '  make setup      only set up: $(VENV) from requirements.lock; builds the native module if there is a C compiler'
 	@echo '  make wheel      a wheel of raymirror for this platform, with the native module: dist/'
@@ -76,6 +77,10 @@ architecture: setup
 
 tables: setup
 	@$(BIN)/python -m engine.jobs.sql.page docs/tables.md
+
+keys: setup
+	@$(BIN)/python -c 'from pathlib import Path; from policies.keys.page import written; \
+	    page = Path("engine/CONFIG.md"); page.write_text(written(page.read_text()))'
 
 bench: setup
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run

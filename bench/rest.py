@@ -28,6 +28,7 @@ from bench.systems import bare_ray, raymirror
 from bench.systems.launch import Job, Launch
 from bench.watch import DISCOVER_S
 from deploy.local.cluster import EmbeddedCluster
+from engine.jobs.tables.catalog import LAG
 
 _PARTITIONS = 6
 _TOPIC = "bench-rest"
@@ -40,7 +41,9 @@ _SETTLE_S = {_FLOOR: 30.0, _PLAIN: 30.0, _SPARK: 120.0}
 _QUICK_SETTLE_S = {_FLOOR: 10.0, _PLAIN: 10.0, _SPARK: 30.0}
 """Seconds from the last record (with Spark, the first windows) to the window: Ray starts processes, Java compiles."""
 _START_S = 300.0
-_COMMITS = "history/**/commits/*.json"
+_LAG_LOG = f"tables/{LAG.name}/_delta_log"
+_GOALS = {"cpu_percent": 5.0, "pss_mib": 1.6 * 1024}
+"""The most that Spark at rest may take beyond a mirror without it: percent of one core, and MiB."""
 _MIB = 1024 * 1024
 _SYSTEMS = (_FLOOR, _PLAIN, _SPARK)
 _BY_EXECUTABLE = {"gcs_server": "gcs", "raylet": "raylet"}
@@ -108,16 +111,35 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             if measured is not None:
                 found[system] = measured
                 _show(system, measured)
+    ratios = above_plain(found)
+    for name, value in ratios.items():
+        print(f"{name} {value:g}")
     return report(
         "rest",
         args,
         parts,
         systems=found,
-        ratios={},
+        ratios=ratios,
         partitions=_PARTITIONS,
         seconds=seconds,
         load=[round(load_before, 1), round(os.getloadavg()[0], 1)],
     )
+
+
+def above_plain(found: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return what Spark at rest takes beyond a mirror without it, each with its goal; empty if one was not measured."""
+    if _PLAIN not in found or _SPARK not in found:
+        return {}
+    ratios: dict[str, float] = {}
+    for name, goal in _GOALS.items():
+        ratios[f"spark above plain {name}"] = round(found[_SPARK][name] - found[_PLAIN][name], 2)
+        ratios[f"goal of spark above plain {name}"] = goal
+    return ratios
+
+
+def has_windows(storage: Path) -> bool:
+    """Whether Spark has stored windows of the lag history. The first commit of the table's log only creates it."""
+    return len(list((storage / _LAG_LOG).glob("*.json"))) > 1
 
 
 def role_of(command: str) -> str:
@@ -152,7 +174,7 @@ async def _measure(
         else:
             await _copy(system, job)
         if storage is not None:  # all processes of Spark run after it has stored windows
-            await _wait_until(system, "Spark stored no windows", lambda: any(storage.glob(_COMMITS)))
+            await _wait_until(system, "Spark stored no windows", lambda: has_windows(storage))
         await asyncio.sleep(settle_s)
         if process.poll() is not None:
             raise BenchError(system, f"ended by itself with {process.returncode}")

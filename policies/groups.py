@@ -21,6 +21,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from policies.own.own_policy import OwnPolicy
+from policies.own.protocols import GroupFilter
 from policies.patterns import PatternList
 
 DEFAULT_GROUPS = (".*",)
@@ -45,13 +47,20 @@ def state_of(name: str) -> GroupState:
 
 
 class GroupSelection:
-    """Selects the groups of one flow with MM2's filter: whole names, exclude wins. Raises BadPattern."""
+    """Selects the groups of one flow with MM2's filter: whole names, exclude wins. Raises BadPattern.
+
+    `own`: the user's filter in place of patterns.
+    """
 
     def __init__(
-        self, include: Iterable[str] = DEFAULT_GROUPS, exclude: Iterable[str] = DEFAULT_GROUPS_EXCLUDE
+        self,
+        include: Iterable[str] = DEFAULT_GROUPS,
+        exclude: Iterable[str] = DEFAULT_GROUPS_EXCLUDE,
+        own: OwnPolicy[GroupFilter] | None = None,
     ) -> None:
         self.include = PatternList(include)
         self.exclude = PatternList(exclude)
+        self._own = own
 
     def wants(self, group: str) -> bool:
         """Whether a group is mirrored."""
@@ -59,6 +68,9 @@ class GroupSelection:
 
     def why_not(self, group: str) -> str | None:
         """Return why a group is not mirrored; None if it is."""
+        if self._own is not None:
+            wanted = self._own.says(self._own.made.should_replicate_group, group)
+            return None if wanted else f"not chosen by {self._own.name}"
         if not self.include.matches(group):
             return "not in groups"
         if self.exclude.matches(group):

@@ -6,17 +6,33 @@ IDENTITY_CLASS = "IdentityReplicationPolicy"
 SHORT_CLASSES = (DEFAULT_CLASS, IDENTITY_CLASS)
 PACKAGE = "org.apache.kafka.connect.mirror."
 """MM2 finds a policy by its full name only (Java's Class.forName)."""
-_STRIMZI_IDENTITY = "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy"
-"""Strimzi's own class from the time when Kafka had none (until 3.0); later a subclass of Kafka's class."""
+LIKE_IDENTITY = frozenset(
+    {
+        "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+        "org.apache.kafka.connect.mirror.LegacyReplicationPolicy",
+        "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",
+    }
+)
+"""Classes of others that keep names, too: Strimzi's from the time when Kafka had none (until 3.0), the working name of
+Kafka's own class (KAFKA-9726), and the sample of Amazon's guide to MSK. Only heartbeats may have another name there.
+"""
 _OWN_PREFIXES = ("mm2", "raymirror-")
 
 
 class DefaultNaming:
     """`<source alias><separator><topic>`."""
 
+    shows_source = True
+    """Whether the name of a copy shows the cluster that it came from, so that a loop shows in the name."""
+
     def __init__(self, separator: str = ".", *, internal_separator: bool = True) -> None:
         self.separator = separator
         self._internal = separator if internal_separator else "."
+
+    @property
+    def policy(self) -> str:
+        """The name of the policy, for users."""
+        return DEFAULT_CLASS
 
     def remote_topic(self, source_alias: str, topic: str) -> str:
         """Return the target's name of a source topic."""
@@ -24,7 +40,7 @@ class DefaultNaming:
 
     def topic_source(self, topic: str) -> str | None:
         """Return the part before the first separator; like Java's split, drop trailing empty parts (`a.` is local)."""
-        parts = topic.split(self.separator)
+        parts = topic.split(self.separator) if self.separator else list(topic)
         while parts and not parts[-1]:
             parts.pop()
         return parts[0] if len(parts) >= 2 else None
@@ -76,9 +92,16 @@ class DefaultNaming:
 class IdentityNaming(DefaultNaming):
     """Topics keep their names, except heartbeats; so a name does not show a loop."""
 
+    shows_source = False
+
     def __init__(self, source_alias: str, separator: str = ".", *, internal_separator: bool = True) -> None:
         super().__init__(separator, internal_separator=internal_separator)
         self._source_alias = source_alias
+
+    @property
+    def policy(self) -> str:
+        """The name of the policy, for users."""
+        return IDENTITY_CLASS
 
     def remote_topic(self, source_alias: str, topic: str) -> str:
         """Return the same name; a heartbeats topic gets its prefix."""
@@ -97,13 +120,18 @@ def _heartbeats(topic: str) -> bool:
     return topic.endswith(HEARTBEATS)
 
 
+def keeps_names(policy_class: str) -> bool:
+    """Whether a known policy class, by short or full name, gives copies the names of their sources."""
+    return policy_class.removeprefix(PACKAGE) == IDENTITY_CLASS or policy_class in LIKE_IDENTITY
+
+
 def naming_for(
     policy_class: str, source_alias: str, separator: str = ".", *, internal_separator: bool = True
 ) -> DefaultNaming:
-    """Return the naming of one of MM2's policy classes, by short or full name. Raises ValueError for other classes."""
+    """Return the naming of a known policy class, by short or full name. Raises ValueError for other classes."""
     short = policy_class.removeprefix(PACKAGE)
     if short == DEFAULT_CLASS:
         return DefaultNaming(separator, internal_separator=internal_separator)
-    if short == IDENTITY_CLASS or policy_class == _STRIMZI_IDENTITY:
+    if keeps_names(policy_class):
         return IdentityNaming(source_alias, separator, internal_separator=internal_separator)
-    raise ValueError(f"use {DEFAULT_CLASS} or {IDENTITY_CLASS}; custom Java classes cannot run here")
+    raise ValueError(f"{policy_class!r} is no policy of MM2's")

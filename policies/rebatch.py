@@ -29,6 +29,19 @@ class SmallBatches(msgspec.Struct, frozen=True):
 NO_BATCHES = SmallBatches(-1, -1)
 
 
+class RebatchHints(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's wishes, in the words of Kafka's producer: `linger.ms` and `batch.size`; None: none."""
+
+    linger_ms: int | None = None
+    batch_bytes: int | None = None
+
+
+NO_HINTS = RebatchHints()
+_CROWDS = ((100, 1), (10, 2), (1, 4))
+"""From so many milliseconds of linger.ms on, a small batch waits for an answer from so many appends in flight on."""
+_NEVER = 1 << 30
+
+
 class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
     """How a lane merges. One merge takes about a millisecond at most, because other lanes wait for it.
 
@@ -46,6 +59,19 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
     """The most bytes of records in one merge, however much the target accepts."""
     full_bytes: int = 16 * _KIB
     """Bytes of waiting batches that no longer wait for an answer."""
+
+    def adapted(self, hints: RebatchHints) -> "RebatchRules":
+        """Return these rules with the user's wishes, as far as no batch waits for a time to pass.
+
+        `linger.ms`: the longer, the fewer appends in flight make a small batch wait for an answer; 0: it never waits.
+        `batch.size`: waiting batches of this size together wait no longer.
+        """
+        crowd, full_bytes = self.crowd, self.full_bytes
+        if hints.linger_ms is not None:
+            crowd = next((crowd for least_ms, crowd in _CROWDS if hints.linger_ms >= least_ms), _NEVER)
+        if hints.batch_bytes is not None:
+            full_bytes = min(hints.batch_bytes, self.most_merged_bytes)
+        return msgspec.structs.replace(self, crowd=crowd, full_bytes=full_bytes)
 
     def most_bytes(self, limit_bytes: int, *, codec: int, content_bytes: int, records: int, batches: int) -> int:
         """Return the most bytes of records in one merge of batches with this content, and so many records and batches.

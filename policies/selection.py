@@ -1,9 +1,12 @@
 """Selects the topics of a flow: MM2's filter, topics that are never copied, and cycles."""
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 
 from policies.model import FlowName, LaneName, TopicPartition
 from policies.naming import DefaultNaming
+from policies.own.own_policy import OwnPolicy
+from policies.own.protocols import TopicFilter
 from policies.patterns import PatternList
 
 DEFAULT_TOPICS = (".*",)
@@ -30,6 +33,13 @@ class TopicSelection:
         self.exclude = PatternList(exclude)
         self._heartbeats = heartbeats
         self._never = frozenset(never)
+        self.own: OwnPolicy[TopicFilter] | None = None
+
+    def chosen_by(self, own: OwnPolicy[TopicFilter] | None) -> "TopicSelection":
+        """Return the same selection with a filter of the user in place of the patterns, if there is one."""
+        chosen = copy(self)
+        chosen.own = own
+        return chosen
 
     def wants(self, topic: str) -> bool:
         """Whether the flow copies a source topic."""
@@ -43,6 +53,9 @@ class TopicSelection:
             return f"it came from {self.flow.target}"
         if self._heartbeats and self.naming.is_heartbeats_topic(topic):
             return None
+        if self.own is not None:
+            wanted = self.own.says(self.own.made.should_replicate_topic, topic)
+            return None if wanted else f"not chosen by {self.own.name}"
         if not self.include.matches(topic):
             return "not in topics"
         if self.exclude.matches(topic):

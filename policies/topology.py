@@ -7,7 +7,6 @@ from itertools import count, product
 import msgspec
 
 from policies.model import FlowName
-from policies.naming import IdentityNaming
 from policies.patterns import literal
 from policies.selection import TopicSelection
 
@@ -81,7 +80,7 @@ def _names_tell_the_way(flows: Sequence[TopicSelection]) -> bool:
     separators = {flow.naming.separator for flow in flows}
     aliases = {alias for flow in flows for alias in flow.flow}
     readable = len(separators) == 1 and not any(separator in alias for separator in separators for alias in aliases)
-    return readable and not any(isinstance(flow.naming, IdentityNaming) for flow in flows)
+    return readable and all(flow.naming.shows_source for flow in flows)
 
 
 def _walk(

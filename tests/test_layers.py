@@ -64,7 +64,6 @@ BANNED_CALLS = {
         "actors.cli.running.drain",
         "actors.cli.running.background",
         "actors.cli.running.stop",
-        "actors.cli.common.remote_spark",
         "actors.cli.common.quiesce",
         "actors.ray.idle_agent",
         "actors.ray.mirror",

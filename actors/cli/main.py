@@ -18,13 +18,14 @@ from actors.local.session import NoMirror
 from deploy.local.errors import ClusterError
 from engine.base.errors import MirrorError
 from engine.config.file.file_kind import worded
+from policies.own.own_policy import OwnPolicyError
 
 # As a shell reports a program ended by SIGINT.
 INTERRUPTED: Final = 130
 
 # name: (module, help). The help is here and not in the module, because the import of a module may take long.
 COMMANDS: Final = {
-    "demo": ("actors.cli.clusters.demo", "start two real clusters and a live mirror, and prove the copy"),
+    "demo": ("actors.cli.clusters.demo", "start two real clusters, a live mirror and Spark, and prove the copy"),
     "cluster": (
         "actors.cli.clusters.cluster",
         "start, stop and show two Kafka clusters on this machine, to try raymirror out",
@@ -77,7 +78,8 @@ COMMANDS: Final = {
 
 EXIT_CODES = (
     "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running, 4 failover: some partition is"
-    " not drained or some group is not equal; translate: the source does not answer, 5 plan: there are changes to apply"
+    " not drained or some group is not equal; translate: the source does not answer, 5 plan: there are changes to"
+    " apply; check --diff: the files differ"
 )
 
 
@@ -96,6 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = getattr(asked, "config", None)
         print(f"raymirror {words[0]}: {worded(str(error), config) if config else error}", file=sys.stderr)
         return exit_code(error)
+    except OwnPolicyError as failed:
+        print(f"raymirror {words[0]}: {failed}", file=sys.stderr)
+        return exits.UNUSABLE
     except EndSignalled as ended:
         return ended.exit_code
     except KeyboardInterrupt:

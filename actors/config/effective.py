@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from engine.config.settings import ClusterConfig, FlowConfig, MirrorConfig
+from policies.own.own_policy import OwnPolicy
 
 WHERE = ("places",)
 """Fields that say where a setting is in the file: an inserted line does not change the mirror."""
@@ -77,4 +78,6 @@ def _plain(value: Any) -> object:
     """Return the parts of a policy object: patterns, a separator, a class."""
     if isinstance(value, re.Pattern):
         return value.pattern, value.flags
+    if isinstance(value, OwnPolicy):
+        return value.identity
     return type(value).__name__, vars(value)

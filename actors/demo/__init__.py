@@ -1,1 +1,1 @@
-"""The demo: real clusters, real load, a live mirror, and a proof of its copy."""
+"""The demo: real clusters, real load, a live mirror, Spark, and two proofs of its copy."""

@@ -6,16 +6,21 @@ import time
 import msgspec
 
 from actors.config.checks import prepare
-from actors.demo.digest import PartitionVerdict
 from actors.demo.load import BACKLOG, LIVE, TOPICS, Load
+from actors.demo.outcome import DemoOutcome
 from actors.demo.proof import Proof
+from actors.demo.spark_choice import why_without_spark
+from actors.demo.spark_part import Ends, SparkOutcome, SparkPart
 from actors.demo.stage import FLOW, DemoStage, raise_on_signals
 from actors.demo.topics import LATE_TOPIC, create_topics, end_offsets, write_late_topic
+from actors.jobs.remote_spark import RemoteSpark
+from actors.local.session import short_name
 from actors.model.status import MirrorStatus
 from actors.observability.view import View
 from actors.ray import launch
 from actors.ray.follow import DRAIN_MARGIN_S
 from actors.ray.mirror import Mirror
+from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 
 ALL_TOPICS = (*TOPICS, LATE_TOPIC)
@@ -36,23 +41,47 @@ class DemoFailed(MirrorError):
         return self.what
 
 
-class DemoOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of the demo. `copy_s` runs from the mirror's start to lag 0, `proof_s` is the comparison."""
+def play(stage: DemoStage, view: View, *, spark: bool) -> DemoOutcome:
+    """Run the demo; `spark`: with Spark, if there is room for it.
 
-    verdicts: tuple[PartitionVerdict, ...]
-    wire_bytes: int
-    copy_s: float
-    proof_s: float
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether at least one partition was compared, and all are identical."""
-        return bool(self.verdicts) and all(not verdict.difference for verdict in self.verdicts)
-
-
-def play(stage: DemoStage, view: View) -> DemoOutcome:
-    """Run the demo. Raises ClusterError, LoadFailed, DemoFailed, MirrorError, LookupError, KeyboardInterrupt."""
+    Raises ClusterError, LoadFailed, DemoFailed, MirrorError, LookupError, KeyboardInterrupt.
+    """
     raise_on_signals()
+    left_out = why_without_spark(wanted=spark)
+    if left_out:
+        stage.say(f"without Spark: {left_out}")
+    load = _start_load(stage)
+    proof = Proof()
+    stage.stack.callback(proof.close)
+    began_ms = wall_ms()
+    mirror = _start_mirror(stage, spark=not left_out)
+    began_at = time.monotonic()
+    _write_while_it_copies(stage, load, proof, mirror, view)
+    ends = asyncio.run(end_offsets(stage.source.bootstrap_servers, ALL_TOPICS))
+    status = _wait_copied(mirror, view, ends)
+    copy_s = time.monotonic() - began_at
+    shown = SparkOutcome(left_out=left_out)
+    if not left_out:
+        stage.say("everything is copied; Spark proves it, while the mirror runs")
+        shown = _spark_part(stage, mirror, view, began_ms).show(ends)
+    mirror.drain()
+    if not mirror.wait_stopped(launch.DRAIN_S + DRAIN_MARGIN_S):
+        raise DemoFailed("the mirror did not drain")
+    stage.say("a stock client proves it too: it reads every record on both sides")
+    proof_at = time.monotonic()
+    names = {topic: f"{FLOW.source}.{topic}" for topic in ALL_TOPICS}
+    verdicts = proof.run(stage.source.bootstrap_servers, stage.target.bootstrap_servers, names)
+    return DemoOutcome(
+        verdicts=tuple(verdicts),
+        wire_bytes=sum(flow.wire_bytes for flow in status.flows),
+        copy_s=copy_s,
+        proof_s=time.monotonic() - proof_at,
+        spark=shown,
+    )
+
+
+def _start_load(stage: DemoStage) -> Load:
+    """Start the clusters, and let producers fill them."""
     stage.say("starting two clusters of one broker each")
     stage.start_clusters()
     asyncio.run(create_topics(stage.source.bootstrap_servers, TOPICS))
@@ -61,10 +90,11 @@ def play(stage: DemoStage, view: View) -> DemoOutcome:
     backlog = sum(stream.records for stream in BACKLOG)
     stage.say(f"filling {len(TOPICS)} topics, {sum(TOPICS.values())} partitions, with {backlog:,} records")
     load.start(BACKLOG)
-    proof = Proof()
-    stage.stack.callback(proof.close)
-    mirror = _start_mirror(stage)
-    began_at = time.monotonic()
+    return load
+
+
+def _write_while_it_copies(stage: DemoStage, load: Load, proof: Proof, mirror: Mirror, view: View) -> None:
+    """Wait for the first copied records, then let more producers write, until they have ended."""
     _wait_load(load, mirror, view)
     _wait_copying(mirror, view)
     stage.say(f"the mirror is copying; now {len(LIVE)} more producers write, and a new topic appears")
@@ -73,33 +103,29 @@ def play(stage: DemoStage, view: View) -> DemoOutcome:
     asyncio.run(write_late_topic(stage.source.bootstrap_servers))
     _wait_load(load, mirror, view)
     stage.say("the load has ended; waiting until the mirror has copied every record")
-    status = _wait_copied(stage, mirror, view)
-    copied_at = time.monotonic()
-    mirror.drain()
-    if not mirror.wait_stopped(launch.DRAIN_S + DRAIN_MARGIN_S):
-        raise DemoFailed("the mirror did not drain")
-    stage.say("the proof: every record on both sides, read by a stock client")
-    proof_at = time.monotonic()
-    names = {topic: f"{FLOW[0]}.{topic}" for topic in ALL_TOPICS}
-    verdicts = proof.run(stage.source.bootstrap_servers, stage.target.bootstrap_servers, names)
-    return DemoOutcome(
-        verdicts=tuple(verdicts),
-        wire_bytes=sum(flow.wire_bytes for flow in status.flows),
-        copy_s=copied_at - began_at,
-        proof_s=time.monotonic() - proof_at,
-    )
 
 
-def _start_mirror(stage: DemoStage) -> Mirror:
-    path = stage.write_config()
+def _start_mirror(stage: DemoStage, *, spark: bool) -> Mirror:
+    path = stage.write_config(spark=spark)
     config, _ = prepare(path)
     plan = launch.plan_launch(path, config, address=None, name=f"demo-{stage.folder.name.rpartition('-')[2]}")
     # a Ray of its own, even if RAY_ADDRESS is set: the demo leaves nothing behind
     connection = launch.connect(msgspec.structs.replace(plan, address=""), stage.folder)
     stage.stack.callback(connection.close, keep_logs=True)  # the logs are deleted with the folder
     raise_on_signals()
-    stage.say(f"Ray runs; its logs are in {connection.logs}")
+    stage.say(f"Ray runs{'; Spark starts beside the load' if spark else ''}; its logs are in {connection.logs}")
     return stage.stack.enter_context(launch.launched(connection, plan))
+
+
+def _spark_part(stage: DemoStage, mirror: Mirror, view: View, began_ms: int) -> SparkPart:
+    """Return Spark's part, which shows the mirror while it waits."""
+
+    def pause(seconds: float) -> None:
+        view.show(mirror.status())
+        time.sleep(seconds)
+
+    prover = RemoteSpark(mirror, short_name(mirror.namespace), pause)
+    return SparkPart(FLOW, prover, stage.storage, began_ms, pause)
 
 
 def _wait_load(load: Load, mirror: Mirror, view: View) -> None:
@@ -122,9 +148,8 @@ def _wait_copying(mirror: Mirror, view: View) -> None:
     raise DemoFailed(f"the mirror has copied nothing for {STALL_S:.0f} s after its start; it waits for {reasons}")
 
 
-def _wait_copied(stage: DemoStage, mirror: Mirror, view: View) -> MirrorStatus:
-    """Wait until every partition's position is at the source's end, as a stock client reads it. Raises DemoFailed."""
-    ends = asyncio.run(end_offsets(stage.source.bootstrap_servers, ALL_TOPICS))
+def _wait_copied(mirror: Mirror, view: View, ends: Ends) -> MirrorStatus:
+    """Wait until every partition's position is at the source's end, as a stock client read it. Raises DemoFailed."""
     before, moved_at = None, time.monotonic()
     while True:
         status = mirror.status(lanes=True)

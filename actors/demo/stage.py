@@ -12,19 +12,27 @@ from types import FrameType
 
 from actors.observability.view import View
 from deploy.local.cluster import EmbeddedCluster, start_clusters
+from engine.config.storage import Storage
+from policies.model import FlowName
 
-FLOW = ("source", "target")
+FLOW = FlowName("source", "target")
+SPARK_MEMORY_MIB = 512
+"""The heap of the one executor."""
 
 
 class DemoStage:
     """A temporary folder with two clusters. Everything that is started goes on `stack`, which ends it."""
 
-    def __init__(self, folder: Path, stack: ExitStack, view: View) -> None:
-        self.folder, self.stack = folder, stack
+    def __init__(self, folder: Path, stack: ExitStack, view: View, *, keep: bool) -> None:
+        self.folder, self.stack, self.is_kept = folder, stack, keep
         self.began_at = time.monotonic()
         self._view = view
-        self.source = EmbeddedCluster(FLOW[0], folder / FLOW[0])
-        self.target = EmbeddedCluster(FLOW[1], folder / FLOW[1])
+        self.source = EmbeddedCluster(FLOW.source, folder / FLOW.source)
+        self.target = EmbeddedCluster(FLOW.target, folder / FLOW.target)
+
+    def keep(self) -> None:
+        """Do not delete the folder at the end: its data or logs are of interest."""
+        self.is_kept = True
 
     def say(self, text: str) -> None:
         """Print a line with the seconds since the start."""
@@ -35,8 +43,13 @@ class DemoStage:
         self.stack.callback(self._stop_clusters)
         start_clusters(self.source, self.target)
 
-    def write_config(self) -> Path:
-        """Write the mm2.properties of the demo, as a user would write it."""
+    @property
+    def storage(self) -> Storage:
+        """Where the mirror with Spark keeps its tables."""
+        return Storage.of_folder(self.folder / "storage")
+
+    def write_config(self, *, spark: bool) -> Path:
+        """Write the mm2.properties of the demo, as a user would write it. Raises BadStorage."""
         path = self.folder / "mm2.properties"
         path.write_text(
             "# what MirrorMaker 2 would be given for the same job\n"
@@ -47,8 +60,17 @@ class DemoStage:
             "source->target.topics = .*\n"
             "replication.factor = 1\n"
             "offset.storage.replication.factor = 1\n"
+            f"{self._spark_properties() if spark else ''}"
         )
         return path
+
+    def _spark_properties(self) -> str:
+        return (
+            "\n# what MirrorMaker 2 does not have: Spark, and tables of what it finds\n"
+            "raymirror.spark = on\n"
+            f"raymirror.spark.executor.memory.bytes = {SPARK_MEMORY_MIB * 1024 * 1024}\n"
+            f"raymirror.storage = {self.storage.uri}\n"
+        )
 
     def _stop_clusters(self) -> None:
         with ThreadPoolExecutor(2) as pool:
@@ -60,14 +82,15 @@ class DemoStage:
 def open_stage(view: View, keep: bool) -> Iterator[DemoStage]:
     """Yield a stage; end everything afterwards, also after an error or a signal; print the folder of logs if kept."""
     folder = Path(tempfile.mkdtemp(prefix="rmdemo-"))
-    failed = True
+    is_kept = True
     try:
         with ExitStack() as stack:
-            yield DemoStage(folder, stack, view)
-            failed = False
+            stage = DemoStage(folder, stack, view, keep=keep)
+            yield stage
+            is_kept = stage.is_kept
             _deaf()  # the demo is ending: Ctrl-C must not leave half of it running
     finally:
-        if failed or keep:
+        if is_kept:
             view.say(f"data and logs are in {folder}")
         else:
             shutil.rmtree(folder)

@@ -37,8 +37,12 @@ class View(Protocol):
 
 
 @contextmanager
-def open_view(*, json: bool, out: TextIO | None = None) -> Iterator[View]:
+def open_view(
+    *, json: bool, out: TextIO | None = None, plain: Callable[[TextIO], View] | None = None
+) -> Iterator[View]:
     """Open the view that fits: JSON lines, a live table if `out` (default: stdout) is a terminal, else plain lines.
+
+    `plain`: the view of output that is no terminal; default: `PlainView`.
 
     Ray prints to stdout from a thread of its own when a worker dies: with JSON lines, that goes to stderr.
     """
@@ -50,7 +54,7 @@ def open_view(*, json: bool, out: TextIO | None = None) -> Iterator[View]:
         with Live(console=Console(file=stream), auto_refresh=False) as live:
             yield LiveView(live)
     else:
-        yield PlainView(stream)
+        yield (plain or PlainView)(stream)
 
 
 class JsonView:

@@ -15,7 +15,9 @@ from actors.logging.logs import log_sentence, setup_logging
 from actors.model.events import pack
 from actors.model.spark_status import HostSpec, HostStatus
 from actors.spark.event_buffer import EventBuffer
+from actors.spark.executor_target import ExecutorTarget
 from actors.spark.session import Session, SessionOptions
+from actors.spark.sizing import Sized, Sizing
 from actors.spark.standing_jobs import has_streams
 from deploy.local.errors import ClusterError
 from engine.base.clock import now_s
@@ -27,8 +29,8 @@ from engine.jobs.runtime.runner import JobLine, JobRunner, JobState, failure_tex
 
 LOOK_S = 1.0
 REST_LOOKS = 15
-"""Looks at the jobs per check of the session, while all executors run and no job fails: a check asks two JVMs and an
-actor. A broken session fails its jobs, and each look sees that.
+"""Looks at the jobs per check of the session, while all wanted executors run and no job fails: a check asks two JVMs,
+an actor and Ray's control store. A broken session fails its jobs, and each look sees that.
 """
 HANG_S = 60.0
 """How long a check of the session may take, in seconds: an overloaded machine is slow, a hung JVM never answers."""
@@ -43,7 +45,7 @@ class OpenSession(Protocol):
     node: str
 
     def executors(self) -> int: ...
-    def waiting(self, executors: int) -> str: ...
+    def resize(self, wanted: int) -> Sized: ...
     def close(self) -> None: ...
 
 
@@ -78,32 +80,44 @@ class SparkHostActor:
 
     async def _watch(self, session: OpenSession, config: MirrorConfig) -> None:
         self._session = session
-        share = CoreBudget(streams=has_streams(config))
+        spark = config.spark
+        self._share = share = CoreBudget(streams=has_streams(config), all_cores=spark.executors * spark.cores)
         offered = {"config": config, "storage": config.storage, "note": self._noted.note, "share": share}
         self._runner = JobRunner(session.spark, offered)
+        sizing = Sizing(session, ExecutorTarget(spark.executors, spark.idle_s), share)
+        async with asyncio.TaskGroup() as group:
+            resizing = group.create_task(sizing.run())
+            await self._check(session, self._runner, sizing, spark.cores)
+            resizing.cancel()
+
+    async def _check(self, session: OpenSession, runner: JobRunner, sizing: Sizing, cores: int) -> None:
+        """Check the session from time to time, until it is broken. `cores`: of one executor."""
         seen_at_s, had_any = now_s(), False
         while True:
-            failed = self._failed_jobs(self._runner)
+            failed = self._failed_jobs(runner)
             try:
                 async with asyncio.timeout(HANG_S):
                     executors = await asyncio.to_thread(session.executors)
-                    await asyncio.to_thread(self._runner.press)
-                    is_whole = executors >= config.spark.executors
-                    waiting = "" if is_whole else await asyncio.to_thread(session.waiting, executors)
+                    await asyncio.to_thread(runner.press)
             except Exception as error:  # noqa: BLE001 as above
                 self._break(f"the Spark session is broken: {failure_text(error)}")
                 return
-            self._vetted, share.cores = failed, executors * config.spark.cores
+            sizing.ask(now_s())
+            if sizing.found.leaving:
+                self._break(f"its node {sizing.found.leaving} is being drained")
+                return
+            self._vetted, self._share.cores = failed, executors * cores
             had_any = had_any or executors > 0
             seen_at_s = now_s() if executors or not had_any else seen_at_s
             if now_s() - seen_at_s > EXECUTORS_S:
                 self._break(f"no executor is left for {EXECUTORS_S:.0f} s")
                 return
             state: Literal["ready", "starting"] = "ready" if had_any else "starting"
+            waiting = sizing.found.waiting if executors < sizing.wanted else ""
             self._status = HostStatus(state=state, reason=waiting, executors=executors, node=session.node)
-            for _ in range(REST_LOOKS if is_whole and not failed else 1):
+            for _ in range(REST_LOOKS if executors == sizing.wanted and not failed else 1):
                 await asyncio.sleep(LOOK_S)
-                if self._failed_jobs(self._runner) != failed:
+                if self._failed_jobs(runner) != failed or sizing.is_due(now_s()):
                     break
 
     @staticmethod

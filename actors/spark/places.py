@@ -39,11 +39,14 @@ def refusal_of(nodes: list[dict[str, Any]], *, head_only: bool, cores: int = 1) 
     )
 
 
-def waiting_text(spark: SparkConfig, nodes: list[dict[str, Any]], executors: int, node: str = "") -> str:
-    """Explain that executors have no place, and how to give them one. `node`: address of the only possible node."""
+def waiting_text(spark: SparkConfig, nodes: list[dict[str, Any]], executors: int, wanted: int, node: str = "") -> str:
+    """Explain that only `executors` of `wanted` have a place, and how to give it to the others.
+
+    `node`: address of the only possible node.
+    """
     there = "on the head node, where raymirror.storage is" if node else "on a node with Java"
     return (
-        f"waiting for resources: {executors or 'none'} of {spark.executors} executors has a place; each takes"
+        f"waiting for resources: {executors or 'none'} of {wanted} executors has a place; each takes"
         f" {spark.cores} CPU and {spark.memory_bytes:,} bytes of Ray memory {there}; {_right(spark, nodes, node)}"
     )
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import msgspec
 
+from actors.spark.executor_target import ExecutorTarget
+from actors.spark.executors import NO_LIMIT, Executors, draining_nodes, executor_names, find_actor
 from actors.spark.java import JAVA_RESOURCE
 from actors.spark.needs import bucket_jars, check_jars, check_storage
 from actors.spark.places import ray_nodes, waiting_text
+from actors.spark.sizing import Sized
 from deploy.local.java import find_spark_java
 from engine.base.clock import now_s
 from engine.config.settings import SparkConfig
@@ -23,7 +26,8 @@ SHARE = "0.001"
 PING_S = 50.0
 """Timeout in seconds: Ray reports an ended process at once, so a slow answer only means an overloaded machine."""
 GONE_S, GONE_POLL_S = 60.0, 0.5
-_EXECUTOR_NAME = "raydp-executor-"
+_APP_MASTER, _MASTER_SUFFIX = "RAY_APP_MASTER", "_SPARK_MASTER"
+"""RayDP's names of its two masters; the other one's begins with the name of the session."""
 _MASTER = "spark.ray.raydp_spark_master.actor.resource."
 _EXECUTOR = "spark.ray.raydp_spark_executor.actor.resource."
 _MIB = 1024 * 1024
@@ -63,7 +67,7 @@ class Session:
         self.node = str(ray.get_runtime_context().get_node_id())
         self.spark = raydp.init_spark(
             options.name,
-            num_executors=options.config.executors,
+            num_executors=ExecutorTarget(options.config.executors, options.config.idle_s).at_first,
             executor_cores=options.config.cores,
             executor_memory=f"{options.config.memory_bytes // _MIB}m",
             fault_tolerant_mode=False,  # true would connect the driver to Ray's object store, for nothing
@@ -72,6 +76,9 @@ class Session:
             ),
         )
         self.spark.sparkContext.addPyFile(str(zip_code(scratch)))
+        self._executors = Executors(self.spark)
+        masters = (find_actor(name) for name in (_APP_MASTER, options.name + _MASTER_SUFFIX))
+        self._nodes = frozenset({self.node, *(master.node for master in masters if master is not None)})
 
     def executors(self) -> int:
         """Count the running executors. Raises an error of the JVM or of a master if the session is broken."""
@@ -80,14 +87,21 @@ class Session:
         master = self._raydp.context._global_spark_context._spark_cluster._spark_master_handle
         # this call also asks RayDP's app master in a JVM: without both masters no executor returns, and queries hang
         ray.get(master.get_master_url.remote(), timeout=PING_S)
-        context = self.spark.sparkContext._jsc.sc()
-        if context.isStopped():
-            raise RuntimeError("its SparkContext has stopped by itself")
-        return len(context.statusTracker().getExecutorInfos()) - 1  # the driver is one of them
+        return self._executors.running()
 
-    def waiting(self, executors: int) -> str:
-        """Explain why only `executors` executors run."""
-        return waiting_text(self._options.config, ray_nodes(), executors, self._options.node)
+    def resize(self, wanted: int) -> Sized:
+        """Bring the number of executors nearer to `wanted`, and move those on nodes that are drained.
+
+        Raises errors of Ray and of the JVM.
+        """
+        draining = draining_nodes()
+        if leaving := self._nodes & draining:
+            return Sized(leaving=min(leaving))
+        unsettled = self._executors.resize(wanted, draining)
+        running, waiting = self._executors.running(), ""
+        if running < wanted:
+            waiting = waiting_text(self._options.config, ray_nodes(), running, wanted, self._options.node)
+        return Sized(waiting=waiting, unsettled=unsettled)
 
     def close(self) -> None:
         self._raydp.stop_spark()
@@ -95,10 +109,8 @@ class Session:
 
 def _wait_no_executors() -> None:
     """Wait until an earlier session's executors are gone: RayDP reuses their names, and fails while a name is taken."""
-    import ray
-
     give_up_at_s = now_s() + GONE_S
-    while left := [name for name in ray.util.list_named_actors() if str(name).startswith(_EXECUTOR_NAME)]:
+    while left := executor_names():
         if now_s() > give_up_at_s:
             raise RuntimeError(f"executors of an earlier session have not ended in {GONE_S:.0f} s: {', '.join(left)}")
         threading.Event().wait(GONE_POLL_S)
@@ -109,7 +121,7 @@ def java_sizes(config: SparkConfig) -> dict[str, str]:
     executor = f"{JAVA_OPTIONS} {executor_java(config.cores, config.memory_bytes)}".rstrip()
     return {
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {SMALL_JAVA}",
-        "spark.ray.raydp_app_master.extraJavaOptions": f"{JAVA_OPTIONS} {SMALL_JAVA}",
+        "spark.ray.raydp_app_master.extraJavaOptions": f"{JAVA_OPTIONS} {SMALL_JAVA} {NO_LIMIT}",
         "spark.executor.extraJavaOptions": executor,
     }
 

@@ -11,6 +11,8 @@ import os
 import random
 import time
 
+import msgspec
+
 _TURN_S = 0.001
 _LEAST_PART = 0.25
 """Least part of an interval to the next beat: whoever is late for a beat does not work twice in a row."""
@@ -117,3 +119,14 @@ class Turns:
 def backoff_s(attempt: int, first_s: float = 0.05, most_s: float = 2.0) -> float:
     """Return the seconds to wait before an attempt (1, 2, ...): doubling, bounded, with 20 % jitter."""
     return min(most_s, first_s * 2.0 ** min(attempt - 1, 16)) * random.uniform(0.8, 1.2)
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """Growing pauses between attempts: the first one, doubled each time up to the longest, in seconds."""
+
+    first_s: float = 0.05
+    most_s: float = 2.0
+
+    def after_s(self, attempt: int) -> float:
+        """Return the seconds to wait before an attempt (1, 2, ...), with jitter."""
+        return backoff_s(attempt, self.first_s, self.most_s)

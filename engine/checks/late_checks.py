@@ -21,7 +21,7 @@ from engine.config.file.file_kind import worded
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import AnyEvent, StartDoubt
 from engine.kafka.client.metadata import Metadata
-from engine.services.clients import client_for, opened
+from engine.services.clients import asking_client, opened
 from policies.model import FlowName
 
 _PATIENCE_S = 5.0
@@ -87,7 +87,7 @@ class LateChecks:
         _refuse([problem.text for problem in shared.problems(copies)])
 
     async def _ask(self, alias: str) -> None:
-        client = client_for(self._config.clusters[alias], CLIENT_ID)
+        client = asking_client(self._config, alias, CLIENT_ID)
         async with opened(client):
             self._known[alias] = await client.metadata(None)
 

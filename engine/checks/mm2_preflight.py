@@ -73,7 +73,7 @@ async def refuse_running_mm2(config: MirrorConfig, flows: Iterable[FlowName]) ->
 
 
 async def _look(config: MirrorConfig, flow: FlowConfig) -> str:
-    client = client_for(config.clusters[flow.name.target], CLIENT_ID)
+    client = client_for(config.clusters[flow.name.target], CLIENT_ID, flow.target_admin)
     target = KafkaCluster(client)
     positions, unread = PositionsFound(), ""
     async with opened(client):

@@ -21,7 +21,7 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.protocol.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, error_name
-from engine.services.clients import client_for
+from engine.services.clients import asking_client
 from policies.model import FlowName, TopicPartition
 from policies.words import counted
 
@@ -107,7 +107,7 @@ async def preview(
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
-        clients = {alias: client_for(config.clusters[alias], CLIENT_ID) for alias in used}
+        clients = {alias: asking_client(config, alias, CLIENT_ID) for alias in used}
         for client in clients.values():
             stack.push_async_callback(client.close)
         metadata: dict[str, Metadata] = {}

@@ -28,7 +28,8 @@ async def quota_doubts(config: MirrorConfig, flow: FlowConfig, clients: Mapping[
         quotas = await client_quotas(clients[alias])
         user = known_user(config.clusters[alias]) if quotas else ""
         for limit in limits:
-            if quota := limiting(quotas, limit, user):
+            client_id = flow.target_client.client_id if limit == PRODUCE_BYTES else ""
+            if quota := limiting(quotas, limit, user, client_id):
                 found.extend(_told(alias, limit, quota))
     return tuple(found)
 

@@ -10,7 +10,7 @@ from engine.core.identity.same_cluster import Sameness, judge
 from engine.kafka.admin.sameness import facts_of
 from engine.kafka.client.metadata import Metadata
 from policies.model import FlowName
-from policies.naming import HEARTBEATS, IdentityNaming
+from policies.naming import HEARTBEATS
 from policies.shared_clusters import OneCluster, feeds_itself, find_way_back
 from policies.topology import find_loop
 
@@ -83,7 +83,7 @@ class SharedClusters:
         topic = next((one for one in looping if not flow.naming.is_heartbeats_topic(one)), looping[0])
         copy = selection.target_topic(topic)
         rights = []
-        if isinstance(flow.naming, IdentityNaming):
+        if not flow.naming.shows_source:
             rights.append("use DefaultReplicationPolicy within one cluster")
         elif topic != HEARTBEATS:
             rights.append(

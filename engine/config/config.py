@@ -24,7 +24,7 @@ from engine.config.telemetry_config import read_telemetry
 from engine.config.unread import judge_unread
 from policies.files.foreign_files import foreign_keys
 from policies.model import FlowName
-from policies.naming import IdentityNaming
+from policies.own.own_policy import OwnPolicyError
 from policies.topology import Loop, colliding_targets, find_loop, keeper_of, named_targets, witnesses
 
 _CLIENTS = ("consumer", "producer", "admin")
@@ -36,11 +36,23 @@ _ADDRESS = re.compile(
 
 def load_config(path: Path) -> MirrorConfig:
     """Read and check a configuration file. Raises ConfigError with file, line, key and what would be right."""
+    return read_config(read_properties(path))
+
+
+def read_properties(path: Path) -> Properties:
+    """Parse a configuration file; its settings are not checked. Raises ConfigError."""
     try:
-        properties = read_file(path)
+        return read_file(path)
     except OSError as error:
         raise ConfigError(str(path), 0, "file", f"cannot be read: {error.strerror}", "give a readable file") from None
-    return read_config(properties)
+
+
+def enabled_flows(properties: Properties) -> tuple[list[str], list[FlowName]]:
+    """Return the aliases of the clusters and the enabled flows; all pairs if none is enabled. Raises ConfigError."""
+    reader = PropertyReader(properties)
+    aliases = _aliases(reader)
+    pairs = [FlowName(*pair) for pair in permutations(aliases, 2)]
+    return aliases, [pair for pair in pairs if reader.flow_enabled(str(pair))] or pairs
 
 
 def read_config(properties: Properties) -> MirrorConfig:
@@ -96,7 +108,10 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
     clusters = {alias: _cluster(reader, alias) for alias in aliases}
     _check_flow_keys(reader, aliases)
     flows, keys = _flows(reader, aliases)
-    _check_topology(reader, flows)
+    try:
+        _check_topology(reader, flows)
+    except OwnPolicyError as failed:
+        raise reader.error("clusters", str(failed), "repair the policy (docs/policies.md)").dependent(ANY) from failed
     telemetry = read_telemetry(reader)
     storage, audit_days = read_storage(reader), read_audit_days(reader)
     spark = read_spark(reader)
@@ -257,7 +272,7 @@ def _check_source_alias(reader: PropertyReader, flow: FlowConfig) -> None:
     if not TOPIC_NAME.fullmatch(alias):
         right = "name the source cluster with letters, digits, '.', '_' or '-' only"
         raise reader.error("clusters", f"{alias!r} is not allowed in a topic name", right)
-    if separator in alias and not isinstance(flow.naming, IdentityNaming):
+    if separator in alias and flow.naming.shows_source:
         reader.warn(
             "clusters",
             f"alias {alias!r} contains the separator {separator!r}: the name of a copy no longer shows its source",
@@ -279,11 +294,11 @@ def _check_topology(reader: PropertyReader, flows: tuple[FlowConfig, ...]) -> No
 
 def _loop_error(reader: PropertyReader, flows: tuple[FlowConfig, ...], loop: Loop) -> ConfigError:
     names = list(starmap(FlowName, pairwise(loop.clusters)))
-    identity = [flow.name for flow in flows if flow.name in names and isinstance(flow.naming, IdentityNaming)]
-    if identity:
+    hidden = [flow for flow in flows if flow.name in names and not flow.naming.shows_source]
+    if hidden:
         return reader.error(
-            FlowKeys(reader, identity[0]).flow("replication.policy.class"),
-            f"IdentityReplicationPolicy in a loop: {loop}",
+            FlowKeys(reader, hidden[0].name).flow("replication.policy.class"),
+            f"{hidden[0].naming.policy} in a loop: {loop}",
             "use DefaultReplicationPolicy for these flows, disable one, or give them topics that do not overlap",
         )
     return reader.error(

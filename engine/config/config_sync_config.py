@@ -11,8 +11,6 @@ ON = "raymirror.config.sync.on"
 
 def read_config_sync(reader: PropertyReader, keys: FlowKeys) -> ConfigSyncConfig:
     """Read the keys of a flow. Raises ConfigError."""
-    key = keys.flow("config.property.filter.class")
-    reader.refuse_custom_class(key, "DefaultConfigPropertyFilter", "config.properties.exclude")
     defaults, foreign = keys.filter("use.defaults.from"), keys.flow("raymirror.sync.configs.foreign")
     return ConfigSyncConfig(
         configs=reader.flag(keys.flow("sync.topic.configs.enabled"), default=True),

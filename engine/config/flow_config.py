@@ -2,10 +2,18 @@
 
 import re
 
+from engine.config.clients.batch_wishes import read_codec, read_hints
+from engine.config.clients.read_tuning import (
+    read_source_admin,
+    read_source_client,
+    read_target_admin,
+    read_target_client,
+)
 from engine.config.config_sync_config import read_config_sync
 from engine.config.flow_keys import FlowKeys
 from engine.config.group_config import read_groups
 from engine.config.placement_config import read_copiers_site
+from engine.config.plugins.filters import CONFIG_FILTER, TOPIC_FILTER, own_filter, read_naming
 from engine.config.property_reader import PropertyReader
 from engine.config.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from engine.config.spark_config import is_on
@@ -17,7 +25,7 @@ from engine.core.position.position_keys import CONNECTOR
 from engine.flow.ports.ports import FetchOptions
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import FlowName
-from policies.naming import DEFAULT_CLASS, PACKAGE, SHORT_CLASSES, DefaultNaming, naming_for
+from policies.naming import DEFAULT_CLASS, PACKAGE, SHORT_CLASSES, DefaultNaming, keeps_names
 from policies.patterns import PatternList
 from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
 from policies.shared_clusters import OneCluster
@@ -91,7 +99,11 @@ class FlowReader:
             max_in_flight=self._at_most(
                 keys.producer("max.in.flight.requests.per.connection"), Limits().max_in_flight, Limits().max_in_flight
             ),
-            request_timeout_s=self._number(keys.producer("request.timeout.ms"), 30_000, 100) / 1000,
+            request_bytes=self._number(keys.producer("max.request.size"), _MIB, 1),
+            source_client=read_source_client(reader, keys),
+            target_client=read_target_client(reader, keys),
+            source_admin=read_source_admin(reader, keys),
+            target_admin=read_target_admin(reader, keys),
             positions_topic=reader.text(
                 keys.storage("offset.storage.topic"), f"mm2-offsets.{self._name.source}.internal"
             ),
@@ -110,6 +122,8 @@ class FlowReader:
             ),
             inflated_bytes=self._number(keys.flow("raymirror.batch.inflated.bytes"), MAX_INFLATED_BYTES, _MIB),
             rebatch=reader.choice(keys.flow("raymirror.rebatch"), ("on", "off")) == "on",
+            rebatch_hints=read_hints(reader, keys),
+            codec=read_codec(reader, keys),
             stop_on_foreign_writer=reader.choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
             faults=FaultRules(
                 self._choices("raymirror.source.gap", OnGap, "logs.*@continue"),
@@ -119,6 +133,7 @@ class FlowReader:
             mm2_read_committed=reader.text(keys.consumer("isolation.level"), "").lower() == "read_committed",
             mm2_group=reader.text(keys.worker("group.id"), f"{self._name.source}-mm2"),
             configs_exclude=reader.patterns(keys.flow("config.properties.exclude"), EXCLUDED_CONFIGS),
+            own_configs=own_filter(reader, keys, CONFIG_FILTER),
             groups=read_groups(reader, keys),
             syncs=self._syncs(naming),
             heartbeats=() if heartbeat is None else (heartbeat,),
@@ -148,6 +163,7 @@ class FlowReader:
             topic=self._naming().heartbeats_topic(),
             every_s=self._reader.seconds(self.keys.flow("emit.heartbeats.interval.seconds"), 1),
             replication_factor=self._reader.replicas(self.keys.flow(HEARTBEATS_KEY), _AS_MANY),
+            client=read_target_client(self._reader, self.keys),
         )
         return beats if self._reader.flag(self.keys.flow("emit.heartbeats.enabled"), default=True) else None
 
@@ -185,21 +201,20 @@ class FlowReader:
         policy = self._reader.text(key, DEFAULT_CLASS)
         if policy in SHORT_CLASSES and self._reader.has(key):
             self._reader.warn(key, f"MM2 would not start with this short name; it needs {PACKAGE}{policy}")
-        separator = self._separator()
+        separator = self._separator(may_be_empty=keeps_names(policy))
         internal = self._reader.flag(
             self.keys.flow("replication.policy.internal.topic.separator.enabled"), default=True
         )
-        try:
-            return naming_for(policy, self._name.source, separator, internal_separator=internal)
-        except ValueError as error:
-            raise self._reader.error(key, f"unknown policy {policy!r}", str(error)) from None
+        return read_naming(self._reader, self.keys, policy, separator, internal=internal)
 
-    def _separator(self) -> str:
+    def _separator(self, *, may_be_empty: bool) -> str:
         """Return the separator untrimmed, as MM2 reads it."""
         key = self.keys.flow("replication.policy.separator")
         separator = self._reader.raw(key)
         if separator is None:
             return "."
+        if separator == "" and may_be_empty:  # guides of vendors write that to say: no prefix
+            return separator
         if not TOPIC_NAME.fullmatch(separator):
             right = "write letters, digits, '.', '_' or '-', without white space after them"
             raise self._reader.error(key, f"{separator!r} is not allowed in a topic name", right)
@@ -208,9 +223,10 @@ class FlowReader:
     def _selection(self, naming: DefaultNaming, topics: PatternList, exclude: PatternList) -> TopicSelection:
         heartbeats = self._reader.flag(self.keys.flow("heartbeats.replication.enabled"), default=True)
         positions = self._reader.text(self.keys.storage("offset.storage.topic"), "")
-        return TopicSelection(
+        selection = TopicSelection(
             self._name, naming, topics.patterns, exclude.patterns, heartbeats=heartbeats, never=(positions,)
         )
+        return selection.chosen_by(own_filter(self._reader, self.keys, TOPIC_FILTER))
 
     def _fetch(self) -> FetchOptions:
         keys = self.keys

@@ -1,6 +1,7 @@
 """Reads the consumer group settings of a flow: the keys of MM2's checkpoint connector, some with better defaults."""
 
 from engine.config.flow_keys import FlowKeys
+from engine.config.plugins.filters import GROUP_FILTER, own_filter
 from engine.config.property_reader import PropertyReader
 from engine.config.settings import GroupConfig
 from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE
@@ -13,8 +14,8 @@ _AS_MANY = 0
 
 def read_groups(reader: PropertyReader, keys: FlowKeys) -> GroupConfig:
     """Read the keys of a flow. Raises ConfigError."""
-    reader.refuse_custom_class(keys.flow("group.filter.class"), "DefaultGroupFilter", "groups and groups.exclude")
     return GroupConfig(
+        own=own_filter(reader, keys, GROUP_FILTER),
         include=reader.patterns(keys.flow("groups"), DEFAULT_GROUPS).patterns,
         exclude=reader.patterns(keys.flow("groups.exclude"), DEFAULT_GROUPS_EXCLUDE).patterns,
         refresh=reader.flag(keys.flow("refresh.groups.enabled"), default=True),

@@ -8,7 +8,6 @@ from engine.config.file.properties import Properties, Property, Trap
 from engine.config.file.providers import Providers, Where, kind_of
 from engine.config.settings import ConfigWarning
 from policies.files.meant import has_quotes, is_quoted, unquoted, without_stars
-from policies.naming import PACKAGE
 from policies.patterns import BadPattern, PatternList
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
@@ -73,13 +72,6 @@ class PropertyReader:
             tolerate = f"{right}; or set {SWITCH} = warn to continue without it"
             raise self.error(key, wrong, tolerate).dependent(SWITCH)
         self.warn(key, f"{wrong}, which is not used; {right}")
-
-    def refuse_custom_class(self, key: str, default: str, instead: str) -> None:
-        """Refuse any class except MM2's default (short or full name), or warn of it. Raises ConfigError."""
-        name = self.text(key, default)
-        if name.removeprefix(PACKAGE) != default:
-            right = f"use {default}, with {instead}; custom Java classes cannot run here"
-            self.refuse_unsupported(key, f"unknown filter {name!r}", right)
 
     def _bad_pattern(self, key: str, bad: BadPattern) -> ConfigError:
         """Return the error of a bad pattern; for a file name pattern (`*.log`) it suggests the regular expression."""

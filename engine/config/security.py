@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from engine.config.tuning.client_tuning import ClientTuning
 from engine.security.sasl.login import Login
 
 
@@ -34,6 +35,7 @@ class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     has_certificate: bool = False
     """Whether a client certificate is set."""
     sasl_mechanism: str | None = None
+    tuning: ClientTuning = ClientTuning()
     credentials: Callable[[], Credentials] = lambda: _NONE
     """Returns the present credentials: it reads secrets and stores that have changed. Call it in a thread.
 

@@ -6,12 +6,16 @@ import msgspec
 
 from engine.config.file.providers import Providers
 from engine.config.storage import Storage
+from engine.config.tuning.client_tuning import ClientTuning
 from engine.core.position.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports.ports import FetchOptions
 from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE, GroupSelection
 from policies.model import FlowName
 from policies.naming import DefaultNaming
+from policies.own.own_policy import OwnPolicy
+from policies.own.protocols import ConfigPropertyFilter, GroupFilter
 from policies.patterns import PatternList
+from policies.rebatch import NO_HINTS, RebatchHints
 from policies.selection import TopicSelection
 from policies.shared_clusters import OneCluster
 from policies.start import StartRules
@@ -79,11 +83,13 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Whether commits are read from `__consumer_offsets` as they happen, if that is permitted."""
     commits: bool = False
     commits_s: float = 5.0
+    own: OwnPolicy[GroupFilter] | None = None
+    """The user's filter in place of patterns."""
 
     @property
     def selection(self) -> GroupSelection:
         """Return the filter."""
-        return GroupSelection(self.include, self.exclude)
+        return GroupSelection(self.include, self.exclude, self.own)
 
 
 class HeartbeatConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +100,8 @@ class HeartbeatConfig(msgspec.Struct, frozen=True, kw_only=True):
     every_s: float
     replication_factor: int
     """Of the topic at its creation; -1: the broker's default, 0: three, or one per broker if there are fewer."""
+    client: ClientTuning = ClientTuning()
+    """How they are written."""
 
 
 class SyncsConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +154,16 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     source_connections: int
     """Most such connections of a copier to one source broker; 1: none."""
     max_in_flight: int
-    request_timeout_s: float
+    source_client: ClientTuning = ClientTuning()
+    """How copiers read the source."""
+    request_bytes: int = 1024 * 1024
+    """Batches of one append request together, unless one alone is larger."""
+    target_client: ClientTuning = ClientTuning()
+    """How the target is written."""
+    source_admin: ClientTuning = ClientTuning()
+    """How all but copiers ask the source."""
+    target_admin: ClientTuning = ClientTuning()
+    """How all but copiers ask the target."""
     positions_topic: str
     connector: str = CONNECTOR
     """The connector name in the keys of positions: MM2's own, or that of a connector in a Connect cluster."""
@@ -164,12 +181,17 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The most bytes that a batch may inflate to if it must be rewritten."""
     rebatch: bool = True
     """Whether small batches that wait together are merged."""
+    rebatch_hints: RebatchHints = NO_HINTS
+    codec: int | None = None
+    """The codec of every batch on the target (its id in Kafka); None: a batch keeps that of the source."""
     stop_on_foreign_writer: bool
     faults: FaultRules = FaultRules()
     mm2_read_committed: bool
     mm2_group: str
     """The group of MM2's Connect workers for this flow, on the target."""
     configs_exclude: PatternList
+    own_configs: OwnPolicy[ConfigPropertyFilter] | None = None
+    """The user's filter of configs in place of patterns."""
     groups: GroupConfig = GroupConfig()
     syncs: SyncsConfig
     commit_s: float = 0.0
@@ -191,7 +213,10 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Return the rules for the configs of copies."""
         sync = self.config_sync
         return ConfigRules(
-            exclude=self.configs_exclude, source_defaults=sync.source_defaults, remove_foreign=sync.remove_foreign
+            exclude=self.configs_exclude,
+            source_defaults=sync.source_defaults,
+            remove_foreign=sync.remove_foreign,
+            own=self.own_configs,
         )
 
     @property
@@ -200,6 +225,11 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
         sync = self.config_sync
         groups = self.groups.selection if sync.acls_groups else None
         return AclRules(selection=self.selection, prefixed=sync.acls_prefixed, groups=groups)
+
+    @property
+    def request_timeout_s(self) -> float:
+        """After this many seconds without an answer, an append counts as lost."""
+        return self.target_client.answer_s
 
     @property
     def position_keys(self) -> PositionKeys:
@@ -224,6 +254,9 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     on: bool = False
     executors: int = 1
+    """The most. One runs all the time, the others while a large job can use them."""
+    idle_s: float = 60.0
+    """How long the others stay after the last large job, in seconds; 0: all run all the time."""
     cores: int = 2
     """Cores of one executor, and so its Ray CPUs: two, so that a proof leaves one to the history of lag."""
     memory_bytes: int = 1024 * 1024 * 1024

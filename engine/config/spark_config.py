@@ -17,6 +17,7 @@ def read_spark(reader: PropertyReader) -> SparkConfig:
     return SparkConfig(
         on=is_on(reader),
         executors=executors or _DEFAULTS.executors,
+        idle_s=float(reader.number("raymirror.spark.executors.idle.seconds", int(_DEFAULTS.idle_s), 0, 86_400)),
         cores=reader.number("raymirror.spark.executor.cores", 1 if executors else _DEFAULTS.cores, 1, 1_000),
         memory_bytes=reader.number(
             "raymirror.spark.executor.memory.bytes", _DEFAULTS.memory_bytes, _LEAST_MEMORY, _MOST_MEMORY

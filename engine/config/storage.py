@@ -19,8 +19,8 @@ KEY = "raymirror.storage"
 Area = Literal["checkpoints", "tables", "history", "audit", "proofs"]
 SCHEMES = ("file", "s3a", "gs")
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*):(?P<rest>.*)", re.DOTALL)
-_GLOBBED = re.compile(r"[*?\[\]{}#%]")
-"""Characters with a special meaning in a path of Spark or in a URI."""
+_GLOBBED = re.compile(r"[*?\[\]{}#%\\]")
+"""Characters with a special meaning in a path of Spark or in a URI. deltalake makes a slash of a backslash."""
 _BUCKET = re.compile(r"//(?P<bucket>[^/:]+)(?P<path>/.*)?", re.DOTALL)
 _FILE = re.compile(r"(?://(?:localhost)?)?(?P<path>/[^/].*)", re.DOTALL)
 _EXAMPLES = "file:/var/lib/raymirror, s3a://bucket/raymirror or gs://bucket/raymirror"
@@ -67,7 +67,9 @@ class Storage(msgspec.Struct, frozen=True):
             right = "remove them: give the nodes a role, or use the settings of the store"
             raise BadStorage(f"the {scheme} address contains a user name or a password", right)
         if odd := _GLOBBED.search(rest):
-            raise BadStorage(f"its path contains {odd[0]!r}, which Spark does not read literally", "use another name")
+            raise BadStorage(
+                f"its path contains {odd[0]!r}, which not every client reads literally", "use another name"
+            )
         return cls(_file_uri(rest) if scheme == "file" else _bucket_uri(scheme, rest))
 
     @classmethod

@@ -1,14 +1,14 @@
-"""Judges keys that nothing has read: refused, a warning, or one note (`policies/files/unread_keys.py`)."""
+"""Judges keys that nothing has read: refused, a warning, or one note (`policies/keys/unread_keys.py`)."""
 
 from collections.abc import Iterable, Mapping
 
 from engine.base.errors import ConfigError, ConfigErrors
-from engine.config.flow_keys import Layer
+from engine.config.flow_keys import Layer, level_of
 from engine.config.property_reader import SWITCH, PropertyReader
 from engine.config.secrets import SECURITY_KEYS
 from engine.config.settings import ConfigWarning
-from policies.files.kafka_keys import KeyFate, Ruling
-from policies.files.unread_keys import Scene, judge
+from policies.keys.kafka_keys import KeyFate, Ruling
+from policies.keys.unread_keys import Scene, judge
 from policies.model import FlowName
 
 _REFUSED = (KeyFate.MISTYPED, KeyFate.UNSUPPORTED)
@@ -41,21 +41,17 @@ def judge_unread(
         raise _refusal(reader, refused)
     _note_needless(reader, rulings)
     told = {key: ruling for key, ruling in rulings.items() if ruling.fate is not KeyFate.NEEDLESS}
-    return [ConfigWarning(reader.where(key).line, key, _text(ruling)) for key, ruling in told.items()]
+    return [ConfigWarning(reader.where(key).line, key, ruling.sentence) for key, ruling in told.items()]
 
 
 def _honoured(reader: PropertyReader, asked: Iterable[tuple[Layer, str]]) -> dict[str, frozenset[str]]:
     """Return the key names of each level: those that a flow reads, those of a cluster, and the rest."""
     levels: dict[str, set[str]] = {"flow": {"enabled"}, "cluster": {"bootstrap.servers", *SECURITY_KEYS}}
     for layer, name in asked:
-        levels.setdefault(layer.__name__, set()).add(name)
+        levels.setdefault(level_of(layer), set()).add(name)
     below = set().union(*levels.values())
     levels["top"] = {key for key in reader.read_keys() if key not in below and "->" not in key}
     return {level: frozenset(names) for level, names in levels.items()}
-
-
-def _text(ruling: Ruling) -> str:
-    return f"{ruling.why}; {ruling.right}" if ruling.right else ruling.why
 
 
 def _refusal(reader: PropertyReader, refused: Mapping[str, Ruling]) -> ConfigError:

@@ -3,22 +3,49 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from engine.config.secrets import handshake_options
 from engine.config.settings import ClusterConfig, MirrorConfig
+from engine.config.tuning.client_tuning import ClientTuning
 from engine.kafka.client.cluster import ClusterClient
 from policies.model import FlowName
 
+_UNTUNED = ClientTuning()
 
-def client_for(cluster: ClusterConfig, client_id: str) -> ClusterClient:
+
+def client_for(cluster: ClusterConfig, client_id: str, tuning: ClientTuning = _UNTUNED) -> ClusterClient:
     """Build the client of a cluster. Placeholders are resolved here, in the process that connects."""
-    options = handshake_options(cluster, client_id)
+    options = msgspec.structs.replace(
+        handshake_options(cluster, tuning.whole_id(client_id)), timeout_s=tuning.setup_s, tuning=tuning
+    )
     return ClusterClient(cluster.alias, list(cluster.bootstrap), options, cluster.bootstrap_place())
 
 
 def clients_of(config: MirrorConfig, flow: FlowName, client_id: str) -> tuple[ClusterClient, ClusterClient]:
-    """Build the clients of a flow's source and target."""
-    source, target = (config.clusters[alias] for alias in flow)
-    return client_for(source, client_id), client_for(target, client_id)
+    """Build clients of a flow's source and target that do not copy: the settings of its admin clients hold."""
+    (source, target), found = (config.clusters[alias] for alias in flow), config.flow(flow)
+    return client_for(source, client_id, found.source_admin), client_for(target, client_id, found.target_admin)
+
+
+def copying_clients(config: MirrorConfig, flow: FlowName, client_id: str) -> tuple[ClusterClient, ClusterClient]:
+    """Build the clients of a copier: the settings of the flow's consumer and producer hold."""
+    (source, target), found = (config.clusters[alias] for alias in flow), config.flow(flow)
+    return client_for(source, client_id, found.source_client), client_for(target, client_id, found.target_client)
+
+
+def asking_client(config: MirrorConfig, alias: str, client_id: str) -> ClusterClient:
+    """Build a client of a cluster for whoever asks it for no single flow: the first flow's admin settings hold."""
+    return client_for(config.clusters[alias], client_id, _admin_tuning(config, alias))
+
+
+def _admin_tuning(config: MirrorConfig, alias: str) -> ClientTuning:
+    for flow in config.flows:
+        if flow.name.source == alias:
+            return flow.source_admin
+        if flow.name.target == alias:
+            return flow.target_admin
+    return _UNTUNED
 
 
 @asynccontextmanager

@@ -19,7 +19,9 @@ class EventService(EventLog):
     """The EventLog of a flow: `run` first connects and creates the topic, and retries that until it succeeds."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, kinds: Iterable[type[Event]] = ()) -> None:
-        self._client = client_for(config.clusters[flow.name.target], f"raymirror|{flow.name}|events")
+        self._client = client_for(
+            config.clusters[flow.name.target], f"raymirror|{flow.name}|events", flow.target_client
+        )
         self._replication_factor = flow.positions_replication_factor
         options = EventOptions(flow=flow.name, topic=events_topic(flow.name.source))
         super().__init__(options, KafkaCluster(self._client, request_timeout_s=options.request_timeout_s), kinds)

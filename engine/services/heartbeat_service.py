@@ -27,7 +27,7 @@ class HeartbeatService:
     async def _keep(self, heartbeat: HeartbeatConfig) -> None:
         cluster = self._config.clusters[heartbeat.pair.target]
         try:
-            client = client_for(cluster, f"raymirror|{heartbeat.pair}|heartbeats")
+            client = client_for(cluster, f"raymirror|{heartbeat.pair}|heartbeats", heartbeat.client)
         except ConfigError as error:  # a placeholder that does not resolve; the copy may not need this cluster
             self._report(
                 Mm2TopicFailed(

@@ -6,18 +6,19 @@ import msgspec
 
 from engine.base.tasks import run_all
 from engine.config.settings import FlowConfig, MirrorConfig
+from engine.config.tuning.client_tuning import RECONNECT, ClientTuning
 from engine.core.events.events import ClusterChanged
 from engine.core.lane.pending_batch import Limits
 from engine.core.lane.rebatching import rebatch_rules
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.flow.lane.bounded_retry import until_answered
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ports.options import FlowOptions, SyncOptions
+from engine.flow.ports.options import ClusterPace, FlowOptions, SyncOptions
 from engine.flow.replication.copier import FlowCopier
 from engine.kafka.admin.admin import shortest_expiry_s
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
-from engine.services.clients import clients_of
+from engine.services.clients import copying_clients
 from engine.services.opening import Opening
 from engine.services.sampling import sample_writer
 from engine.wire.bounded import MAX_INFLATED_BYTES
@@ -38,14 +39,24 @@ def options_for(flow: FlowConfig, deployment_id: str) -> FlowOptions:
         partition_fetch_bytes=flow.partition_fetch_bytes,
         range_bytes=flow.range_bytes,
         range_connections=flow.source_connections,
-        limits=Limits(max_in_flight=flow.max_in_flight, rebatch=rebatch_rules() if flow.rebatch else None),
+        limits=Limits(
+            max_in_flight=flow.max_in_flight, rebatch=rebatch_rules(flow.rebatch_hints) if flow.rebatch else None
+        ),
+        codec=flow.codec,
         stop_on_foreign_writer=flow.stop_on_foreign_writer,
         faults=flow.faults,
         mm2_read_committed=flow.mm2_read_committed,
         request_timeout_s=flow.request_timeout_s,
+        request_bytes=flow.request_bytes,
+        source_pace=_pace(flow.source_client),
+        target_pace=_pace(flow.target_client),
         syncs=_sync_options(flow),
         commit_s=flow.commit_s,
     )
+
+
+def _pace(tuning: ClientTuning) -> ClusterPace:
+    return ClusterPace(retry=tuning.retry, reconnect=tuning.reconnect or RECONNECT, leaders_s=tuning.leaders_s)
 
 
 def _sync_options(flow: FlowConfig) -> SyncOptions | None:
@@ -60,7 +71,7 @@ class Copier(FlowCopier):
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, *, copier_id: str, deployment_id: str) -> None:
         self._config = flow
-        self._clients = clients_of(config, flow.name, f"raymirror|{flow.name}|{copier_id}")
+        self._clients = copying_clients(config, flow.name, f"raymirror|{flow.name}|{copier_id}")
         # A lower limit holds for re-encoded batches only: a batch that is copied unchanged may be larger.
         most = max(flow.inflated_bytes, MAX_INFLATED_BYTES)
         source, target = (

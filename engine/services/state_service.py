@@ -24,7 +24,7 @@ class StateService(StateLog):
         holder: StateHolder,
         known_dead: Callable[[Deployment], bool] = lambda _owner: False,
     ) -> None:
-        self._client = client_for(config.clusters[flow.name.target], f"raymirror|{flow.name}|state")
+        self._client = client_for(config.clusters[flow.name.target], f"raymirror|{flow.name}|state", flow.target_client)
         self._flow = flow
         self._replication_factor = flow.positions_replication_factor
         options = StateOptions(flow=flow.name, topic=state_topic(flow.name.source))

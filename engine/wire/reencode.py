@@ -32,6 +32,16 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
     next_offset: int
 
 
+class Coding(msgspec.Struct, frozen=True):
+    """The most bytes that a batch may inflate to, and the codec of the new batches; None: that of the source batch."""
+
+    inflated_bytes: int = MAX_INFLATED_BYTES
+    codec: int | None = None
+
+
+AS_IT_IS = Coding()
+
+
 def reencode(
     buffer: Buffer,
     at: int,
@@ -41,18 +51,19 @@ def reencode(
     *,
     wanted_offset: int,
     max_batch_bytes: int,
-    inflated_bytes: int = MAX_INFLATED_BYTES,
+    coding: Coding = AS_IT_IS,
 ) -> list[Encoded]:
-    """Return the records from `wanted_offset` on as batches of at most `max_batch_bytes`, same codec, same timestamps.
+    """Return the records from `wanted_offset` on as batches of at most `max_batch_bytes`, with the same timestamps.
 
     A single record above the limit goes into its own batch, compressed as much as its codec can: the target decides
     about it. Empty if no record remains. Raises `MalformedBatch` if the contents do not match the header,
-    `BatchTooLarge` if they inflate to more than `inflated_bytes`.
+    `BatchTooLarge` if they inflate to more than `coding` allows.
     """
     try:
-        source = inflate(buffer, at, header, inflated_bytes)
+        source = inflate(buffer, at, header, coding.inflated_bytes)
         part = _wanted(source, wanted_offset)
-        pieces = _fit(source, part, max_batch_bytes) if part is not None else []
+        codec = source.codec if coding.codec is None else coding.codec
+        pieces = _fit(source, part, max_batch_bytes, codec) if part is not None else []
     except InflatedTooLarge as error:
         raise BatchTooLarge(topic, partition, header.base_offset, str(error)) from error
     except (InflateError, BadRecords) as error:
@@ -72,16 +83,19 @@ def _wanted(source: InflatedBatch, wanted_offset: int) -> RecordSlice | None:
     return None
 
 
-def _fit(source: InflatedBatch, part: RecordSlice, max_batch_bytes: int) -> list[Encoded]:
+def _fit(source: InflatedBatch, part: RecordSlice, max_batch_bytes: int, codec: int) -> list[Encoded]:
     """Encode some records; if the result is too large, divide them by its measured size and encode the parts."""
-    piece = _encode(source, part)
+    piece = _encode(source, part, codec)
     size = len(piece.payload)
     if size <= max_batch_bytes:
         return [piece]
     if part.count == 1:  # its producer may have compressed it more, so that it fitted
-        return [_encode(source, part, hard=True)]
+        return [_encode(source, part, codec, hard=True)]
     parts = max(2, int(size * _SPLIT_SLACK / max_batch_bytes) + 1)
-    return [piece for smaller in _divide(source, part, parts) for piece in _fit(source, smaller, max_batch_bytes)]
+    found: list[Encoded] = []
+    for smaller in _divide(source, part, parts):
+        found += _fit(source, smaller, max_batch_bytes, codec)
+    return found
 
 
 def _divide(source: InflatedBatch, part: RecordSlice, parts: int) -> list[RecordSlice]:
@@ -103,9 +117,9 @@ def _divide(source: InflatedBatch, part: RecordSlice, parts: int) -> list[Record
     return [RecordSlice(at, end, last - first, known) for (at, first, known), (end, last, _) in pairwise(cuts)]
 
 
-def _encode(source: InflatedBatch, part: RecordSlice, *, hard: bool = False) -> Encoded:
+def _encode(source: InflatedBatch, part: RecordSlice, codec: int, *, hard: bool = False) -> Encoded:
     base_timestamp = source.base_timestamp
     written = areas.write([(source, part)], base_timestamp)
     newest = base_timestamp + written.max_delta
-    payload = seal(written.area, source.codec, part.count, base_timestamp, newest, hard=hard)
+    payload = seal(written.area, codec, part.count, base_timestamp, newest, hard=hard)
     return Encoded(payload, part.count, written.runs, written.next_offset)

@@ -25,6 +25,7 @@ class Reason(enum.Enum):
     OFFSET_GAPS = "offset_gaps"
     LOG_APPEND_TIME = "log_append_time"
     TOO_LARGE = "too_large"
+    OTHER_CODEC = "other_codec"
 
 
 _PASS = (Verdict.PASS, None)
@@ -37,12 +38,13 @@ _MID_BATCH = (Verdict.REENCODE, Reason.MID_BATCH)
 _OFFSET_GAPS = (Verdict.REENCODE, Reason.OFFSET_GAPS)
 _LOG_APPEND_TIME = (Verdict.REENCODE, Reason.LOG_APPEND_TIME)
 _TOO_LARGE = (Verdict.REENCODE, Reason.TOO_LARGE)
+_OTHER_CODEC = (Verdict.REENCODE, Reason.OTHER_CODEC)
 
 
 def judge(
-    header: BatchHeader, wanted_offset: int, max_batch_bytes: int, aborted: bool
+    header: BatchHeader, wanted_offset: int, max_batch_bytes: int, aborted: bool, codec: int | None = None
 ) -> tuple[Verdict, Reason | None]:
-    """Return how the batch travels; the first rule that holds decides.
+    """Return how the batch travels; the first rule that holds decides. `codec`: the only one that passes; None: all.
 
     | order | verdict  | reason              | because                                                               |
     | ----- | -------- | ------------------- | --------------------------------------------------------------------- |
@@ -55,7 +57,8 @@ def judge(
     | 7     | REENCODE | OFFSET_GAPS         | a broker refuses last_offset_delta + 1 != record count                 |
     | 8     | REENCODE | LOG_APPEND_TIME     | a broker refuses that timestamp type from a producer                   |
     | 9     | REENCODE | TOO_LARGE           | beyond the target's max.message.bytes: split                           |
-    | 10    | PASS     | -                   | a delete horizon too: its bit is cleared, deltas keep their base       |
+    | 10    | REENCODE | OTHER_CODEC         | the user wishes another compression (compression.type)                 |
+    | 11    | PASS     | -                   | a delete horizon too: its bit is cleared, deltas keep their base       |
     """
     base_offset = header.base_offset
     last_offset_delta = header.last_offset_delta
@@ -78,4 +81,6 @@ def judge(
         return _LOG_APPEND_TIME
     if header.batch_length + 12 > max_batch_bytes:
         return _TOO_LARGE
+    if codec is not None and header.codec != codec:
+        return _OTHER_CODEC
     return _PASS

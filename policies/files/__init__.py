@@ -1,1 +1,1 @@
-"""Explains the parts of a file that raymirror itself does not read: MM2's keys, other tools' files, typing mistakes."""
+"""Recognises files of other tools, and says what a user probably meant."""

@@ -5,8 +5,8 @@ from collections.abc import Collection
 
 import msgspec
 
-from policies.files.kafka_keys import LIBRDKAFKA
-from policies.files.likeness import nearest
+from policies.keys.kafka_keys import LIBRDKAFKA
+from policies.keys.likeness import nearest
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 UTF_8_BOM = b"\xef\xbb\xbf"

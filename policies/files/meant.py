@@ -6,7 +6,7 @@ from itertools import islice
 
 import msgspec
 
-from policies.files.likeness import nearest
+from policies.keys.likeness import nearest
 from policies.patterns import BadPattern, PatternList, literal
 
 _QUOTES = "\"'"

@@ -24,14 +24,16 @@ class ClientQuota(msgspec.Struct, frozen=True):
         )
 
 
-def limiting(quotas: Sequence[ClientQuota], limit: str, user: str) -> ClientQuota | None:
+def limiting(quotas: Sequence[ClientQuota], limit: str, user: str, client_id: str = "") -> ClientQuota | None:
     """Return the quota that limits a user's clients; None if none does; an empty `user` means unknown.
 
     The most specific entity counts, as in Kafka's ClientQuotaManager: user and client, then user, then client; a named
-    user before the default user. Quotas of single client ids are ignored, because each copier has its own id.
+    user before the default user, a named client before any. `client_id`: the id that all of the clients have; empty:
+    each has its own.
     """
     by_entity = {frozenset(one.entity.items()): one for one in quotas if limit in one.limits}
     names: list[str | None] = [user, None] if user else [None]
-    entities = [{USER: name, **of_client} for name in names for of_client in (_ANY_CLIENT, {})]
-    found = (by_entity.get(frozenset(entity.items())) for entity in (*entities, _ANY_CLIENT))
+    clients = [{CLIENT: client_id}, _ANY_CLIENT] if client_id else [_ANY_CLIENT]
+    entities = [{USER: name, **of_client} for name in names for of_client in (*clients, {})]
+    found = (by_entity.get(frozenset(entity.items())) for entity in (*entities, *clients))
     return next(filter(None, found), None)

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from policies.own.own_policy import OwnPolicy
+from policies.own.protocols import ConfigPropertyFilter
 from policies.patterns import PatternList
 from policies.words import counted
 
@@ -31,6 +33,8 @@ EXCLUDED_CONFIGS = (
 
 TOPIC_OVERRIDE, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
 """Kafka's config sources (DescribeConfigsResponse.ConfigSource)."""
+_SET = (TOPIC_OVERRIDE, DYNAMIC_DEFAULT)
+"""The origins of configs that somebody has set for this topic, or for all topics of the cluster."""
 MIN_INSYNC = "min.insync.replicas"
 _UNCLEAN = "unclean.leader.election.enable"
 DURABLE = frozenset({MIN_INSYNC, _UNCLEAN})
@@ -48,23 +52,40 @@ class ConfigEntry(msgspec.Struct, frozen=True, gc=False):
 
 class ConfigRules(msgspec.Struct, frozen=True, kw_only=True):
     """The settings for configs of copies: `exclude` is config.properties.exclude; `source_defaults`: whether
-    use.defaults.from is source; `remove_foreign`: remove overrides that the source does not have, as MM2 does.
+    use.defaults.from is source; `remove_foreign`: remove overrides that the source does not have, as MM2 does; `own`:
+    the user's filter in place of the first two.
     """
 
     exclude: PatternList = PatternList(EXCLUDED_CONFIGS)
     source_defaults: bool = False
     remove_foreign: bool = False
+    own: OwnPolicy[ConfigPropertyFilter] | None = None
 
     def concerns(self, name: str, entry: ConfigEntry) -> bool:
         """Whether an entry may be copied at all."""
-        return not (entry.read_only or entry.sensitive or self.exclude.matches(name))
+        return not (entry.read_only or entry.sensitive or self._excludes(name))
+
+    def carries_default(self, name: str) -> bool:
+        """Whether a config is copied of which the source has Kafka's default."""
+        return (
+            self.source_defaults
+            if self.own is None
+            else self.own.says(self.own.made.should_replicate_source_default, name)
+        )
+
+    def _excludes(self, name: str) -> bool:
+        if self.own is None:
+            return self.exclude.matches(name)
+        return not self.own.says(self.own.made.should_replicate_config_property, name)
 
 
 def wanted_configs(configs: Mapping[str, ConfigEntry], rules: ConfigRules) -> dict[str, str]:
     """Return the configs for the copy of a topic with these configs, by the table above."""
-    carried = {TOPIC_OVERRIDE, DYNAMIC_DEFAULT, DEFAULT} if rules.source_defaults else {TOPIC_OVERRIDE, DYNAMIC_DEFAULT}
     return {
-        name: entry.value for name, entry in configs.items() if entry.source in carried and rules.concerns(name, entry)
+        name: entry.value
+        for name, entry in configs.items()
+        if (entry.source in _SET or (entry.source == DEFAULT and rules.carries_default(name)))
+        and rules.concerns(name, entry)
     }
 
 

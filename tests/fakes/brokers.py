@@ -12,6 +12,8 @@ from engine.flow.ports.ports import Append, FetchAnswer, FetchOptions, OnOutcome
 class HeldTarget:
     """A target broker: requests pile up until `answer` or `lose`."""
 
+    is_stale = False
+
     def __init__(self) -> None:
         self.requests: deque[tuple[list[Append], OnOutcomes]] = deque()
         self.sent: list[list[Append]] = []
@@ -49,6 +51,8 @@ class HeldTarget:
 
 class HeldSource:
     """A source broker: each fetch waits for `answer` or `lose`."""
+
+    is_stale = False
 
     def __init__(self) -> None:
         self.asked: list[list[PartitionFetch]] = []

@@ -342,6 +342,8 @@ class FakeCluster:
 class FakeSourceBroker:
     """One connection for fetching."""
 
+    is_stale = False
+
     def __init__(self, cluster: FakeCluster, node: int) -> None:
         self._cluster, self._node = cluster, node
         self._told: dict[TopicPartition, tuple[int, int]] = {}

@@ -101,6 +101,8 @@ class Path:
 class FarConnection:
     """One connection over the path."""
 
+    is_stale = False
+
     def __init__(self, path: Path, logs: dict[TopicPartition, FarLog]) -> None:
         self._path, self._logs = path, logs
 

@@ -20,6 +20,8 @@ NOT_LEADER = 6
 class FakeTargetBroker:
     """One connection for appending: answers in order, a turn of the loop later, unless `held`."""
 
+    is_stale = False
+
     def __init__(self, cluster: "FakeCluster", node: int) -> None:
         self._cluster, self.node = cluster, node
         self.lost = asyncio.Event()

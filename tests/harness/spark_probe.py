@@ -1,7 +1,7 @@
 """Runs the job `probe` on a running mirror's Spark and prints its report as JSON, in the last line.
 
-`spark_probe TASKS TASK_S`. A separate process, since tests start no Ray; the mirror is the only one at RAY_ADDRESS. Ray
-may print above the line.
+`spark_probe TASKS TASK_S [large]`. A separate process, since tests start no Ray; the mirror is the only one at
+RAY_ADDRESS. Ray may print above the line.
 """
 
 import os
@@ -24,7 +24,7 @@ def main() -> None:
     address = os.environ["RAY_ADDRESS"]
     connection = attach(address, local=False)
     mirror = join(connection, MirrorPlace(address=address))
-    options = ProbeOptions(tasks=int(sys.argv[1]), task_s=float(sys.argv[2]))
+    options = ProbeOptions(tasks=int(sys.argv[1]), task_s=float(sys.argv[2]), large=sys.argv[3:] == ["large"])
     job_id = mirror.submit_job("probe", msgspec.msgpack.encode(options))
 
     def ended() -> bool:

@@ -173,7 +173,8 @@ def test_hosts_and_executors_killed_lose_and_double_no_window(
     tmp_path: Path,
 ) -> None:
     flow = FlowName(f"past-{kills}", "present")
-    with remembered(flow, cluster_pair, shared_ray, tmp_path, {"raymirror.spark.executors": "2"}) as live:
+    both = {"raymirror.spark.executors": "2", "raymirror.spark.executors.idle.seconds": "0"}
+    with remembered(flow, cluster_pair, shared_ray, tmp_path, both) as live:
         until_kept(live, cluster_pair.target, flow, tmp_path)
         for _ in range(kills):
             live.until(lambda: victims(shared_ray), "there is one to kill", AGAIN_S)

@@ -17,6 +17,7 @@ from tests.harness.admin import create_topics
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.load import append, numbered, producer
 from tests.harness.ray_cluster import RayCluster
+from tests.harness.spark_nodes import processes_on
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
 
@@ -46,9 +47,11 @@ async def produce(cluster: EmbeddedCluster, count: int) -> None:
         await append(client, TOPIC, 0, numbered(count))
 
 
-def start_probe(env: Mapping[str, str], folder: Path, tasks: int, task_s: float) -> "subprocess.Popen[bytes]":
-    """Give the mirror's Spark a probe, from a working folder that has none of our code."""
-    command = [sys.executable, "-m", "tests.harness.spark_probe", str(tasks), str(task_s)]
+def start_probe(
+    env: Mapping[str, str], folder: Path, tasks: int, task_s: float, *, large: bool = False
+) -> "subprocess.Popen[bytes]":
+    """Give the mirror's Spark a probe, from a working folder that has none of our code. `large`: with all executors."""
+    command = [sys.executable, "-m", "tests.harness.spark_probe", str(tasks), str(task_s), *["large"][:large]]
     return subprocess.Popen(command, env=dict(env), cwd=folder, stdout=subprocess.PIPE)
 
 
@@ -65,14 +68,7 @@ def told(probe: "subprocess.Popen[bytes]") -> ProbeReport:
 
 def processes(ray: RayCluster, words: str) -> list[psutil.Process]:
     """List what runs on the head and has these words in its command."""
-    found = []
-    for one in ray.head.processes():
-        try:
-            if words in " ".join(one.cmdline()):
-                found.append(one)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+    return processes_on(ray.head, words)
 
 
 def test_spark_beside_a_mirror(cluster_pair: Pair, shared_ray: RayCluster, live: LiveMirror, tmp_path: Path) -> None:

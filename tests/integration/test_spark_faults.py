@@ -14,6 +14,7 @@ from tests.harness.live import LiveMirror, write_properties
 from tests.harness.load import append, numbered, producer
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.ray_node import kill_and_wait
+from tests.harness.spark_nodes import executors_on, java_workers
 from tests.integration.test_spark import READY_S, SETTINGS, processes, start_probe, told
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.fault, pytest.mark.full]
@@ -76,19 +77,12 @@ def master_of(ray: RayCluster) -> list[psutil.Process]:
     return processes(ray, "ray::RayDPSparkMaster")
 
 
-def workers_of(ray: RayCluster) -> dict[bool, list[psutil.Process]]:
-    """Sort Ray's JVMs: an executor is told how much memory it has, RayDP's app master is not."""
-    # the raylet has these words in its command too
-    found = [one for one in processes(ray, "DefaultWorker") if one.name() == "java"]
-    return {sized: [one for one in found if ("-Xmx" in " ".join(one.cmdline())) is sized] for sized in (True, False)}
-
-
 def executors_of(ray: RayCluster) -> list[psutil.Process]:
-    return workers_of(ray)[True]
+    return executors_on(ray.head)
 
 
 def app_master_of(ray: RayCluster) -> list[psutil.Process]:
-    return workers_of(ray)[False]
+    return java_workers(ray.head, sized=False)
 
 
 @pytest.mark.parametrize("victims", [executors_of, app_master_of, master_of, driver_of, host_of])

@@ -8,19 +8,14 @@ import pytest
 
 from tests.conftest import Pair
 from tests.harness.live import LiveMirror
-from tests.harness.ray_cluster import RayCluster, ray_cluster
-from tests.harness.ray_node import RayNode
+from tests.harness.ray_cluster import ray_cluster
+from tests.harness.spark_nodes import host_node
 from tests.integration.test_spark import READY_S, start_probe, told
 from tests.integration.test_spark_faults import AGAIN_S, copy_some, mirror_of, probe_runs, spark_is
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.fault, pytest.mark.full]
 
 SHARED = {"raymirror.storage.shared": "true"}
-
-
-def host_node(ray: RayCluster) -> RayNode:
-    (node,) = [one for one in ray.nodes if any("SparkHostActor" in "".join(of.cmdline()) for of in one.workers())]
-    return node
 
 
 def drain(live: LiveMirror, folder: Path, node: str) -> None:

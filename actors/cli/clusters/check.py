@@ -1,4 +1,7 @@
-"""`raymirror check CONFIG`: reports what is wrong or missing, and what a mirror would copy; changes nothing."""
+"""`raymirror check CONFIG`: reports what is wrong or missing, and what a mirror would copy; changes nothing.
+
+With `--explain` or `--diff` it asks no cluster: it explains one key of the file, or compares the file with another one.
+"""
 
 import argparse
 import os
@@ -7,6 +10,8 @@ from pathlib import Path
 
 from rich.table import Table
 
+from actors.cli.clusters.explain import explain_key, lines_of
+from actors.cli.clusters.file_difference import compare_files, rows_of, table_of
 from actors.cli.common import exits
 from actors.cli.common.flags import add_config_place, add_json_argument, say_facts, warn
 from actors.config.checks import prepare, with_clusters
@@ -29,6 +34,15 @@ TOPICS_SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_place(parser)
     add_json_argument(parser)
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument(
+        "--explain",
+        metavar="KEY",
+        help="only explain this key: what it does, its default, its value, and the line that gives it",
+    )
+    only.add_argument(
+        "--diff", type=Path, metavar="OTHER", help="only compare with this file; exit code 5: something differs"
+    )
     parser.add_argument(
         "--address",
         help="Ray cluster, HOST:PORT, to check raymirror.copiers.near (default: RAY_ADDRESS, else a local Ray)",
@@ -37,6 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check and print. Raises ConfigError, BrokerUnreachable, KafkaRefusal, NotReady: exit code 2."""
+    if args.explain is not None:
+        return _explain(args)
+    if args.diff is not None:
+        return _compare(args)
     try:
         config, flows = _prepare(args.config)
     except MirrorError as error:
@@ -55,6 +73,29 @@ def run(args: argparse.Namespace) -> int:
     copies = any(flow.topics for flow in flows)
     print(f"{'ready' if copies else 'ready, but copies nothing: no topic matches'}: raymirror run", args.config)
     return exits.OK
+
+
+def _explain(args: argparse.Namespace) -> int:
+    """Explain one key; exit code 2 if nobody knows it. Raises ConfigError."""
+    found = explain_key(args.config, args.explain)
+    if args.json:
+        say_facts(args, config=str(args.config), explains=found)
+    else:
+        print("\n".join(lines_of(found)))
+    return exits.OK if found.answer else exits.UNUSABLE
+
+
+def _compare(args: argparse.Namespace) -> int:
+    """Show what another file changes; exit code 5 if anything. Raises ConfigError."""
+    found = compare_files(args.config, args.diff)
+    rows = rows_of(found)
+    if args.json:
+        say_facts(args, config=str(args.config), other=str(args.diff), differs=bool(rows), rows=rows)
+    elif rows:
+        stdout_console().print(table_of(found, args.config, args.diff))
+    else:
+        print(f"{args.config} and {args.diff} mean the same")
+    return exits.CHANGES if rows else exits.OK
 
 
 def _prepare(path: Path) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from actors.cli.common.remote_spark import NoSpark, RemoteSpark, lent_spark
+from actors.cli.common.lent_spark import lent_spark
 from actors.cli.proof.proof_choice import MOST_BYTES, Choice, before_look, by_size
+from actors.jobs.remote_spark import NoSpark, RemoteSpark
 from actors.spark.needs import bucket_jars, check_jars
 from deploy.local.jars import spark_jar_paths
 from deploy.local.java import find_spark_java

@@ -20,7 +20,7 @@ from policies.words import counted
 
 if TYPE_CHECKING:
     from engine.jobs.tables.overview import TableLine
-    from engine.jobs.upgrade.old_stores import Unconverted
+    from engine.jobs.upgrade.old_stores import Converted, Unconverted
 
 _CONVERT = "convert"
 
@@ -44,11 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
     )
     add_history_arguments(parser)
-    parser.epilog = "exit codes: 0 fine, also if there is nothing; 2 bad input, or a storage that cannot be used"
+    parser.epilog = (
+        "exit codes: 0 fine, also if there is nothing; 2 bad input, or a storage or an old file that cannot be used"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """List or convert. Raises NoTables, BadStorage, ConfigError, TableError, NewerFormat, OldHistoryDamaged."""
+    """List or convert. Raises NoTables, BadStorage, ConfigError, TableError, NewerFormat."""
     storage = find_place(args, NoTables).storage
     return _convert(storage, as_json=args.json) if args.action == _CONVERT else _list(storage, as_json=args.json)
 
@@ -91,19 +93,32 @@ def drawn(lines: "list[TableLine]") -> Table:
 
 def _convert(storage: Storage, *, as_json: bool) -> int:
     from engine.jobs.tables.errors import table_errors
-    from engine.jobs.upgrade.old_stores import convert
+    from engine.jobs.upgrade.old_stores import NotConverted, convert
 
-    done = []
+    done, failed = [], []
     with table_errors(storage.uri):
         for one in convert(storage):
+            if isinstance(one, NotConverted):
+                failed.append(one)
+                continue
             done.append(one)
             if not as_json:
-                print(f"{one.place}: {counted(one.rows, 'row')} added to table {one.table}; this folder may be deleted")
+                print(_converted(one))
     if as_json:
-        _print_json({"storage": storage.uri, "converted": done})
-    elif not done:
+        _print_json({"storage": storage.uri, "converted": done, "failed": failed})
+    elif not done and not failed:
         print(f"{storage.uri}: nothing to convert")
-    return exits.OK
+    for one in failed:
+        print(f"raymirror tables: {one.place} is not converted: {one.why}", file=sys.stderr)
+    return exits.UNUSABLE if failed else exits.OK
+
+
+def _converted(one: "Converted") -> str:
+    gone = f"; left out because they are gone: {counted(one.missing, 'file')}" if one.missing else ""
+    return (
+        f"{one.place}: {counted(one.rows, 'row')} added to table {one.table}{gone};"
+        " this folder may be deleted once no mirror of the earlier version runs"
+    )
 
 
 def _print_json(value: object) -> None:

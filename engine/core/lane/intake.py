@@ -10,11 +10,13 @@ from engine.core.lane.pending_batch import BufferShare, PendingBatch
 from engine.wire.aborted import AbortedTransactions
 from engine.wire.batch import BatchHeader, Verdict, check_crc, control_type, judge, read_header, restamp, split_batches
 from engine.wire.bounded import MAX_INFLATED_BYTES
-from engine.wire.records import Encoded, reencode
+from engine.wire.records import Coding, Encoded, reencode
 from policies.model import TopicPartition
 
 LONG_BYTES = 1024 * 1024
 """Bytes. Re-encoding a batch that decompresses to more than this is long work; work of 1 or 2 ms is not."""
+LONG_CODED_BYTES = 64 * 1024
+"""Bytes. The same for a batch that gets another codec: compressing takes up to 20 ns per byte."""
 LONG_RECORDS = 5_000
 """Records. A batch with more records than this is long work too: each record takes 1 or 2 us."""
 
@@ -30,7 +32,8 @@ class LongWork(Exception):
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes of one fetched partition from an offset on, with the settings for its batches; needs no lane.
 
-    `inflated_bytes`: the most bytes that a batch to re-encode may decompress to. `expected`: the lowest base offset
+    `inflated_bytes`: the most bytes that a batch to re-encode may decompress to. `codec`: the codec of every target
+    batch; None: a batch keeps its own. `expected`: the lowest base offset
     that the first batch may have; 0 if nothing of this fetch was read before.
     """
 
@@ -42,6 +45,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     transactions: AbortedTransactions
     max_batch_bytes: int
     inflated_bytes: int
+    codec: int | None = None
     expected: int = 0
 
     def behind(self, at: int, wanted: int) -> "Work":
@@ -58,6 +62,7 @@ def work_for(
     aborted: list[tuple[int, int]],
     max_batch_bytes: int,
     inflated_bytes: int = MAX_INFLATED_BYTES,
+    codec: int | None = None,
 ) -> Work:
     """Describe the work on `buffer[start:end]`, which was fetched for a lane."""
     return Work(
@@ -69,6 +74,7 @@ def work_for(
         transactions=AbortedTransactions(aborted),
         max_batch_bytes=max_batch_bytes,
         inflated_bytes=inflated_bytes,
+        codec=codec,
     )
 
 
@@ -86,7 +92,7 @@ def sift(work: Work, *, at_length: bool) -> Iterator[Step]:
         check_crc(buffer, at, header, topic, partition)
         if header.is_control:
             transactions.on_control(header, control_type(buffer, at, header, topic, partition))
-        verdict, _reason = judge(header, wanted, work.max_batch_bytes, transactions.is_aborted(header))
+        verdict, _reason = judge(header, wanted, work.max_batch_bytes, transactions.is_aborted(header), work.codec)
         pieces: Sequence[Encoded] = ()
         if verdict is Verdict.REENCODE:
             pieces = _write_anew(work, at, header, wanted, at_length=at_length)
@@ -97,7 +103,8 @@ def sift(work: Work, *, at_length: bool) -> Iterator[Step]:
 def _write_anew(work: Work, at: int, header: BatchHeader, wanted: int, *, at_length: bool) -> list[Encoded]:
     if not at_length and header.record_count > LONG_RECORDS:
         raise LongWork(at)
-    limit = work.inflated_bytes if at_length else min(LONG_BYTES, work.inflated_bytes)
+    short_bytes = LONG_BYTES if work.codec is None else LONG_CODED_BYTES
+    limit = work.inflated_bytes if at_length else min(short_bytes, work.inflated_bytes)
     try:
         return reencode(
             work.buffer,
@@ -106,7 +113,7 @@ def _write_anew(work: Work, at: int, header: BatchHeader, wanted: int, *, at_len
             *work.partition,
             wanted_offset=wanted,
             max_batch_bytes=work.max_batch_bytes,
-            inflated_bytes=limit,
+            coding=Coding(limit, work.codec),
         )
     except BatchTooLarge:
         if limit < work.inflated_bytes:

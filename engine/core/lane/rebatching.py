@@ -20,12 +20,12 @@ from engine.wire.codecs import NONE
 from engine.wire.merging.cut import around, halves
 from engine.wire.merging.merge import Merged, merge
 from engine.wire.records import Encoded
-from policies.rebatch import COMPILED, PURE, RebatchRules
+from policies.rebatch import COMPILED, NO_HINTS, PURE, RebatchHints, RebatchRules
 
 
-def rebatch_rules() -> RebatchRules:
+def rebatch_rules(hints: RebatchHints = NO_HINTS) -> RebatchRules:
     """Return the rules for this process: merging costs less with the native module."""
-    return PURE if native.module is None else COMPILED
+    return (PURE if native.module is None else COMPILED).adapted(hints)
 
 
 def is_small(piece: PendingBatch, rules: RebatchRules) -> bool:

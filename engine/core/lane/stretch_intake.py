@@ -32,8 +32,12 @@ def take_in_stretches(lane: Lane, work: Work, lease: BufferShare) -> None:
 def sift_stretches(work: Work, small: SmallBatches) -> Iterator[BatchStretch | Step]:
     """Yield everything that `sift` yields, in the same order; batches that pass come as stretches of one or more.
 
-    The batches of a stretch pass, each with its CRC checked. Raises what `sift` raises, at the same batch.
+    The batches of a stretch pass, each with its CRC checked. Raises what `sift` raises, at the same batch. If batches
+    get another codec, there are no stretches: most batches would be opened one by one anyway.
     """
+    if work.codec is not None:
+        yield from sift(work, at_length=False)
+        return
     at, expected, wanted, is_first = work.start, work.expected, work.wanted, True
     while True:
         rules = SurveyRules(

@@ -13,13 +13,12 @@ from engine.flow.io.buffers import BufferLease, BufferPool
 from engine.flow.io.far_paths import FAR_S, source_bound
 from engine.flow.io.range_reader import RangeLimits, RangeReader
 from engine.flow.io.silence import SILENT_S, watched
-from engine.flow.io.slice_intake import SliceIntake
+from engine.flow.io.slice_intake import IntakeRules, SliceIntake
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import FetchEvents
 from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice, SourceBroker
 from engine.flow.turns.fetch_turns import FetchTurns
-from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import TopicPartition
 
 _SHORT_WAIT_S = 0.02
@@ -31,13 +30,13 @@ _SOON_S = 3.0
 
 
 class InboxLimits(msgspec.Struct, frozen=True):
-    """Most bytes of one partition in one fetch, and most bytes that a batch to be encoded again may decompress to.
+    """Most bytes of one partition in one fetch, and the rules for the batches that arrive.
 
     `ranges`: limits of the lanes that are read in ranges; none with one connection.
     """
 
     partition_bytes: int
-    inflated_bytes: int = MAX_INFLATED_BYTES
+    intake: IntakeRules = IntakeRules()
     ranges: RangeLimits = RangeLimits(1, 0)
 
 
@@ -94,7 +93,7 @@ class Inbox:
         self._options = options
         self._partition_bytes = limits.partition_bytes
         self._meter = meter or CopierMetrics()
-        self._intake = SliceIntake(events, pool, limits.inflated_bytes, self._meter)
+        self._intake = SliceIntake(events, pool, limits.intake, self._meter)
         self._ranges = RangeReader(side, events, pool, options, limits.ranges, self._meter)
         self.connected = False
         self.throttled = False
@@ -149,11 +148,14 @@ class Inbox:
                 await self._side.back_off(attempt)
 
     async def _fetch(self, broker: SourceBroker) -> None:
+        """Fetch on one connection; return if it was idle for too long to be used again. Raises ConnectionLost."""
         while True:
             lease = await self._pool.lease()
             try:
                 self._wake.clear()
                 wanted, patient = await self._wanted()
+                if wanted and broker.is_stale:
+                    return
                 if wanted:
                     wait_s = self._options.max_wait_s if patient else _SHORT_WAIT_S
                     if self._holds_back:

@@ -1,4 +1,4 @@
-"""Keeps the partition leaders of all lanes: looked up when a lane asks, and every 30 s.
+"""Keeps the partition leaders of all lanes: looked up when a lane asks, and every 30 s (`metadata.max.age.ms`).
 
 A lane without an answer asks at growing intervals. Each cluster has its own loop, so that a cluster that does not
 answer does not delay the other.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Protocol
 
-from engine.base.clock import Turns, backoff_s, now_s, pause
+from engine.base.clock import Turns, now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.base.parts import parts
 from engine.base.tasks import run_all
@@ -18,16 +18,14 @@ from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import LeaderEvents
 from engine.flow.lane.lane_leaders import NOBODY
+from engine.flow.ports.options import ClusterPace
 from engine.flow.ports.ports import Cluster, Leader
 from policies.model import TopicPartition
 
-_REFRESH_S = 30.0
 _NEAREST_S = 300.0
 """Seconds that a nearest replica is used: it may have fallen behind, and only the leader would know."""
 _AGAIN_S = 0.1
 """Least time between two look-ups: a leader election takes longer than that anyway."""
-_PATIENCE_S = 1.0
-"""Most seconds between two look-ups that a lane asks for: a lane may wait this long after its leader is elected."""
 _NOTED_AT_ONCE = 50
 """Lanes whose leaders are noted before other tasks of the loop may run: a thousand take it some milliseconds."""
 
@@ -53,8 +51,10 @@ class ClusterLeaders(ABC):
         drivers: dict[TopicPartition, LaneDriver],
         users: LeaderUsers,
         events: LeaderEvents,
+        pace: ClusterPace,
     ) -> None:
         self._cluster = cluster
+        self._pace = pace
         self._drivers = drivers
         self._users = users
         self._events = events
@@ -62,12 +62,12 @@ class ClusterLeaders(ABC):
         self._leaderless: dict[LaneDriver, int] = {}
         """Look-ups in a row that found some partition of a lane without a leader."""
         self._asked = asyncio.Event()
-        self._all_at_s = now_s() + _REFRESH_S
+        self._all_at_s = now_s() + pace.leaders_s
         self._failures = 0
 
     def look_up(self, driver: LaneDriver, times: int = 1) -> None:
         """Ask for a look-up of a lane, `times` times in a row by now: the first at once, later ones with a back-off."""
-        after_s = backoff_s(times - 1, _AGAIN_S, _PATIENCE_S) if times > 1 else 0.0
+        after_s = self._pace.retry.after_s(times - 1) if times > 1 else 0.0
         self._due[driver] = min(now_s() + after_s, self._due.get(driver, inf))
         self._asked.set()
 
@@ -107,11 +107,11 @@ class ClusterLeaders(ABC):
                 self.look_up(driver, times)
 
     async def keep(self) -> None:
-        """Look leaders up when asked, and all of them every 30 s, until cancelled."""
+        """Look leaders up when asked, and all of them from time to time, until cancelled."""
         while True:
             now = now_s()
             if now >= self._all_at_s:
-                self._all_at_s = now + _REFRESH_S
+                self._all_at_s = now + self._pace.leaders_s
                 self.look_up_all()
             due = [driver for driver, at_s in self._due.items() if at_s <= now]
             if due:
@@ -136,7 +136,7 @@ class ClusterLeaders(ABC):
             found = await self.find(lanes)
         except (ConnectionLost, BrokerUnreachable):
             self._failures += 1
-            again_s = now_s() + backoff_s(self._failures, _AGAIN_S, _PATIENCE_S)
+            again_s = now_s() + self._pace.retry.after_s(self._failures)
             self._due.update((driver, again_s) for driver in lanes)
             return
         self._failures = 0
@@ -158,7 +158,7 @@ class SourceLeaders(ClusterLeaders):
     """The leaders of source partitions."""
 
     def __init__(self, context: CopierContext, users: LeaderUsers, events: LeaderEvents) -> None:
-        super().__init__(context.source, context.drivers, users, events)
+        super().__init__(context.source, context.drivers, users, events, context.options.source_pace)
         self._nearest_at_s = now_s()
 
     def wanted(self, driver: LaneDriver) -> list[TopicPartition]:
@@ -217,7 +217,9 @@ class Leaders:
 
     def __init__(self, context: CopierContext, users: LeaderUsers, events: LeaderEvents) -> None:
         self.source: ClusterLeaders = SourceLeaders(context, users, events)
-        self.target: ClusterLeaders = TargetLeaders(context.target, context.drivers, users, events)
+        self.target: ClusterLeaders = TargetLeaders(
+            context.target, context.drivers, users, events, context.options.target_pace
+        )
 
     def look_up(self, drivers: Iterable[LaneDriver]) -> None:
         """Ask for a look-up of some lanes soon, on both sides."""
@@ -235,7 +237,7 @@ class Leaders:
         self.target.forget(driver)
 
     async def keep(self) -> None:
-        """Look leaders up when asked, and all of them every 30 s, until cancelled."""
+        """Look leaders up when asked, and all of them from time to time, until cancelled."""
         await run_all(self.source.keep(), self.target.keep())
 
     async def refresh(self, drivers: Iterable[LaneDriver]) -> None:

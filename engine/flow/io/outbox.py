@@ -4,6 +4,8 @@ import asyncio
 from collections import Counter
 from typing import Protocol
 
+import msgspec
+
 from engine.base.clock import now_s
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.outcome import Outcome
@@ -20,9 +22,6 @@ from policies.model import TopicPartition
 
 NEAR_REQUESTS = 5
 """Requests that may be in flight to a leader next door; over a distance the window holds more (`path_window.py`)."""
-REQUEST_BYTES = 1024 * 1024
-"""Batches of one request together, unless one alone is larger: Kafka's own default of max.request.size."""
-
 _TURN_S = 0.001
 """After this many seconds of making batches and sending them, the other tasks of the loop run first: lanes that merge
 small batches take long."""
@@ -31,6 +30,16 @@ _MOVING_S = 0.5
 """A broker that answered within this many seconds works through its requests: waiting batches will have their turn."""
 
 _Sent = list[tuple[Appender, ReadyBatch, BufferShare | None]]
+
+
+class OutboxLimits(msgspec.Struct, frozen=True):
+    """How long requests may stay without an answer, and how large they are.
+
+    `request_bytes`: batches of one request together, unless one alone is larger (Kafka: max.request.size).
+    """
+
+    request_timeout_s: float
+    request_bytes: int = 1024 * 1024
 
 
 class AppendSide(Protocol):
@@ -63,13 +72,14 @@ class Outbox:
         self,
         side: AppendSide,
         lease_guard: LeaseGuard,
-        request_timeout_s: float,
+        limits: OutboxLimits,
         meter: CopierMetrics | None = None,
         tracker: InFlightTracker | None = None,
     ) -> None:
         self._side = side
         self._lease_guard = lease_guard
-        self._request_timeout_s = request_timeout_s
+        self._request_timeout_s = limits.request_timeout_s
+        self._request_bytes = limits.request_bytes
         self._meter = meter or CopierMetrics()
         self._tracker = tracker or InFlightTracker()
         self._silent_since_s = 0.0
@@ -129,23 +139,26 @@ class Outbox:
             try:
                 self.pump()
                 await self._watch(broker)
+                is_lost = self._broker is broker  # else it was given up, with nothing in flight
             finally:
                 self._broker = None
                 await broker.close()
-            self._side.lost()
+            if is_lost:
+                self._side.lost()
 
     async def _watch(self, broker: TargetBroker) -> None:
-        """Return when the connection is lost, or has been silent for too long.
+        """Return when the connection is lost, was given up, or has been silent for too long.
 
         While the broker is silent, leaders are looked up. If an appender then has another leader, but still waits for
         answers here, the connection is given up, so that the appender can continue there.
         """
         looked_s = 0.0
-        while True:
+        while self._broker is broker:
             look_s = min(_LOOK_S, self._request_timeout_s) if self._window.requests else None
             try:
                 async with asyncio.timeout(look_s) as self._looks:
-                    return await broker.wait_lost()
+                    await broker.wait_lost()
+                    return
             except TimeoutError:
                 pass
             finally:
@@ -153,7 +166,7 @@ class Outbox:
             now = now_s()
             silent_s = now - self._silent_since_s if self._window.requests and not broker.throttled else 0.0
             if silent_s >= self._request_timeout_s or (silent_s >= SILENT_S and self._owes_strays):
-                return None
+                return
             if silent_s >= SILENT_S and now - looked_s >= SILENT_S:
                 looked_s = now
                 self._side.silent()
@@ -163,6 +176,12 @@ class Outbox:
         if self._looks is not None and self._looks.when() is None:
             after_s = min(SILENT_S, self._request_timeout_s)
             self._looks.reschedule(asyncio.get_running_loop().time() + after_s)
+
+    def _give_up(self) -> None:
+        """Use the connection no more: nothing is in flight on it, and `run` opens another one."""
+        self._broker = None
+        if self._looks is not None and not self._looks.expired():
+            self._looks.reschedule(asyncio.get_running_loop().time())
 
     @property
     def _owes_strays(self) -> bool:
@@ -222,6 +241,8 @@ class Outbox:
         """Send as many requests as may be in flight; none while the lease guard is shut."""
         if self._pumping:
             return  # called by an outcome during a send: the loop below continues
+        if self._ready and self._broker is not None and self._broker.is_stale:
+            self._give_up()
         self._pumping = True
         most_bytes, until_s = self._side.most_in_flight_bytes, now_s() + _TURN_S
         try:
@@ -268,7 +289,7 @@ class Outbox:
             sent.append((appender, batch, lease))
             self._tracker.sent(appender, self)
             size += len(batch.payload)
-            if size >= REQUEST_BYTES or now_s() >= until_s:
+            if size >= self._request_bytes or now_s() >= until_s:
                 break
         return sent
 

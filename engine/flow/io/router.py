@@ -1,12 +1,13 @@
 """Assigns lanes to brokers: one inbox and one outbox per broker and connection, and lanes move between them."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from typing import Generic, TypeVar
 
 import msgspec
 
-from engine.base.clock import backoff_s, now_s, pause
+from engine.base.clock import now_s, pause
 from engine.base.tasks import run_all, run_until
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.io.buffers import BufferPool
@@ -15,12 +16,14 @@ from engine.flow.io.inbox import Inbox, InboxLimits
 from engine.flow.io.leader_ends import LeaderEndVerifier
 from engine.flow.io.leaders import Leaders
 from engine.flow.io.obstacles import Way, obstacle
-from engine.flow.io.outbox import Outbox
+from engine.flow.io.outbox import Outbox, OutboxLimits
 from engine.flow.io.producer_expiry import ProducerExpiry
 from engine.flow.io.range_reader import RangeLimits
+from engine.flow.io.slice_intake import IntakeRules
 from engine.flow.lane.in_flight import InFlightTracker
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import LaneEvents
+from engine.flow.ports.options import ClusterPace
 from engine.flow.ports.ports import Cluster, SourceBroker, TargetBroker
 from engine.flow.turns.fetch_turns import FetchTurns
 from policies.traffic import Priority, TrafficRules
@@ -41,7 +44,7 @@ _LEAST_SHARES = 64
 batches need seconds to send a megabyte; with little memory a few would hold all of it, and healthy lanes would stop."""
 
 
-class BrokerConnection(Generic[Box]):
+class BrokerConnection(ABC, Generic[Box]):
     """One connection to a broker: its inbox or outbox, the lanes that use it, and since when no lane uses it."""
 
     box: Box
@@ -63,9 +66,14 @@ class BrokerConnection(Generic[Box]):
         self.lanes.pop(driver, None)
         self.unused_at_s = now_s()
 
+    @property
+    @abstractmethod
+    def pace(self) -> ClusterPace:
+        """How often the cluster is asked again."""
+
     async def back_off(self, attempt: int) -> None:
         """Wait before another attempt to connect."""
-        await pause(backoff_s(attempt))
+        await pause(self.pace.reconnect.after_s(attempt))
 
     def silent(self) -> None:
         """The broker takes requests and answers none: other brokers may lead by now."""
@@ -74,6 +82,11 @@ class BrokerConnection(Generic[Box]):
 
 class SourceConnection(BrokerConnection[Inbox]):
     """A connection to a source broker."""
+
+    @property
+    def pace(self) -> ClusterPace:
+        """How often the source is asked again."""
+        return self.router.context.options.source_pace
 
     async def connect(self) -> SourceBroker:
         """Open the connection. Raises BrokerUnreachable, ConnectionLost."""
@@ -119,6 +132,11 @@ class SourceConnection(BrokerConnection[Inbox]):
 
 class TargetConnection(BrokerConnection[Outbox]):
     """A connection to a target broker."""
+
+    @property
+    def pace(self) -> ClusterPace:
+        """How often the target is asked again."""
+        return self.router.context.options.target_pace
 
     async def connect(self) -> TargetBroker:
         """Open the connection. Raises BrokerUnreachable, ConnectionLost."""
@@ -188,7 +206,7 @@ class BrokerRouter:
         ranges = RangeLimits(
             options.range_connections, min(options.range_bytes, self.pool.budget_bytes // _LEAST_RANGES)
         )
-        self._limits = InboxLimits(partition_bytes, options.inflated_bytes, ranges)
+        self._limits = InboxLimits(partition_bytes, IntakeRules(options.inflated_bytes, options.codec), ranges)
 
     def routes_of(self, driver: LaneDriver) -> LaneRoutes:
         """Return the connections that a lane uses."""
@@ -321,9 +339,8 @@ class BrokerRouter:
         connection = self._outboxes.get(address)
         if connection is None:
             connection = self._outboxes[address] = TargetConnection(self, address)
-            connection.box = Outbox(
-                connection, self._lease_guard, self._options.request_timeout_s, self.context.meter, self._tracker
-            )
+            limits = OutboxLimits(self._options.request_timeout_s, self._options.request_bytes)
+            connection.box = Outbox(connection, self._lease_guard, limits, self.context.meter, self._tracker)
             self.context.tasks.spawn(run_until(connection.closed, connection.box.run()))
         return connection
 

@@ -4,6 +4,8 @@ import asyncio
 from functools import partial
 from typing import Protocol
 
+import msgspec
+
 from engine.base.errors import WireError
 from engine.core.lane.intake import LongWork, Work, queue, sift_all, work_for
 from engine.core.lane.stretch_intake import take_in_stretches
@@ -12,6 +14,7 @@ from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import FetchEvents
 from engine.flow.ports.ports import Slice
+from engine.wire.bounded import MAX_INFLATED_BYTES
 
 
 class Reader(Protocol):
@@ -21,13 +24,23 @@ class Reader(Protocol):
         """A lane may be fetched again."""
 
 
-class SliceIntake:
-    """Takes in one slice of an answer at a time. `inflated_bytes`: the most that a batch may decompress to."""
+class IntakeRules(msgspec.Struct, frozen=True):
+    """The most bytes that a batch to be encoded again may decompress to; the codec of every target batch.
 
-    def __init__(self, events: FetchEvents, pool: BufferPool, inflated_bytes: int, meter: CopierMetrics) -> None:
+    `codec` None: a batch keeps its own.
+    """
+
+    inflated_bytes: int = MAX_INFLATED_BYTES
+    codec: int | None = None
+
+
+class SliceIntake:
+    """Takes in one slice of an answer at a time."""
+
+    def __init__(self, events: FetchEvents, pool: BufferPool, rules: IntakeRules, meter: CopierMetrics) -> None:
         self._events = events
         self._pool = pool
-        self._inflated_bytes = inflated_bytes
+        self._rules = rules
         self._meter = meter
         self._tasks: asyncio.TaskGroup | None = None
         self._reader: Reader | None = None
@@ -55,7 +68,8 @@ class SliceIntake:
             found.end,
             aborted=found.aborted,
             max_batch_bytes=driver.limit.bytes,
-            inflated_bytes=self._inflated_bytes,
+            inflated_bytes=self._rules.inflated_bytes,
+            codec=self._rules.codec,
         )
         before = lane.fetched
         try:

@@ -46,7 +46,7 @@ from engine.flow.ownership.source_faults import FaultResponse, respond
 from engine.flow.ports.ports import EARLIEST, LATEST, Slice
 from engine.wire.batch import read_header
 from engine.wire.merging.cut import cut
-from engine.wire.records import Encoded, reencode
+from engine.wire.records import Coding, Encoded, reencode
 from policies.model import TopicPartition
 from policies.sync.topic_faults import OnGap, OnRenewal
 
@@ -71,7 +71,7 @@ class FailureHandler:
         match action:
             case Retry():
                 self._router.leaders.look_up([driver])
-                self._spawn(self._retry(driver, backoff_s(action.attempt)))
+                self._spawn(self._retry(driver, self._options.target_pace.retry.after_s(action.attempt)))
             case RetryRefused():
                 self._refused(driver, action.event, action.attempt)
             case Split():
@@ -359,6 +359,6 @@ def _cut(
     header = read_header(payload, 0)
     if before:
         return cut(payload, header, before, *target, inflated_bytes=inflated_bytes)
-    smaller = partial(reencode, payload, 0, header, *target, wanted_offset=0, inflated_bytes=inflated_bytes)
+    smaller = partial(reencode, payload, 0, header, *target, wanted_offset=0, coding=Coding(inflated_bytes))
     parts = smaller(max_batch_bytes=max_batch_bytes)
     return smaller(max_batch_bytes=len(parts[0].payload) // 2) if len(parts) == 1 else parts

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from engine.base.clock import Backoff
 from engine.core.lane.pending_batch import Limits
 from engine.core.lane.rebatching import rebatch_rules
 from engine.core.position.position_keys import CONNECTOR, PositionKeys
@@ -20,6 +21,18 @@ class SyncOptions(msgspec.Struct, frozen=True, kw_only=True):
     every_s: float = 1.0
 
 
+class ClusterPace(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a copier asks a cluster again.
+
+    `retry`: pauses after a refusal that may pass. `reconnect`: pauses between attempts to connect. `leaders_s`: seconds
+    between two look-ups of all leaders.
+    """
+
+    retry: Backoff = Backoff(0.1, 1.0)
+    reconnect: Backoff = Backoff(0.05, 1.0)
+    leaders_s: float = 30.0
+
+
 class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """All options that the drivers of a flow need at their start."""
 
@@ -32,6 +45,8 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     buffer_budget_bytes: int = 64 * 1024 * 1024
     inflated_bytes: int = MAX_INFLATED_BYTES
     """Most bytes that a batch to be encoded again may decompress to."""
+    codec: int | None = None
+    """The codec of every target batch; None: a batch keeps its own."""
     flush_s: float = 60.0
     """Seconds between two positions of a lane if nothing else asks for one."""
     unsynced_s: float = 5.0
@@ -57,6 +72,10 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     held_after_s: float = 5.0
     refused_retry_s: float = 5.0
     request_timeout_s: float = 30.0
+    request_bytes: int = 1024 * 1024
+    """Batches of one append request together, unless one alone is larger."""
+    source_pace: ClusterPace = ClusterPace()
+    target_pace: ClusterPace = ClusterPace()
     drain_s: float = 20.0
     commit_s: float = 0.0
     """Seconds that a transaction of a busy lane stays open; 0: lanes copy without transactions."""

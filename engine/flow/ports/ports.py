@@ -107,6 +107,10 @@ class SourceBroker(Protocol):
     async def fetch(self, wanted: Sequence[PartitionFetch], options: FetchOptions, room: Room) -> FetchAnswer:
         """Fetch raw record sets of the wanted partitions, all of them each time, each of them once."""
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the connection was idle for so long that it must not be used again."""
+
     async def close(self) -> None:
         """Close the connection."""
 
@@ -136,6 +140,10 @@ class TargetBroker(Protocol):
     @property
     def flushed(self) -> bool:
         """Whether the operating system has all bytes that were sent; nothing reads the payloads any more then."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the connection was idle for so long that it must not be used again."""
 
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         """Send one request with at most one batch per partition; `on_outcomes` is called exactly once.

@@ -16,6 +16,7 @@ from engine.base.errors import MirrorError, OtherCluster
 from engine.base.parts import parts
 from engine.base.tasks import run_all
 from engine.config.settings import ClusterConfig
+from engine.config.tuning.client_tuning import ClientTuning
 from engine.flow.config_sync.planning import ConfigSyncOptions
 from engine.flow.config_sync.reading import compare_acls, copied_topics
 from engine.flow.config_sync.round_messages import ClusterIds
@@ -39,14 +40,16 @@ class TaskInput(msgspec.Struct, frozen=True, kw_only=True):
     target: ClusterConfig
     ids: ClusterIds
     options: ConfigSyncOptions
+    source_tuning: ClientTuning = ClientTuning()
+    target_tuning: ClientTuning = ClientTuning()
 
     def open_source(self) -> ClusterClient:
         """Return a client of the source that is not connected yet. Raises ConfigError."""
-        return client_for(self.source, CLIENT_ID.format(self.flow))
+        return client_for(self.source, CLIENT_ID.format(self.flow), self.source_tuning)
 
     def open_target(self) -> ClusterClient:
         """Return a client of the target that is not connected yet. Raises ConfigError."""
-        return client_for(self.target, CLIENT_ID.format(self.flow))
+        return client_for(self.target, CLIENT_ID.format(self.flow), self.target_tuning)
 
 
 class TopicRow(NamedTuple):

@@ -10,6 +10,7 @@ Tasks only read. The plan is the report of the job; the supervisor takes it to t
 import asyncio
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -41,6 +42,8 @@ from policies.sync.config_sync import Known, TopicState
 
 TASK_TOPICS, MOST_TASKS = 1_000, 64
 """Topics of one task at least; and tasks of one stage at most. Each task connects anew."""
+LARGE_TOPICS = 20_000
+"""From so many topics on, a round asks for all executors: smaller ones end before an executor that starts is of use."""
 SOURCE = "topic string, copy string, partitions int, replicas int, known binary, configs binary, why string"
 COPIES = "copy string, copy_partitions int, copy_replicas int, copy_configs binary, copy_why string"
 
@@ -65,13 +68,18 @@ def run(spark: SparkSession, options: RoundRequest, config: MirrorConfig, share:
         target=config.clusters[flow.name.target],
         ids=options.clusters,
         options=config_sync_options(flow),
+        source_tuning=flow.source_admin,
+        target_tuning=flow.target_admin,
     )
     known = unpack_memory(options.memory)
     topics = asyncio.run(topics_of(reach))
     found, acls = Compared(known=known), ComparedAcls()
+    is_large = len(topics) >= LARGE_TOPICS
+    most_tasks = share.most_tasks_when_large if is_large else share.most_tasks
     try:
         if options.configs:
-            found = compare_configs(spark, reach, topics, known, tasks_for(len(topics), share.most_tasks))
+            with share.large_job() if is_large else nullcontext():
+                found = compare_configs(spark, reach, topics, known, tasks_for(len(topics), most_tasks))
         if options.acls:
             acls = _compare_acls(spark, reach, list(topics))
     except (Py4JJavaError, PySparkException) as error:

@@ -19,7 +19,7 @@ from engine.jobs.runtime.kafka_options import kafka_options
 from engine.jobs.tables.catalog import LAG
 from engine.jobs.tables.table import Table
 from engine.jobs.upgrade.old_history import OldHistory, is_unconverted, old_history_uri
-from engine.services.clients import client_for, opened
+from engine.services.clients import asking_client, opened
 from engine.services.sampling import ensure_topics
 from policies.model import FlowName
 
@@ -87,6 +87,6 @@ def with_checkpoint(
 
 async def _make_topics(config: MirrorConfig, name: FlowName) -> None:
     """Create the topics of samples and of lag, unless a copier has created them already."""
-    client = client_for(config.clusters[name.target], CLIENT_ID)
+    client = asking_client(config, name.target, CLIENT_ID)
     async with opened(client):
         await ensure_topics(client, config.flow(name))

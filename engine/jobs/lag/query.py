@@ -113,7 +113,8 @@ class LagSink:
     def store(self, told: DataFrame, batch: Batch, folder: str) -> tuple[DataFile, ...] | None:
         """Write windows into a new folder of this attempt, then commit its files; return them.
 
-        None: another process has committed the batch meanwhile. Raises StaleCommit if it is further.
+        None: another process has committed the batch meanwhile. Raises StaleCommit if it is further, and FilesLost if
+        the host slept between the two steps and the files are gone.
         """
         hour = f.date_format(f.timestamp_millis(LAG.span), "yyyy-MM-dd'T'HH").alias(LAG.partition)
         columns = [column.name for column in LAG.columns if column.name != LAG.partition]
@@ -122,7 +123,7 @@ class LagSink:
         if self._table.uri.startswith("file:"):
             stored = stored.options(**PLAIN_FILES)
         stored.parquet(f"{self._table.uri}/{folder}")
-        return self._table.adopt(folder, batch)
+        return self._table.adopt(folder, batch, told.isEmpty)
 
     def publish(self, told: DataFrame) -> None:
         """Write the newest window of each lane to the lag topic."""

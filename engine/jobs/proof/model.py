@@ -45,6 +45,9 @@ class ProofOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Lanes whose records are in memory together for that comparison."""
     most_told: int = 10_000
     """Most differences named in one report; further ones are only counted."""
+    large_offsets: int = 5_000_000
+    """From so many source offsets on, the proof asks the mirror's Spark for all its executors: below, it is over before
+    one that starts is of use."""
 
 
 class DifferenceKind(enum.Enum):

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from msgspec.structs import replace
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -61,7 +61,8 @@ def prove(
         committed=flow.fetch.read_committed,
     )
     looked = proof_steps.take_snapshot(config, options, wanted)
-    with _told_by_spark():
+    is_large = proof_steps.offsets_of(looked.lanes) >= options.large_offsets
+    with _told_by_spark(), share.large_job() if is_large and share is not None else nullcontext():
         place = SparkPlace(spark, sides, looked.lanes, options.task_records)
         return proof_steps.compare(place, "spark", options, config, looked, tell, stop, share)
 

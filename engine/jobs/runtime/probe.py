@@ -3,19 +3,22 @@
 import os
 import sys
 import threading
+from contextlib import nullcontext
 
 import msgspec
 from pyspark.sql import SparkSession
 
 import engine
+from engine.jobs.runtime.core_budget import CoreBudget
 from policies.naming import DefaultNaming
 
 
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of tasks, and the least length of each in seconds."""
+    """The number of tasks, and the least length of each in seconds; `large`: ask for all executors meanwhile."""
 
     tasks: int = 2
     task_s: float = 0.0
+    large: bool = False
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,13 +36,14 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[ProbeAnswer, ...]
 
 
-def run(spark: SparkSession, options: ProbeOptions) -> ProbeReport:
+def run(spark: SparkSession, options: ProbeOptions, share: CoreBudget) -> ProbeReport:
     """Run the tasks and collect their answers."""
     task_s = options.task_s
     asked = spark.sparkContext.parallelize(range(options.tasks), options.tasks).map(
         lambda number: _answer(number, task_s)
     )
-    return ProbeReport(answers=tuple(ProbeAnswer(**answer) for answer in asked.collect()))
+    with share.large_job() if options.large else nullcontext():
+        return ProbeReport(answers=tuple(ProbeAnswer(**answer) for answer in asked.collect()))
 
 
 def _answer(number: int, task_s: float) -> dict[str, str]:

@@ -28,7 +28,8 @@ raymirror sql "SELECT * FROM audit" --csv > audit.csv    # or --json: an object 
 
 `raymirror sql` needs no mirror, no Ray and no Spark: DuckDB runs in its process. A query reads these tables and nothing
 else: no other file, no network, no extension; and it changes nothing. DuckDB has 1 GB of memory; what a sort or a join
-needs beyond that goes to the folder for temporary files. `--json` and `--csv` write rows as they come. The command
+needs beyond that goes to the folder for temporary files, up to half of what is free there.
+`--json` and `--csv` write rows as they come. The command
 finds the storage by `--storage`, else by `--config`, else by the configuration of the mirror that runs on this machine.
 `raymirror tables convert` adds what earlier versions stored in formats of their own.
 

@@ -3,9 +3,10 @@
     Arrow data sets --register--> DuckDB in memory --execute--> rows, some at a time
 
 A query may read only what was registered. Memory is bounded: what does not fit goes to a folder that is deleted at the
-end.
+end, up to half of the space that is free there.
 """
 
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MEMORY = "1GB"
+_RIGHT = "give one SELECT, DESCRIBE or EXPLAIN"
+_OF_A_PIVOT = "; DuckDB makes several of a PIVOT unless its values are named: PIVOT t ON column IN ('a', 'b') USING ..."
 _ROWS_AT_ONCE = 1_000
 _LOCKED = (
     "SET TimeZone = 'UTC'",
@@ -80,7 +83,7 @@ class SqlSession:
             duckdb.StatementType.SELECT,
             duckdb.StatementType.EXPLAIN,
         ):
-            raise SqlFailed("this is not one statement that reads", "give one SELECT, DESCRIBE or EXPLAIN")
+            raise SqlFailed("this is not one statement that reads", _RIGHT + ("pivot" in query.lower()) * _OF_A_PIVOT)
         with _told_in_one_line():
             return SqlAnswer(self._connection.execute(statements[0]))
 
@@ -96,6 +99,8 @@ def sql_session(settings: Mapping[str, str] | None = None) -> Iterator[SqlSessio
             "autoload_known_extensions": "false",
             "memory_limit": MEMORY,
             "temp_directory": spilled,
+            # Without a limit DuckDB fills nine tenths of the disk, on which the mirror may run.
+            "max_temp_directory_size": f"{shutil.disk_usage(spilled).free // 2_000}KB",
             **(settings or {}),
         }
         with duckdb.connect(":memory:", config=config) as connection:

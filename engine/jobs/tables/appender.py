@@ -10,11 +10,10 @@ from typing import Any
 from deltalake import CommitProperties, DeltaTable, Field, Schema, WriterProperties, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from engine.jobs.runtime.storage_access import access_of
-from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import TableConflict, table_errors
+from engine.jobs.tables.errors import TableConflict, TableMissing, table_errors
 from engine.jobs.tables.log import ORPHAN_H, TRIES, Batch, create, is_committed, lock_of, opened
+from engine.jobs.tables.options import expiry_ms
 
 _DELTA = {"text": "string", "int": "integer", "long": "long", "double": "double", "flag": "boolean"}
 
@@ -32,7 +31,6 @@ class TableAppender:
 
     def __init__(self, uri: str, spec: TableSpec) -> None:
         self.uri, self.spec = uri, spec
-        self._place, self._access = delta_uri(uri), access_of(uri)
         self._lock = lock_of(uri)
 
     def append(self, rows: Sequence[Mapping[str, Any]], batch: Batch | None = None) -> bool:
@@ -61,31 +59,32 @@ class TableAppender:
             handle,
             data,
             mode="append",
+            schema_mode="merge",  # a newer version may have added columns: NULL in these rows
             writer_properties=WriterProperties(compression="ZSTD"),
             commit_properties=CommitProperties(app_transactions=[] if batch is None else batch.transactions()),
         )
 
     def tidy(self, now_ms: int, keep_ms: int = 0) -> None:
-        """Take out partitions that end more than `keep_ms` ago (0: none), make one file of the files of each past one.
+        """Take out partitions older than `keep_ms` (0: none; `expiry_ms`), make one file of the files of each past one.
 
         Deletes files that have not counted for an hour. If another process changes the same files at the same time, its
         change stays, and the rest waits for the next call.
         """
         with self._lock, table_errors(self.uri):
-            if not DeltaTable.is_deltatable(self._place, self._access):
-                return
             try:
                 with table_errors(self.uri):
                     if keep_ms:
-                        self._expire(self.spec.partition_of(now_ms - keep_ms))
+                        self._expire(now_ms, keep_ms)
                     self._fold(self.spec.partition_of(now_ms))
-            except TableConflict:
+            except (TableConflict, TableMissing):
                 return
             self._vacuum()
 
-    def _expire(self, first: str) -> None:
+    def _expire(self, now_ms: int, keep_ms: int) -> None:
         handle = opened(self.uri, self.spec)
-        if any(partition < first for partition in _files_by_partition(handle, self.spec)):
+        newest = _newest_by_partition(handle, self.spec)
+        before_ms = expiry_ms(newest.values(), now_ms, keep_ms)
+        if before_ms is not None and min(newest) < (first := self.spec.partition_of(before_ms)):
             old = [(self.spec.partition, "<", first)]
             handle.create_write_transaction([], "overwrite", handle.schema(), [self.spec.partition], old)
 
@@ -102,6 +101,18 @@ class TableAppender:
 
 def _files_by_partition(handle: DeltaTable, spec: TableSpec) -> Counter[str]:
     return Counter(handle.get_add_actions(flatten=True).column(f"partition.{spec.partition}").to_pylist())
+
+
+def _newest_by_partition(handle: DeltaTable, spec: TableSpec) -> dict[str, int]:
+    """Return the time in Unix ms of the newest row of each partition; a file without statistics has none."""
+    told = handle.get_add_actions(flatten=True)
+    name = f"max.{spec.span}"
+    lasts = list(told.column(name).to_pylist()) if name in told.column_names else []
+    found: dict[str, int] = {}
+    for partition, last in zip(told.column(f"partition.{spec.partition}").to_pylist(), lasts, strict=False):
+        if last is not None:
+            found[partition] = max(last, found.get(partition, last))
+    return found
 
 
 def _arrow(spec: TableSpec, rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -6,7 +6,7 @@ they were. If two processes maintain one table at once, the second commit is ref
 
 from engine.jobs.tables.errors import TableConflict, table_errors
 from engine.jobs.tables.files import DataFile
-from engine.jobs.tables.options import CareOptions, CareReport
+from engine.jobs.tables.options import CareOptions, CareReport, expiry_ms
 from engine.jobs.tables.reading import EVER, Merge, in_order, stretches
 from engine.jobs.tables.table import Table, TableSnapshot
 
@@ -18,8 +18,15 @@ _SHARE = 4
 def care(table: Table, options: CareOptions, now_ms: int, merge: Merge | None = None) -> CareReport:
     """Fold, expire and vacuum a table once. `merge` drops rows that do not count. Raises TableError, NewerFormat."""
     folded, refused = fold(table, now_ms, merge)
-    expired, late = expire(table, now_ms - round(options.keep_s * 1000)) if options.keep_s else (0, 0)
+    before_ms = expiry_ms(_newest(table), now_ms, round(options.keep_s * 1000)) if options.keep_s else None
+    expired, late = expire(table, before_ms) if before_ms is not None else (0, 0)
     return CareReport(folded=folded, expired=expired, deleted=table.vacuum(now_ms), conflicts=refused + late)
+
+
+def _newest(table: Table) -> list[int]:
+    """Return the time of the newest row of each partition."""
+    lasts = ([file.last for file in files if file.last is not None] for files in table.snapshot().partitions().values())
+    return [max(found) for found in lasts if found]
 
 
 def fold(table: Table, now_ms: int, merge: Merge | None = None) -> tuple[int, int]:

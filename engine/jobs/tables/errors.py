@@ -9,8 +9,30 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from engine.base.errors import MirrorError
 from engine.jobs.runtime.storage_check import error_line
 
-_OF_THE_STORAGE = ("Generic S3 error", "Generic GCS error", "Generic LocalFileSystem error", "ObjectStore")
-_OF_OTHERS = ("concurrent transaction", "Concurrent transaction", "Invalid table version")
+_OF_THE_STORAGE = (
+    "Generic S3 error",
+    "Generic GCS error",
+    "Generic LocalFileSystem error",
+    "ObjectStore",
+    "Invalid table location",
+)
+_TOO_NEW = (
+    "Unsupported: Feature",
+    "Unsupported table features",
+    "Table features must be specified",
+    "reader version",
+    "writer version",
+)
+"""Parts of what deltalake says of a table whose protocol it does not know, when it reads or commits."""
+_OF_OTHERS = (
+    "concurrent transaction",
+    "Concurrent transaction",
+    "Invalid table version",
+    "Metadata changed since",
+    "Protocol changed since",
+)
+"""Parts of what deltalake says if another process committed first. The last two: it created the table, or added columns
+to it."""
 
 
 class TableError(MirrorError):
@@ -38,6 +60,16 @@ class TableDamaged(TableError):
         )
 
 
+class TableTooNew(TableError):
+    """The table needs a feature of Delta Lake that this version does not know; it is whole."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: a newer program changed this table to a protocol that this raymirror does not know"
+            f" ({self.why}); install a newer raymirror, or move the folder away: raymirror then begins an empty table"
+        )
+
+
 class TableUnreachable(TableError):
     """The storage did not do what it was asked for."""
 
@@ -55,6 +87,10 @@ class TableConflict(TableError):
         return f"{self.place}: another process changed the same part of the table first ({self.why}); try again"
 
 
+class FilesLost(TableConflict):
+    """Files were deleted before their commit, because more than an hour passed since they were written."""
+
+
 class StaleCommit(MirrorError):
     """A batch that comes after later batches of the same writer: this writer was replaced."""
 
@@ -69,6 +105,13 @@ class StaleCommit(MirrorError):
         )
 
 
+_KINDS: tuple[tuple[type[TableError], tuple[str, ...]], ...] = (
+    (TableConflict, _OF_OTHERS),
+    (TableUnreachable, _OF_THE_STORAGE),
+    (TableTooNew, _TOO_NEW),
+)
+
+
 @contextmanager
 def table_errors(place: str, *, missing_passes: bool = False) -> Iterator[None]:
     """Raise an error of deltalake, pyarrow or the storage as a TableError that names the place.
@@ -80,14 +123,9 @@ def table_errors(place: str, *, missing_passes: bool = False) -> Iterator[None]:
     except TableNotFoundError as error:
         raise TableMissing(place, error_line(error)) from None
     except CommitFailedError as error:
-        kind = TableConflict if any(one in str(error) for one in _OF_OTHERS) else TableUnreachable
-        raise kind(place, error_line(error)) from None
+        raise _kind(str(error), TableUnreachable)(place, error_line(error)) from None
     except DeltaError as error:
-        text = str(error)
-        if any(one in text for one in _OF_OTHERS):
-            raise TableConflict(place, error_line(error)) from None
-        of_storage = any(one in text for one in _OF_THE_STORAGE)
-        raise (TableUnreachable if of_storage else TableDamaged)(place, error_line(error)) from None
+        raise _kind(str(error), TableDamaged)(place, error_line(error)) from None
     except OSError as error:
         if missing_passes and isinstance(error, FileNotFoundError):
             raise
@@ -96,6 +134,11 @@ def table_errors(place: str, *, missing_passes: bool = False) -> Iterator[None]:
         if not _is_of_arrow(error):
             raise
         raise TableDamaged(place, error_line(error)) from None
+
+
+def _kind(text: str, otherwise: type[TableError]) -> type[TableError]:
+    """Return what an error of deltalake is, by its text."""
+    return next((kind for kind, parts in _KINDS if any(one in text for one in parts)), otherwise)
 
 
 def _is_of_arrow(error: Exception) -> bool:

@@ -3,6 +3,9 @@
 `deltalake` keeps the log: a commit is a file that only one process can create. Threads of one process commit one after
 another, because each waits for the lock of the table. A commit may have a transaction, the name of a writer and a
 number that grows: a batch that comes again finds its number and changes nothing. Imports no pyarrow.
+
+Whether there is a table is seen by opening it. `DeltaTable.is_deltatable` lets no other thread of the process run until
+the store answers: beside a store that is silent, event loops stood still for two minutes (deltalake 1.6.3).
 """
 
 import threading
@@ -17,7 +20,14 @@ from engine.jobs.runtime.storage_access import access_of
 from engine.jobs.runtime.storage_check import error_line
 from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import StaleCommit, TableDamaged, TableMissing, TableUnreachable
+from engine.jobs.tables.errors import (
+    StaleCommit,
+    TableConflict,
+    TableDamaged,
+    TableMissing,
+    TableUnreachable,
+    table_errors,
+)
 
 FORMAT = "raymirror.format"
 """The property of a table with the version of its format."""
@@ -66,15 +76,26 @@ def lock_of(uri: str) -> threading.Lock:
 
 
 def create(uri: str, spec: TableSpec, schema: Schema) -> DeltaTable:
-    """Create a table of these columns unless it exists; add those that it lacks.
+    """Create a table of these columns unless it exists; add those that it lacks. Others may do so at the same moment.
 
     Raises TableUnreachable, and what `opened` raises.
     """
+    for attempt in range(TRIES):
+        try:
+            with table_errors(uri):
+                return _created(uri, spec, schema)
+        except TableConflict:
+            if attempt == TRIES - 1:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _created(uri: str, spec: TableSpec, schema: Schema) -> DeltaTable:
     try:
+        handle = opened(uri, spec)
+    except TableMissing:
         _create(uri, spec, schema)
-    except TableNotFoundError as error:  # what deltalake says if it cannot create a folder
-        raise TableUnreachable(uri, error_line(error)) from None
-    handle = opened(uri, spec)
+        handle = opened(uri, spec)
     there = {field.name for field in handle.schema().fields}
     if lacking := [Field(one.name, one.type) for one in schema.fields if one.name not in there]:
         handle.alter.add_columns(lacking)
@@ -82,7 +103,7 @@ def create(uri: str, spec: TableSpec, schema: Schema) -> DeltaTable:
 
 
 def _create(uri: str, spec: TableSpec, schema: Schema) -> None:
-    if not DeltaTable.is_deltatable(delta_uri(uri), access_of(uri)):
+    try:
         DeltaTable.create(
             delta_uri(uri),
             schema,
@@ -94,6 +115,8 @@ def _create(uri: str, spec: TableSpec, schema: Schema) -> None:
             storage_options=access_of(uri),
             raise_if_key_not_exists=False,
         )
+    except TableNotFoundError as error:  # what deltalake says if it cannot create a folder
+        raise TableUnreachable(uri, error_line(error)) from None
 
 
 def opened(uri: str, spec: TableSpec) -> DeltaTable:

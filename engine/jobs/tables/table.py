@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,10 +10,8 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
-from engine.jobs.runtime.storage_access import access_of
-from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
-from engine.jobs.tables.errors import TableConflict, TableDamaged, table_errors
+from engine.jobs.tables.errors import FilesLost, TableConflict, TableDamaged, TableMissing, table_errors
 from engine.jobs.tables.files import DataFile, TableFiles, arrow_schema
 from engine.jobs.tables.log import ORPHAN_H, TRIES, Batch, check, create, is_committed, lock_of, opened
 
@@ -63,15 +61,18 @@ class Table:
     def __init__(self, uri: str, spec: TableSpec) -> None:
         self.uri, self.spec = uri, spec
         self.files = TableFiles(uri, spec)
-        self._place, self._access = delta_uri(uri), access_of(uri)
         self._lock = lock_of(uri)
         self._handle: DeltaTable | None = None
         self._deleted = set[str]()
 
     def exists(self) -> bool:
         """Whether the table was created."""
-        with table_errors(self.uri):
-            return DeltaTable.is_deltatable(self._place, self._access)
+        try:
+            with table_errors(self.uri):
+                opened(self.uri, self.spec)
+        except TableMissing:
+            return False
+        return True
 
     def create(self) -> None:
         """Create the table unless it exists; add the columns that it lacks."""
@@ -98,25 +99,41 @@ class Table:
 
         Raises StaleCommit if a later batch is.
         """
+        try:
+            return self.commit(self._written(rows), batch)
+        except FilesLost:
+            return self.commit(self._written(rows), batch)
+
+    def _written(self, rows: pa.Table) -> list[DataFile]:
+        """Write the files of some rows, one for each partition."""
         with table_errors(self.uri):
             rows = rows.select(arrow_schema(self.spec).names).cast(arrow_schema(self.spec))
             column = rows.column(self.spec.partition)
             parts = {value: rows.filter(pc.equal(column, value)) for value in pc.unique(column).to_pylist()}
             written = [self.files.write("rows", value, [part]) for value, part in parts.items()]
-        return self.commit([file for file in written if file is not None], batch)
+        return [file for file in written if file is not None]
 
-    def adopt(self, folder: str, batch: Batch | None = None) -> tuple[DataFile, ...] | None:
+    def adopt(
+        self, folder: str, batch: Batch | None = None, is_empty: Callable[[], bool] = lambda: True
+    ) -> tuple[DataFile, ...] | None:
         """Commit the files that Spark wrote into a folder below the table, `.../<partition column>=<value>/*.parquet`.
 
-        Returns them, or None if the batch is committed already. Raises StaleCommit if a later batch is.
+        Returns them, or None if the batch is committed already. `is_empty` says, of a folder without files, whether
+        Spark had no rows to write. Raises StaleCommit if a later batch is committed, FilesLost if files are gone.
         """
         with table_errors(self.uri):
             found = tuple(self.files.inspect(path, value) for path, value in self.files.written_below(folder))
+        if not found and not is_empty():
+            raise FilesLost(self.uri, f"the files in {folder} were deleted before their commit")
         files = tuple(file for file in found if file.rows)
         return files if self.commit(files, batch) else None
 
     def commit(self, files: Sequence[DataFile], batch: Batch | None = None) -> bool:
-        """Add files, whole or not at all; return False if the batch is committed already. Raises StaleCommit."""
+        """Add files, whole or not at all; return False if the batch is committed already.
+
+        Raises StaleCommit if a later batch is, and FilesLost if a file was deleted: the commit would leave the table
+        damaged for good.
+        """
         with self._lock, table_errors(self.uri):
             for attempt in range(TRIES):
                 handle = self._newest()
@@ -124,6 +141,7 @@ class Table:
                     return False
                 if not files and batch is None:
                     return True
+                self._refuse_lost(files)
                 try:
                     with table_errors(self.uri):
                         self._write(handle, files, "append", batch=batch)
@@ -141,9 +159,13 @@ class Table:
         files were deleted because this process slept.
         """
         with self._lock, table_errors(self.uri):
-            if lost := [file.path for file in files if not self.files.is_there(file)]:
-                raise TableConflict(self.uri, f"{lost[0]} was deleted before its commit")
+            self._refuse_lost(files)
             self._write(snapshot._handle, files, "overwrite", partition)  # noqa: SLF001 its pinned version
+
+    def _refuse_lost(self, files: Sequence[DataFile]) -> None:
+        """Raise FilesLost if a file is not there: this process slept for so long that it was vacuumed as an orphan."""
+        if lost := [file.path for file in files if not self.files.is_there(file)]:
+            raise FilesLost(self.uri, f"{lost[0]} was deleted before its commit")
 
     def _write(
         self,

@@ -5,7 +5,8 @@
 
 import re
 from collections import defaultdict
-from datetime import date
+from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import PurePosixPath
 
 import pyarrow as pa
@@ -14,8 +15,9 @@ from engine.config.storage import Storage
 from engine.jobs.tables.catalog import AUDIT
 from engine.jobs.tables.files import arrow_schema
 from engine.jobs.tables.log import Batch
+from engine.jobs.tables.reading import read
 from engine.jobs.tables.table import Table
-from engine.jobs.upgrade.old_files import OldFiles
+from engine.jobs.upgrade.old_files import Added, OldFiles
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -27,47 +29,67 @@ class OldAudit:
     table = AUDIT.name
 
     def places(self, storage: Storage) -> list[str]:
-        """Return the URI of the trail unless it is converted. Raises OSError."""
+        """Return the URI of the trail unless all of it is converted. Raises OSError."""
         files = OldFiles(storage.path("audit"))
-        return [files.uri] if _by_day(files) and not files.is_marked() else []
+        return [files.uri] if files.late(_paths(files)) else []
 
-    def convert(self, storage: Storage, place: str) -> int:
-        """Add the rows to the table, day by day; return their number.
+    def convert(self, storage: Storage, place: str) -> Added:
+        """Add the rows to the table, day by day.
 
-        Each day is a batch of its own, so an interrupted conversion continues after the last one. Raises TableError,
-        NewerFormat, OldFileDamaged, OSError.
+        Only rows that the table does not have yet are added, so a day to which a mirror of an earlier version has
+        written since is converted again. Raises TableError, NewerFormat, OldFileDamaged, OSError.
         """
         files, table = OldFiles(place), Table(storage.path("tables", AUDIT.name), AUDIT)
         table.create()
-        added = 0
-        for day, paths in sorted(_by_day(files).items()):
-            rows = _distinct(files, paths)
-            batch = Batch("conversion of audit", date.fromisoformat(day).toordinal())
-            if not _is_committed(table, batch):
-                table.append(rows, batch)
-                added += rows.num_rows
-        files.mark(table.uri)
-        return added
+        paths, rows, missing = _paths(files), 0, 0
+        for day, some in sorted(_by_day(files.late(paths)).items()):
+            found = [_read(files, path) for path in some]
+            missing += found.count(None)
+            new = _unknown(table, _distinct([one for one in found if one is not None]))
+            if new.num_rows and table.append(new, Batch(f"conversion of audit {day} {_digest(some)}", 0)):
+                rows += new.num_rows
+        files.mark(table.uri, paths)
+        return Added(rows=rows, missing=missing)
 
 
-def _is_committed(table: Table, batch: Batch) -> bool:
-    last = table.committed(batch.writer)
-    return last is not None and last >= batch.number
+def _paths(files: OldFiles) -> list[str]:
+    return [path for path in files.paths() if _DAY.fullmatch(PurePosixPath(path).parts[0])]
 
 
-def _by_day(files: OldFiles) -> dict[str, list[str]]:
+def _by_day(paths: Iterable[str]) -> dict[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for path in files.paths():
-        day = PurePosixPath(path).parts[0]
-        if _DAY.fullmatch(day):
-            found[day].append(path)
+    for path in paths:
+        found[PurePosixPath(path).parts[0]].append(path)
     return found
 
 
-def _distinct(files: OldFiles, paths: list[str]) -> pa.Table:
-    """Return the rows of a day, each once, oldest first, with their day by their own time."""
+def _digest(paths: list[str]) -> str:
+    """Name a set of files: with a file more, a day is another batch."""
+    return sha256("\n".join(paths).encode()).hexdigest()[:16]
+
+
+def _read(files: OldFiles, path: str) -> pa.Table | None:
+    """Read a file; None if it is gone: a mirror of an earlier version makes one file of those of a day."""
+    try:
+        return files.read(path, arrow_schema(AUDIT), AUDIT.span)
+    except FileNotFoundError:
+        return None
+
+
+def _distinct(tables: list[pa.Table]) -> pa.Table:
+    """Return rows, each once, oldest first, with their day by their own time."""
     schema = arrow_schema(AUDIT)
-    rows = pa.concat_tables([files.read(path, schema) for path in paths]).drop_columns([AUDIT.partition])
+    rows = pa.concat_tables([schema.empty_table(), *tables]).drop_columns([AUDIT.partition])
     rows = rows.group_by(rows.column_names, use_threads=False).aggregate([]).sort_by(AUDIT.span)
     days = [AUDIT.partition_of(at_ms) for at_ms in rows.column(AUDIT.span).to_pylist()]
     return rows.append_column(AUDIT.partition, pa.array(days, pa.string())).select(schema.names)
+
+
+def _unknown(table: Table, rows: pa.Table) -> pa.Table:
+    """Return the rows that a table does not have."""
+    times = rows.column(AUDIT.span).to_pylist()
+    if not times:
+        return rows
+    stored = read(table, (times[0], times[-1] + 1))
+    known = {tuple(row.values()) for some in stored for row in some.select(rows.column_names).to_pylist()}
+    return rows.filter(pa.array([tuple(row.values()) not in known for row in rows.to_pylist()]))

@@ -1,5 +1,10 @@
-"""Parquet files that earlier versions wrote in folders of their own: finds, reads and marks them."""
+"""Parquet files that earlier versions wrote in folders of their own: finds, reads and marks them.
 
+A folder that was converted has a mark, which lists the files whose rows are in the table. So a file that a mirror of an
+earlier version writes later is found, and so is one that came while an interrupted conversion waited.
+"""
+
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 import msgspec
@@ -14,6 +19,21 @@ from engine.jobs.runtime.storage_files import open_storage
 _MARK = "converted.json"
 _HIDDEN = ("_", ".")
 """First characters of the names of files that are not complete, or no data."""
+
+
+class Added(msgspec.Struct, frozen=True, kw_only=True):
+    """What a conversion added to a table: rows, and how many files were named or listed but are gone."""
+
+    rows: int = 0
+    missing: int = 0
+
+
+class _Mark(msgspec.Struct):
+    """`files`: paths below the folder, None in marks that list none: then all of the folder is converted."""
+
+    at_ms: int = 0
+    table: str = ""
+    files: tuple[str, ...] | None = None
 
 
 class OldFileDamaged(MirrorError):
@@ -48,29 +68,49 @@ class OldFiles:
         paths = [PurePosixPath(one.path).relative_to(self._root) for one in found if one.type is fs.FileType.File]
         return sorted(str(path) for path in paths if path.suffix == ".parquet" and not _is_hidden(path))
 
-    def read(self, path: str, schema: pa.Schema) -> pa.Table:
-        """Read the columns of a schema that a file has; the others are NULL. Raises OldFileDamaged."""
+    def read(self, path: str, schema: pa.Schema, needed: str) -> pa.Table:
+        """Read the columns of a schema that a file has; the others are NULL, but not the column `needed`.
+
+        Raises OldFileDamaged, FileNotFoundError.
+        """
         try:
             with self._fs.open_input_file(f"{self._root}/{path}") as opened:
                 table = pq.ParquetFile(opened).read()
-        except (pa.ArrowInvalid, FileNotFoundError) as error:
+            columns = [
+                table.column(field.name).cast(field.type)
+                if field.name in table.column_names
+                else pa.nulls(table.num_rows, field.type)
+                for field in schema
+            ]
+        except pa.ArrowException as error:
             raise OldFileDamaged(f"{self.uri}/{path}", str(error).splitlines()[0]) from None
-        columns = [
-            table.column(field.name).cast(field.type)
-            if field.name in table.column_names
-            else pa.nulls(table.num_rows, field.type)
-            for field in schema
-        ]
-        return pa.table(columns, schema=schema)
+        found = pa.table(columns, schema=schema)
+        if found.column(needed).null_count:
+            raise OldFileDamaged(f"{self.uri}/{path}", f"rows without {needed}")
+        return found
 
-    def is_marked(self) -> bool:
-        """Whether the folder is marked as converted."""
-        return bool(self._fs.get_file_info(f"{self._root}/{_MARK}").is_file)
+    def late(self, files: Iterable[str]) -> list[str]:
+        """Return those of some paths below this folder that its mark does not list; all of them without a mark."""
+        done = self._marked()
+        return [] if done is None else sorted(set(files) - done)
 
-    def mark(self, table_uri: str) -> None:
-        """Mark the folder as converted into a table."""
+    def _marked(self) -> set[str] | None:
+        """Return the paths that the mark lists, none without a mark; None: there is a mark, and it lists none."""
+        try:
+            with self._fs.open_input_stream(f"{self._root}/{_MARK}") as stream:
+                mark = msgspec.json.decode(stream.read(), type=_Mark)
+        except (
+            FileNotFoundError,
+            msgspec.DecodeError,
+        ):  # cut off while it was written: convert again, which adds nothing
+            return set()
+        return None if mark.files is None else set(mark.files)
+
+    def mark(self, table_uri: str, files: Iterable[str]) -> None:
+        """Mark some more files, as paths below this folder, as converted into a table."""
+        done = sorted({*files, *(self._marked() or ())})
         with self._fs.open_output_stream(f"{self._root}/{_MARK}") as stream:
-            stream.write(msgspec.json.encode({"at_ms": wall_ms(), "table": table_uri}))
+            stream.write(msgspec.json.encode(_Mark(wall_ms(), table_uri, tuple(done))))
 
 
 def _is_hidden(path: PurePosixPath) -> bool:

@@ -7,7 +7,7 @@ A file counts if a commit adds it and none withdraws it. The rows have the colum
 it is. If a window was stored several times, readers and compaction of the table find its most complete row.
 """
 
-from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
@@ -15,34 +15,18 @@ import msgspec
 import pyarrow as pa
 from pyarrow import fs
 
-from engine.base.clock import wall_ms
-from engine.base.errors import MirrorError
 from engine.config.storage import Storage
 from engine.core.formats import check_format
 from engine.jobs.runtime.storage_files import open_storage
 from engine.jobs.tables.catalog import LAG
-from engine.jobs.tables.files import DataFile
 from engine.jobs.tables.log import Batch
 from engine.jobs.tables.table import Table
+from engine.jobs.upgrade.old_files import Added, OldFileDamaged, OldFiles
 from policies.model import FlowName
 
 FORMAT_VERSION = 1
 _COMMITS, _DATA, _END = "commits", "data", ".json"
-_MARK = "converted.json"
-
-
-class OldHistoryDamaged(MirrorError):
-    """A file of the old history cannot be read."""
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(path, why)
-        self.path, self.why = path, why
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path} is not a valid file of the history ({self.why}); move it out of this folder and convert"
-            " again: the history then lacks the windows in it"
-        )
+_HOUR = "%Y-%m-%dT%H"
 
 
 class _Commit(msgspec.Struct):
@@ -59,16 +43,15 @@ def old_history_uri(storage: Storage, flow: FlowName) -> str:
 
 
 def is_unconverted(uri: str) -> bool:
-    """Whether a folder is an old history that was not converted yet. Raises OSError, ArrowException."""
-    filesystem, root = open_storage(uri)
-    mark = filesystem.get_file_info(f"{root}/{_MARK}")
-    return not mark.is_file and bool(_commits(filesystem, root))
+    """Whether a folder is an old history with commits that are not converted yet. Raises OSError, ArrowException."""
+    return bool(OldFiles(uri).late(_commits(*open_storage(uri))))
 
 
 def _commits(filesystem: fs.FileSystem, root: str) -> list[str]:
-    """Return the paths of all commits."""
+    """Return all commits, as paths below the root."""
     found = filesystem.get_file_info(fs.FileSelector(f"{root}/{_COMMITS}", allow_not_found=True))
-    return sorted(one.path for one in found if one.type is fs.FileType.File and one.path.endswith(_END))
+    names = sorted(one.base_name for one in found if one.type is fs.FileType.File)
+    return [f"{_COMMITS}/{name}" for name in names if name.endswith(_END)]
 
 
 class OldHistory:
@@ -88,25 +71,24 @@ class OldHistory:
         ]
         return [f"{base}/{name}" for name in names if is_unconverted(f"{base}/{name}")]
 
-    def convert(self, storage: Storage, place: str) -> int:
-        """Copy the files of a history into the table, hour by hour; return the number of rows.
+    def convert(self, storage: Storage, place: str) -> Added:
+        """Copy the files of a history into the table, one after another.
 
-        Each hour is a batch of its own, so an interrupted conversion continues after the last one. Raises TableError,
-        NewerFormat, OldHistoryDamaged, OSError.
+        Each file is a batch of its own, so an interrupted conversion continues, and a file that a mirror of an earlier
+        version has added since is added, whatever its hour. Raises TableError, NewerFormat, OldFileDamaged, OSError.
         """
         table = Table(storage.path("tables", LAG.name), LAG)
         table.create()
         filesystem, root = open_storage(place)
+        commits, files = _commits(filesystem, root), OldFiles(place)
+        hours = {f"{_DATA}/{file}": hour for file, hour in _live(filesystem, root, commits).items()}
         writer = f"conversion of {place.removeprefix(storage.uri)}"
-        last, rows = table.committed(writer), 0
-        for hour, paths in sorted(_live(filesystem, root).items()):
-            if last is None or _number(hour) > last:
-                files = [_copied(table, f"{root}/{_DATA}/{path}", hour) for path in paths]
-                table.commit([file for file in files if file.rows], Batch(writer, _number(hour)))
-                rows += sum(file.rows for file in files)
-        with filesystem.open_output_stream(f"{root}/{_MARK}") as stream:
-            stream.write(msgspec.json.encode({"at_ms": wall_ms(), "table": table.uri}))
-        return rows
+        rows = [
+            _added(table, filesystem, f"{root}/{file}", hours[file], Batch(f"{writer} {file}", 0))
+            for file in files.late(hours)
+        ]
+        files.mark(table.uri, [*commits, *hours])
+        return Added(rows=sum(one for one in rows if one is not None), missing=rows.count(None))
 
 
 def _folders(filesystem: fs.FileSystem, path: str) -> list[str]:
@@ -114,22 +96,27 @@ def _folders(filesystem: fs.FileSystem, path: str) -> list[str]:
     return sorted(one.base_name for one in found if one.type is fs.FileType.Directory)
 
 
-def _copied(table: Table, path: str, hour: str) -> DataFile:
+def _added(table: Table, filesystem: fs.FileSystem, path: str, hour: str, batch: Batch) -> int | None:
+    """Add a file to the table unless it is there; return its rows, None if the file is gone. Raises OldFileDamaged."""
+    if table.has(batch):
+        return 0
+    if not filesystem.get_file_info(path).is_file:
+        return None
     try:
-        return table.files.take_copy(path, hour)
-    except (FileNotFoundError, pa.ArrowInvalid) as error:
-        raise OldHistoryDamaged(path, str(error)) from None
+        copied = table.files.take_copy(path, hour)
+    except FileNotFoundError:
+        return None
+    except (pa.ArrowException, ValueError) as error:  # ValueError: it lacks a column
+        raise OldFileDamaged(path, str(error).splitlines()[0]) from None
+    return copied.rows if table.commit([copied] if copied.rows else [], batch) else 0
 
 
-def _live(filesystem: fs.FileSystem, root: str) -> dict[str, list[str]]:
-    """Return the files that count by their hour, as paths below `data`. Raises OldHistoryDamaged, NewerFormat."""
-    commits = [_read(filesystem, path) for path in _commits(filesystem, root)]
+def _live(filesystem: fs.FileSystem, root: str, names: Iterable[str]) -> dict[str, str]:
+    """Return the files that count, as paths below `data`, with their hours. Raises OldFileDamaged, NewerFormat."""
+    commits = [_read(filesystem, f"{root}/{name}") for name in names]
     gone = {file for commit in commits for file in commit.removes}
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for file in sorted({file for commit in commits for file in commit.adds} - gone):
-        if hour := _hour_of(file):
-            found[hour].append(file)
-    return found
+    found = sorted({file for commit in commits for file in commit.adds} - gone)
+    return {file: _hour_of(file, f"{root}/{_DATA}/{file}") for file in found}
 
 
 def _read(filesystem: fs.FileSystem, path: str) -> _Commit:
@@ -138,17 +125,17 @@ def _read(filesystem: fs.FileSystem, path: str) -> _Commit:
     try:
         commit = msgspec.json.decode(raw, type=_Commit)
     except msgspec.DecodeError as error:
-        raise OldHistoryDamaged(path, str(error)) from None
+        raise OldFileDamaged(path, str(error)) from None
     check_format(commit.format, FORMAT_VERSION, path)
     return commit
 
 
-def _hour_of(file: str) -> str:
-    """Return the hour (`2026-05-01T12`, UTC) that a path names; empty if it names none."""
+def _hour_of(file: str, path: str) -> str:
+    """Return the hour (`2026-05-01T12`, UTC) that a path names. Raises OldFileDamaged."""
     parts = (part for part in PurePosixPath(file).parts if part.startswith("hour="))
-    return next(parts, "hour=").removeprefix("hour=")
-
-
-def _number(hour: str) -> int:
-    """Return an hour as a number that grows by one from hour to hour."""
-    return round(datetime.strptime(hour, "%Y-%m-%dT%H").replace(tzinfo=UTC).timestamp()) // 3600
+    hour = next(parts, "hour=").removeprefix("hour=")
+    try:
+        datetime.strptime(hour, _HOUR).replace(tzinfo=UTC)
+    except ValueError:
+        raise OldFileDamaged(path, "its folder names no hour") from None
+    return hour

@@ -4,6 +4,7 @@
 <storage>/proofs/A-%3EB/differences/run=.../*.parquet     one row per difference
 """
 
+from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from engine.jobs.tables.columns import TableSpec
 from engine.jobs.tables.files import arrow_schema
 from engine.jobs.tables.log import Batch
 from engine.jobs.tables.table import Table
-from engine.jobs.upgrade.old_files import OldFiles
+from engine.jobs.upgrade.old_files import Added, OldFiles
 
 _TABLES = {"lanes": PROOF_LANES, "differences": PROOF_DIFFERENCES}
 
@@ -26,28 +27,32 @@ class OldProofs:
     table = PROOF_LANES.name
 
     def places(self, storage: Storage) -> list[str]:
-        """Return the URIs of the flows whose proofs are not converted yet. Raises OSError."""
+        """Return the URIs of the flows whose proofs are not all converted yet. Raises OSError."""
         base = storage.path("proofs")
         found = [OldFiles(f"{base}/{name}") for name in OldFiles(base).folders()]
-        return [files.uri for files in found if files.paths() and not files.is_marked()]
+        return [files.uri for files in found if files.late(files.paths())]
 
-    def convert(self, storage: Storage, place: str) -> int:
-        """Add the rows of a flow to both tables; return the number of those in `proof_lanes`.
+    def convert(self, storage: Storage, place: str) -> Added:
+        """Add the rows of a flow to both tables; count those in `proof_lanes`.
 
-        Each table is one batch, so a repeated conversion adds every row once. Raises TableError, NewerFormat,
+        Each file is one batch, so a repeated conversion adds every row once. Raises TableError, NewerFormat,
         OldFileDamaged, OSError.
         """
-        flow, added = unquote(place.rsplit("/", 1)[-1]), dict.fromkeys(_TABLES, 0)
+        flow, files, rows, missing = unquote(place.rsplit("/", 1)[-1]), OldFiles(place), 0, 0
+        paths = files.paths()
         for folder, spec in _TABLES.items():
-            files, table = OldFiles(f"{place}/{folder}"), Table(storage.path("tables", spec.name), spec)
-            rows = [_of_flow(files.read(path, arrow_schema(spec)), spec, flow) for path in files.paths()]
-            if rows:
+            table = Table(storage.path("tables", spec.name), spec)
+            for path in [one for one in files.late(paths) if PurePosixPath(one).parts[0] == folder]:
                 table.create()
-                found = pa.concat_tables(rows).sort_by([(spec.span, "ascending"), ("run", "ascending")])
-                if table.append(found, Batch(f"conversion of proofs {flow}", 0)):
-                    added[folder] = found.num_rows
-        OldFiles(place).mark(storage.path("tables"))
-        return added["lanes"]
+                try:
+                    found = _of_flow(files.read(path, arrow_schema(spec), spec.span), spec, flow)
+                except FileNotFoundError:
+                    missing += 1
+                    continue
+                is_new = table.append(found, Batch(f"conversion of proofs {flow} {path}", 0))
+                rows += found.num_rows if is_new and spec is PROOF_LANES else 0
+        files.mark(storage.path("tables"), paths)
+        return Added(rows=rows, missing=missing)
 
 
 def _of_flow(rows: pa.Table, spec: TableSpec, flow: str) -> pa.Table:

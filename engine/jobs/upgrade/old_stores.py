@@ -8,18 +8,32 @@ from typing import Protocol
 
 import msgspec
 
+from engine.base.errors import NewerFormat
 from engine.config.storage import Storage
+from engine.jobs.tables.errors import TableDamaged, TableTooNew
 from engine.jobs.upgrade.old_audit import OldAudit
+from engine.jobs.upgrade.old_files import Added, OldFileDamaged
 from engine.jobs.upgrade.old_history import OldHistory
 from engine.jobs.upgrade.old_proofs import OldProofs
 
 
 class Converted(msgspec.Struct, frozen=True, kw_only=True):
-    """One place that was converted: its URI, the table that has its rows now, and how many."""
+    """One place that was converted: its URI, the table that has its rows now, and how many.
+
+    `missing`: files that it names, and that are gone.
+    """
 
     place: str
     table: str
     rows: int
+    missing: int = 0
+
+
+class NotConverted(msgspec.Struct, frozen=True, kw_only=True):
+    """One place that could not be converted: its URI, and why. What was added stays."""
+
+    place: str
+    why: str
 
 
 class OldStore(Protocol):
@@ -39,8 +53,8 @@ class OldStore(Protocol):
         """Return the URIs of such stores that are not converted yet. Raises OSError, ArrowException."""
         ...
 
-    def convert(self, storage: Storage, place: str) -> int:
-        """Add the rows of one place to the table, and mark the place as converted; return the number of rows.
+    def convert(self, storage: Storage, place: str) -> Added:
+        """Add the rows of one place to the table, and mark its files as converted.
 
         May be interrupted and repeated: every row is added once. The files stay. Raises MirrorError, OSError,
         ArrowException.
@@ -63,8 +77,13 @@ def unconverted(storage: Storage) -> list[Unconverted]:
     return [Unconverted(what=store.what, place=place) for store in OLD_STORES for place in store.places(storage)]
 
 
-def convert(storage: Storage) -> Iterator[Converted]:
-    """Convert every store, one after another. Raises MirrorError, OSError, ArrowException."""
+def convert(storage: Storage) -> Iterator[Converted | NotConverted]:
+    """Convert every store, one after another; a damaged one hinders no other. Raises MirrorError, OSError."""
     for store in OLD_STORES:
         for place in store.places(storage):
-            yield Converted(place=place, table=store.table, rows=store.convert(storage, place))
+            try:
+                added = store.convert(storage, place)
+            except (OldFileDamaged, TableDamaged, TableTooNew, NewerFormat) as error:
+                yield NotConverted(place=place, why=str(error))
+            else:
+                yield Converted(place=place, table=store.table, rows=added.rows, missing=added.missing)

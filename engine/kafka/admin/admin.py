@@ -1,7 +1,7 @@
 """Describes configs of topics and brokers; creates, grows and deletes topics."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -11,6 +11,7 @@ from aiokafka.protocol.admin import (
     DeleteTopicsRequest,
     DescribeConfigsRequest,
 )
+from aiokafka.protocol.api import Request
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.parts import parts
@@ -29,7 +30,6 @@ from policies.sync.topic_configs import ConfigEntry
 
 _BROKER_RESOURCE = 4
 _INVALID_REPLICATION_FACTOR = 38
-_TIMEOUT_MS = 30_000
 _TIMEOUT_S = 60.0
 _BROKER_S = 5.0
 """Most seconds to wait for one broker of many."""
@@ -161,7 +161,7 @@ async def create_topic(
     Raises KafkaRefusal with the broker's message.
     """
     spec: tuple[Any, ...] = (topic, partitions, replication_factor, [], sorted(configs.items()))
-    answer = await (await client.controller()).call(CreateTopicsRequest([spec], _TIMEOUT_MS, False))
+    answer = await _ordered(client, lambda most_ms: CreateTopicsRequest([spec], most_ms, False))
     _, code, message = answer.topic_errors[0]
     if code == TOPIC_ALREADY_EXISTS:
         return False
@@ -180,9 +180,15 @@ def _right_to_create(client: ClusterClient, topic: str, code: int, replicas: int
     return f"needed: Create on topic {topic}" if code in AUTHORIZATION else ""
 
 
+async def _ordered(client: ClusterClient, request: Callable[[int], Request[Any]]) -> Any:
+    """Order a change of topics; `request` gets the milliseconds that the cluster may take for it."""
+    most_s = client.tuning.api_s
+    return await (await client.controller()).call(request(int(most_s * 1000)), max(most_s, client.tuning.answer_s))
+
+
 async def delete_topic(client: ClusterClient, topic: str) -> None:
     """Delete a topic; a topic that does not exist is no error. Raises KafkaRefusal."""
-    answer = await (await client.controller()).call(DeleteTopicsRequest([topic], _TIMEOUT_MS))
+    answer = await _ordered(client, lambda most_ms: DeleteTopicsRequest([topic], most_ms))
     _, code = answer.topic_error_codes[0]
     if code not in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
         raise _refused(f"deleting topic {topic} on cluster {client.alias!r}", code, None, f"Delete on topic {topic}")
@@ -190,8 +196,8 @@ async def delete_topic(client: ClusterClient, topic: str) -> None:
 
 async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:
     """Give a topic more partitions. Raises KafkaRefusal: INVALID_PARTITIONS if it already has as many."""
-    request = CreatePartitionsRequest([(topic, (partitions, None))], _TIMEOUT_MS, False)
-    answer = await (await client.controller()).call(request)
+    wanted = [(topic, (partitions, None))]
+    answer = await _ordered(client, lambda most_ms: CreatePartitionsRequest(wanted, most_ms, False))
     _, code, message = answer.topic_errors[0]
     if code != NONE:
         raise _refused(f"adding partitions to topic {topic} on cluster {client.alias!r}", code, message, "Alter")

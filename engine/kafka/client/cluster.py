@@ -23,6 +23,7 @@ from engine.base.errors import (
 )
 from engine.config.security import HandshakeOptions
 from engine.kafka.client.bootstrap import all_answers, first_answer
+from engine.kafka.client.canonical_names import canonical
 from engine.kafka.client.connection import Connection
 from engine.kafka.client.control import PATIENCE_S, SharedConnections
 from engine.kafka.client.coordinators import find_coordinator
@@ -63,7 +64,8 @@ class ClusterClient:
         self._bootstrap = bootstrap
         self._options = options
         self._brokers: dict[int, BrokerAddress] = {}
-        self._shared = SharedConnections(self.open_connection, _SHUT_S)
+        self.tuning = options.tuning
+        self._shared = SharedConnections(self.open_connection, _SHUT_S, self.tuning.reconnect)
         self._silence = Silence()
         self._coordinators: dict[str, int] = {}
         self._turn = itertools.count()
@@ -87,8 +89,9 @@ class ClusterClient:
             finally:
                 await connection.close()
 
+        addresses = await canonical(self._bootstrap) if self.tuning.canonical_names else self._bootstrap
         try:
-            found = await first_answer(self._bootstrap, ask, head_start_s=_HEAD_START_S)
+            found = await first_answer(addresses, ask, head_start_s=_HEAD_START_S)
         except OtherCluster:
             raise
         except BrokerUnreachable as error:
@@ -268,9 +271,11 @@ class ClusterClient:
         address = self._brokers.get(node)
         if address is None:
             raise BrokerUnreachable(f"broker {node} of cluster {self.alias!r}", "not in the cluster's metadata")
-        connection = await Connection.open(address.host, address.port, self._options)
+        setup_s = self.tuning.setup_after_s(self._shared.failures(node))
+        options = msgspec.structs.replace(self._options, timeout_s=setup_s)
+        connection = await Connection.open(address.host, address.port, options)
         try:
-            async with asyncio.timeout(self._options.timeout_s):
+            async with asyncio.timeout(setup_s):
                 self.identity.admit((await ask_metadata(connection, [])).cluster_id, connection.address)
         except BaseException as error:
             connection.abort()

@@ -8,6 +8,7 @@ connection fails every request that waits on it, and the caller decides what tha
 """
 
 import asyncio
+import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from aiokafka.protocol.api import Request
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, NoBroker
 from engine.config.security import Credentials, HandshakeOptions
+from engine.config.tuning.client_tuning import ClientTuning
 from engine.kafka.client.authentication import SASL_REQUESTS, MechanismRefused, authenticate, begin, in_thread
 from engine.kafka.client.refused_handshake import (
     FirstWords,
@@ -153,10 +155,18 @@ class _Frames(asyncio.BufferedProtocol):
 class Connection:
     """An open connection: `send` for the data path, `call` for everything else."""
 
-    def __init__(self, host: str, port: int, client_id: str, versions: dict[int, tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        versions: dict[int, tuple[int, int]],
+        tuning: ClientTuning | None = None,
+    ) -> None:
         self.host, self.port = host, port
         self.versions = versions
         self.closed = asyncio.Event()
+        self._tuning = tuning or ClientTuning()
         self._client_id = client_id.encode()
         self._correlation_id = 0
         self._frames = _Frames(self._on_lost)
@@ -191,7 +201,7 @@ class Connection:
             raise
         except (OSError, TimeoutError, KafkaError) as error:
             raise failure(address, error, options, words) from error
-        connection = cls(host, port, options.client_id, dict(handshake._versions))
+        connection = cls(host, port, options.client_id, dict(handshake._versions), options.tuning)
         # Keep the writer, because its finalizer would close the transport.
         connection._writer = handshake._writer
         connection._adopt(await _take_transport(handshake))
@@ -217,6 +227,8 @@ class Connection:
 
     def _adopt(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        _set_buffers(transport, self._tuning)
+        self._frames.heard_s = asyncio.get_running_loop().time()
         transport.set_protocol(self._frames)
         transport.resume_reading()
 
@@ -224,6 +236,20 @@ class Connection:
     def address(self) -> str:
         """host:port."""
         return f"{self.host}:{self.port}"
+
+    @property
+    def answer_s(self) -> float:
+        """How long a broker may be silent while it owes an answer."""
+        return self._tuning.answer_s
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether nothing is in flight, and the connection was idle for longer than it may be (`idle_s`).
+
+        Something between here and the broker may have dropped it without a word.
+        """
+        idle_s, frames = self._tuning.idle_s, self._frames
+        return 0 < idle_s < asyncio.get_running_loop().time() - frames.heard_s and not frames.pending
 
     @property
     def flushed(self) -> bool:
@@ -323,14 +349,18 @@ class Connection:
                 raise TimeoutError
             await asyncio.wait((future,), timeout=left_s)
 
-    async def call(self, request: Request[Any], timeout_s: float = 30.0) -> Any:
-        """Send a request of aiokafka or of `protocol.requests` and decode its answer.
+    async def call(self, request: Request[Any], timeout_s: float | None = None) -> Any:
+        """Send a request of aiokafka or of `protocol.requests` and decode its answer; without a time: `answer_s`.
 
         Raises ConnectionLost, and KafkaRefusal if the broker does not know the request.
         """
         prepared = self.prepare(request)
         body = await self.request(
-            prepared.API_KEY, prepared.API_VERSION, prepared.FLEXIBLE_VERSION, [prepared.encode()], timeout_s
+            prepared.API_KEY,
+            prepared.API_VERSION,
+            prepared.FLEXIBLE_VERSION,
+            [prepared.encode()],
+            self.answer_s if timeout_s is None else timeout_s,
         )
         skip = 1 if prepared.FLEXIBLE_VERSION else 0  # the empty tag section of a flexible response header
         answer = bytes(body[skip:])
@@ -367,6 +397,13 @@ class Connection:
         self.closed.set()
         if self.relogin is not None:
             self.relogin.end()
+
+
+def _set_buffers(transport: asyncio.BaseTransport, tuning: ClientTuning) -> None:
+    """Set the sizes of the socket's buffers, if they are not left to the operating system."""
+    for option, size in ((socket.SO_SNDBUF, tuning.send_bytes), (socket.SO_RCVBUF, tuning.receive_bytes)):
+        if size > 0:
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, size)
 
 
 async def _take_transport(handshake: AIOKafkaConnection) -> asyncio.Transport:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from engine.base.clock import now_s
+from engine.base.clock import Backoff, now_s
 from engine.base.errors import BrokerUnreachable
 from engine.kafka.client.connection import Connection
 
@@ -46,12 +46,15 @@ class SharedConnections:
     """The shared connections of one client; `open_` opens a new one and may raise BrokerUnreachable.
 
     `shut_s`: seconds before a broker that refused is tried again. A broker that did not answer is tried again after as
-    long as the attempt took, then after twice as long, up to 30 s.
+    long as the attempt took, then after twice as long, up to 30 s. `pauses` replaces both limits.
     """
 
-    def __init__(self, open_: Callable[[int], Awaitable[Connection]], shut_s: float) -> None:
+    def __init__(
+        self, open_: Callable[[int], Awaitable[Connection]], shut_s: float, pauses: Backoff | None = None
+    ) -> None:
         self._open = open_
         self._shut_s = shut_s
+        self._pauses = pauses
         self._connections: dict[_Key, Connection] = {}
         self._attempts: dict[_Key, _Attempt] = {}
         self._discovery: dict[int, _Trouble] = {}
@@ -63,7 +66,9 @@ class SharedConnections:
         key = node, turn
         connection = self._connections.get(key)
         if connection is not None and not connection.closed.is_set():
-            return connection
+            if not connection.is_stale:
+                return connection
+            connection.abort()
         attempt = self._attempts.get(key)
         trouble = self._discovery.get(node)
         if attempt is None:
@@ -104,8 +109,15 @@ class SharedConnections:
         before = self._discovery.get(node)
         failures = 1 if before is None else before.failures + 1
         slow = took_s >= _QUICK_S
-        shut_s = min(_MOST_S, took_s * 2.0 ** min(failures - 1, 8)) if slow else self._shut_s
-        self._discovery[node] = _Trouble(error, slow, failures, now_s() + max(self._shut_s, shut_s))
+        least_s = self._shut_s if self._pauses is None else self._pauses.after_s(failures)
+        most_s = _MOST_S if self._pauses is None else self._pauses.most_s
+        shut_s = min(most_s, took_s * 2.0 ** min(failures - 1, 8)) if slow else least_s
+        self._discovery[node] = _Trouble(error, slow, failures, now_s() + max(least_s, shut_s))
+
+    def failures(self, node: int) -> int:
+        """Return how many attempts to connect to a broker have failed in a row."""
+        trouble = self._discovery.get(node)
+        return 0 if trouble is None else trouble.failures
 
     def drop(self, node: int) -> None:
         """Close the first connection to a broker; requests that wait on it fail."""

@@ -14,7 +14,6 @@ from engine.kafka.protocol.codec import FETCH_KEY, FETCH_VERSIONS, Fetched, Want
 from engine.kafka.protocol.faults import AUTHORIZATION, FETCH_RETRY, NONE, OFFSET_OUT_OF_RANGE, error_name
 from policies.model import TopicPartition
 
-_ANSWER_MARGIN_S = 30.0
 _TELLS_DIVERGING, _BY_ID = 12, 13
 
 
@@ -58,7 +57,7 @@ class KafkaSourceBroker:
             forgotten=[(gone.topic, session.topic_id(gone.topic), gone.partition) for gone in plan.forgotten],
         )
         body = await self._connection.request(
-            FETCH_KEY, version, version >= 12, [request], options.max_wait_s + _ANSWER_MARGIN_S, room
+            FETCH_KEY, version, version >= 12, [request], options.max_wait_s + self._connection.answer_s, room
         )
         answer = decode_fetch(version, body, session.names)
         ended = session.on_answer(answer.error_code, answer.session_id)
@@ -93,6 +92,11 @@ class KafkaSourceBroker:
             None if one.error_code == NONE else fetch_fault(one.error_code),
             one.diverging,
         )
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the connection was idle for longer than it may be."""
+        return self._connection.is_stale
 
     async def close(self) -> None:
         """Close the connection."""

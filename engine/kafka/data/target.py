@@ -117,6 +117,11 @@ class KafkaTargetBroker:
         """Whether the operating system has all bytes that were sent."""
         return self._connection.flushed
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the connection was idle for longer than it may be."""
+        return self._connection.is_stale
+
     async def wait_lost(self) -> None:
         """Return when the connection is closed and every request has its outcomes."""
         await self._connection.closed.wait()

@@ -7,7 +7,11 @@ import pytest
 
 from bench.mappings import alone_bytes
 from bench.processes import ProcessTree
-from bench.rest import role_of
+from bench.rest import above_plain, has_windows, role_of
+from engine.config.storage import Storage
+from engine.jobs.lag.options import lag_table_uri
+from engine.jobs.tables.catalog import LAG
+from engine.jobs.tables.table import Table
 
 RAYLET = (
     "/usr/lib/python3.11/site-packages/ray/core/src/ray/raylet/raylet --raylet_socket_name=/tmp/r"
@@ -35,6 +39,27 @@ RAYLET = (
 )
 def test_a_process_is_known_by_its_command_line(command: str, role: str) -> None:
     assert role_of(command) == role
+
+
+def test_spark_at_rest_is_compared_with_a_mirror_without_it() -> None:
+    plain, spark = {"cpu_percent": 5.0, "pss_mib": 500.0}, {"cpu_percent": 8.7, "pss_mib": 2006.0}
+    assert above_plain({"plain": plain, "spark": spark}) == {
+        "spark above plain cpu_percent": 3.7,
+        "goal of spark above plain cpu_percent": 5.0,
+        "spark above plain pss_mib": 1506.0,
+        "goal of spark above plain pss_mib": 1638.4,
+    }
+    assert above_plain({"spark": spark}) == {}
+
+
+def test_a_table_that_was_only_created_has_no_windows(tmp_path: Path) -> None:
+    storage = Storage.of_folder(tmp_path)
+    assert not has_windows(tmp_path)
+    table = Table(lag_table_uri(storage), LAG)
+    table.create()
+    assert not has_windows(tmp_path)
+    (tmp_path / "tables" / LAG.name / "_delta_log" / f"{1:020d}.json").touch()
+    assert has_windows(tmp_path)
 
 
 SMAPS = """\

@@ -126,6 +126,6 @@ def test_policies_by_class_name(prefix: str) -> None:
     assert identity.remote_topic("A", "t") == "t"
 
 
-def test_another_policy_class_is_refused_with_what_to_use() -> None:
-    with pytest.raises(ValueError, match="use DefaultReplicationPolicy or IdentityReplicationPolicy"):
+def test_another_policy_class_is_none_of_mm2s() -> None:
+    with pytest.raises(ValueError, match=r"'com\.acme\.Policy' is no policy of MM2's"):
         naming_for("com.acme.Policy", "A")

@@ -1,8 +1,9 @@
 """Which batches are merged, how many, and when one waits."""
 
+import msgspec
 import pytest
 
-from policies.rebatch import COMPILED, NO_BATCHES, PURE, RebatchRules, SmallBatches
+from policies.rebatch import COMPILED, NO_BATCHES, PURE, RebatchHints, RebatchRules, SmallBatches
 
 LIMIT = 1_048_588
 NONE, GZIP, LZ4, ZSTD = 0, 1, 3, 4
@@ -59,3 +60,17 @@ def test_larger_batches_of_slow_codecs_are_not_opened(codec: int, content_bytes:
 def test_a_small_batch_waits_only_for_an_answer(in_flight: int, waiting_bytes: int, waits: bool) -> None:
     rules = RebatchRules(small=SmallBatches(1, 1), plain_records=0, compressed_batches=0)
     assert rules.waits(in_flight, waiting_bytes) is waits
+
+
+@pytest.mark.parametrize(
+    ("linger_ms", "crowd"), [(None, 8), (0, 1 << 30), (1, 4), (9, 4), (10, 2), (100, 1), (5000, 1)]
+)
+def test_patience_makes_a_batch_wait_for_answers_sooner(linger_ms: int | None, crowd: int) -> None:
+    rules = COMPILED.adapted(RebatchHints(linger_ms=linger_ms))
+    assert rules == msgspec.structs.replace(COMPILED, crowd=crowd)
+    assert not rules.waits(0, 1), "no batch waits for a time to pass"
+
+
+@pytest.mark.parametrize(("batch_bytes", "full"), [(None, 16_384), (0, 0), (65_536, 65_536), (1 << 30, 1 << 20)])
+def test_waiting_batches_of_the_wished_size_wait_no_longer(batch_bytes: int | None, full: int) -> None:
+    assert COMPILED.adapted(RebatchHints(batch_bytes=batch_bytes)).full_bytes == full

@@ -42,12 +42,16 @@ class SparkPlace:
         self._spark = spark.newSession()
         self._spark.conf.set("spark.sql.sources.useV1SourceList", _FIRST_KIND)
         self._sides, self._lanes = sides, lanes
-        self.cores = self._all_cores = max(1, spark.sparkContext.defaultParallelism)
+        self.cores = self._all_cores()
         self._task_records = task_records
 
     def share(self, most_tasks: int) -> None:
         """Run at most `most_tasks` tasks at a time from now on; 0: one per core."""
-        self.cores = most_tasks or self._all_cores
+        self.cores = most_tasks or self._all_cores()
+
+    def _all_cores(self) -> int:
+        """Return the cores of the session at present: executors come and go."""
+        return max(1, self._spark.sparkContext.defaultParallelism)
 
     def measured(self, records: int, took_s: float) -> None:
         """Choose how many records a task should have: `records` of both sides took `took_s` seconds."""

@@ -12,6 +12,7 @@ from actors.model.spark_status import HostSpec, HostStatus
 from actors.spark import host as host_module
 from actors.spark.host import SparkHostActor
 from actors.spark.session import SessionOptions, java_sizes, placement
+from actors.spark.sizing import Sized
 from deploy.local.errors import ClusterError
 from engine.config.settings import SparkConfig
 from engine.jobs.runtime.runner import JobState
@@ -41,6 +42,9 @@ class FakeSession:
         self.spark: Any = FakeSpark()
         self.node = "f00"
         self.has: int | Exception = 0
+        self.wanted: list[int] = []
+        self.leaving = ""
+        self.unsettled = False
         self.closed = False
         self.opening = threading.Event()
         self.opening.set()
@@ -59,8 +63,9 @@ class FakeSession:
             raise self.has
         return self.has
 
-    def waiting(self, executors: int) -> str:
-        return f"{executors} are there"
+    def resize(self, wanted: int) -> Sized:
+        self.wanted.append(wanted)
+        return Sized(f"{self.has} are there", self.leaving, self.unsettled)
 
     def close(self) -> None:
         self.closed = True
@@ -84,6 +89,12 @@ class Stage:
     async def state(self) -> str:
         return (await self.status()).state
 
+    async def reason(self) -> str:
+        return (await self.status()).reason
+
+    async def last_wanted(self) -> int:
+        return self.session.wanted[-1] if self.session.wanted else 0
+
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
@@ -99,20 +110,11 @@ async def test_it_answers_while_its_session_opens_and_says_what_it_waits_for(sta
         await host.submit("1", "probe", b"")
     stage.session.opening.set()
 
-    async def waits() -> bool:
-        return (await stage.status()).reason == "0 are there"
-
-    await until_equal(waits, True)
-    stage.session.has = 2
+    await until_equal(stage.reason, "0 are there")
+    stage.session.has = 1
     await until_equal(stage.state, "ready")
     told = await stage.status()
-    assert (told.executors, told.reason, told.node) == (2, "2 are there", "f00")
-    stage.session.has = 3
-
-    async def whole() -> str:
-        return (await stage.status()).reason
-
-    await until_equal(whole, "")
+    assert (told.executors, told.reason, told.node) == (1, "", "f00")
     assert stage.session.options is not None
     assert stage.session.options.config.executors == 3
     await host.close()
@@ -175,6 +177,64 @@ async def test_executors_that_stay_away_are_an_end(stage: Stage, monkeypatch: py
     stage.session.has = 0
     await until_equal(stage.state, "broken")
     assert "no executor is left" in (await stage.status()).reason
+
+
+async def test_a_large_job_gets_all_executors_and_they_end_after_it(stage: Stage) -> None:
+    stage.session.has = 1
+    host = stage.start()
+    await until_equal(stage.state, "ready")
+    assert await stage.last_wanted() == 1
+    with host._share.large_job():
+        await until_equal(stage.last_wanted, 3)
+        await until_equal(stage.reason, "1 are there")
+        stage.session.has = 3
+        await until_equal(stage.reason, "")
+        assert (host._share.cores, (await stage.status()).executors) == (3, 3)
+    await until_equal(stage.last_wanted, 1)
+
+
+async def test_a_resize_that_hangs_or_fails_delays_no_check(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    away, calls = threading.Event(), list[int]()
+
+    def resize(wanted: int) -> Sized:
+        calls.append(wanted)
+        away.wait()
+        raise ConnectionError("the control store is away")
+
+    monkeypatch.setattr(stage.session, "resize", resize)
+    stage.start()
+    stage.session.has = 0  # so that it is looked at often
+    await until_equal(stage.state, "starting")
+    stage.session.has = 1
+    await until_equal(stage.state, "ready")
+    assert calls == [1], "one at a time"
+    stage.session.has = 0
+    away.set()
+
+    async def tried_again() -> bool:
+        return len(calls) > 2
+
+    await until_equal(tried_again, True)
+    assert await stage.state() == "ready"
+
+
+async def test_while_executors_change_it_looks_often(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_module, "REST_LOOKS", 10_000_000)
+    stage.session.has, stage.session.unsettled = 1, True
+    stage.start()
+
+    async def resized_often() -> bool:
+        return len(stage.session.wanted) > 5
+
+    await until_equal(resized_often, True)
+
+
+async def test_where_a_master_has_to_leave_its_node_the_host_ends(stage: Stage) -> None:
+    stage.session.has, stage.session.leaving = 1, "f01"
+    stage.start()
+    await until_equal(stage.state, "broken")
+    told = await stage.status()
+    assert (told.reason, told.refused) == ("its node f01 is being drained", False)
 
 
 def test_only_executors_have_javas_second_compiler() -> None:

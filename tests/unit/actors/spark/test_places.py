@@ -44,12 +44,12 @@ def sized(cpus: float, memory: float, address: str = "10.0.0.1") -> dict[str, An
 def test_executors_without_a_place_are_told_with_what_would_give_them_one() -> None:
     asked = SparkConfig(on=True, executors=3, cores=4, memory_bytes=2000)
     there = [sized(4, 2000), sized(2, 9000, "10.0.0.2")]
-    assert waiting_text(asked, there, 1) == (
+    assert waiting_text(asked, there, 1, 3) == (
         "waiting for resources: 1 of 3 executors has a place; each takes 4 CPU and 2,000 bytes of Ray memory on a node"
         " with Java; start more nodes, free resources that other jobs hold, or lower raymirror.spark.executors"
     )
     small = [sized(4, 1500), sized(2, 9000, "10.0.0.2")]
-    assert waiting_text(asked, small, 0).endswith(
+    assert waiting_text(asked, small, 0, 3).endswith(
         "no such node is that large (at most 4 CPU and 9,000 bytes): start larger ones, or lower"
         " raymirror.spark.executor.cores or raymirror.spark.executor.memory.bytes"
     )
@@ -57,6 +57,6 @@ def test_executors_without_a_place_are_told_with_what_would_give_them_one() -> N
 
 def test_where_the_storage_is_on_one_node_only_that_one_counts() -> None:
     asked = SparkConfig(on=True, executors=1, cores=4, memory_bytes=2000)
-    text = waiting_text(asked, [sized(4, 2000), sized(2, 9000, "10.0.0.2")], 0, "10.0.0.2")
+    text = waiting_text(asked, [sized(4, 2000), sized(2, 9000, "10.0.0.2")], 0, 1, "10.0.0.2")
     assert "on the head node, where raymirror.storage is; no such node is that large (at most 2 CPU" in text
-    assert "(at most 0 CPU and 0 bytes)" in waiting_text(asked, [], 0)
+    assert "(at most 0 CPU and 0 bytes)" in waiting_text(asked, [], 0, 1)

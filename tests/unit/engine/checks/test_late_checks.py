@@ -77,7 +77,7 @@ class Client:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
-    monkeypatch.setattr(late_checks, "client_for", lambda cluster, _client_id: Client(world, cluster.alias))
+    monkeypatch.setattr(late_checks, "asking_client", lambda _config, alias, _client_id: Client(world, alias))
     monkeypatch.setattr(late_checks, "preview", world.preview)
     monkeypatch.setattr(late_checks, "refuse_running_mm2", world.look_for_mm2)
     return world

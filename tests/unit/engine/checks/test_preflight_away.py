@@ -32,7 +32,7 @@ class Client:
 @pytest.fixture
 def failures(monkeypatch: pytest.MonkeyPatch) -> dict[str, BrokerUnreachable]:
     found: dict[str, BrokerUnreachable] = {"A": AWAY, "B": ClusterAway("", "B", "connection refused")}
-    monkeypatch.setattr(preflight, "client_for", lambda cluster, _client_id: Client(found[cluster.alias]))
+    monkeypatch.setattr(preflight, "asking_client", lambda _config, alias, _client_id: Client(found[alias]))
     return found
 
 

@@ -1,25 +1,21 @@
-"""The table of engine/CONFIG.md names every key that is read, at its level, and no other."""
+"""The table of keys (policies/keys) names every key that is read, at its level, and no other."""
 
 import re
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-import engine
 from engine.config.file.properties import parse_properties
 from engine.config.flow_config import FlowReader
+from engine.config.flow_keys import level_of
 from engine.config.property_reader import PropertyReader
 from engine.config.secrets import SECURITY_KEYS
+from policies.keys.table import READ_KEYS
 from policies.model import FlowName
 from tests.unit.engine.config_files import mirror
 
-TABLE = (Path(engine.__file__).parent / "CONFIG.md").read_text()
-ROW = re.compile(
-    r"^\| `([^`]+)` \| (top|cluster|flow|filter|storage|worker|consumer|producer) \| ([^|]*) \|", re.MULTILINE
-)
-ROWS = {(level, key) for key, level, _ in ROW.findall(TABLE)}
-DEFAULTS = {key: default.strip(" `") for key, _, default in ROW.findall(TABLE)}
+ROWS = {(level, row.name) for row in READ_KEYS for level in row.each_level}
+DEFAULTS = {(level, row.name): row.default.strip("`") for row in READ_KEYS for level in row.each_level}
 NOT_OF_FLOWS = {
     ("top", "clusters"),
     ("top", "config.providers"),
@@ -36,6 +32,7 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.otlp.interval.ms"),
     ("top", "raymirror.spark"),
     ("top", "raymirror.spark.executors"),
+    ("top", "raymirror.spark.executors.idle.seconds"),
     ("top", "raymirror.spark.executor.cores"),
     ("top", "raymirror.spark.executor.memory.bytes"),
     ("top", "raymirror.spark.jars"),
@@ -52,8 +49,18 @@ NOT_OF_FLOWS = {
 def test_every_key_that_a_flow_asks_for_is_in_the_table_and_the_others_are_not() -> None:
     reader = FlowReader(PropertyReader(parse_properties("", "f")), FlowName("A", "B"))
     reader.read()
-    assert {(layer.__name__, key) for layer, key in reader.keys.asked} == ROWS - NOT_OF_FLOWS
+    assert {(level_of(layer), key) for layer, key in reader.keys.asked} == ROWS - NOT_OF_FLOWS
     assert NOT_OF_FLOWS <= ROWS
+
+
+PREFIX = {
+    "worker": "B.",
+    "filter": "A->B.",
+    "producer": "B.producer.",
+    "consumer": "A.consumer.",
+    "admin": "A->B.admin.",
+}
+"""Where a key of a level is read; at top level otherwise."""
 
 
 class Recorder(PropertyReader):
@@ -78,18 +85,20 @@ def test_nothing_is_read_that_the_table_does_not_name(monkeypatch: pytest.Monkey
     monkeypatch.setattr("engine.config.config.PropertyReader", Recorder)
     mirror("config.providers = x\nconfig.providers.x.class = EnvVarConfigProvider\n")
     places = re.compile(
-        r"^(A->B\.|B->A\.)?(source\.consumer\.|consumer\.|producer\.override\.)?|^[AB]\.(consumer\.|producer\.)?"
+        r"^(A->B\.|B->A\.)?(source\.consumer\.|consumer\.|producer\.override\.|(source\.|target\.)?admin\.)?"
+        r"|^[AB]\.(consumer\.|producer\.|admin\.)?"
     )
     asked = {places.sub("", key, count=1).replace("providers.x.", "providers.NAME.") for key in Recorder.asked}
-    asked = {re.sub(r"^[AB]\.(consumer\.|producer\.)?", "", key) for key in asked}
+    asked = {re.sub(r"^[AB]\.(consumer\.|producer\.|admin\.)?", "", key) for key in asked}
     assert asked == {key for _, key in ROWS}
 
 
-@pytest.mark.parametrize("key", sorted(key for key, default in DEFAULTS.items() if re.fullmatch(r"\d+|true", default)))
-def test_the_default_of_the_table_is_the_default(key: str) -> None:
-    (level,) = (level for level, name in ROWS if name == key)
-    place = {"worker": "B.", "filter": "A->B.", "producer": "B.producer.", "consumer": "A.consumer."}.get(level, "")
-    said, unset = mirror(f"{place}{key} = {DEFAULTS[key]}\n").flows[0], mirror().flows[0]
+@pytest.mark.parametrize(
+    ("level", "key"), sorted(row for row, default in DEFAULTS.items() if re.fullmatch(r"\d+|true", default))
+)
+def test_the_default_of_the_table_is_the_default(level: str, key: str) -> None:
+    place = PREFIX.get(level, "")
+    said, unset = mirror(f"{place}{key} = {DEFAULTS[level, key]}\n").flows[0], mirror().flows[0]
     for name in said.__struct_fields__:
         if name not in ("naming", "selection", "configs_exclude", "places"):
             assert getattr(said, name) == getattr(unset, name), name

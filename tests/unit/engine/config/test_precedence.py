@@ -1,10 +1,12 @@
 """The precedence of levels, for every key that a flow reads."""
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import pytest
 
+from engine.base.clock import Backoff
 from engine.config.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from policies.naming import IdentityNaming
 from policies.shared_clusters import OneCluster
@@ -19,6 +21,8 @@ WORKER = ("B.{}",)
 FILTER = ("A->B.{}",)
 CONSUMER = ("A->B.source.consumer.{}", "A.consumer.{}", "A->B.consumer.{}")
 PRODUCER = ("A->B.producer.override.{}", "B.producer.{}")
+SOURCE_ADMIN = ("A->B.source.admin.{}", "A.admin.{}", "A->B.admin.{}")
+TARGET_ADMIN = ("A->B.target.admin.{}", "B.admin.{}", "A->B.admin.{}")
 PLACES = {
     FLOW: ("A.{}", "B.{}", "B->A.{}", "A->B.source.{}"),
     STORAGE: ("A.{}", "A->B.{}"),
@@ -26,6 +30,8 @@ PLACES = {
     FILTER: ("{}", "A.{}", "B.{}", "B->A.{}"),
     CONSUMER: ("{}", "consumer.{}", "B.consumer.{}", "A.{}", "A->B.{}", "A->B.target.consumer.{}"),
     PRODUCER: ("{}", "producer.{}", "A.producer.{}", "A->B.producer.{}", "producer.override.{}"),
+    SOURCE_ADMIN: ("{}", "admin.{}", "B.admin.{}", "A.{}", "A->B.target.admin.{}", "B->A.admin.{}"),
+    TARGET_ADMIN: ("{}", "admin.{}", "A.admin.{}", "B.{}", "A->B.source.admin.{}", "B->A.admin.{}"),
 }
 """Where each layer is not looked for."""
 
@@ -37,6 +43,42 @@ def fetch(name: str, found: FlowConfig) -> object:
 def own_heartbeats(found: FlowConfig) -> list[HeartbeatConfig]:
     return [heartbeat for heartbeat in found.heartbeats if heartbeat.pair == found.name]
 
+
+def tuned(client: str, field: str, found: FlowConfig) -> object:
+    return getattr(getattr(found, client), field)
+
+
+CLIENTS = {
+    CONSUMER: "source_client",
+    PRODUCER: "target_client",
+    SOURCE_ADMIN: "source_admin",
+    TARGET_ADMIN: "target_admin",
+}
+Tuned = tuple[str, str, tuple[str, str], tuple[object, object]]
+TUNING: list[Tuned] = [
+    ("client.id", "client_id", ("x", "y"), ("x", "y")),
+    (
+        "client.dns.lookup",
+        "canonical_names",
+        ("resolve_canonical_bootstrap_servers_only", "use_all_dns_ips"),
+        (True, False),
+    ),
+    ("socket.connection.setup.timeout.ms", "setup_s", ("4000", "5000"), (4.0, 5.0)),
+    ("socket.connection.setup.timeout.max.ms", "most_setup_s", ("4000", "5000"), (4.0, 5.0)),
+    ("reconnect.backoff.ms", "reconnect", ("400", "5000"), (Backoff(0.4, 1.0), Backoff(5.0, 5.0))),
+    ("reconnect.backoff.max.ms", "reconnect", ("20", "5000"), (Backoff(0.02, 0.02), Backoff(0.05, 5.0))),
+    ("connections.max.idle.ms", "idle_s", ("4000", "-1"), (4.0, 0.0)),
+    ("send.buffer.bytes", "send_bytes", ("4000", "5000"), (4000, 5000)),
+    ("receive.buffer.bytes", "receive_bytes", ("4000", "5000"), (4000, 5000)),
+    ("request.timeout.ms", "answer_s", ("4000", "5000"), (4.0, 5.0)),
+]
+"""Keys that every client has: name, field, two values, what they mean."""
+ASKING: list[Tuned] = [
+    ("retry.backoff.ms", "retry", ("40", "5000"), (Backoff(0.04, 1.0), Backoff(5.0, 5.0))),
+    ("retry.backoff.max.ms", "retry", ("40", "5000"), (Backoff(0.04, 0.04), Backoff(0.1, 5.0))),
+    ("metadata.max.age.ms", "leaders_s", ("4000", "5000"), (4.0, 5.0)),
+]
+"""Keys of the clients that copy."""
 
 Row = tuple[str, tuple[str, ...], tuple[str, str], Callable[[FlowConfig], object], tuple[object, object]]
 KEYS: list[Row] = [
@@ -216,7 +258,26 @@ KEYS: list[Row] = [
     ),
     ("raymirror.rebatch", FLOW, ("off", "on"), lambda found: found.rebatch, (False, True)),
     ("raymirror.source.connections", FLOW, ("1", "2"), lambda found: found.source_connections, (1, 2)),
-    ("request.timeout.ms", PRODUCER, ("4000", "5000"), lambda found: found.request_timeout_s, (4.0, 5.0)),
+    ("max.request.size", PRODUCER, ("4000", "5000"), lambda found: found.request_bytes, (4000, 5000)),
+    ("compression.type", PRODUCER, ("gzip", "zstd"), lambda found: found.codec, (1, 4)),
+    ("linger.ms", PRODUCER, ("0", "50"), lambda found: found.rebatch_hints.linger_ms, (0, 50)),
+    ("batch.size", PRODUCER, ("0", "5000"), lambda found: found.rebatch_hints.batch_bytes, (0, 5000)),
+    *(
+        (name, layer, texts, partial(tuned, client, field), values)
+        for name, field, texts, values in TUNING
+        for layer, client in CLIENTS.items()
+    ),
+    *(
+        (name, layer, texts, partial(tuned, client, field), values)
+        for name, field, texts, values in ASKING
+        for layer, client in CLIENTS.items()
+        if layer in (CONSUMER, PRODUCER)
+    ),
+    *(
+        ("default.api.timeout.ms", layer, ("4000", "5000"), partial(tuned, client, "api_s"), (4.0, 5.0))
+        for layer, client in CLIENTS.items()
+        if layer in (SOURCE_ADMIN, TARGET_ADMIN)
+    ),
     ("groups", FLOW, ("x", "y"), lambda found: found.groups.include, (("x",), ("y",))),
     ("groups.exclude", FLOW, ("x", "y"), lambda found: found.groups.exclude, (("x",), ("y",))),
     ("refresh.groups.enabled", FLOW, ("false", "true"), lambda found: found.groups.refresh, (False, True)),
@@ -262,7 +323,7 @@ KEYS: list[Row] = [
 ]
 
 
-@pytest.mark.parametrize("row", KEYS, ids=lambda row: row[0])
+@pytest.mark.parametrize("row", KEYS, ids=lambda row: f"{row[0]}, {row[1][-1]}")
 def test_the_place_that_wins(row: Row) -> None:
     key, layer, texts, read, values = row
     weaker = list(layer)
@@ -273,7 +334,7 @@ def test_the_place_that_wins(row: Row) -> None:
         assert read(flow(f"{first.format(key)} = {texts[1]}\n")) == values[1]
 
 
-@pytest.mark.parametrize("row", KEYS, ids=lambda row: row[0])
+@pytest.mark.parametrize("row", KEYS, ids=lambda row: f"{row[0]}, {row[1][-1]}")
 def test_places_that_do_not_count(row: Row) -> None:
     key, layer, texts, read, _ = row
     for place in PLACES[layer]:
@@ -293,6 +354,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "mm2_read_committed",
         "naming",
         "groups",
+        "own_configs",
         "config_sync",
         "traffic",
         "places",
@@ -307,7 +369,13 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "partition_fetch_bytes",
         "max_in_flight",
         "source_connections",
-        "request_timeout_s",
+        "source_client",
+        "target_client",
+        "source_admin",
+        "target_admin",
+        "request_bytes",
+        "rebatch_hints",
+        "codec",
         "mm2_group",
         "positions_topic",
         "connector",
@@ -332,7 +400,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "same_cluster",
     }
     assert {"enabled", "cluster", "topic", "lag_max", "replication_factor"} == set(SyncsConfig.__struct_fields__)
-    assert {"pair", "topic", "every_s", "replication_factor"} == set(HeartbeatConfig.__struct_fields__)
+    assert {"pair", "topic", "every_s", "replication_factor", "client"} == set(HeartbeatConfig.__struct_fields__)
     assert set(msgspec.structs.asdict(flow().fetch)) == {
         "max_wait_s",
         "min_bytes",

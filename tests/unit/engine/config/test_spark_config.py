@@ -30,6 +30,7 @@ def test_every_key_is_read() -> None:
     config = mirror(
         "raymirror.spark = on\n"
         "raymirror.spark.executors = 3\n"
+        "raymirror.spark.executors.idle.seconds = 5\n"
         "raymirror.spark.executor.cores = 2\n"
         "raymirror.spark.executor.memory.bytes = 536870912\n"
         "raymirror.spark.jars = /opt/a.jar, /opt/b.jar\n"
@@ -38,6 +39,7 @@ def test_every_key_is_read() -> None:
     assert config.spark == SparkConfig(
         on=True,
         executors=3,
+        idle_s=5.0,
         cores=2,
         memory_bytes=536870912,
         jars=("/opt/a.jar", "/opt/b.jar"),
@@ -51,6 +53,7 @@ def test_every_key_is_read() -> None:
     [
         ("raymirror.spark = true", "'true' is neither on nor off; write on or off"),
         ("raymirror.spark.executors = 0", "out of range"),
+        ("raymirror.spark.executors.idle.seconds = -1", "out of range"),
         ("raymirror.spark.executor.cores = x", "is not a number"),
         ("raymirror.spark.executor.memory.bytes = 1000", "out of range"),
         ("raymirror.spark.jars = a.jar", "'a.jar' is not an absolute path of a jar"),

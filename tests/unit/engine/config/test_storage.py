@@ -37,6 +37,7 @@ def test_a_storage_is_read(text: str, uri: str) -> None:
         ("s3a:/bucket/x", "names no bucket", "write e.g. s3a://bucket/raymirror"),
         ("gs:///x", "names no bucket", "write e.g. gs://bucket/raymirror"),
         ("s3a://bucket/year=*", "contains '*'", "use another name"),
+        ("file:/var/lib/a\\b", r"contains '\\'", "use another name"),
     ],
 )
 def test_what_is_none_is_refused_with_what_would_be_right(text: str, wrong: str, right: str) -> None:

@@ -93,7 +93,7 @@ async def test_it_opens_both_clusters_at_once_and_copies_nothing_between_others(
     clients = {"A": Client("A", "three"), "B": Client("B", "two")}
     monkeypatch.setattr(flow_clusters, "read_positions", read_positions)
     monkeypatch.setattr(runner, "shortest_expiry_s", shortest_expiry_s)
-    monkeypatch.setattr(runner, "clients_of", lambda _config, flow, _client_id: [clients[one] for one in flow])
+    monkeypatch.setattr(runner, "copying_clients", lambda _config, flow, _client_id: [clients[one] for one in flow])
     config = read_config(parse_properties(CONFIG, "mm2.properties"))
     copier = Copier(config, config.flows[0], copier_id="copier-1", deployment_id="d")
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -133,7 +133,7 @@ async def test_a_broker_that_does_not_say_when_it_forgets_does_not_hold_the_copy
     monkeypatch.setattr(flow_clusters, "read_positions", read_positions)
     monkeypatch.setattr(runner, "shortest_expiry_s", shortest_expiry_s)
     monkeypatch.setattr(patience, "pause", at_once)
-    monkeypatch.setattr(runner, "clients_of", lambda _config, flow, _client_id: [clients[one] for one in flow])
+    monkeypatch.setattr(runner, "copying_clients", lambda _config, flow, _client_id: [clients[one] for one in flow])
     config = read_config(parse_properties(CONFIG, "mm2.properties"))
     copier = Copier(config, config.flows[0], copier_id="copier-1", deployment_id="d")
     assert not copier.progress().is_open

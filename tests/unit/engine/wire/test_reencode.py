@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.base.errors import MalformedBatch
 from engine.wire.batch import Verdict, check_crc, judge
-from engine.wire.records import Encoded, Record, reencode
+from engine.wire.records import Coding, Encoded, Record, reencode
 from tests.unit.engine.wire.batches import (
     DELETE_HORIZON,
     LOG_APPEND,
@@ -196,3 +196,14 @@ def test_timestamps_beyond_64_bits() -> None:
 def test_contents_helper_sees_a_difference() -> None:
     one, other = records(2), records(2)
     assert contents(one) == contents(other) != contents(records(2, size=3))
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("wished", range(1, 5))
+def test_the_records_of_a_batch_get_another_codec(codec: int, wished: int) -> None:
+    source = records(20)
+    built = batch(source, codec)
+    coding = Coding(codec=wished)
+    pieces = reencode(built, 0, only(built), TOPIC, PARTITION, wanted_offset=0, max_batch_bytes=200, coding=coding)
+    assert len(pieces) > 1
+    _check(pieces, source, wished, source[-1].offset + 1)

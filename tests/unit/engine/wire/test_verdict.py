@@ -48,3 +48,13 @@ def test_the_earlier_rule_wins(earlier: int, later: int) -> None:
 def test_a_gap_at_the_end_counts_as_a_gap() -> None:
     header = msgspec.structs.replace(CLEAN, last_offset_delta=10)
     assert judge(header, WANTED, LARGEST, False) == (Verdict.REENCODE, Reason.OFFSET_GAPS)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "wished", "passes"), [(0, None, True), (2, 2, True), (0, 2, False), (4, 2, False), (0x12, 2, True)]
+)
+def test_only_the_wished_codec_passes(attributes: int, wished: int | None, passes: bool) -> None:
+    header = msgspec.structs.replace(CLEAN, attributes=attributes)
+    expected = (Verdict.PASS, None) if passes else (Verdict.REENCODE, Reason.OTHER_CODEC)
+    assert judge(header, WANTED, LARGEST, False, wished) == expected
+    assert judge(header, WANTED + 99, LARGEST, False, wished)[0] is Verdict.SKIP

@@ -42,3 +42,10 @@ def test_entities_are_named_as_tools_name_them() -> None:
         "user 'us'",
         "the default client-id, the default user",
     ]
+
+
+def test_the_quota_of_a_client_id_that_all_have_is_more_specific() -> None:
+    ours, ours_alone = quota(7, user="us", client="mirror"), quota(8, client="mirror")
+    assert limiting([*ALL, ours, ours_alone], PRODUCE_BYTES, "us", "mirror") == ours
+    assert limiting([ALL[4], ours_alone], PRODUCE_BYTES, "us", "mirror") == ours_alone
+    assert limiting([ALL[4], ours_alone], PRODUCE_BYTES, "us") == ALL[4]

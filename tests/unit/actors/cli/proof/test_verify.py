@@ -15,10 +15,10 @@ from rich.console import Console
 
 from actors.cli import main
 from actors.cli.common import exits
-from actors.cli.common.remote_spark import NoSpark
 from actors.cli.proof import proof_runner as proving
 from actors.cli.proof import verify
 from actors.cli.proof.proof_choice import MOST_BYTES, MOST_OFFSETS
+from actors.jobs.remote_spark import NoSpark
 from engine.base.errors import BrokerUnreachable
 from engine.config.storage import Storage
 from engine.jobs.proof.model import (

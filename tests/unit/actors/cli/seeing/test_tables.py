@@ -50,7 +50,10 @@ def test_an_old_store_is_named_with_its_command_and_converted_once(
     assert main.main(["lag", "--history", *place]) == 0
     assert waits in capsys.readouterr().err
     assert main.main(["tables", "convert", *place]) == 0
-    assert f"{storage}/history/lag/A/B: 1 row added to table lag; this folder may be deleted" in capsys.readouterr().out
+    assert (
+        f"{storage}/history/lag/A/B: 1 row added to table lag; this folder may be deleted once"
+        in capsys.readouterr().out
+    )
     assert main.main(["tables", "convert", *place]) == 0
     assert "nothing to convert" in capsys.readouterr().out
     assert main.main(["tables", "convert", *place, "--json"]) == 0
@@ -65,6 +68,27 @@ def test_a_conversion_as_json(storage: Path, capsys: pytest.CaptureFixture[str])
     assert main.main(["tables", "convert", "--storage", f"file:{storage}", "--json"]) == 0
     (done,) = json.loads(capsys.readouterr().out)["converted"]
     assert (done["table"], done["rows"]) == ("lag", 1)
+
+
+def test_a_damaged_old_store_is_named_at_the_end_and_the_others_are_converted(
+    storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_old(storage / "history" / "lag" / "A" / "B", "g-0", [row(5)])
+    add_old(storage / "history" / "lag" / "A" / "C", "g-0", [row(6)])
+    (storage / "history" / "lag" / "A" / "B" / "commits" / "g-1.json").write_text("{")
+    words = ["tables", "convert", "--storage", f"file:{storage}"]
+    assert main.main(words) == 2
+    out, err = capsys.readouterr()
+    assert f"{storage}/history/lag/A/C: 1 row added" in out
+    assert f"raymirror tables: file:{storage}/history/lag/A/B is not converted: " in err
+    assert main.main([*words, "--json"]) == 2
+    (failed,) = json.loads(capsys.readouterr().out)["failed"]
+    assert failed["place"] == f"file:{storage}/history/lag/A/B"
+    (storage / "history" / "lag" / "A" / "B" / "commits" / "g-1.json").unlink()
+    (path,) = (storage / "history" / "lag" / "A" / "B" / "data").rglob("*.parquet")
+    path.unlink()
+    assert main.main(words) == 0
+    assert "0 rows added to table lag; left out because they are gone: 1 file;" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

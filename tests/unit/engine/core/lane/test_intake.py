@@ -1,13 +1,14 @@
 """Fetched bytes become queued batches of a lane."""
 
+import msgspec
 import pytest
 
 from engine.base.errors import BatchTooLarge, CorruptBatch
 from engine.core.lane import intake
-from engine.core.lane.intake import LongWork, Work, queue, sift_all, stamp, work_for
+from engine.core.lane.intake import LongWork, Work, queue, sift, sift_all, stamp, work_for
 from engine.core.lane.stretch_intake import take_in_stretches
-from engine.wire.batch import read_header
-from engine.wire.codecs import GZIP
+from engine.wire.batch import Verdict, read_header
+from engine.wire.codecs import GZIP, NONE, ZSTD
 from engine.wire.encode import seal, write_area
 from engine.wire.record import Record
 from tests.fakes.source_log import LEADER_EPOCH
@@ -175,3 +176,25 @@ def test_a_batch_that_inflates_beyond_what_is_quick_is_long_work(monkeypatch: py
     small = work_for(played.lane, view, 0, len(view), aborted=[], max_batch_bytes=1, inflated_bytes=10)
     with pytest.raises(BatchTooLarge):
         take_in_stretches(played.lane, small, shares)
+
+
+def test_every_batch_gets_the_wished_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    played, shares = Played(), Shares()
+    area = write_area([Record(0, 0, b"key", b"v" * 90)], [0], 0)
+    payload = seal(area, NONE, 1, 0, 0)
+    view = memoryview(payload)
+    take_in_stretches(
+        played.lane, work_for(played.lane, view, 0, len(view), aborted=[], max_batch_bytes=1 << 20, codec=ZSTD), shares
+    )
+    (sent,) = played.send()
+    assert (sent.codec, read_header(sent.payload, 0).codec) == (ZSTD, ZSTD)
+    assert played.lane.fetch_offset == 1
+
+    monkeypatch.setattr(intake, "LONG_CODED_BYTES", 20)
+    played.lane.rewind()
+    coded = seal(area, GZIP, 1, 0, 0)
+    work = work_for(played.lane, memoryview(coded), 0, len(coded), aborted=[], max_batch_bytes=1 << 20, codec=ZSTD)
+    with pytest.raises(LongWork):
+        next(sift(msgspec.structs.replace(work, wanted=0), at_length=False))
+    ((_, _, verdict, pieces),) = sift_all(msgspec.structs.replace(work, wanted=0)).steps
+    assert (verdict, read_header(pieces[0].payload, 0).codec) == (Verdict.REENCODE, ZSTD)

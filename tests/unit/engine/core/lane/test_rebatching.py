@@ -351,7 +351,7 @@ def test_however_batches_are_merged_the_copy_is_the_same(
 
 
 def test_the_rules_of_this_process() -> None:
-    assert rebatch_rules() is (PURE if native.module is None else COMPILED)
+    assert rebatch_rules() == (PURE if native.module is None else COMPILED)
     lane = Lane(FLOW, NAME, Limits())
     lane.own(start(), barrier_done=True)
     assert lane.limits.rebatch is None

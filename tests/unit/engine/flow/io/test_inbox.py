@@ -20,6 +20,7 @@ from engine.core.streams.position_stream import PositionStream
 from engine.flow.io import inbox, slice_intake
 from engine.flow.io.buffers import BUFFER_BYTES, BufferPool
 from engine.flow.io.inbox import Inbox, InboxLimits
+from engine.flow.io.slice_intake import IntakeRules
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver, LaneStreams
 from engine.flow.lane.lane_ownership import LaneOwnership
@@ -515,7 +516,7 @@ async def test_what_took_long_counts_only_for_a_lane_that_still_stands_there(
     desk, (driver,) = Desk(1), (Desk(1).drivers)
     desk.drivers = [driver]
     driver.limit.learn(10)
-    desk.inbox._intake._inflated_bytes = 20
+    desk.inbox._intake._rules = IntakeRules(20)
     payload = seal(write_area([Record(0, 0, b"key", b"v" * 90)], [0], 0), GZIP, 1, 0, 0)
     async with running(desk):
         async with desk.pool.beside:
@@ -601,3 +602,16 @@ async def test_a_fetch_of_others_ends_when_a_lane_that_waits_is_due() -> None:
         assert desk.brokers[0].options[-1].max_wait_s == pytest.approx(0.1)
         assert desk.brokers[0].options[0].max_wait_s == TERMS.max_wait_s
     assert hot.lane.wants_fetch
+
+
+async def test_a_connection_that_was_idle_for_too_long_is_replaced_before_a_fetch() -> None:
+    desk = Desk(lanes=1)
+    desk.blocked.add(desk.drivers[0])
+    async with running(desk):
+        assert desk.asked() == []
+        desk.brokers[0].is_stale = True
+        desk.blocked.clear()
+        desk.wake()
+        await turns()
+        assert (len(desk.brokers), desk.brokers[0].closed, len(desk.brokers[1].asked)) == (2, True, 1)
+        assert ("lost", None) not in desk.told

@@ -11,7 +11,7 @@ from engine.base.errors import BrokerUnreachable
 from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
 from engine.core.lane.pending_batch import BufferShare
 from engine.flow.context.lease_guard import LeaseGuard
-from engine.flow.io.outbox import NEAR_REQUESTS, REQUEST_BYTES, Outbox
+from engine.flow.io.outbox import NEAR_REQUESTS, Outbox, OutboxLimits
 from engine.flow.io.silence import SILENT_S
 from engine.flow.lane.appender import ReadyBatch
 from policies.model import TopicPartition
@@ -86,6 +86,7 @@ class Bench:
         self.pauses: list[int] = []
         self.silent_at_s: list[float] = []
         self.timeout_s = 60.0
+        self.request_bytes = 1 << 20
         self.most_in_flight_bytes = 1 << 20
         self.lease = LeaseGuard(lambda: None)
         self.lease_guard = asyncio.Event()
@@ -114,7 +115,7 @@ class Bench:
 
 @asynccontextmanager
 async def running(bench: Bench) -> AsyncIterator[Outbox]:
-    outbox = Outbox(bench, bench.lease, bench.timeout_s)
+    outbox = Outbox(bench, bench.lease, OutboxLimits(bench.timeout_s, bench.request_bytes))
     async with asyncio.TaskGroup() as group:
         task = group.create_task(outbox.run())
         await turns()
@@ -183,7 +184,7 @@ async def test_no_more_than_five_requests_are_in_flight() -> None:
 
 async def test_a_full_request_leaves_the_rest_to_the_next_one() -> None:
     bench = Bench()
-    senders = [Sender(index, Letter("x", REQUEST_BYTES // 2 + 1)) for index in range(3)]
+    senders = [Sender(index, Letter("x", bench.request_bytes // 2 + 1)) for index in range(3)]
     async with running(bench) as outbox:
         for sender in senders:
             outbox.schedule_send(sender)
@@ -383,3 +384,23 @@ async def test_of_a_wide_window_only_what_a_leader_remembers_keeps_its_bytes() -
         for _ in range(8):
             bench.brokers[0].answer()
         assert [name for name, _ in sender.outcomes] == [letter.name for letter in letters]
+
+
+async def test_a_connection_that_was_idle_for_too_long_is_replaced_before_a_send() -> None:
+    bench = Bench()
+    sender = Sender(0, Letter("a"))
+    async with running(bench) as outbox:
+        outbox.schedule_send(sender)
+        await turns()
+        bench.brokers[0].answer()
+        bench.brokers[0].is_stale = True
+        await turns()
+        assert len(bench.brokers) == 1, "a connection at rest is left alone"
+        sender.letters.append(Letter("b"))
+        outbox.schedule_send(sender)
+        await turns()
+        assert (len(bench.brokers), bench.brokers[0].closed) == (2, True)
+        assert (bench.times_opened, bench.times_lost) == (2, 0)
+        assert sizes(bench.brokers[1]) == [1]
+        bench.brokers[1].answer()
+        assert [name for name, _ in sender.outcomes] == ["a", "b"]

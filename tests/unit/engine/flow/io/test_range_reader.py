@@ -49,6 +49,8 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 class Broker:
     """A distant source broker: answers from its log as it is when the answer leaves, after some time."""
 
+    is_stale = False
+
     def __init__(self, far: "Far") -> None:
         self.far = far
         self.lost = False

@@ -21,6 +21,8 @@ MINUTE_S = 60.0
 class Far:
     """A broker, its inbox, and a reader of ranges. `idle`: the inbox also reads a lane that has no limit."""
 
+    is_stale = False
+
     def __init__(self, round_trip_s: float, *, idle: bool) -> None:
         self.round_trip_s, self.turns_of_few, self.bytes_of_many = round_trip_s, 0, 0
         memory = BufferPool(64 * MIB)

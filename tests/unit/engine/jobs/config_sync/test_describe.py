@@ -54,7 +54,7 @@ class Stage:
             ids=ClusterIds("id-of-A", ""),
             options=options(),
         )
-        monkeypatch.setattr(describe, "client_for", lambda cluster, _client_id: FakeClient(cluster.alias))
+        monkeypatch.setattr(describe, "client_for", lambda cluster, _client_id, _tuning: FakeClient(cluster.alias))
         monkeypatch.setattr(describe, "KafkaSettings", lambda client: self.clusters[client.alias])
         monkeypatch.setattr(describe, "opened", self._opened)
 

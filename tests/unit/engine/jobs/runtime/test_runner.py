@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from engine.base.errors import BrokerUnreachable
+from engine.jobs.runtime.core_budget import CoreBudget
 from engine.jobs.runtime.probe import ProbeOptions, ProbeReport
 from engine.jobs.runtime.runner import ENDED, KEPT, JobLine, JobRunner, JobState, failure_text
 from engine.jobs.runtime.table import BadOptions, JobEntry, UnknownJob, load_job
@@ -192,7 +193,7 @@ def test_every_job_of_the_table_can_be_called() -> None:
 
 
 def test_a_job_runs_on_a_real_session_and_is_cancelled_there(spark: "SparkSession") -> None:
-    runner = JobRunner(spark, {})
+    runner = JobRunner(spark, {"share": CoreBudget(streams=False)})
     runner.submit("probe-1", "probe", msgspec.msgpack.encode(ProbeOptions(tasks=3)))
     runner.submit("probe-2", "probe", msgspec.msgpack.encode(ProbeOptions(tasks=1, task_s=3600)))
     wait_until(lambda: runner.report("probe-1") is not None, "the first job ends beside the second", 300.0)

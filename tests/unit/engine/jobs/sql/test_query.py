@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -39,6 +40,20 @@ def test_a_defined_table_is_read_as_any_other(session: SqlSession) -> None:
 )
 def test_everything_that_only_reads_may_be_asked(session: SqlSession, query: str) -> None:
     assert rows(session, query)
+
+
+def test_a_pivot_needs_the_names_of_its_values(session: SqlSession) -> None:
+    assert rows(session, "PIVOT t ON b IN ('x', 'y') USING sum(a)") == [(4, 2)]
+    with pytest.raises(SqlFailed, match="PIVOT unless its values are named"):
+        session.ask("PIVOT t ON b USING sum(a)")
+
+
+def test_the_disk_is_never_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=4_000_000))
+    with sql_session({"memory_limit": "60MB", "threads": "1"}) as session:
+        query = "SELECT i, hash(i) AS h, hash(i + 1) AS g FROM range(3_000_000) r(i) ORDER BY h"
+        with pytest.raises(SqlFailed, match="max_temp_directory_size"):
+            rows(session, query)
 
 
 @pytest.mark.parametrize(

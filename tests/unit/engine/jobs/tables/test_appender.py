@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable, Field, Schema
+from deltalake.schema import PrimitiveType
 
 from engine.jobs.tables.appender import TableAppender, delta_schema
 from engine.jobs.tables.care import fold
@@ -103,6 +104,24 @@ def test_a_batch_that_another_process_commits_at_the_same_time_counts_once(
     assert times(notes) == [1, 2]
 
 
+def test_rows_are_appended_while_another_process_adds_columns(
+    notes: TableAppender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or creates the table a second time, which deltalake does if two processes create it at the same moment."""
+    notes.append([note(1)])
+    write, added = TableAppender._write, list[Field]()
+
+    def late(self: TableAppender, handle: DeltaTable, data: object, batch: Batch | None) -> None:
+        if not added:
+            added.append(Field("more", PrimitiveType("long")))
+            DeltaTable(notes.uri.removeprefix("file:")).alter.add_columns(added)
+        write(self, handle, data, batch)
+
+    monkeypatch.setattr(TableAppender, "_write", late)
+    assert notes.append([note(2)], Batch("w", 1))
+    assert times(notes) == [1, 2]
+
+
 def test_a_table_that_others_change_again_and_again_is_given_up(
     notes: TableAppender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +149,7 @@ def test_past_days_become_one_file_old_ones_go_and_their_files_are_deleted_later
     for day in range(3):
         for at_ms in (1, 2):
             notes.append([note(day * DAY_MS + at_ms)])
-    notes.tidy(2 * DAY_MS + 5, DAY_MS)
+    notes.tidy(2 * DAY_MS + 5, 1)
     assert files(notes) == {"1970-01-02": 1, "1970-01-03": 2}
     assert times(notes) == [DAY_MS + 1, DAY_MS + 2, 2 * DAY_MS + 1, 2 * DAY_MS + 2]
     folder = Path(notes.uri.removeprefix("file:"))
@@ -140,6 +159,13 @@ def test_past_days_become_one_file_old_ones_go_and_their_files_are_deleted_later
     assert len(list(folder.rglob("day=*/*.parquet"))) == 3
     notes.tidy(2 * DAY_MS + 7)
     assert len(times(notes)) == 4
+
+
+def test_a_clock_that_is_wrong_takes_out_nothing(notes: TableAppender) -> None:
+    for day in (0, 1, 400):
+        notes.append([note(day * DAY_MS)])
+    notes.tidy(400 * DAY_MS, 30 * DAY_MS)
+    assert times(notes) == [0, DAY_MS, 400 * DAY_MS]
 
 
 def test_tidying_beside_another_process_loses_and_doubles_nothing(

@@ -13,12 +13,13 @@ from engine.jobs.tables.care import care, expire, fold, is_worth_it
 from engine.jobs.tables.columns import Column
 from engine.jobs.tables.files import DataFile, TableFiles
 from engine.jobs.tables.log import Batch
-from engine.jobs.tables.options import CareOptions, CareReport
+from engine.jobs.tables.options import CareOptions, CareReport, expiry_ms
 from engine.jobs.tables.reading import EVER, read
 from engine.jobs.tables.table import Table
 from tests.unit.engine.jobs.table_rows import (
     BASE_MS,
     HOUR_MS,
+    MINUTE_MS,
     SPEC,
     add,
     at,
@@ -130,13 +131,33 @@ def test_two_compactions_at_once_double_nothing(table: Table) -> None:
     assert rows_in(table) == [(0, 0), (1, 1), (2, 2), (3, 3), (9, 9)]
 
 
+@pytest.mark.parametrize(
+    ("newest", "now_ms", "before_ms"),
+    [([], 100, None), ([50], 100, None), ([50, 60], 100, 40), ([60, 90, 50], 55, 45), ([10, 500], 100, 0)],
+)
+def test_what_is_too_old_counts_from_the_last_partition_but_one(
+    newest: list[int], now_ms: int, before_ms: int | None
+) -> None:
+    assert expiry_ms(newest, now_ms, 10) == before_ms
+
+
 def test_what_is_too_old_goes_by_whole_partitions(table: Table) -> None:
-    add(table, [(1, 1), (60, 2), (120, 3)])
+    add(table, [(1, 1), (60, 2), (150, 3)])
     assert expire(table, at(90)) == (1, 0)
-    assert rows_in(table) == [(60, 2), (120, 3)]
+    assert rows_in(table) == [(60, 2), (150, 3)]
     assert expire(table, at(90)) == (0, 0)
-    assert care(table, CareOptions(keep_s=3600), at(200)).expired == 1
-    assert rows_in(table) == [(120, 3)]
+    add(table, [(180, 4)])
+    assert care(table, CareOptions(keep_s=1800), at(300)).expired == 1, "half an hour before the last hour but one"
+    assert rows_in(table) == [(150, 3), (180, 4)]
+
+
+def test_a_clock_that_is_wrong_takes_out_nothing(table: Table) -> None:
+    add(table, [(1, 1), (61, 2)])
+    ahead_ms = NOW_MS + 40 * 24 * HOUR_MS
+    assert care(table, CareOptions(), ahead_ms).expired == 0
+    add(table, [((ahead_ms - BASE_MS) // MINUTE_MS, 3)])
+    assert care(table, CareOptions(), ahead_ms).expired == 0, "a row with that time is no reason either"
+    assert rows_in(table)[:2] == [(1, 1), (61, 2)]
 
 
 def test_an_expiry_that_another_process_overtakes_is_done_later(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +248,7 @@ def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(table: Table, st
     for number in range(3):
         add(table, [(number, number), (60 + number, number), (120 + number, number)])
     expected = [(minute, minute % 60) for minute in (60, 61, 62, 120, 121, 122)]
-    options = CareOptions(keep_s=23 * 3600)
+    options = CareOptions(keep_s=60)
     with pytest.MonkeyPatch.context() as patch:
         killed_at(step)(patch)
         try:

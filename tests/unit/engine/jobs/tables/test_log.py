@@ -10,6 +10,7 @@ from engine.base.errors import NewerFormat
 from engine.jobs.tables.errors import StaleCommit, TableDamaged, TableMissing, TableUnreachable, table_errors
 from engine.jobs.tables.files import arrow_schema
 from engine.jobs.tables.log import FORMAT, Batch, create, is_committed, lock_of, opened
+from tests.unit.engine.jobs.bucket import URI, bucket
 from tests.unit.engine.jobs.table_rows import SPEC
 
 COLUMNS = Schema.from_arrow(arrow_schema(SPEC))
@@ -44,10 +45,39 @@ def test_columns_that_it_lacks_are_added(uri: str) -> None:
     assert create(uri, SPEC, COLUMNS).schema() == opened(uri, SPEC).schema() == COLUMNS
 
 
+class Overtaken:
+    """Another process that creates or extends the same table, at the moment of the first commit of a number."""
+
+    def __init__(self) -> None:
+        self.awaited = ""
+
+    def __call__(self, key: str) -> None:
+        if self.awaited and key.endswith(f"{self.awaited}.json"):
+            self.awaited = ""
+            create(f"{URI}/tables/counts", SPEC, COLUMNS)
+
+
+@pytest.mark.local
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_table_that_another_process_creates_or_extends_at_the_same_moment_is_used(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, other = f"{URI}/tables/counts", Overtaken()
+    with bucket(other) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        if number:
+            create(uri, SPEC, Schema(COLUMNS.fields[:3]))
+        other.awaited = f"{number:020}"
+        assert create(uri, SPEC, COLUMNS).schema() == COLUMNS
+        assert not other.awaited
+        assert opened(uri, SPEC).schema() == COLUMNS
+
+
 def test_a_folder_that_cannot_be_made_is_told(uri: str) -> None:
     Path(uri.removeprefix("file:")).write_text("in the way")
     with (
-        pytest.raises(TableUnreachable, match=r"counts: the storage does not work \(.*: Not a directory"),
+        pytest.raises(TableUnreachable, match=r"counts: the storage does not work \(.*: Invalid table location: "),
         table_errors(uri),
     ):
         create(uri, SPEC, COLUMNS)

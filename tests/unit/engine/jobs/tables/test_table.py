@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -11,7 +12,16 @@ from deltalake import DeltaTable
 
 from engine.base.errors import NewerFormat
 from engine.jobs.tables.columns import Column
-from engine.jobs.tables.errors import StaleCommit, TableConflict, TableDamaged, TableMissing, TableUnreachable
+from engine.jobs.tables.errors import (
+    FilesLost,
+    StaleCommit,
+    TableConflict,
+    TableDamaged,
+    TableMissing,
+    TableTooNew,
+    TableUnreachable,
+)
+from engine.jobs.tables.files import DataFile, TableFiles
 from engine.jobs.tables.log import FORMAT, Batch
 from engine.jobs.tables.reading import read
 from engine.jobs.tables.table import Table
@@ -192,6 +202,42 @@ def test_a_replacement_whose_file_was_deleted_meanwhile_is_refused(table: Table)
     assert rows_in(table) == [(1, 1)]
 
 
+def test_a_commit_of_files_that_were_deleted_meanwhile_is_refused(table: Table) -> None:
+    """A machine that slept for two hours: another process has vacuumed what had no commit."""
+    add(table, [(1, 1)], Batch("w", 0))
+    made = table.files.write("rows", hour_of(2), [rows_of([(2, 2)])])
+    folder = written(table, [(3, 3)])
+    assert made is not None
+    pass_time(table, 7200)
+    assert Table(table.uri, SPEC).vacuum(0)
+    with pytest.raises(FilesLost, match="was deleted before its commit"):
+        table.commit([made], Batch("w", 1))
+    with pytest.raises(FilesLost, match=rf"the files in {folder} were deleted"):
+        table.adopt(folder, Batch("w", 1), lambda: False)
+    assert not table.commit([made], Batch("w", 0)), "whose batch is committed needs no files"
+    assert rows_in(table) == [(1, 1)]
+    assert add(table, [(2, 2)], Batch("w", 1)), "the batch comes again"
+    assert rows_in(table) == [(1, 1), (2, 2)]
+
+
+def test_rows_whose_files_were_deleted_before_their_commit_are_written_again(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, slept = TableFiles.write, list[str]()
+
+    def late(self: TableFiles, *given: Any) -> DataFile | None:
+        made = write(self, *given)
+        if not slept and made is not None:
+            slept.append(made.path)
+            self.drop(made.path)
+        return made
+
+    monkeypatch.setattr(TableFiles, "write", late)
+    assert table.append(rows_of([(1, 1), (61, 2)]), Batch("w", 0))
+    assert slept
+    assert rows_in(table) == [(1, 1), (61, 2)]
+
+
 def test_the_log_is_summed_up_and_its_old_commits_go(table: Table) -> None:
     late = Table(table.uri, SPEC)
     assert late.committed("w") is None
@@ -249,6 +295,29 @@ def test_a_log_that_cannot_be_read_is_named(table: Table) -> None:
     (folder_of(table) / "_delta_log" / f"{1:020}.json").write_text('{"add')
     with pytest.raises(TableDamaged, match=r"tables/counts: the table is damaged .*move it away"):
         Table(table.uri, SPEC).snapshot()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "can_be_read"),
+    [
+        ({"minReaderVersion": 9, "minWriterVersion": 2}, False),
+        ({"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v9"], "writerFeatures": ["v9"]}, False),
+        ({"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["v9"]}, True),
+        ({"minReaderVersion": 1, "minWriterVersion": 9}, True),
+    ],
+)
+def test_a_table_of_a_newer_protocol_is_no_damaged_one(
+    table: Table, protocol: dict[str, object], can_be_read: bool
+) -> None:
+    (folder_of(table) / "_delta_log" / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}))
+    too_new = "a newer program changed this table .*install a newer raymirror"
+    with pytest.raises(TableTooNew, match=too_new):
+        table.append(rows_of([(1, 1)]))
+    if can_be_read:
+        assert rows_in(table) == []
+        return
+    with pytest.raises(TableTooNew, match=too_new):
+        table.snapshot()
 
 
 def test_a_file_that_cannot_be_read_is_named(table: Table) -> None:

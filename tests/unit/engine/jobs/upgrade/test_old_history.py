@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import NewerFormat
@@ -9,7 +12,8 @@ from engine.config.storage import Storage
 from engine.jobs.lag.history import History
 from engine.jobs.lag.options import lag_table_uri
 from engine.jobs.tables.table import Table
-from engine.jobs.upgrade.old_history import OldHistory, OldHistoryDamaged, is_unconverted, old_history_uri
+from engine.jobs.upgrade.old_files import Added, OldFileDamaged
+from engine.jobs.upgrade.old_history import OldHistory, is_unconverted, old_history_uri
 from policies.model import FlowName
 from tests.unit.engine.jobs.old_windows import add_old
 from tests.unit.engine.jobs.windows_tables import add, read, row
@@ -30,7 +34,7 @@ def history(storage: Storage) -> History:
 
 
 def convert(storage: Storage) -> list[int]:
-    return [OldHistory().convert(storage, place) for place in OldHistory().places(storage)]
+    return [OldHistory().convert(storage, place).rows for place in OldHistory().places(storage)]
 
 
 def test_every_window_that_counted_gets_into_the_table_once(storage: Storage, place: Path) -> None:
@@ -98,13 +102,58 @@ def test_what_cannot_be_read_is_named_and_nothing_is_marked_as_done(storage: Sto
     with pytest.raises(NewerFormat, match=r"g-1\.json"):
         convert(storage)
     commit.write_text("")
-    with pytest.raises(OldHistoryDamaged, match=r"g-1\.json is not a valid file of the history .* convert again"):
+    with pytest.raises(OldFileDamaged, match=r"g-1\.json is no valid file .* convert again"):
         convert(storage)
     commit.unlink()
     (place / "data" / file).write_bytes(b"PAR1")
-    with pytest.raises(OldHistoryDamaged, match=r"part-0\.parquet is not a valid file"):
-        convert(storage)
-    (place / "data" / file).unlink()
-    with pytest.raises(OldHistoryDamaged, match=r"part-0\.parquet is not a valid file"):
+    with pytest.raises(OldFileDamaged, match=r"part-0\.parquet is no valid file"):
         convert(storage)
     assert OldHistory().places(storage) != []
+    (place / "data" / file).rename(place / "moved-away")
+    place_uri = f"{storage.uri}/history/lag/A/B"
+    assert OldHistory().convert(storage, place_uri) == Added(missing=1), "as the message says"
+    assert OldHistory().places(storage) == []
+
+
+def test_files_that_a_mirror_of_an_earlier_version_still_adds_are_added_too(
+    storage: Storage, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To an hour that is done, while a conversion waits to continue, and after it."""
+    add_old(place, "g-0", [row(1), row(61)])
+    commit, left = Table.commit, [1]
+
+    def killed(self: Table, *given: object) -> bool:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return commit(self, *given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            convert(storage)
+    add_old(place, "g-1", [row(2)])
+    assert convert(storage) == [2]
+    add_old(place, "g-2", [row(3)])
+    assert is_unconverted(f"{storage.uri}/history/lag/A/B")
+    assert convert(storage) == [1]
+    assert convert(storage) == []
+    assert read(history(storage)) == [(1, 0, 6), (2, 0, 6), (3, 0, 6), (61, 0, 6)]
+
+
+@pytest.mark.parametrize("folder", ["hour=zzz", "hour=2026-05-01", "other"])
+def test_a_file_in_a_folder_of_no_hour_is_named(storage: Storage, place: Path, folder: str) -> None:
+    add_old(place, "g-0", [row(1)])
+    told = {"at_ms": 1, "adds": [f"{folder}/part-0.parquet"], "format": 1}
+    (place / "commits" / "g-1.json").write_bytes(msgspec.json.encode(told))
+    with pytest.raises(
+        OldFileDamaged, match=rf"{folder}/part-0\.parquet is no valid file \(its folder names no hour\)"
+    ):
+        convert(storage)
+
+
+def test_a_file_of_other_columns_is_named(storage: Storage, place: Path) -> None:
+    (file,) = add_old(place, "g-0", [row(1)])
+    pq.write_table(pa.table({"x": [1]}), place / "data" / file)
+    with pytest.raises(OldFileDamaged, match=r"part-0\.parquet is no valid file"):
+        convert(storage)

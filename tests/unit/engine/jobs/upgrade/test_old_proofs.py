@@ -61,7 +61,7 @@ def test_what_was_proven_stays_known_of_each_flow(storage: Storage) -> None:
     fill(storage)
     places = OLD.places(storage)
     assert places == [storage.path("proofs", "A->B"), storage.path("proofs", "B->A")]
-    assert [OLD.convert(storage, place) for place in places] == [2, 1]
+    assert [OLD.convert(storage, place).rows for place in places] == [2, 1]
     assert ProofStore(storage).proven(FLOW) == {KEY: Proven(0, 40)}
     assert ProofStore(storage).proven(FlowName("B", "A")) == {KEY: Proven(0, 70)}
     assert [(row["flow"], row["day"], row["run"]) for row in rows_of(storage, PROOF_LANES)] == [
@@ -78,9 +78,13 @@ def test_an_interrupted_conversion_adds_every_row_once(storage: Storage, monkeyp
     fill(storage)
     place = storage.path("proofs", "A->B")
     with monkeypatch.context() as patched:
-        patched.setattr("engine.jobs.upgrade.old_files.OldFiles.mark", lambda _files, _uri: pytest.fail("interrupted"))
+        patched.setattr("engine.jobs.upgrade.old_files.OldFiles.mark", lambda *_: pytest.fail("interrupted"))
         with pytest.raises(pytest.fail.Exception):
             OLD.convert(storage, place)
     assert place in OLD.places(storage)
-    assert OLD.convert(storage, place) == 0
-    assert (len(rows_of(storage, PROOF_LANES)), len(rows_of(storage, PROOF_DIFFERENCES))) == (2, 1)
+    assert OLD.convert(storage, place).rows == 0
+    assert OLD.places(storage) == [storage.path("proofs", "B->A")]
+    write_old(storage, "A->B", "lanes", PROOF_LANES, "4-d", lane(90_000_001, 50))
+    assert place in OLD.places(storage), "a mirror of an earlier version still runs"
+    assert OLD.convert(storage, place).rows == 1
+    assert (len(rows_of(storage, PROOF_LANES)), len(rows_of(storage, PROOF_DIFFERENCES))) == (3, 1)

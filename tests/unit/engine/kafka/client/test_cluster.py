@@ -84,6 +84,8 @@ async def test_a_topic_that_was_not_there_may_be_there_now() -> None:
 class Open:
     """A connection that does nothing but close."""
 
+    is_stale = False
+
     def __init__(self) -> None:
         self.closed = asyncio.Event()
 

@@ -1,6 +1,7 @@
 """A connection whose callers cancel their requests: a cancelled request harms no other."""
 
 import asyncio
+import socket
 import struct
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,7 +10,8 @@ import pytest
 from aiokafka.protocol.metadata import MetadataRequest, MetadataResponse_v5
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost
-from engine.kafka.client.connection import Connection, _take_transport
+from engine.config.tuning.client_tuning import ClientTuning
+from engine.kafka.client.connection import Connection, _set_buffers, _take_transport
 from tests.fakes.brokers import turns
 
 KEY, VERSION = 3, 0
@@ -239,3 +241,60 @@ async def test_requests_that_waited_for_a_login_in_vain_are_lost() -> None:
     with pytest.raises(ConnectionLost):
         await asked
     assert line.wire.written == []
+
+
+async def test_a_connection_at_rest_becomes_stale_unless_an_answer_is_due() -> None:
+    line = Line()
+    line.connection = Connection("h", 1, "me", {}, ClientTuning(idle_s=5.0))
+    line.connection._transport = line.wire
+    line.connection._frames.heard_s = asyncio.get_running_loop().time()
+    assert not line.connection.is_stale
+    async with asyncio.TaskGroup() as group:
+        asked = line.ask(group)
+        await asyncio.sleep(6.0)
+        assert not line.connection.is_stale
+        line.receive(answer(1, b"x"))
+        await asked
+    assert not line.connection.is_stale
+    await asyncio.sleep(5.1)
+    assert line.connection.is_stale
+
+
+async def test_without_a_limit_no_connection_is_stale() -> None:
+    line = Line()
+    await asyncio.sleep(1e6)
+    assert not line.connection.is_stale
+
+
+async def test_a_call_waits_as_long_as_its_client_says() -> None:
+    line = Line()
+    line.connection = Connection("h", 1, "me", {3: (0, 5)}, ClientTuning(answer_s=2.0))
+    line.connection._transport = line.wire
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(ConnectionLost, match="no answer within 2 s"):
+        await line.connection.call(MetadataRequest([]))
+    assert asyncio.get_running_loop().time() - began_s == pytest.approx(2.0)
+
+
+class Options:
+    """A socket that remembers its options."""
+
+    def __init__(self) -> None:
+        self.set: list[tuple[int, int, int]] = []
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        self.set.append((level, option, value))
+
+
+async def test_buffers_of_sockets_are_set_only_if_a_size_is_given() -> None:
+    for tuning, expected in (
+        (ClientTuning(), []),
+        (
+            ClientTuning(send_bytes=5000, receive_bytes=6000),
+            [(socket.SOL_SOCKET, socket.SO_SNDBUF, 5000), (socket.SOL_SOCKET, socket.SO_RCVBUF, 6000)],
+        ),
+    ):
+        options = Options()
+        transport = asyncio.Transport(extra={"socket": options})
+        _set_buffers(transport, tuning)
+        assert options.set == expected

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from engine.base.clock import Backoff
 from engine.base.errors import BrokerUnreachable
 from engine.kafka.client import control
 from engine.kafka.client.connection import Connection
@@ -126,3 +127,46 @@ async def test_closing_ends_attempts_and_those_who_wait_for_them() -> None:
     await shared.close()
     with pytest.raises(BrokerUnreachable, match="the client was closed"):
         await waiting
+
+
+class Rested(Connection):
+    """A connection that a test calls stale."""
+
+    is_stale = False
+
+    def abort(self) -> None:
+        self.closed.set()
+
+
+async def test_a_connection_that_was_idle_for_too_long_is_opened_again() -> None:
+    opened: list[Rested] = []
+
+    async def open_(node: int) -> Connection:
+        opened.append(Rested("h", node, "c", {}))
+        return opened[-1]
+
+    shared = SharedConnections(open_, 0.0)
+    first = await shared.get(7)
+    assert await shared.get(7) is first
+    opened[0].is_stale = True
+    assert await shared.get(7) is not first
+    assert (opened[0].closed.is_set(), len(opened)) == (True, 2)
+
+
+async def test_the_users_pauses_replace_raymirrors(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    monkeypatch.setattr(control, "now_s", lambda: now_s)
+
+    async def refuse(node: int) -> Connection:
+        raise BrokerUnreachable(f"h:{node}", "refused")
+
+    shared = SharedConnections(refuse, 1.0, Backoff(4.0, 8.0))
+    for failures, least_s, most_s in ((1, 3.1, 4.9), (2, 6.3, 9.7), (3, 6.3, 9.7)):
+        with pytest.raises(BrokerUnreachable):
+            await shared.get(1)
+        assert shared.failures(1) == failures
+        now_s += least_s
+        assert shared.is_away(1)
+        now_s += most_s - least_s
+        assert not shared.is_away(1)
+    assert shared.failures(2) == 0

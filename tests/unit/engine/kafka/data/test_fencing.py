@@ -36,7 +36,7 @@ class Answering(Connection):
         self.answers: list[list[tuple[str, list[tuple[int, int]]]]] = []
         """Of AddPartitionsToTxn, before those that all is well."""
 
-    async def call(self, request: Any, timeout_s: float = 30.0) -> Any:
+    async def call(self, request: Any, timeout_s: float | None = None) -> Any:
         request.prepare(self.versions)  # raises where this broker does not know the request
         name = type(request).__name__
         self._asked.append((self.port, name))

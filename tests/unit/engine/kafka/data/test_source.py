@@ -32,6 +32,7 @@ class Wire:
     """A connection: keeps what is sent, answers what a test has put there."""
 
     address = "here:9092"
+    answer_s = 30.0
 
     def __init__(self, *versions: int) -> None:
         self.versions = versions

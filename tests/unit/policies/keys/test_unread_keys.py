@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.files.kafka_keys import KeyFate, Ruling
-from policies.files.unread_keys import Scene, judge
+from policies.keys.kafka_keys import KeyFate, Ruling
+from policies.keys.unread_keys import Scene, judge
 from policies.model import FlowName
 
 HONOURED = {
@@ -85,7 +85,7 @@ def test_an_old_name_beside_the_new_one_is_not_needed() -> None:
         ("listeners", "REST"),
         ("rest.advertised.port", "REST"),
         ("dedicated.mode.enable.internal.rest", "REST"),
-        ("key.converter", "byte for byte"),
+        ("key.converter.plugin.version", "byte for byte"),
         ("key.converter.schemas.enable", "byte for byte"),
         ("admin.timeout.ms", "how long MM2's connectors"),
         ("A->B.admin.timeout.ms", "how long MM2's connectors"),
@@ -93,14 +93,14 @@ def test_an_old_name_beside_the_new_one_is_not_needed() -> None:
         ("A->B.errors.log.enable", "retries failed requests"),
         ("errors.log.enable", "retries failed requests"),
         ("name", "positions"),
-        ("A.consumer.max.poll.records", "Java clients"),
-        ("B.producer.linger.ms", "Java clients"),
-        ("A->B.producer.override.linger.ms", "Java clients"),
-        ("A->B.source.consumer.max.poll.records", "Java clients"),
-        ("A->B.consumer.receive.buffer.bytes", "Java clients"),
+        ("A.consumer.max.poll.records", "whole"),
+        ("B.producer.buffer.memory", "memory of a copier"),
+        ("A->B.producer.override.partitioner.class", "keeps its partition"),
+        ("A->B.source.consumer.max.poll.records", "whole"),
+        ("A->B.consumer.allow.auto.create.topics", "create no topic"),
         ("A->B.target.admin.retries", "idempotent"),
-        ("A.admin.request.timeout.ms", "Java clients"),
-        ("A->B.producer.compression.type", "offset syncs"),
+        ("A.admin.metadata.max.age.ms", "intervals of its own keys"),
+        ("A->B.producer.compression.zstd.level", "offset syncs"),
         ("A->B.target.consumer.isolation.level", "no effect in MM2 either"),
         ("A->B.target.consumer.max.poll.records", "no effect in MM2 either"),
         ("consumer.max.poll.records", "no effect in MM2 either"),
@@ -109,7 +109,7 @@ def test_an_old_name_beside_the_new_one_is_not_needed() -> None:
         ("A.max.poll.records", "no effect in MM2 either"),
         ("A.transforms", "no effect in MM2 either"),
         ("offsets.storage.topic", "no effect in MM2 either"),
-        ("A->B.linger.ms", "no effect in MM2 either"),
+        ("A->B.buffer.memory", "no effect in MM2 either"),
         ("A->B.source.cluster.fetch.max.bytes", "no effect in MM2 either"),
         ("A->B.transforms.mask.type", "`transforms` decides"),
         ("A->B.topic.creation.default.partitions", "like its source topic"),
@@ -128,10 +128,11 @@ def test_what_means_nothing_here_says_why_nothing_is_lost(key: str, why: str) ->
 @pytest.mark.parametrize(
     ("key", "value", "why", "right"),
     [
-        ("A->B.topic.filter.class", "com.acme.Filter", "chooses topics", "topics.exclude"),
-        ("topic.filter.class", "com.acme.Filter", "chooses topics", "topics.exclude"),
         ("A->B.transforms", "mask", "unchanged", "remove"),
         ("predicates", "isBig", "unchanged", "remove"),
+        ("key.converter", "org.apache.kafka.connect.json.JsonConverter", "no converters", "ByteArrayConverter"),
+        ("A->B.value.converter", "com.acme.Avro", "no converters", "ByteArrayConverter"),
+        ("A->B.errors.tolerance", "all", "skips no record", "remove"),
         ("forwarding.admin.class", "com.acme.Admin", "creates topics", "remove"),
         ("A.consumer.interceptor.classes", "com.acme.Mask", "every record", "remove"),
         ("A->B.producer.override.interceptor.classes", "com.acme.Mask", "every record", "remove"),
@@ -161,9 +162,10 @@ def test_what_is_not_supported_and_matters_is_refused(key: str, value: str, why:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("A->B.topic.filter.class", "org.apache.kafka.connect.mirror.DefaultTopicFilter"),
         ("A->B.transforms", " "),
         ("errors.tolerance", "None"),
+        ("value.converter", "org.apache.kafka.connect.converters.ByteArrayConverter"),
+        ("header.converter", "ByteArrayConverter"),
         ("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin"),
         ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter"),
         ("A.consumer.interceptor.classes", "io.confluent.monitoring.clients.interceptor.MonitoringConsumerInterceptor"),
@@ -187,10 +189,8 @@ def test_a_client_that_connects_as_its_cluster_does_asks_for_nothing(cluster: st
 @pytest.mark.parametrize(
     ("key", "why"),
     [
-        ("A->B.errors.tolerance", "skips no record"),
+        ("header.converter", "byte for byte"),
         ("metric.reporters", "raymirror.metrics.port"),
-        ("B.producer.compression.type", "keep their compression"),
-        ("A.consumer.client.id", "raymirror|FLOW"),
         ("A.ssl.provider", "OpenSSL"),
         ("A.consumer.ssl.provider", "OpenSSL"),
         ("offset.flush.interval.ms", "at top level, as in MM2; write B.offset.flush.interval.ms"),

@@ -1,8 +1,8 @@
 """Lists every key that Kafka's classes define and raymirror does not read, and what happens if a file sets it.
 
 One table per class of Kafka 4.3.1, with some older keys: until 2.8 `rest.host.name` and `internal.*.converter`, until
-3.9 `auto.include.jmx.reporter` and `add.source.alias.to.metrics`. Keys that raymirror reads are not here but in
-engine/CONFIG.md. tests/contract/test_mm2_keys.py compares both with Kafka's classes.
+3.9 `auto.include.jmx.reporter` and `add.source.alias.to.metrics`. Keys that raymirror reads are not here
+but in the other modules. tests/unit/policies/keys/test_kafka_record.py compares all of them with Kafka's classes.
 """
 
 import enum
@@ -32,6 +32,11 @@ class Ruling(msgspec.Struct, frozen=True):
     right: str = ""
     fine: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """Why, and what would be right."""
+        return f"{self.why}; {self.right}" if self.right else self.why
+
     def of(self, value: str) -> "Ruling":
         """Return the ruling for a value; an empty value asks for nothing."""
         asks_for_nothing = not value.strip() or (self.fine and re.fullmatch(self.fine, value.strip()))
@@ -43,6 +48,17 @@ _WORKER = Ruling(KeyFate.NEEDLESS, "no Connect worker runs here")
 _REST = Ruling(KeyFate.NEEDLESS, "no REST server is needed: raymirror's processes find each other through Ray")
 _STORAGE = Ruling(KeyFate.NEEDLESS, "Connect's own topics are not needed")
 _CONVERTER = Ruling(KeyFate.NEEDLESS, "keys, values and headers are copied byte for byte")
+_CONVERTED = Ruling(
+    KeyFate.UNSUPPORTED,
+    "raymirror runs no converters: keys and values would arrive byte for byte",
+    "remove the key if you want that, or write org.apache.kafka.connect.converters.ByteArrayConverter",
+    fine=r"(?:org\.apache\.kafka\.connect\.converters\.)?ByteArrayConverter",
+)
+_HEADERS = Ruling(
+    KeyFate.DIFFERENT,
+    "headers are copied byte for byte; Connect's default converter would write some of them as other bytes",
+    fine=r"(?:org\.apache\.kafka\.connect\.converters\.)?ByteArrayConverter",
+)
 _CLIENT = Ruling(KeyFate.NEEDLESS, "it tunes MM2's Java clients")
 _RETRIED = Ruling(KeyFate.NEEDLESS, "raymirror retries failed requests without a limit and reports them as events")
 _GROUP = Ruling(KeyFate.NEEDLESS, "raymirror copies without a consumer group")
@@ -59,13 +75,15 @@ _REPORTERS = Ruling(
     " raymirror.otlp.endpoint sends them",
     fine=r"(?:org\.apache\.kafka\.common\.metrics\.)?JmxReporter",
 )
-_CLIENT_ID = Ruling(
-    KeyFate.DIFFERENT, "raymirror's client ids are raymirror|FLOW|...; a quota by client id must use these ids"
+_LEVEL = Ruling(
+    KeyFate.NEEDLESS,
+    "batches that are compressed again get gzip at level 1, zstd at level 3, and the least effort of lz4",
 )
-_COMPRESSION = Ruling(
-    KeyFate.DIFFERENT,
-    "batches keep their compression from the source; compression.type of the target topic changes it",
+_PARTITION = Ruling(KeyFate.NEEDLESS, "a record keeps its partition, as in MM2")
+_REBOOTSTRAP = Ruling(
+    KeyFate.NEEDLESS, "if no known broker answers, raymirror asks the bootstrap addresses again, always"
 )
+_ASKED_ANYWAY = Ruling(KeyFate.NEEDLESS, "what does not copy asks again at the intervals of its own keys")
 _INTERCEPTORS = Ruling(
     KeyFate.UNSUPPORTED,
     "Java classes that read or change every record cannot run here",
@@ -105,15 +123,11 @@ CLIENT_COMMON = {
 }
 """MirrorClientConfig.CLIENT_CONFIG_DEF: at top level, for a cluster, or for one of its clients."""
 
+_PROVIDERS = Ruling(KeyFate.NEEDLESS, "config.providers at top level names the providers")
+
 _ANY_CLIENT = {
-    **_all(
-        _CLIENT,
-        """client.dns.lookup config.providers connections.max.idle.ms default.api.timeout.ms metadata.max.age.ms
-           metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy receive.buffer.bytes
-           reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms
-           send.buffer.bytes socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms""",
-    ),
-    "client.id": _CLIENT_ID,
+    **_all(_REBOOTSTRAP, "metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy"),
+    "config.providers": _PROVIDERS,
     **_all(
         _METRICS,
         """enable.metrics.push metrics.num.samples metrics.recording.level metrics.sample.window.ms
@@ -124,12 +138,19 @@ _ANY_CLIENT = {
     "security.providers": _OPENSSL,
 }
 
-ADMIN = {**_ANY_CLIENT, "bootstrap.controllers": _CLIENT}
+ADMIN = {
+    **_ANY_CLIENT,
+    **_all(_ASKED_ANYWAY, "metadata.max.age.ms retry.backoff.max.ms retry.backoff.ms"),
+    "bootstrap.controllers": Ruling(KeyFate.NEEDLESS, "brokers forward what only a controller can do"),
+}
 """AdminClientConfig."""
 
 CONSUMER = {
     **_ANY_CLIENT,
-    **_all(_CLIENT, "allow.auto.create.topics internal.throw.on.fetch.stable.offset.unsupported max.poll.records"),
+    "allow.auto.create.topics": Ruling(KeyFate.NEEDLESS, "raymirror's questions create no topic"),
+    "default.api.timeout.ms": _RETRIED,
+    "internal.throw.on.fetch.stable.offset.unsupported": _CLIENT,
+    "max.poll.records": Ruling(KeyFate.NEEDLESS, "batches are copied whole, and no record waits for a poll"),
     **_all(
         _GROUP,
         """auto.commit.interval.ms enable.auto.commit exclude.internal.topics group.id group.instance.id
@@ -146,11 +167,14 @@ CONSUMER = {
 PRODUCER = {
     **_ANY_CLIENT,
     **_all(
-        _CLIENT,
-        """batch.size buffer.memory linger.ms metadata.max.idle.ms partitioner.adaptive.partitioning.enable
-           partitioner.availability.timeout.ms partitioner.ignore.keys""",
+        _PARTITION,
+        """partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
+           partitioner.ignore.keys""",
     ),
-    **_all(_COMPRESSION, "compression.gzip.level compression.lz4.level compression.type compression.zstd.level"),
+    **_all(_LEVEL, "compression.gzip.level compression.lz4.level compression.zstd.level"),
+    "buffer.memory": Ruling(KeyFate.NEEDLESS, "raymirror.copier.memory.bytes limits the memory of a copier"),
+    "default.api.timeout.ms": _RETRIED,
+    "metadata.max.idle.ms": Ruling(KeyFate.NEEDLESS, "only topics that are copied are looked up"),
     **_all(
         _IDEMPOTENT,
         """delivery.timeout.ms enable.idempotence internal.auto.downgrade.txn.commit max.block.ms
@@ -158,8 +182,6 @@ PRODUCER = {
     ),
     "interceptor.classes": _INTERCEPTORS,
     **_all(_CONVERTER, "key.serializer value.serializer"),
-    "max.request.size": Ruling(KeyFate.NEEDLESS, "a batch may be as large as the target topic allows"),
-    "partitioner.class": Ruling(KeyFate.NEEDLESS, "a record keeps its partition, as in MM2"),
 }
 """ProducerConfig."""
 
@@ -167,15 +189,17 @@ CONNECTOR = {
     **_all(_METRICS, "add.source.alias.to.metrics metric.names.formats"),
     **_all(
         _TASKS,
-        """config.action.reload connector.plugin.version task.assigned.groups task.assigned.partitions task.index
-           tasks.max.enforce""",
+        """config.action.reload connector.plugin.version task.assigned.groups task.assigned.partitions task.class
+           task.index tasks.max.enforce""",
     ),
     **_all(_RETRIED, "errors.log.enable errors.log.include.messages errors.retry.delay.max.ms errors.retry.timeout"),
     **_all(
         _CONVERTER,
-        """header.converter header.converter.plugin.version key.converter key.converter.plugin.version
-           value.converter value.converter.plugin.version""",
+        "header.converter.plugin.version key.converter.plugin.version value.converter.plugin.version",
     ),
+    **_all(_CONVERTED, "key.converter value.converter"),
+    "header.converter": _HEADERS,
+    "config.providers": _PROVIDERS,
     "metric.reporters": _REPORTERS,
     **_all(_CHANGED_RECORDS, "predicates transforms"),
     **_all(_ALIAS, "source.cluster.alias target.cluster.alias"),
@@ -189,8 +213,9 @@ CONNECTOR = {
     ),
     "consumer.poll.timeout.ms": Ruling(KeyFate.NEEDLESS, "it limits how long MM2's threads wait"),
     "errors.tolerance": Ruling(
-        KeyFate.DIFFERENT,
+        KeyFate.UNSUPPORTED,
         "raymirror skips no record: if the target refuses one, the partition waits, and an event reports it",
+        "remove the key if you want that",
         fine="(?i:none)",
     ),
     "forwarding.admin.class": Ruling(
@@ -206,13 +231,6 @@ CONNECTOR = {
         KeyFate.UNSUPPORTED,
         "raymirror would not read positions from that topic",
         "set offset.storage.topic instead",
-    ),
-    "topic.filter.class": Ruling(
-        KeyFate.UNSUPPORTED,
-        "a Java class that chooses topics cannot run here: raymirror would copy all topics that match `topics` and"
-        " not `topics.exclude`",
-        "choose the topics with topics and topics.exclude",
-        fine=r"(?:org\.apache\.kafka\.connect\.mirror\.)?DefaultTopicFilter",
     ),
     "use.incremental.alter.configs": Ruling(KeyFate.NEEDLESS, "raymirror always changes single configs"),  # until 3.9
 }
@@ -246,9 +264,11 @@ WORKER = {
     ),
     **_all(
         _CONVERTER,
-        """header.converter header.converter.plugin.version internal.key.converter internal.value.converter
-           key.converter key.converter.plugin.version value.converter value.converter.plugin.version""",
+        """header.converter.plugin.version internal.key.converter internal.value.converter key.converter.plugin.version
+           value.converter.plugin.version""",
     ),
+    **_all(_CONVERTED, "key.converter value.converter"),
+    "header.converter": _HEADERS,
     "metric.reporters": _REPORTERS,
     **_all(_METRICS, "metrics.num.samples metrics.recording.level metrics.sample.window.ms"),
     "topic.creation.enable": _CREATION,

@@ -1,18 +1,11 @@
-"""Runs a proof on the Spark of a running mirror: finds the mirror, submits the job, waits; cancels it on an error."""
+"""Runs a proof on the Spark of a running mirror: submits the job, waits for its end; cancels it on an error."""
 
-import argparse
 import contextlib
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from actors.config.config_ref import digest_of
-from actors.local import session
-from actors.local.session import MirrorPlace, NoMirror
 from actors.model.spark_status import SparkState
 from actors.ray.mirror import FAILED_S, Mirror, patiently
 from actors.spark.job_registry import UnknownJobId
@@ -25,7 +18,8 @@ BEGIN_S = 300.0
 """Seconds that a job may wait for its start: a Spark session opens within 20 s if there is room for it."""
 TRIES = 3
 JOB = "proof"
-_AWAY = (SparkState.OFF, SparkState.REFUSED)
+AWAY = (SparkState.OFF, SparkState.REFUSED)
+"""States in which no job of Spark begins."""
 
 
 class NoSpark(MirrorError):
@@ -39,58 +33,12 @@ class NoSpark(MirrorError):
         return self.why
 
 
-@contextmanager
-def lent_spark(args: argparse.Namespace) -> Iterator["RemoteSpark"]:
-    """Find the mirror that runs with exactly this file, or the mirror that the command names.
-
-    Raises NoSpark if no mirror's Spark can be used; NoMirror and SeveralMirrors only if the command names a mirror.
-    """
-    digest = digest_of(Path(args.config).read_bytes())
-    asked = bool(args.address or args.mirror)
-    place = _place(args, digest, os.environ)
-    from actors.ray.connect import RayUnreachable, attach
-    from actors.ray.mirror import join
-
-    try:
-        connection = attach(place.address, local=place.local)
-    except RayUnreachable as unreachable:
-        raise (NoMirror if asked else NoSpark)(str(unreachable)) from unreachable
-    try:
-        try:
-            mirror = join(connection, place)
-        except MirrorError as error:
-            if asked:
-                raise
-            raise NoSpark(str(error)) from error
-        yield _asked_for(mirror, digest)
-    finally:
-        connection.close()
-
-
-def _place(args: argparse.Namespace, digest: str, env: Mapping[str, str]) -> MirrorPlace:
-    if args.address or args.mirror or env.get("RAY_ADDRESS"):
-        return session.find(args.address, args.mirror, env)
-    same = [state.namespace for state in session.living(env) if state.config_digest == digest]
-    if not same:
-        raise NoSpark("no mirror on this machine runs with this file")
-    return session.find(None, same[0], env)
-
-
-def _asked_for(mirror: Mirror, digest: str) -> "RemoteSpark":
-    status, name = mirror.status(), session.short_name(mirror.namespace)
-    if status.config_digest != digest:
-        raise NoSpark(f"mirror {name} runs with another file, or with another version of this file")
-    if status.spark.state in _AWAY:
-        raise NoSpark(f"mirror {name} has no Spark ({status.spark.reason or 'raymirror.spark is off'})")
-    return RemoteSpark(mirror, name)
-
-
 class RemoteSpark:
-    """The Spark of the mirror with this `name`."""
+    """The Spark of the mirror with this `name`. `pause` is called with the seconds between two looks at a job."""
 
-    def __init__(self, mirror: Mirror, name: str) -> None:
+    def __init__(self, mirror: Mirror, name: str, pause: Callable[[float], None] = time.sleep) -> None:
         self.name = name
-        self._mirror = mirror
+        self._mirror, self._pause = mirror, pause
 
     def prove(self, options: ProofOptions, tell: Callable[[Progress], None]) -> ProofReport:
         """Prove a flow on it. Raises NoSpark (nothing was done), NothingToProve, ProofFailed, MirrorLost."""
@@ -126,11 +74,11 @@ class RemoteSpark:
             if line.state is JobState.DONE:
                 return
             _raise_failure(line)
-            time.sleep(POLL_S)
+            self._pause(POLL_S)
 
     def _refuse_to_wait(self, waited_s: float) -> None:
         spark = patiently(self._mirror.status, FAILED_S).spark
-        if spark.state in _AWAY or waited_s > BEGIN_S:
+        if spark.state in AWAY or waited_s > BEGIN_S:
             raise NoSpark(f"Spark of mirror {self.name} is {spark.state} ({spark.reason or 'busy'})")
 
     def _answer(self, job_id: str) -> ProofAnswer:

@@ -1,16 +1,13 @@
 """A proof on the Spark of a running mirror: submitted, followed, cancelled with the command, or not possible."""
 
-import argparse
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from actors.cli.common import remote_spark as lending
-from actors.cli.common.remote_spark import JOB, TRIES, NoSpark, RemoteSpark, lent_spark
-from actors.local.session import NoMirror
+from actors.jobs import remote_spark as lending
+from actors.jobs.remote_spark import JOB, TRIES, NoSpark, RemoteSpark
 from actors.model.spark_status import SparkState, SparkStatus
 from actors.spark.job_registry import UnknownJobId
 from engine.jobs.proof.model import NothingToProve, Progress, ProofAnswer, ProofFailed, ProofOptions, ProofReport
@@ -61,13 +58,13 @@ class FakeMirror:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lending, "POLL_S", 0.0)
     monkeypatch.setattr(lending, "FAILED_S", 0.0)
 
 
-def prove(mirror: Any) -> tuple[ProofReport, list[Progress]]:
+def prove(mirror: Any, pauses: list[float] | None = None) -> tuple[ProofReport, list[Progress]]:
     said: list[Progress] = []
-    return RemoteSpark(mirror, "A-B").prove(TERMS, said.append), said
+    pause = ([] if pauses is None else pauses).append
+    return RemoteSpark(mirror, "A-B", pause).prove(TERMS, said.append), said
 
 
 def test_a_proof_is_followed_to_its_report() -> None:
@@ -80,7 +77,9 @@ def test_a_proof_is_followed_to_its_report() -> None:
         line(JobState.DONE, told=1),
         answers=(ProofAnswer(progress=half), ProofAnswer(report=REPORT)),
     )
-    assert prove(mirror) == (REPORT, [half])
+    pauses = list[float]()
+    assert prove(mirror, pauses) == (REPORT, [half])
+    assert pauses == [lending.POLL_S] * 4
     assert (mirror.submitted, mirror.cancelled) == ([TERMS], [])
 
 
@@ -130,19 +129,3 @@ def test_a_supervisor_that_forgot_the_job_is_given_it_again() -> None:
     with pytest.raises(UnknownJobId):
         prove(mirror)
     assert len(mirror.submitted) == TRIES
-
-
-def place(folder: Path, **words: Any) -> argparse.Namespace:
-    path = folder / "mm2.properties"
-    path.write_text("clusters = A, B\n")
-    return argparse.Namespace(config=path, **{"address": None, "mirror": None, **words})
-
-
-def test_without_a_mirror_of_this_file_none_is_lent(tmp_path: Path) -> None:
-    with pytest.raises(NoSpark, match="no mirror on this machine runs with this file"), lent_spark(place(tmp_path)):
-        pass
-
-
-def test_a_mirror_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(NoMirror), lent_spark(place(tmp_path, mirror="x")):
-        pass

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.files.likeness import nearest
+from policies.keys.likeness import nearest
 
 KNOWN = ("topics", "topics.exclude", "groups", "enabled", "refresh.topics.interval.seconds", "max.request.size", "a")
 

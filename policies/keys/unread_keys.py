@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from policies.files.kafka_keys import (
+from policies.keys.kafka_keys import (
     ADMIN,
     CLIENT_COMMON,
     CONNECTOR,
@@ -36,7 +36,7 @@ from policies.files.kafka_keys import (
     KeyFate,
     Ruling,
 )
-from policies.files.likeness import nearest
+from policies.keys.likeness import nearest
 from policies.model import FlowName
 
 _OWN = "raymirror."
@@ -192,7 +192,7 @@ def _of_top(place: KeyParts, scene: Scene) -> Ruling | None:
         return _differs(f"{nowhere} {target}.{whole}")
     if place.client and _is_common(name, scene):
         return _differs(f"{nowhere} {source}.{name}")
-    for client, alias in (("consumer", source), ("producer", target)):
+    for client, alias in (("consumer", source), ("producer", target), ("admin", source)):
         if place.client in ("", f"{client}.") and scene.is_honoured(name, client):
             return _differs(f"{nowhere} {alias}.{client}.{name}")
     if found := CONNECTOR.get(whole) or WORKER.get(whole) or CLIENT_COMMON.get(whole):

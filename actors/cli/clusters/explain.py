@@ -1,0 +1,54 @@
+"""`raymirror check CONFIG --explain KEY`: what a key does, its value, and which line gives it; asks no cluster."""
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.config.config import enabled_flows, read_properties
+from engine.config.file.properties import Properties
+from engine.config.secrets import is_secret
+from policies.keys.explain import File, KeyExplanation, KeyValue, explain
+
+HIDDEN = "(hidden)"
+_WIDTH = 80
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+
+
+def explain_key(path: Path, key: str) -> KeyExplanation:
+    """Explain a key of a file. Raises ConfigError if the file cannot be read, or names no clusters."""
+    properties = read_properties(path)
+    aliases, flows = enabled_flows(properties)
+    return explain(key, File(_entries(properties), tuple(aliases), tuple(flows)))
+
+
+def _entries(properties: Properties) -> dict[str, tuple[str, int]]:
+    """Return (value, line) by key, without possible passwords."""
+    return {key: (HIDDEN if is_secret(key) else entry.value, entry.line) for key, entry in properties.entries.items()}
+
+
+def lines_of(found: KeyExplanation) -> Iterator[str]:
+    """Yield the explanation for a terminal."""
+    yield f"{found.key}: {found.answer or 'unknown'}"
+    differs = f"Not as in MM2: {found.differs}" if found.differs else ""
+    for text in (found.why, found.meaning, differs):
+        yield from _wrapped(text)
+    if found.meant:
+        yield from _wrapped(f"Did you mean {found.meant}?")
+    if found.places:
+        yield from _wrapped(f"Set as, the first one wins: {', '.join(found.places)}")
+    if found.default:
+        yield from _wrapped(f"Default: {found.default}")
+    for value in found.values:
+        yield f"  {value.of}: {value.value}{_origin(value)}"
+
+
+def _origin(value: KeyValue) -> str:
+    return f" (line {value.line}: {value.key})" if value.key else " (default)"
+
+
+def _wrapped(markdown: str) -> list[str]:
+    plain = _LINK.sub(r"\1", markdown).replace("`", "")
+    return textwrap.wrap(
+        plain, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
