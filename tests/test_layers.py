@@ -35,6 +35,7 @@ FORBIDDEN = {
     "policies": {"engine", "actors", "deploy", "ray", "raydp", "aiokafka", "pyspark"},
     "engine": {"actors", "deploy", "ray", "raydp"},
     "engine.base": {"engine.core", "engine.flow", "engine.kafka", "engine.jobs", "engine.services", "engine.config"},
+    "engine.security": {"engine.core", "engine.flow", "engine.kafka", "engine.jobs", "engine.config", "aiokafka"},
     "engine.wire": {"engine.core", "engine.flow", "engine.kafka", "engine.jobs", "engine.services", "aiokafka"},
     "engine.core": {"engine.flow", "engine.kafka", "engine.jobs", "engine.services", "engine.config", "aiokafka"},
     "engine.flow": {"engine.kafka", "engine.jobs", "engine.services", "engine.config", "aiokafka"},
@@ -69,7 +70,8 @@ BANNED_CALLS = {
         "actors.demo.play",
     },
     # A client has no task group of its own: its attempts to connect outlive who waits for them, and `close` ends them.
-    "asyncio.create_task": {"engine.kafka.client.control"},
+    # A connection logs in again by its own timer; its end cancels that.
+    "asyncio.create_task": {"engine.kafka.client.control", "engine.kafka.client.relogin"},
     "asyncio.ensure_future": set[str](),
     "asyncio.gather": set[str](),
     "loop.create_task": set[str](),

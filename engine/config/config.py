@@ -28,6 +28,7 @@ from policies.model import FlowName
 from policies.own.own_policy import OwnPolicyError
 from policies.topology import Loop, colliding_targets, find_loop, keeper_of, named_targets, witnesses
 
+_CLIENTS = ("consumer", "producer", "admin")
 _ADDRESS = re.compile(
     r"(?:[0-9a-zA-Z._%\-]+://)?(?:(?P<host>[0-9a-zA-Z._%\-]+)|\[(?P<six>[0-9a-zA-Z:.%]+)\]):(?P<port>[0-9]{1,5})"
 )
@@ -167,7 +168,10 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
     bootstrap = tuple(_address(reader, key, text) for text in reader.list(key))
     if not bootstrap:
         raise reader.error(key, "empty", "name at least one broker as host:port")
-    keys = {name: reader.first_key(f"{alias}.{name}", name) for name in SECURITY_KEYS}
+    keys = {
+        name: reader.first_key(f"{alias}.{name}", name) or _of_all_clients(reader, alias, name)
+        for name in SECURITY_KEYS
+    }
     places = {name: reader.where(found) for name, found in keys.items() if found is not None}
     security = {name: reader.unresolved(where.key) or "" for name, where in places.items()}
     places["bootstrap.servers"] = reader.where(key)
@@ -182,6 +186,16 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
     check_security(cluster)
     read_site(reader, alias)  # a bad name is an error even if no flow uses it
     return cluster
+
+
+def _of_all_clients(reader: PropertyReader, alias: str, name: str) -> str | None:
+    """Return a key that all three clients of a cluster have, with one value: then it is the cluster's.
+
+    Many files of MM2 say it three times: MM2 has a client for each purpose, and raymirror one login at a cluster.
+    """
+    keys = [f"{alias}.{client}.{name}" for client in _CLIENTS]
+    values = {reader.values()[key].strip() for key in keys if reader.has(key)}
+    return reader.first_key(*keys) if len(values) == 1 and all(map(reader.has, keys)) else None
 
 
 def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:

@@ -66,9 +66,9 @@ _IDEMPOTENT = Ruling(KeyFate.NEEDLESS, "every append is idempotent and is retrie
 _METRICS = Ruling(KeyFate.NEEDLESS, "it tunes MM2's metrics; raymirror.metrics.port offers raymirror's")
 _TASKS = Ruling(KeyFate.NEEDLESS, "Connect's tasks do not exist here")
 _CREATION = Ruling(KeyFate.NEEDLESS, "a copy is created like its source topic")
-_LOGIN_TUNING = Ruling(KeyFate.NEEDLESS, "it tunes GSSAPI or OAUTHBEARER, which raymirror does not use")
-_JAVA_TLS = Ruling(KeyFate.NEEDLESS, "it tunes Java's TLS; OpenSSL agrees on TLS 1.2 or 1.3 with the broker")
-_STORE_PASSWORD = Ruling(KeyFate.NEEDLESS, "a PEM store has no password; the password of its key is ssl.key.password")
+_KERBEROS = Ruling(KeyFate.NEEDLESS, "the system's Kerberos library gets and renews tickets")
+_BROKERS_TOKENS = Ruling(KeyFate.NEEDLESS, "brokers verify tokens by it; a client does not")
+_JAVA_TLS = Ruling(KeyFate.NEEDLESS, "it tunes Java's TLS, and raymirror uses OpenSSL")
 _REPORTERS = Ruling(
     KeyFate.DIFFERENT,
     "Java classes that report metrics cannot run here; raymirror.metrics.port offers metrics to Prometheus,"
@@ -94,12 +94,9 @@ _OPENSSL = Ruling(KeyFate.DIFFERENT, "raymirror ignores it: OpenSSL chooses")
 _LOGIN_CLASS = Ruling(
     KeyFate.UNSUPPORTED,
     "a Java class that logs in cannot run here",
-    "give username and password in sasl.jaas.config; ${file:PATH:KEY} keeps them out of this file",
-)
-_PEM_TEXT = Ruling(
-    KeyFate.UNSUPPORTED,
-    "key and certificates cannot be in the configuration file itself",
-    "write both into one PEM file; set ssl.keystore.type = PEM and ssl.keystore.location to that file",
+    "remove the key: engine/CONFIG.md names the logins that raymirror has",
+    fine=r"software\.amazon\.msk\.auth\.iam\.IAMClientCallbackHandler"
+    r"|org\.apache\.kafka\.common\.security\.[\w.]*\.(?:DefaultLogin|KerberosLogin|OAuthBearerRefreshingLogin)",
 )
 _CHANGED_RECORDS = Ruling(
     KeyFate.UNSUPPORTED,
@@ -114,19 +111,13 @@ def _all(ruling: Ruling, names: str) -> dict[str, Ruling]:
 
 
 CLIENT_COMMON = {
-    **_all(_LOGIN_CLASS, "sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class"),
-    **_all(_OPENSSL, "ssl.cipher.suites ssl.provider"),
-    **_all(
-        _JAVA_TLS,
-        """ssl.enabled.protocols ssl.keymanager.algorithm ssl.protocol ssl.secure.random.implementation
-           ssl.trustmanager.algorithm""",
-    ),
-    **_all(_PEM_TEXT, "ssl.keystore.certificate.chain ssl.keystore.key"),
-    **_all(_STORE_PASSWORD, "ssl.keystore.password ssl.truststore.password"),
+    **_all(_LOGIN_CLASS, "sasl.client.callback.handler.class sasl.login.class"),
+    "ssl.provider": _OPENSSL,
+    **_all(_JAVA_TLS, "ssl.keymanager.algorithm ssl.secure.random.implementation ssl.trustmanager.algorithm"),
     "ssl.engine.factory.class": Ruling(
         KeyFate.UNSUPPORTED,
         "a Java class that makes TLS connections cannot run here",
-        "set ssl.truststore.location and ssl.keystore.location to PEM files",
+        "set ssl.truststore.location and ssl.keystore.location to the stores",
         fine=r"(?:org\.apache\.kafka\.common\.security\.ssl\.)?DefaultSslEngineFactory",
     ),
 }
@@ -301,9 +292,8 @@ FAMILIES = (
     ("predicates.", Ruling(KeyFate.NEEDLESS, "`predicates` decides")),
     ("topic.creation.", _CREATION),
     ("errors.deadletterqueue.", Ruling(KeyFate.NEEDLESS, "MM2 has no dead letter queue either")),
-    ("sasl.kerberos.", _LOGIN_TUNING),
-    ("sasl.oauthbearer.", _LOGIN_TUNING),
-    ("sasl.login.", _LOGIN_TUNING),
+    ("sasl.kerberos.", _KERBEROS),
+    ("sasl.oauthbearer.", _BROKERS_TOKENS),
     ("config.providers.", Ruling(KeyFate.NEEDLESS, "config.providers names the providers, which take no parameters")),
 )
 """Prefixes of keys without a fixed name, or of large groups of keys."""

@@ -10,19 +10,24 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
 
-from deploy.local.jars import ensure_jars, kafka_classpath, say_aloud
+from deploy.local.jars import ensure_jars, kafka_classpath, say_aloud, spark_jar_paths
 from deploy.local.java import find_java
 
 
 @contextmanager
-def jvm() -> Iterator[Any]:
-    """Give the classes of a JVM with Kafka's jars, by their full names; it ends when its input closes."""
+def jvm(*, of_spark: bool = False) -> Iterator[Any]:
+    """Give the classes of a JVM with Kafka's jars, by their full names; it ends when its input closes.
+
+    `of_spark`: the jars of Spark and of its Kafka source, with Kafka's older client.
+    """
     ensure_jars(say_aloud)
-    (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+    jars = Path(pyspark.__file__).parent / "jars"
+    (py4j,) = jars.glob("py4j-*.jar")
+    classpath = ":".join([*map(str, spark_jar_paths()), f"{jars}/*"]) if of_spark else kafka_classpath()
     command = [
         str(find_java()),
         "-cp",
-        f"{py4j}:{kafka_classpath()}",
+        f"{py4j}:{classpath}",
         "py4j.GatewayServer",
         "--die-on-broken-pipe",
         "0",

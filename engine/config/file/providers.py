@@ -22,6 +22,21 @@ _CLASSES = {
 _RIGHT = "use ${file:PATH:KEY}, ${env:NAME} or ${directory:PATH:FILE}"
 
 
+def has_placeholder(text: str) -> bool:
+    """Whether a value has a placeholder, so that a part of it is not known before it is used."""
+    return "${" in text
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a value is one placeholder and nothing else."""
+    return _PLACEHOLDER.fullmatch(text.strip()) is not None
+
+
+def with_stand_ins(text: str, word: str) -> str:
+    """Return a value with a word in the place of each placeholder, to judge what stands around them."""
+    return _PLACEHOLDER.sub(lambda _found: word, text)
+
+
 class Where(msgspec.Struct, frozen=True):
     """The place of a value, for errors about it: file, line (0: not known), key."""
 

@@ -1,4 +1,6 @@
-"""One connection to one broker: aiokafka does the handshake (TLS, SASL), then raymirror's `BufferedProtocol` reads.
+"""One connection to one broker: aiokafka does TCP, TLS and ApiVersions, then raymirror's `BufferedProtocol` reads.
+
+The SASL login comes after that (`authentication.py`), and again while the connection lives (`relogin.py`).
 
 Answers come in the order of the requests. Small answers go into a scratch buffer. A large fetch answer goes directly
 into the buffer of its request, so that Python copies no byte of a record batch. This module never retries: a lost
@@ -17,10 +19,19 @@ from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
 from aiokafka.protocol.api import Request
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, NoBroker
-from engine.config.security import HandshakeOptions
+from engine.config.security import Credentials, HandshakeOptions
 from engine.config.tuning.client_tuning import ClientTuning
-from engine.kafka.client.refused_handshake import check_broker, failure, first_words, heard_mechanisms
+from engine.kafka.client.authentication import SASL_REQUESTS, MechanismRefused, authenticate, begin, in_thread
+from engine.kafka.client.refused_handshake import (
+    FirstWords,
+    check_broker,
+    failure,
+    first_words,
+    login_failure,
+)
+from engine.kafka.client.relogin import Relogin
 from engine.kafka.protocol.faults import error_name
+from engine.security.sasl.login import Exchange, LoginFailed
 
 _SCRATCH_BYTES = 64 * 1024
 _LONG_ANSWER_BYTES = 16 * 1024
@@ -161,6 +172,10 @@ class Connection:
         self._frames = _Frames(self._on_lost)
         self._transport: asyncio.Transport | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._held: list[tuple[_Pending, list[Part]]] | None = None
+        """Requests that wait while the connection logs in again; None at any other time."""
+        self.relogin: Relogin | None = None
+        """The login, if the broker asked for one."""
 
     @classmethod
     async def open(cls, host: str, port: int, options: HandshakeOptions) -> "Connection":
@@ -168,21 +183,47 @@ class Connection:
 
         Raises NoBroker if the port belongs to something else, BrokerSilent if the port sends nothing.
         """
-        handshake = AIOKafkaConnection(host, port, **options.aiokafka())
-        mechanisms, words = heard_mechanisms(handshake), first_words(handshake)
+        address = f"{host}:{port}"
+        try:
+            credentials = await in_thread(options.credentials) if options.has_tls or options.has_login else None
+            login = credentials.login if credentials is not None else None
+            # A token or ticket is fetched first: no broker waits for other servers.
+            exchange = None if login is None else await begin(login, host)
+        except LoginFailed as error:
+            raise login_failure(address, error) from error
+        handshake = AIOKafkaConnection(host, port, **options.aiokafka(credentials or Credentials()))
+        words = first_words(handshake)
         try:
             await handshake.connect()
-            check_broker(f"{host}:{port}", handshake._versions)
+            check_broker(address, handshake._versions)
         except NoBroker:
             handshake.close()
             raise
         except (OSError, TimeoutError, KafkaError) as error:
-            raise failure(f"{host}:{port}", error, options, mechanisms, words) from error
+            raise failure(address, error, options, words) from error
         connection = cls(host, port, options.client_id, dict(handshake._versions), options.tuning)
         # Keep the writer, because its finalizer would close the transport.
         connection._writer = handshake._writer
         connection._adopt(await _take_transport(handshake))
+        if login is not None and exchange is not None:
+            await connection._log_in(login.mechanism, exchange, options, words)
         return connection
+
+    async def _log_in(self, mechanism: str, exchange: Exchange, options: HandshakeOptions, words: FirstWords) -> None:
+        """Log in, and plan the next login. Raises BrokerUnreachable."""
+        try:
+            lifetime_s = await authenticate(self, mechanism, exchange, options.timeout_s)
+        except LoginFailed as error:
+            await self.close()
+            raise login_failure(self.address, error) from error
+        except (OSError, TimeoutError, KafkaError, KafkaRefusal, MechanismRefused) as error:
+            await self.close()
+            raise failure(self.address, error, options, words) from error
+        except BaseException:
+            self.abort()
+            raise
+        self.relogin = Relogin(self, options)
+        self.relogin.start(lifetime_s)
 
     def _adopt(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -213,7 +254,7 @@ class Connection:
     @property
     def flushed(self) -> bool:
         """Whether the operating system has all bytes that were sent, so that no part of a request is still read."""
-        return self._transport is None or self._transport.get_write_buffer_size() == 0
+        return not self._held and (self._transport is None or self._transport.get_write_buffer_size() == 0)
 
     def supports(self, api_key: int, version: int) -> bool:
         """Whether the broker speaks this version of this request."""
@@ -242,9 +283,27 @@ class Connection:
             head += b"\0"
         size = len(head) + sum(map(len, parts))
         pending = _Pending(correlation_id, answer, destination)
-        self._frames.pending.append(pending)
-        transport.writelines([_FRAME.pack(size) + head, *parts])
+        frame = [_FRAME.pack(size) + head, *parts]
+        if self._held is not None and api_key not in SASL_REQUESTS:
+            self._held.append((pending, frame))
+        else:
+            self._frames.pending.append(pending)
+            transport.writelines(frame)
         return pending
+
+    def hold(self) -> None:
+        """Let every request but those of a login wait: a broker accepts no other one in between."""
+        self._held = []
+
+    def release(self) -> None:
+        """Send the requests that waited, in their order; nobody gets an answer if the connection was lost meanwhile."""
+        held, self._held = self._held or [], None
+        for pending, frame in held:
+            if self._transport is None or self._transport.is_closing() or self.closed.is_set():
+                pending.answer(None)
+            else:
+                self._frames.pending.append(pending)
+                self._transport.writelines(frame)
 
     async def request(
         self,
@@ -336,6 +395,8 @@ class Connection:
 
     def _on_lost(self, exc: Exception | None) -> None:
         self.closed.set()
+        if self.relogin is not None:
+            self.relogin.end()
 
 
 def _set_buffers(transport: asyncio.BaseTransport, tuning: ClientTuning) -> None:

@@ -5,14 +5,15 @@ import re
 import socket
 import ssl
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
-from aiokafka.protocol.admin import SaslHandShakeRequest
+from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed
 
 from engine.base.errors import BrokerRefuses, BrokerSilent, BrokerUnreachable, NoBroker
 from engine.config.security import HandshakeOptions
+from engine.kafka.client.authentication import MechanismRefused
+from engine.security.sasl.login import LoginFailed
 
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 _NO_CONNECTION = {
@@ -20,8 +21,18 @@ _NO_CONNECTION = {
     errno.EHOSTUNREACH: "no route to that host from here",
     errno.ENETUNREACH: "no route to that network from here",
 }
-_OWN = "set ssl.keystore.type = PEM and ssl.keystore.location to a PEM file with its key and certificate"
-
+_TRUST = "set ssl.truststore.location to a store with the broker's authority, and ssl.truststore.type to its kind"
+_OWN = "set ssl.keystore.location to a store with its key and certificate, and ssl.keystore.type to its kind"
+_REFUSED_PASSWORD = "the broker does not know the user name and password of sasl.jaas.config"
+_REFUSED_LOGINS = {
+    "OAUTHBEARER": "the broker does not accept the token: its issuer, audience, scope and time must be those that the"
+    " broker expects",
+    "GSSAPI": "the broker does not accept the ticket: sasl.kerberos.service.name and the host of the address must be"
+    " those of the broker's principal",
+    "AWS_MSK_IAM": "the broker does not accept the signature: the identity needs kafka-cluster:Connect, and the clock"
+    " must be right",
+}
+"""By mechanism, what a refused login may have wrong."""
 
 _METADATA_KEY = 3
 _FIRST_BYTES = 64
@@ -87,9 +98,7 @@ def check_broker(address: str, versions: Mapping[int, tuple[int, int]]) -> None:
         raise NoBroker(address, why)
 
 
-def failure(
-    address: str, error: BaseException, options: HandshakeOptions, mechanisms: Sequence[str], words: FirstWords
-) -> BrokerUnreachable:
+def failure(address: str, error: BaseException, options: HandshakeOptions, words: FirstWords) -> BrokerUnreachable:
     """Return the error for a handshake that failed with `error`, depending on how far it came."""
     if words.heard.startswith(_TLS_RECORDS):
         right = "set security.protocol = SSL or SASL_SSL, or give the port without TLS"
@@ -98,7 +107,7 @@ def failure(
         return NoBroker(address, f"{_said(words.heard)}; give a broker's port")
     if words.connected and isinstance(error, TimeoutError):
         return BrokerSilent(address, _silence(options, words))
-    why = explain(error, options, mechanisms)
+    why = explain(error, options)
     if refuses(error):
         return BrokerRefuses(address, why)
     if words.connected and not words.heard and _hung_up(error):
@@ -124,36 +133,24 @@ def _silence(options: HandshakeOptions, words: FirstWords) -> str:
     )
 
 
-def heard_mechanisms(handshake: Any) -> list[str]:
-    """Return a list that receives the broker's enabled SASL mechanisms when aiokafka's handshake receives them."""
-    heard: list[str] = []
-    send = handshake.send
-
-    async def listen(answer: Any) -> Any:
-        found = await answer
-        heard.extend(found.enabled_mechanisms)
-        return found
-
-    def sent(request: Any, *words: Any, **more: Any) -> Any:
-        answer = send(request, *words, **more)
-        return listen(answer) if isinstance(request, SaslHandShakeRequest) else answer
-
-    handshake.send = sent
-    return heard
+def login_failure(address: str, error: LoginFailed) -> BrokerUnreachable:
+    """Return the error for a login that could not begin, or whose broker could not prove that it is the right one."""
+    kind = BrokerUnreachable if error.may_pass else BrokerRefuses
+    return kind(address, error.why)
 
 
-def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequence[str] = ()) -> str:
+def explain(error: BaseException, options: HandshakeOptions) -> str:
     """Return why a handshake failed and, if known, which setting would be right; never a secret."""
-    if isinstance(error, UnsupportedSaslMechanismError):
-        enabled = f"use an enabled one: {', '.join(sorted(mechanisms))}" if mechanisms else "ask which it has enabled"
+    if isinstance(error, MechanismRefused):
+        named = ", ".join(sorted(error.enabled))
+        enabled = f"use an enabled one: {named}" if named else "ask which it has enabled"
         return f"the broker does not accept sasl.mechanism = {options.sasl_mechanism}; {enabled}"
     if isinstance(error, SaslAuthenticationFailed):
-        return f"{error}; the broker does not know the user name and password of sasl.jaas.config"
+        return f"{error}; {_REFUSED_LOGINS.get(options.sasl_mechanism or '', _REFUSED_PASSWORD)}"
     words = str(error) or type(error).__name__
     alert = next((str(one) for one in _causes(error) if isinstance(one, ssl.SSLError)), "")
     if "CERTIFICATE_VERIFY_FAILED" in alert:
-        trusted = "set ssl.truststore.type = PEM and ssl.truststore.location to a PEM file with the broker's authority"
-        return f"{words}; {trusted}"
+        return f"{words}; {_TRUST}"
     if "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert or "HANDSHAKE_FAILURE" in alert):
         if not options.has_certificate:
             return f"the broker asks for a client certificate, but none is set; {_OWN} ({words})"
@@ -198,7 +195,7 @@ def refuses(error: BaseException) -> bool:
 
     A connection that closes without any bytes does not count: a proxy does that while its broker is down.
     """
-    if isinstance(error, UnsupportedSaslMechanismError | SaslAuthenticationFailed | IllegalSaslStateError):
+    if isinstance(error, MechanismRefused | SaslAuthenticationFailed | IllegalSaslStateError):
         return True
     alerts = [one for one in _causes(error) if isinstance(one, ssl.SSLError)]
     return any(not isinstance(alert, ssl.SSLEOFError | ssl.SSLZeroReturnError) for alert in alerts)

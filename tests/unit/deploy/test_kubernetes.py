@@ -13,6 +13,7 @@ import yaml
 
 from engine.config.config import load_config
 from engine.config.secrets import handshake_options
+from engine.security.sasl.scram import ScramLogin
 from tests.unit.deploy.kubernetes_shapes import FILES, schema_of
 
 CLONE = Path(__file__).parents[3]
@@ -141,7 +142,9 @@ def test_the_example_configuration_is_one(tmp_path: Path) -> None:
     assert config.warnings == ()
     for cluster in config.clusters.values():
         options = handshake_options(cluster, "test")
-        assert (options.username, options.password, options.sasl_mechanism) == ("mirror", "fill-in", "SCRAM-SHA-512")
+        login = options.credentials().login
+        assert isinstance(login, ScramLogin)
+        assert (login.user, login._password, options.sasl_mechanism) == ("mirror", "fill-in", "SCRAM-SHA-512")
     assert config.deployment_id == "raymirror-kubernetes"
     assert (config.telemetry.port, config.telemetry.bind) == (9464, "0.0.0.0")
 

@@ -11,7 +11,7 @@ from engine.base.errors import ConfigError
 from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.config.property_reader import PropertyReader
-from engine.config.secrets import handshake_options
+from engine.config.secrets import SECRET_KEYS, handshake_options
 from engine.config.settings import MirrorConfig
 from tests.unit.engine.config_files import BASE
 
@@ -19,7 +19,7 @@ CANARY = "c4n4ry"
 KEYS = [
     f"{level}{key}"
     for level in ("", "A.", "B.", "A.consumer.", "B.producer.", "A.admin.", "A->B.source.consumer.")
-    for key in ("sasl.jaas.config", "ssl.key.password", "ssl.keystore.password", "ssl.truststore.password")
+    for key in SECRET_KEYS
 ]
 VALUES = [
     f'M required username="u" password="{CANARY}";',
@@ -54,7 +54,7 @@ def test_a_secret_shows_nowhere(key: str, value: str) -> None:
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT", "SSL"])
 def test_a_secret_shows_in_no_handshake(protocol: str, value: str) -> None:
-    extra = "".join(f"B.{key} = {value}\n" for key in ("sasl.jaas.config", "ssl.key.password"))
+    extra = "".join(f"B.{key} = {value}\n" for key in SECRET_KEYS if key != "ssl.keystore.key")
     extra += f"B.security.protocol = {protocol}\nB.sasl.mechanism = PLAIN\nB.ssl.truststore.certificates = {CANARY}\n"
     seen = []
     try:

@@ -7,6 +7,7 @@ from rich.pretty import pretty_repr
 
 from engine.base.errors import ConfigError
 from engine.jobs.runtime.kafka_options import KafkaOptions, kafka_options
+from tests.harness.stores import make_key
 from tests.unit.engine.config_files import mirror
 
 SECRET = "hush-hush"
@@ -82,8 +83,8 @@ def test_without_tls_no_store_is_read() -> None:
     ("content", "wrong"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("nothing", "holds no CERTIFICATE"),
-        (KEY, "holds no CERTIFICATE, only PRIVATE KEY"),
+        ("nothing", "cannot be used: holds no CERTIFICATE"),
+        (KEY, "cannot be used: holds no CERTIFICATE, only PRIVATE KEY"),
     ],
 )
 def test_a_store_without_what_is_needed_names_the_key(tmp_path: Path, content: str | None, wrong: str) -> None:
@@ -96,8 +97,27 @@ def test_a_store_without_what_is_needed_names_the_key(tmp_path: Path, content: s
     assert caught.value.wrong == wrong
 
 
-def test_a_key_that_java_cannot_read_says_how_to_write_it(tmp_path: Path) -> None:
+def test_a_key_that_java_cannot_read_is_written_as_pkcs8(tmp_path: Path) -> None:
+    own = make_key("client")
     path = tmp_path / "own.pem"
-    path.write_text(KEY.replace("PRIVATE", "RSA PRIVATE"))
-    with pytest.raises(ConfigError, match=r"only RSA PRIVATE KEY; .*openssl pkcs8 -topk8"):
-        options(f"B.security.protocol = SSL\nB.ssl.keystore.type = PEM\nB.ssl.keystore.location = {path}\n")
+    path.write_bytes(own.traditional_pem() + own.certificate_pem())
+    found = options(f"B.security.protocol = SSL\nB.ssl.keystore.type = PEM\nB.ssl.keystore.location = {path}\n")
+    key = found["kafka.ssl.keystore.key"]
+    assert key.startswith("-----BEGIN PRIVATE KEY-----")
+    assert key.encode() == own.pem()
+
+
+def test_a_java_store_goes_along_as_pem(tmp_path: Path) -> None:
+    own = make_key("client")
+    path = tmp_path / "own.p12"
+    path.write_bytes(own.pkcs12(SECRET))
+    found = options(
+        f"B.security.protocol = SSL\nB.ssl.keystore.type = PKCS12\nB.ssl.keystore.location = {path}\n"
+        f"B.ssl.keystore.password = {SECRET}\nB.ssl.truststore.type = PKCS12\nB.ssl.truststore.location = {path}\n"
+        f"B.ssl.truststore.password = {SECRET}\nB.ssl.enabled.protocols = TLSv1.2\n"
+    )
+    assert found["kafka.ssl.keystore.type"] == found["kafka.ssl.truststore.type"] == "PEM"
+    assert found["kafka.ssl.keystore.certificate.chain"] == own.certificate_pem().decode()
+    assert found["kafka.ssl.truststore.certificates"] == own.certificate_pem().decode()
+    assert "kafka.ssl.keystore.password" not in found
+    assert found["kafka.ssl.enabled.protocols"] == "TLSv1.2"

@@ -212,6 +212,37 @@ async def test_an_answer_is_decoded_the_same_on_the_loop_and_if_it_is_long_in_a_
     assert [row[1] for row in found.topics] == names
 
 
+async def test_requests_wait_while_the_connection_logs_in_again() -> None:
+    line = Line()
+    sasl, other = 17, KEY
+    line.connection.hold()
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(line.connection.request(other, VERSION, False, [b"later"], 60.0))
+        await turns(2)
+        assert not line.connection.flushed
+        login = group.create_task(line.connection.request(sasl, VERSION, False, [b"login"], 60.0))
+        await turns(2)
+        assert [b"login" in sent for sent in line.wire.written] == [True]
+        line.receive(answer(2, b"welcome"))
+        assert bytes(await login) == b"welcome"
+        line.connection.release()
+        assert line.wire.written[1].endswith(b"later")
+        line.receive(answer(1, b"late"))
+        assert bytes(await waiting) == b"late"
+
+
+async def test_requests_that_waited_for_a_login_in_vain_are_lost() -> None:
+    line = Line()
+    line.connection.hold()
+    asked = asyncio.create_task(line.connection.request(KEY, VERSION, False, [b"?"], 60.0))
+    await turns(2)
+    line.connection._frames.connection_lost(None)
+    line.connection.release()
+    with pytest.raises(ConnectionLost):
+        await asked
+    assert line.wire.written == []
+
+
 async def test_a_connection_at_rest_becomes_stale_unless_an_answer_is_due() -> None:
     line = Line()
     line.connection = Connection("h", 1, "me", {}, ClientTuning(idle_s=5.0))

@@ -2,22 +2,22 @@
 
 import socket
 import ssl
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from aiokafka.errors import (
     IllegalSaslStateError,
     KafkaConnectionError,
     SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
 )
-from aiokafka.protocol.admin import SaslHandShakeRequest
 
+from engine.base.errors import BrokerRefuses, BrokerUnreachable
 from engine.config.security import HandshakeOptions
-from engine.kafka.client.refused_handshake import explain, heard_mechanisms, refuses
+from engine.kafka.client.authentication import MechanismRefused
+from engine.kafka.client.refused_handshake import explain, login_failure, refuses
+from engine.security.sasl.login import LoginFailed
 
 PLAIN = HandshakeOptions(security_protocol="SASL_SSL", sasl_mechanism="PLAIN")
+BEARER = HandshakeOptions(security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER")
 TLS = HandshakeOptions(security_protocol="SSL")
 TLS_OWN = HandshakeOptions(security_protocol="SSL", has_certificate=True)
 OPEN = HandshakeOptions()
@@ -34,10 +34,11 @@ def closed_by(words: str) -> KafkaConnectionError:
 @pytest.mark.parametrize(
     ("error", "options", "says"),
     [
-        (UnsupportedSaslMechanismError("x"), PLAIN, "does not accept sasl.mechanism = PLAIN; use an enabled one: A, B"),
+        (MechanismRefused(["B", "A"]), PLAIN, "does not accept sasl.mechanism = PLAIN; use an enabled one: A, B"),
         (SaslAuthenticationFailed("no"), PLAIN, "name and password of sasl.jaas.config"),
+        (SaslAuthenticationFailed("no"), BEARER, "does not accept the token: its issuer, audience"),
         (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] x"), TLS, "ssl.truststore.location"),
-        (closed_by("TLSV13_ALERT_CERTIFICATE_REQUIRED"), TLS, "none is set; set ssl.keystore.type = PEM"),
+        (closed_by("TLSV13_ALERT_CERTIFICATE_REQUIRED"), TLS, "none is set; set ssl.keystore.location"),
         (closed_by("SSLV3_ALERT_BAD_CERTIFICATE"), TLS, "the broker asks for a client certificate"),
         (closed_by("TLSV1_ALERT_UNKNOWN_CA"), TLS_OWN, "the broker rejects the client certificate"),
         (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), TLS, "the port does not speak TLS"),
@@ -62,12 +63,12 @@ def closed_by(words: str) -> KafkaConnectionError:
         (OSError(24, "Too many open files"), OPEN, "Too many open files"),
     ],
     ids=[
-        *("mechanism", "password", "authority", "1.3", "1.2", "not ours", "no TLS", "closed", "closed in TLS", "reset"),
-        *("no login", "refused", "silent", "both refused", "two reasons", "no route", "no name", "no file"),
+        *("mechanism", "password", "token", "authority", "1.3", "1.2", "not ours", "no TLS", "closed", "closed in TLS"),
+        *("reset", "no login", "refused", "silent", "both refused", "two reasons", "no route", "no name", "no file"),
     ],
 )
 def test_it_says_what_would_be_right(error: Exception, options: HandshakeOptions, says: str) -> None:
-    assert says in explain(error, options, ["B", "A"])
+    assert says in explain(error, options)
     waits = "Connection at h:1 closed", "refused", "Multiple", "No route", "Name or service", "Too many"
     silent = isinstance(error, TimeoutError | ConnectionResetError)
     ended_in_tls = isinstance(error.__cause__, ssl.SSLError)
@@ -80,16 +81,10 @@ def test_a_connection_that_ends_in_the_tls_handshake_may_be_a_proxy_s_whose_brok
 
 
 def test_a_broker_that_names_no_mechanisms() -> None:
-    assert explain(UnsupportedSaslMechanismError("x"), PLAIN).endswith("ask which it has enabled")
+    assert explain(MechanismRefused([]), PLAIN).endswith("ask which it has enabled")
 
 
-async def test_mechanisms_are_heard_in_passing() -> None:
-    async def answer() -> Any:
-        return SimpleNamespace(enabled_mechanisms=["PLAIN"])
-
-    handshake = SimpleNamespace(send=lambda _request, expect_response=True: answer())
-    heard = heard_mechanisms(handshake)
-    await handshake.send("something else")
-    assert heard == []
-    assert (await handshake.send(SaslHandShakeRequest("X"), expect_response=True)).enabled_mechanisms == ["PLAIN"]
-    assert heard == ["PLAIN"]
+def test_a_login_that_may_work_later_is_no_refusal() -> None:
+    away, wrong = LoginFailed("no token", may_pass=True), LoginFailed("wrong secret")
+    assert type(login_failure("h:1", away)) is BrokerUnreachable
+    assert type(login_failure("h:1", wrong)) is BrokerRefuses
