@@ -90,6 +90,13 @@ ROWS = (
         "no other class",
     ),
     ReadKey(
+        "sasl.oauthbearer.scope.claim.name",
+        "cluster",
+        "scope",
+        "",
+        "a client needs no scope of its own token: for Spark's Java client",
+    ),
+    ReadKey(
         "sasl.oauthbearer.sub.claim.name",
         "cluster",
         "sub",
