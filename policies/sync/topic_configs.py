@@ -63,7 +63,7 @@ class ConfigRules(msgspec.Struct, frozen=True, kw_only=True):
 
     def concerns(self, name: str, entry: ConfigEntry) -> bool:
         """Whether an entry may be copied at all."""
-        return not (entry.read_only or entry.sensitive or self._excludes(name))
+        return not (entry.read_only or entry.sensitive or self.excludes(name))
 
     def carries_default(self, name: str) -> bool:
         """Whether a config is copied of which the source has Kafka's default."""
@@ -73,7 +73,8 @@ class ConfigRules(msgspec.Struct, frozen=True, kw_only=True):
             else self.own.says(self.own.made.should_replicate_source_default, name)
         )
 
-    def _excludes(self, name: str) -> bool:
+    def excludes(self, name: str) -> bool:
+        """Whether a config of this name is never copied."""
         if self.own is None:
             return self.exclude.matches(name)
         return not self.own.says(self.own.made.should_replicate_config_property, name)

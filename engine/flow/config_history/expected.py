@@ -44,17 +44,18 @@ def expected_of(rules: HistoryRules, source: Values, key: str, default: DefaultV
 
     The table in `policies/sync/topic_configs.py` has the rules.
     """
-    if rules.configs.exclude.matches(key):
-        return ExpectedValue(why="config.properties.exclude names it")
+    if rules.configs.excludes(key):
+        own = rules.configs.own is not None
+        return ExpectedValue(why="the flow's filter leaves it out" if own else "config.properties.exclude names it")
     if key in source:
         value = source[key]
         return ExpectedValue(value) if value is not None else ExpectedValue(why="Kafka does not give its value")
-    if default is not None and default.value is not None and _is_carried(rules, default):
+    if default is not None and default.value is not None and _is_carried(rules, key, default):
         return ExpectedValue(default.value, soft=True)
     if rules.configs.remove_foreign and key not in DURABLE:
         return ExpectedValue()
     return ExpectedValue(why=UNSET)
 
 
-def _is_carried(rules: HistoryRules, default: DefaultValue) -> bool:
-    return default.origin == "cluster" or (rules.configs.source_defaults and default.origin == "kafka")
+def _is_carried(rules: HistoryRules, key: str, default: DefaultValue) -> bool:
+    return default.origin == "cluster" or (default.origin == "kafka" and rules.configs.carries_default(key))
