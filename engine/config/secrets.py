@@ -1,4 +1,7 @@
-"""Turns the security settings of a cluster into handshake options; the only module that resolves secrets."""
+"""Turns the security settings of a cluster into handshake options; knows which keys may hold a secret.
+
+Only this module resolves secrets of clusters; `engine/config/http/http_secrets.py` resolves those of the HTTP server.
+"""
 
 import re
 import ssl
@@ -24,6 +27,7 @@ SECURITY_KEYS = (
 """Client settings that are honoured, at top level or under a cluster's alias."""
 SECRET_KEYS = ("sasl.jaas.config", "ssl.key.password")
 """The security keys whose values may contain a clear-text password."""
+_HTTP_SECRET = re.compile(r"raymirror\.http\..*\.(?:password|token)")
 
 _T = TypeVar("_T")
 _MODULE = re.compile(r"(?:[\w$]+\.)*(\w+)\s")
@@ -46,7 +50,8 @@ _JAAS_FIELD = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"
 
 def is_secret(key: str) -> bool:
     """Whether the value of a key, with or without an alias, may contain a clear-text password."""
-    return any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
+    of_cluster = any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
+    return of_cluster or bool(_HTTP_SECRET.fullmatch(key))
 
 
 def check_security(cluster: ClusterConfig) -> None:
