@@ -47,8 +47,10 @@ GONE = "the checkpoint of the lag history is gone"
 class Story:
     """A job of lag in a process of its own, and a simulated copier whose samples come to it part by part."""
 
-    def __init__(self, cluster: EmbeddedCluster, folder: Path, source: str, parts: int) -> None:
-        self.flow, self.storage = FlowName(source, "b"), Storage.of_folder(folder)
+    def __init__(
+        self, cluster: EmbeddedCluster, folder: Path, source: str, parts: int, bucket: Storage | None = None
+    ) -> None:
+        self.flow, self.storage, self._bucket = FlowName(source, "b"), bucket or Storage.of_folder(folder), bucket
         self.table = Table(lag_table_uri(self.storage), LAG)
         self._cluster, self._folder, self._parts = cluster, folder, parts
         self._log = folder / "host.log"
@@ -73,7 +75,15 @@ class Story:
     def host(self, executors: int = 0) -> AbstractContextManager[int]:
         """Run the job; it is killed at the end."""
         servers, window_s = self._cluster.bootstrap_servers, WINDOW_MS / 1000
-        return lag_host(self._folder, self.flow, servers, window_s=window_s, log=self._log, executors=executors)
+        return lag_host(
+            self._folder,
+            self.flow,
+            servers,
+            window_s=window_s,
+            log=self._log,
+            executors=executors,
+            storage=self._bucket,
+        )
 
     def checkpoint(self) -> Path:
         """Say where the checkpoint of the query is."""
