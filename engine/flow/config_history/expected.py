@@ -5,6 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.flow.config_history.look import DefaultValue, Values
+from policies.own.own_policy import OwnPolicyError
 from policies.sync.topic_configs import DURABLE, ConfigRules
 
 UNSET = "the source topic does not set it"
@@ -42,11 +43,18 @@ class ExpectedValue(NamedTuple):
 def expected_of(rules: HistoryRules, source: Values, key: str, default: DefaultValue | None) -> ExpectedValue:
     """Return what a copy should have, whose source topic has these overrides; `default`: what the source's cluster has.
 
-    The table in `policies/sync/topic_configs.py` has the rules.
+    The table in `policies/sync/topic_configs.py` has the rules. A filter of the user that fails leaves configs alone.
     """
+    try:
+        return _expected(rules, source, key, default)
+    except OwnPolicyError as failed:
+        return ExpectedValue(why=str(failed))
+
+
+def _expected(rules: HistoryRules, source: Values, key: str, default: DefaultValue | None) -> ExpectedValue:
     if rules.configs.excludes(key):
-        own = rules.configs.own is not None
-        return ExpectedValue(why="the flow's filter leaves it out" if own else "config.properties.exclude names it")
+        own = rules.configs.own
+        return ExpectedValue(why="config.properties.exclude names it" if own is None else f"{own.name} leaves it out")
     if key in source:
         value = source[key]
         return ExpectedValue(value) if value is not None else ExpectedValue(why="Kafka does not give its value")
