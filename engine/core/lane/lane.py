@@ -288,10 +288,11 @@ class Lane:
 
     # --- target side -----------------------------------------------------------------------------------------
 
-    def next_append(self, limit_bytes: int = DEFAULT_BYTES) -> PendingBatch | None:
+    def next_append(self, limit_bytes: int = DEFAULT_BYTES, *, queues: bool = False) -> PendingBatch | None:
         """Return the next batch to send; None while the window, a missing position or a failed append holds it back.
 
-        Small batches that wait are merged to at most `limit_bytes`.
+        Small batches that wait are merged to at most `limit_bytes`. `queues`: appends queue at the target, which would
+        take more in larger batches: those that are not small are merged too.
         """
         pieces, rules = self.pieces, self.limits.rebatch
         if not pieces.in_flight and self._last_ms < self.forgets_before_ms:
@@ -301,9 +302,10 @@ class Lane:
         first = pieces.waiting[0]
         if self.trail.left or self._runs.holds_back(first.sequence + first.record_count):
             return None
-        if rules is not None and is_small(first, rules):
-            if rules.waits(len(pieces.in_flight), pieces.unsent_bytes):
+        if rules is not None:
+            if is_small(first, rules) and rules.waits(len(pieces.in_flight), pieces.unsent_bytes):
                 return None
+            rules = (rules.queued if queues else None) or rules
             first = make_first(pieces, rules, limit_bytes, self._runs.undurable_from)
         if first.max_timestamp < self.forgets_before_ms:
             self._old_sequence = first.sequence

@@ -19,6 +19,7 @@ from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.in_flight import InFlightTracker
 from engine.flow.ports.ports import Append, TargetBroker
 from policies.model import TopicPartition
+from policies.rebatch import is_slow
 
 NEAR_REQUESTS = 5
 """Requests that may be in flight to a leader next door; over a distance the window holds more (`path_window.py`)."""
@@ -269,6 +270,8 @@ class Outbox:
         waits for the next request. So does a batch of another transaction than the first: a request has one.
         """
         sent: _Sent = []
+        window = self._window
+        queues = window.queues and is_slow(window.request_bytes, window.rate)
         taken: set[TopicPartition] = set()
         size, transaction = 0, ""
         for appender in list(self._ready):
@@ -278,7 +281,7 @@ class Outbox:
                 del self._ready[appender]
                 continue
             del self._ready[appender]
-            batch = appender.next_batch()
+            batch = appender.next_batch(queues=queues)
             if batch is None:
                 continue
             taken.add(appender.partition)

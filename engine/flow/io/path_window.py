@@ -15,6 +15,8 @@ import msgspec
 
 _GAIN = 2
 _INSTANT_S = 1e-6
+_QUEUE = 1.5
+"""Requests wait for each other if the last one took this many times the shortest round trip."""
 _ROUNDS = 10
 """The highest rate of this many round trips counts."""
 _PROBE_S, _PROBE_ROUNDS = 10.0, 30
@@ -43,6 +45,7 @@ class PathWindow:
         self._rates: deque[tuple[float, float]] = deque()
         """(instant, bytes per second), rates falling: the first one is the highest that counts."""
         self._shortest_s = 0.0
+        self._last_s = 0.0
         self._shortest_at_s = 0.0
         self._is_probing = False
 
@@ -65,6 +68,16 @@ class PathWindow:
     def goal_bytes(self) -> float:
         """The bytes that should be on their way, as far as known; 0 before the first answer."""
         return _GAIN * self.holds
+
+    @property
+    def queues(self) -> bool:
+        """Whether requests wait for each other on their way or at the broker: more of them would not be faster."""
+        return self.requests > 1 and self._last_s >= _QUEUE * self._shortest_s > 0
+
+    @property
+    def request_bytes(self) -> float:
+        """The mean size of the requests in flight; 0 without one."""
+        return self.in_flight_bytes / self.requests if self.requests else 0.0
 
     def settle(self, least: int) -> None:
         """Let from now on only so many requests always be in flight: there were more at the start, to learn quickly."""
@@ -116,6 +129,7 @@ class PathWindow:
             self._shortest_s = trip_s
 
     def _learn_time(self, taken_s: float, now_s: float, *, is_least: bool) -> None:
+        self._last_s = taken_s
         if not self._shortest_s or taken_s <= self._shortest_s or (self._is_probing and is_least):
             self._shortest_s, self._shortest_at_s, self._is_probing = taken_s, now_s, False
         elif now_s - self._shortest_at_s > max(_PROBE_S, _PROBE_ROUNDS * self._shortest_s):

@@ -28,8 +28,11 @@ class Appender(Protocol):
     transactional_id: str
     """The transactional id of its batches' transaction; empty: no transaction."""
 
-    def next_batch(self) -> ReadyBatch | None:
-        """Hand out the next stamped batch; None while nothing may be sent."""
+    def next_batch(self, *, queues: bool) -> ReadyBatch | None:
+        """Hand out the next stamped batch; None while nothing may be sent.
+
+        `queues`: requests queue at the broker, which would take more in larger batches.
+        """
 
     def on_outcome(self, batch: Any, outcome: Outcome) -> None:
         """Take the outcome of one batch; `batch` is the same object that `next_batch` handed out."""

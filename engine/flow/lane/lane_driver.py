@@ -86,8 +86,8 @@ class StreamAppender:
         self._driver = driver
         self._events = events
 
-    def next_batch(self) -> Write | None:
-        """Hand out the write that is due."""
+    def next_batch(self, *, queues: bool) -> Write | None:
+        """Hand out the write that is due, whatever queues at the broker."""
         write: Write | None = self.stream.next_write()
         if write is None:
             self._events.progressed(self._driver)
@@ -198,8 +198,8 @@ class LaneDriver:
         """The last end offset of the source partition that a broker reported; -1: none yet."""
         return self.end.offset
 
-    def next_batch(self) -> PendingBatch | None:
-        """Hand out the next batch of records, stamped."""
+    def next_batch(self, *, queues: bool = False) -> PendingBatch | None:
+        """Hand out the next batch of records, stamped; larger ones are merged too if `queues`."""
         transaction = self.transaction
         if transaction is not None and not transaction.takes_records:
             self._events.progressed(self)
@@ -210,7 +210,7 @@ class LaneDriver:
         if lane.state is State.COPYING and lane.pieces.may_double(lane.forgets_before_ms):
             self._events.perform(self, Reacquire(_MAY_DOUBLE, settles=True))
             return None
-        piece = lane.next_append(self.limit.bytes)
+        piece = lane.next_append(self.limit.bytes, queues=queues)
         if piece is not None:
             stamp(piece, *lane.producer, transactional=transaction is not None)
         return piece

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from policies.rebatch import COMPILED, NO_BATCHES, PURE, RebatchHints, RebatchRules, SmallBatches
+from policies.rebatch import COMPILED, NO_BATCHES, PURE, RebatchHints, RebatchRules, SmallBatches, is_slow
 
 LIMIT = 1_048_588
 NONE, GZIP, LZ4, ZSTD = 0, 1, 3, 4
@@ -51,6 +51,29 @@ def test_what_is_decompressed_is_never_more_than_the_target_takes() -> None:
 )
 def test_larger_batches_of_slow_codecs_are_not_opened(codec: int, content_bytes: int, pays: bool) -> None:
     assert COMPILED.pays(codec, content_bytes, batches=2) is pays
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "rate", "slow"),
+    [
+        (60_000, 30e6, True),  # a batch each 2 ms
+        (60_000, 200e6, False),  # each 0.3 ms
+        (900_000, 300e6, False),  # batches of many partitions in one request, 3 ms
+        (60_000, 0.0, False),  # nothing is known yet
+    ],
+)
+def test_a_target_is_slow_if_a_small_request_takes_long(request_bytes: float, rate: float, slow: bool) -> None:
+    assert is_slow(request_bytes, rate) is slow
+
+
+def test_at_a_slow_target_larger_batches_are_merged_but_only_with_the_native_module() -> None:
+    assert COMPILED.queued is not None
+    assert COMPILED.queued.small.contains(256 * 1024, NONE)
+    assert COMPILED.queued.small.contains(128 * 1024, LZ4)
+    assert COMPILED.queued.most_bytes(LIMIT, codec=LZ4, content_bytes=60_000, records=70, batches=1) == 1024 * 1024
+    assert COMPILED.queued.inflated_bytes(LIMIT, LZ4) == 512 * 1024
+    assert not COMPILED.queued.pays(ZSTD, 60_000, batches=1), "it costs more than it saves"
+    assert PURE.queued is None
 
 
 @pytest.mark.parametrize(

@@ -291,7 +291,7 @@ class Owner:
     def send_data(self) -> bool:
         if isinstance(self.positions, CommittedPositions) and not self.positions.takes_records:
             return False
-        piece = self.lane.next_append(self.max_batch_bytes)
+        piece = self.lane.next_append(self.max_batch_bytes, queues=self.world.target_queues)
         if piece is None:
             return False
         if piece.merged_from:

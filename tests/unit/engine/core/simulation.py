@@ -30,12 +30,16 @@ AFTER_APPEND = 20, 3, 6, 56
 """What a broker may answer for a batch that is in its log, if something happens while it waits for the followers: too
 few of them are left (Partition), it leads no more, drops the partition, loses its disk (DelayedProduce)."""
 
+_QUEUED = RebatchRules(small=SmallBatches(1000, 1000), plain_records=0, compressed_batches=0)
 _MERGING = (
     RebatchRules(small=SmallBatches(200, 200), plain_records=0, compressed_batches=0, crowd=3, full_bytes=300),
     RebatchRules(small=SmallBatches(110, 200), plain_records=4, compressed_batches=2, crowd=2, full_bytes=200),
     RebatchRules(small=SmallBatches(1000, 1000), plain_records=0, compressed_batches=0),
 )
 """Ways to merge: of all small batches; of a few records at a time, and only of the smallest; of nearly everything."""
+_QUEUEING = RebatchRules(small=SmallBatches(110, 110), plain_records=0, compressed_batches=0, queued=_QUEUED)
+"""Merges nearly everything only now and then, when appends queue at the target."""
+_WAYS = (*_MERGING, *_MERGING, _QUEUEING, _QUEUEING, None, None, None)
 
 
 class World:
@@ -51,8 +55,8 @@ class World:
     In two worlds of five the source has a replica whose cleaner is late, and any fetch may be answered by it (KIP-392,
     or a new leader): records that one answer did not have, the next may have. There owners die more often.
 
-    In half of the worlds small batches are merged, also parts of what one fetch brought; there a broker does not always
-    say which record it refuses.
+    In eight worlds of eleven small batches are merged, also parts of what one fetch brought; there a broker does not
+    always say which record it refuses.
 
     In every sixth world nearly all transactions have the same size: there the lane expects runs.
     """
@@ -73,7 +77,7 @@ class World:
         self.deep = seed % 16 >= 8
         self.window = 256 if self.deep else 5
         """The most appends in flight."""
-        self.rebatch = _MERGING[seed % 11 % 3] if seed % 11 < 6 else None
+        self.rebatch = _WAYS[seed % len(_WAYS)]
         self.clock = 0
         self.transactions = seed % 4
         """0 and 2: none; 1: every owner copies in transactions; 3: some do."""
@@ -99,6 +103,12 @@ class World:
     def count(self, what: str) -> None:
         """Note that something happened."""
         self.seen[what] = self.seen.get(what, 0) + 1
+
+    @property
+    def target_queues(self) -> bool:
+        """Whether appends queue at the target just now; there is no such moment where that changes nothing."""
+        has_other_rules = self.rebatch is not None and self.rebatch.queued is not None
+        return has_other_rules and self.random.random() < 0.5
 
     def switches(self) -> bool:
         """Whether the next owner copies in transactions."""

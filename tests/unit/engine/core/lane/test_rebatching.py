@@ -2,6 +2,7 @@
 
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from tests.unit.engine.wire.merging.sets import joined, small, sources
 pytestmark = pytest.mark.usefixtures("way")
 
 RULES = RebatchRules(small=SmallBatches(2000, 2000), plain_records=0, compressed_batches=0)
+QUEUED = RebatchRules(small=SmallBatches(100_000, 100_000), plain_records=0, compressed_batches=0)
 
 
 class Merging(Played):
@@ -45,8 +47,8 @@ class Merging(Played):
         shares.release()
         self.durable()
 
-    def next(self, limit_bytes: int = 1 << 20) -> PendingBatch | None:
-        piece = self.lane.next_append(limit_bytes)
+    def next(self, limit_bytes: int = 1 << 20, *, queues: bool = False) -> PendingBatch | None:
+        piece = self.lane.next_append(limit_bytes, queues=queues)
         if piece is not None:
             stamp(piece, *self.lane.producer)
         return piece
@@ -135,6 +137,17 @@ def test_large_batches_pass_between_small_ones() -> None:
     assert len(large) > 2000
     played.bring(joined([*small(4), large, *small(4, first=104)]))
     assert [(one.record_count, one.merged_from) for one in played.drain()] == [(4, 4), (100, 0), (4, 4)]
+
+
+@pytest.mark.parametrize("codec", [NONE, LZ4])
+def test_large_batches_are_merged_while_appends_queue_at_the_target(codec: int) -> None:
+    played = Merging(msgspec.structs.replace(RULES, small=SmallBatches(200, 200), queued=QUEUED))
+    large = [records(100, first=at) for at in (0, 100, 200)]
+    played.bring(joined([*(batch(one, codec) for one in large), *small(4, first=300)]))
+    sent = [played.next(), played.next(queues=True), played.next(queues=True)]
+    assert [None if one is None else (one.record_count, one.merged_from) for one in sent] == [(100, 0), (204, 6), None]
+    copied = [one for piece in sent if piece is not None for one in content(decoded(piece))]
+    assert copied[:300] == [one for source in large for one in content(source)]
 
 
 def test_a_lane_that_does_not_merge_sends_each_batch() -> None:

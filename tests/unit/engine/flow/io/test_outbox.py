@@ -14,6 +14,7 @@ from engine.flow.context.lease_guard import LeaseGuard
 from engine.flow.io.outbox import NEAR_REQUESTS, Outbox, OutboxLimits
 from engine.flow.io.silence import SILENT_S
 from engine.flow.lane.appender import ReadyBatch
+from engine.flow.lane.copier_metrics import CopierMetrics
 from policies.model import TopicPartition
 from tests.fakes.brokers import HeldTarget, turns
 
@@ -65,8 +66,11 @@ class Sender:
         self.outcomes: list[tuple[str, OutcomeKind]] = []
         self.told = asyncio.Event()
         self.troubled = False
+        self.queued: list[bool] = []
+        """Whether requests queued at the broker, for each batch."""
 
-    def next_batch(self) -> Letter | None:
+    def next_batch(self, *, queues: bool) -> Letter | None:
+        self.queued.append(queues)
         return self.letters.popleft() if self.letters and not self.troubled else None
 
     def on_outcome(self, batch: ReadyBatch, outcome: Outcome) -> None:
@@ -87,6 +91,7 @@ class Bench:
         self.silent_at_s: list[float] = []
         self.timeout_s = 60.0
         self.request_bytes = 1 << 20
+        self.meter: CopierMetrics | None = None
         self.most_in_flight_bytes = 1 << 20
         self.lease = LeaseGuard(lambda: None)
         self.lease_guard = asyncio.Event()
@@ -115,7 +120,7 @@ class Bench:
 
 @asynccontextmanager
 async def running(bench: Bench) -> AsyncIterator[Outbox]:
-    outbox = Outbox(bench, bench.lease, OutboxLimits(bench.timeout_s, bench.request_bytes))
+    outbox = Outbox(bench, bench.lease, OutboxLimits(bench.timeout_s, bench.request_bytes), bench.meter)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(outbox.run())
         await turns()
@@ -180,6 +185,24 @@ async def test_no_more_than_five_requests_are_in_flight() -> None:
         while broker.requests:
             broker.answer()
         assert [name for name, _ in sender.outcomes] == [str(index) for index in range(9)]
+
+
+async def test_appenders_hear_when_requests_queue_at_a_slow_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("engine.flow.io.outbox.now_s", lambda: clock[0])
+    bench = Bench()
+    bench.meter = CopierMetrics(clock=lambda: clock[0])
+    sender = Sender(7, *(Letter(str(index), 60_000) for index in range(20)))
+    async with running(bench) as outbox:
+        outbox.schedule_send(sender)
+        await turns()
+        for _ in range(4):  # the broker takes one request after the other, 2 ms each
+            clock[0] += 0.002
+            bench.brokers[0].answer(Outcome(OutcomeKind.APPENDED, 5))
+            await turns()
+        assert sender.queued == [False] * 6 + [True] * 3
+        bench.brokers[0].lose()
+        await turns()
 
 
 async def test_a_full_request_leaves_the_rest_to_the_next_one() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.flow.io.path_window import PathWindow, SentMark
+from policies.rebatch import is_slow
 
 MIB = 1 << 20
 LEAST = 5
@@ -48,6 +49,17 @@ def test_a_distant_path_is_filled(trip_s: float) -> None:
     path.run(since_s + 8.0)
     assert (path.answered_bytes - before) / (path.now_s - since_s) > 0.9 * 50 * MIB
     assert path.widest <= 2.5 * 50 * MIB * (trip_s + 0.01), "twice what the path holds is enough"
+
+
+@pytest.mark.parametrize(("request_s", "is_slow_there"), [(0.002, True), (0.0003, False)])
+def test_a_target_that_takes_long_for_each_request_is_slow(request_s: float, is_slow_there: bool) -> None:
+    """As a leader that waits for its replicas, whatever the size of a request."""
+    size = 60 * 1024
+    path = Path(0.1, size / request_s, size)
+    assert not path.window.queues
+    path.run(5.0)
+    assert path.window.queues
+    assert is_slow(path.window.request_bytes, path.window.rate) is is_slow_there
 
 
 def test_next_door_a_few_requests_are_enough() -> None:
