@@ -137,12 +137,12 @@ def test_rows_that_spark_computes_again_while_a_cluster_is_away_fail_the_round(
     refuse = job._refuse
 
     def sources(reach: describe.TaskInput, rows: Iterable[describe.TopicRow]) -> Iterator[describe.SourceRow]:
-        if os.path.exists(gone["sources"]):  # noqa: PTH110 in a task, by value
+        if os.path.exists(gone["sources"]):
             return iter([describe.SourceRow("", "", 0, 0, b"", b"", "the source is away")])
         return describe.describe_sources(reach, rows)
 
     def copies(reach: describe.TaskInput, rows: Iterable[describe.SourceRow]) -> Iterator[describe.CopyRow]:
-        if os.path.exists(gone["copies"]):  # noqa: PTH110 in a task, by value
+        if os.path.exists(gone["copies"]):
             return iter([describe.CopyRow("", 0, 0, b"", "the target is away")])
         return describe.describe_copies(reach, rows)
 
