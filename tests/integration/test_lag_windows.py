@@ -14,6 +14,7 @@ from pyspark.sql import types as t
 
 from engine.base.clock import wall_ms
 from engine.core.events.event_base import Event
+from engine.jobs.lag.clocks import BatchClocks, batch_clocks
 from engine.jobs.lag.history import History
 from engine.jobs.lag.options import LagOptions
 from engine.jobs.lag.query import LagSink, newest
@@ -174,6 +175,27 @@ def test_the_newest_of_each_lane_is_told_with_its_window(whole: DataFrame) -> No
     value = msgspec.json.decode(found["value"])
     assert (value["format"], value["window_start_ms"], value["lag_records"]) == (1, START_MS + 120_000, 0)
     assert "append_ms_counts" not in value
+
+
+def test_a_query_reports_how_far_clocks_are_apart(spark: SparkSession, tmp_path: Path) -> None:
+    ahead_ms = wall_ms() + 600_000  # the broker's time
+    samples = [(ahead_ms, value) for _, value in told([truth()], every_s=5)]
+    folder, checkpoint = str(tmp_path / "samples"), str(tmp_path / "checkpoint")
+
+    def stream(rows: list[tuple[int, bytes]]) -> list[BatchClocks]:
+        records(spark, rows).write.mode("append").parquet(folder)
+        found = decode(spark.readStream.schema(RECORDS).parquet(folder), tolerance_s=15)
+        writer = windows(found, window_s=30, watermark_s=15).writeStream.outputMode("update")
+        query = writer.option("checkpointLocation", checkpoint).format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [batch_clocks(one) for one in query.recentProgress]
+
+    first = stream(samples)
+    assert (sum(one.off for one in first), max(one.newest_ms for one in first)) == (len(samples), ahead_ms)
+    assert sum(one.late for one in first) == 0
+    assert min(one.newest_ms - one.began_ms for one in first if one.newest_ms) > 15_000, "the broker is ahead"
+    again = stream([(ahead_ms - 300_000, value) for _, value in told([truth()], every_s=5)])
+    assert sum(one.late for one in again) > 0, "the next leader's samples are late"
 
 
 class Host:

@@ -18,12 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from engine.base.clock import wall_ms
+from engine.base.clock import now_s, wall_ms
 from engine.base.errors import MirrorError
 from engine.config.storage import Storage
 from engine.core.events.event_base import Event
 from engine.core.reports.progress_sample import lag_topic, progress_topic
 from engine.jobs.lag.batches import Batches, QueryBatches
+from engine.jobs.lag.clocks import ClockWatch
 from engine.jobs.lag.options import LagOptions, LagReport, checkpoint_uri, lag_table_uri
 from engine.jobs.lag.rest import COLUMNS, rest_s
 from engine.jobs.lag.rpo import RpoJudge, TopicWindow
@@ -200,8 +201,11 @@ def keep_going(
 ) -> LagReport:
     """Run the query until `stop` is set, then end it. Raises LagQueryFailed if it ended by itself."""
     query, sink = start(spark, options, storage, target_options, tell, idle)
+    clocks = ClockWatch(options)
     try:
         while not stop.wait(_POLL_S):
+            for event in clocks.look(query, now_s()):
+                tell(event)
             if not query.isActive:
                 raise LagQueryFailed(str(options.flow), sink.failure or _why(query), sink.batches)
         return report_of(query, sink)
