@@ -14,7 +14,8 @@
 Raymirror only adds bindings: a binding that is removed on the source stays on the target, as with MM2.
 """
 
-from collections.abc import Collection, Iterable
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -127,8 +128,9 @@ def plan_acls(
     """Plan the bindings of the target; `copied`: the source topics that the flow copies now."""
     wanted: dict[Binding, Binding] = {}
     left: list[KeptAcl] = []
+    topics = sorted(copied)
     for binding in sorted(source):
-        found = _counterpart(binding, rules, copied)
+        found = _counterpart(binding, rules, topics)
         if isinstance(found, Binding):
             wanted.setdefault(found, binding)
         elif found:
@@ -139,13 +141,16 @@ def plan_acls(
     )
 
 
-def _counterpart(binding: Binding, rules: AclRules, copied: Collection[str]) -> Binding | str:
-    """Return the counterpart of a binding, or why it has none; empty if it concerns no copied topic."""
+def _counterpart(binding: Binding, rules: AclRules, topics: Sequence[str]) -> Binding | str:
+    """Return the counterpart of a binding, or why it has none; empty if it concerns no copied topic.
+
+    `topics`: those that are copied, in order.
+    """
     if binding.resource == Resource.GROUP:
         return _of_group(binding, rules)
     if binding.resource != Resource.TOPIC:
         return ""
-    place = _place(binding, rules, copied)
+    place = _place(binding, rules, topics)
     if isinstance(place, str):
         return place
     if binding.permission == Permission.ALLOW and binding.operation == Operation.WRITE:
@@ -156,11 +161,11 @@ def _counterpart(binding: Binding, rules: AclRules, copied: Collection[str]) -> 
     return binding._replace(name=name, pattern=int(pattern), operation=operation)
 
 
-def _place(binding: Binding, rules: AclRules, copied: Collection[str]) -> tuple[str, Pattern] | str:
+def _place(binding: Binding, rules: AclRules, topics: Sequence[str]) -> tuple[str, Pattern] | str:
     """Return name and pattern on the target, or why there is no counterpart."""
     selection = rules.selection
     if binding.pattern == Pattern.PREFIXED:
-        if not any(topic.startswith(binding.name) for topic in copied):
+        if not _has_prefix(topics, binding.name):
             return ""
         if not rules.prefixed:
             return _PREFIXED_ONLY
@@ -174,6 +179,12 @@ def _place(binding: Binding, rules: AclRules, copied: Collection[str]) -> tuple[
     if rules.prefixed:
         return selection.target_topic(""), Pattern.PREFIXED
     return "all copies are a prefix on the target: mirrored only with raymirror.sync.acls.prefixed = true"
+
+
+def _has_prefix(topics: Sequence[str], prefix: str) -> bool:
+    """Whether one of some topics, in order, begins with a prefix: the first that is not before it would."""
+    at = bisect_left(topics, prefix)
+    return at < len(topics) and topics[at].startswith(prefix)
 
 
 def _of_group(binding: Binding, rules: AclRules) -> Binding | str:

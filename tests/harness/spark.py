@@ -7,21 +7,27 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from deploy.local.jars import spark_jar_paths
+from deploy.local.jars import ensure_s3_jars, s3_jar_paths, say_aloud, spark_jar_paths
 from deploy.local.java import find_spark_java
 from engine.jobs.runtime import local
 from engine.jobs.runtime.session import zip_code
+from engine.jobs.runtime.storage_access import is_s3
 
 
 @contextmanager
-def local_spark(folder: Path, *, cores: int = 2, master: str = "") -> Iterator[SparkSession]:
+def local_spark(folder: Path, *, cores: int = 2, master: str = "", storage: str = "") -> Iterator[SparkSession]:
     """Start Spark as `local[cores]`, with the connector's jars and our code; stop it, and its JVM, at the end.
 
-    `master`: another kind of Spark on this machine. Main thread only.
+    `master`: another kind of Spark on this machine. `storage`: the URI that it must reach. Main thread only.
     """
-    java = find_spark_java()
+    java, jars = find_spark_java(), [*spark_jar_paths()]
+    if is_s3(storage):
+        ensure_s3_jars(say_aloud)
+        jars += s3_jar_paths()
     on_interrupt = signal.getsignal(signal.SIGINT)
-    with local.local_spark("raymirror-tests", cores, spark_jar_paths(), java, memory="1g", master=master) as session:
+    with local.local_spark(
+        "raymirror-tests", cores, jars, java, memory="1g", master=master, storage=storage
+    ) as session:
         signal.signal(signal.SIGINT, on_interrupt)  # PySpark has one of its own: a run was seen to outlive it
         session.sparkContext.addPyFile(str(zip_code(folder)))
         yield session

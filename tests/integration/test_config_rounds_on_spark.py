@@ -1,6 +1,8 @@
 """A round of config sync that Spark plans: equal to the plan of the loop, from the same clusters and memory."""
 
 import asyncio
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from tests.harness.admin import create_topics, set_configs
 from tests.harness.live import write_properties
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.integration]
 
@@ -122,3 +124,38 @@ def test_a_plan_for_another_cluster_is_refused(config: MirrorConfig, spark: "Spa
     with pytest.raises(Exception, match="is connected to cluster some-other") as refused:
         by_spark(spark, config, {}, "some-other")
     assert isinstance(refused.value, RoundFailed)
+
+
+@pytest.mark.parametrize(("side", "why"), [("sources", "the source is away"), ("copies", "described no copy of plan-")])
+def test_rows_that_spark_computes_again_while_a_cluster_is_away_fail_the_round(
+    config: MirrorConfig, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str, why: str
+) -> None:
+    from engine.jobs.config_sync import describe, job
+
+    gone = {one: str(tmp_path / one) for one in ("sources", "copies")}
+    looked = list[bool]()
+    refuse = job._refuse
+
+    def sources(reach: describe.TaskInput, rows: Iterable[describe.TopicRow]) -> Iterator[describe.SourceRow]:
+        if os.path.exists(gone["sources"]):
+            return iter([describe.SourceRow("", "", 0, 0, b"", b"", "the source is away")])
+        return describe.describe_sources(reach, rows)
+
+    def copies(reach: describe.TaskInput, rows: Iterable[describe.SourceRow]) -> Iterator[describe.CopyRow]:
+        if os.path.exists(gone["copies"]):
+            return iter([describe.CopyRow("", 0, 0, b"", "the target is away")])
+        return describe.describe_copies(reach, rows)
+
+    def refuse_then_lose(failures: "DataFrame") -> None:
+        refuse(failures)
+        looked.append(True)
+        if len(looked) == 2:  # both sides were described; now their rows are lost
+            spark.catalog.clearCache()
+            Path(gone[side]).touch()
+
+    monkeypatch.setattr(job, "describe_sources", sources)
+    monkeypatch.setattr(job, "describe_copies", copies)
+    monkeypatch.setattr(job, "_refuse", refuse_then_lose)
+    with pytest.raises(Exception, match=why) as failed:
+        by_spark(spark, config, KNOWN)
+    assert isinstance(failed.value, job.RoundFailed)

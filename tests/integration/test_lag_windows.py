@@ -14,12 +14,15 @@ from pyspark.sql import types as t
 
 from engine.base.clock import wall_ms
 from engine.core.events.event_base import Event
+from engine.jobs.lag.clocks import BatchClocks, batch_clocks
 from engine.jobs.lag.history import History
 from engine.jobs.lag.options import LagOptions
 from engine.jobs.lag.query import LagSink, newest
 from engine.jobs.lag.samples import ROWS, decode
 from engine.jobs.lag.windows import windows
 from engine.jobs.runtime.idle_wait import IdleWait
+from engine.jobs.tables.errors import OtherBatch
+from engine.jobs.tables.log import Batch
 from engine.jobs.tables.table import Table
 from policies.model import FlowName
 from tests.harness.samples import Truth, told
@@ -174,15 +177,47 @@ def test_the_newest_of_each_lane_is_told_with_its_window(whole: DataFrame) -> No
     assert "append_ms_counts" not in value
 
 
+def test_a_query_reports_how_far_clocks_are_apart(spark: SparkSession, tmp_path: Path) -> None:
+    ahead_ms = wall_ms() + 600_000  # the broker's time
+    samples = [(ahead_ms, value) for _, value in told([truth()], every_s=5)]
+    folder, checkpoint = str(tmp_path / "samples"), str(tmp_path / "checkpoint")
+
+    def stream(rows: list[tuple[int, bytes]]) -> list[BatchClocks]:
+        records(spark, rows).write.mode("append").parquet(folder)
+        found = decode(spark.readStream.schema(RECORDS).parquet(folder), tolerance_s=15)
+        writer = windows(found, window_s=30, watermark_s=15).writeStream.outputMode("update")
+        query = writer.option("checkpointLocation", checkpoint).format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [batch_clocks(one) for one in query.recentProgress]
+
+    first = stream(samples)
+    assert (sum(one.off for one in first), max(one.newest_ms for one in first)) == (len(samples), ahead_ms)
+    assert sum(one.late for one in first) == 0
+    assert min(one.newest_ms - one.began_ms for one in first if one.newest_ms) > 15_000, "the broker is ahead"
+    again = stream([(ahead_ms - 300_000, value) for _, value in told([truth()], every_s=5)])
+    assert sum(one.late for one in again) > 0, "the next leader's samples are late"
+
+
 class Host:
     """A sink with a history in a folder, as the query of one checkpoint has it."""
 
-    def __init__(self, folder: Path, generation: str = "g", rpo_s: float = 0.0, idle: IdleWait | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        generation: str = "g",
+        rpo_s: float = 0.0,
+        idle: IdleWait | None = None,
+        offsets: str = "offsets",
+    ) -> None:
         self.events: list[Event] = []
         self.history = History(f"file:{folder}/lag")
         self.history.table.create()
         options = LagOptions(flow=FLOW, rpo_s=rpo_s)
-        self.sink = LagSink(options, self.history.table, {}, self.events.append, lambda: generation, idle)
+        self._generation, self._offsets = generation, offsets
+        self.sink = LagSink(options, self.history.table, {}, self.events.append, self, idle)
+
+    def batch(self, number: int) -> Batch:
+        return Batch(f"lag A->B {self._generation}", number, "lag A->B", self._offsets)
 
     def read(self) -> list[tuple[int, int, int]]:
         found = []
@@ -217,6 +252,23 @@ def test_a_batch_that_comes_again_or_was_half_written_doubles_and_loses_nothing(
     assert again.read() == EXPECTED
     Host(tmp_path, "a checkpoint that was lost").sink(whole, 0)
     assert again.read() == EXPECTED
+
+
+def test_a_batch_that_a_stale_host_made_of_other_offsets_is_refused(
+    whole: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = whole.where(f"window_start_ms < {START_MS + 60_000}")
+    Host(tmp_path, offsets="up to 7").sink(some, 0)
+    new = Host(tmp_path, offsets="up to 9")
+    with pytest.raises(OtherBatch, match="batch 0 of lag A->B g is refused"):
+        new.sink(whole, 0)
+    assert "two processes used one checkpoint" in new.sink.failure
+    with monkeypatch.context() as patch:  # the stale host commits after we looked
+        patch.setattr(Table, "has", lambda *_: False)
+        with pytest.raises(OtherBatch):
+            new.sink(whole, 0)
+    Host(tmp_path, "begun anew", offsets="up to 9").sink(whole, 0)
+    assert new.read() == EXPECTED
 
 
 def test_a_batch_in_which_nothing_moved_rests_once_and_not_when_it_comes_again(

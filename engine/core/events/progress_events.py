@@ -88,6 +88,60 @@ class LagCheckpointLost(Event, frozen=True, kw_only=True, tag="lag_checkpoint_lo
         )
 
 
+class LagClocksDiffer(Event, frozen=True, kw_only=True, tag="lag_clocks_differ"):
+    """Clocks behind the lag history differ by `seconds`.
+
+    `broker_ahead`: the broker that leads the progress topic is so far ahead of the Spark host. Otherwise: the clocks of
+    copiers and of that broker differ by up to so much.
+    """
+
+    severity: ClassVar[str] = "warning"
+    topic: str
+    seconds: float
+    broker_ahead: bool
+
+    @property
+    def about(self) -> str:
+        """Name the topic."""
+        return self.topic
+
+    def text(self) -> str:
+        if self.broker_ahead:
+            return (
+                f"{self.topic}: the clock of the broker that leads it is {self.seconds:.0f} s ahead of the Spark"
+                " host's: windows of the lag history have that time, and once another broker leads the topic, samples"
+                " may be too late for the history and be left out; synchronise the clocks of the target's brokers"
+            )
+        return (
+            f"{self.topic}: the clocks of copiers and of the broker that leads it differ by up to {self.seconds:.0f} s:"
+            " the lag history uses the broker's time for their samples; synchronise the clocks"
+        )
+
+
+class LagSamplesLate(Event, frozen=True, kw_only=True, tag="lag_samples_late"):
+    """Samples were left out of the lag history: their time was more than `seconds` before that of the newest one.
+
+    `rows`: one for each partition in a sample, and one for its copier, since the last such event.
+    """
+
+    severity: ClassVar[str] = "warning"
+    topic: str
+    rows: int
+    seconds: float
+
+    @property
+    def about(self) -> str:
+        """Name the topic."""
+        return self.topic
+
+    def text(self) -> str:
+        return (
+            f"{self.topic}: {self.rows} rows of samples are missing in the lag history, because their time is more than"
+            f" {self.seconds:g} s before that of the newest sample; most likely the clock of a broker that led the"
+            " topic was ahead: synchronise the clocks of the target's brokers; copying continues"
+        )
+
+
 class OldTablesFound(Event, frozen=True, kw_only=True, tag="old_tables_found"):
     """An earlier version stored results at `place` that are not in the tables: they wait for `tables convert`."""
 
@@ -108,4 +162,6 @@ class OldTablesFound(Event, frozen=True, kw_only=True, tag="old_tables_found"):
         )
 
 
-ProgressEvent = SamplesNotWritten | RpoBreached | RpoKept | LagCheckpointLost | OldTablesFound
+ProgressEvent = (
+    SamplesNotWritten | RpoBreached | RpoKept | LagCheckpointLost | LagClocksDiffer | LagSamplesLate | OldTablesFound
+)

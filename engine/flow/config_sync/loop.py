@@ -95,8 +95,8 @@ class ConfigSyncLoop:
         self._shown: Known = {}
         """The memory of this process with that one."""
         self._has_handed = asyncio.Event()
-        self._has_more = False
-        """Whether the last plan was cut to its bounds: the rest is due at once."""
+        self._rest: int | None = None
+        """Changes that are due at once, because they are beyond the bound of the last plan; None if none are."""
 
     @property
     def _every(self) -> dict[str, float | None]:
@@ -148,7 +148,7 @@ class ConfigSyncLoop:
             for name in due:
                 self._due_s[name] = began_s + min(self._every[name] or 0.0, self.options.retry_s)
             return
-        if not self._has_more:
+        if self._rest is None:
             for name in due:
                 self._due_s[name] = began_s + self._wait_s(name)
             self._is_early = self._wait_s(CONFIGS) < (self._every[CONFIGS] or 0.0)
@@ -197,10 +197,13 @@ class ConfigSyncLoop:
         if made.plan.changes and not self._owns():
             return False
         applied = await self._planner.apply(self._sync, made, self.may_write)
-        self._note(scope, made, applied.outcomes, now_s() - began_s)
+        plan = msgspec.structs.replace(made.plan, unread={**made.plan.unread, **applied.unread})
+        self._note(scope, msgspec.structs.replace(made, plan=plan), applied.outcomes, now_s() - began_s)
         if self._history is not None and made.plan.look is not None:
             self._history.saw(_seen(made.plan, applied.outcomes, began_ms, seen_ms))
-        self._has_more = made.more > 0 and applied.whole
+        # A rest that does not shrink waits for the next interval: otherwise rounds would follow each other for ever.
+        is_due = applied.whole and made.more > 0 and (self._rest is None or made.more < self._rest)
+        self._rest = made.more if is_due else None
         return applied.whole
 
     def _owns(self) -> bool:

@@ -4,7 +4,7 @@ SparkPlanner.plan -> RoundDesk.ask -> Spark's plan -> apply: 250 topics at a tim
 if PlannerAway: the loop plans this round, as LoopPlanner does
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -43,10 +43,14 @@ class MadePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Applied(NamedTuple):
-    """The outcomes of a plan; `whole`: it was applied to its end, because this mirror owned the flow throughout."""
+    """The outcomes of a plan; `whole`: it was applied to its end, because this mirror owned the flow throughout.
+
+    `unread`: topics or parts that could not be read again before they were written, and why: they have no outcome.
+    """
 
     outcomes: Sequence[ChangeOutcome]
     whole: bool
+    unread: Mapping[str, str] = {}
 
 
 class Planner(Protocol):
@@ -117,15 +121,17 @@ class SparkPlanner:
         if made.by == LOOP:
             return await self._loop.apply(sync, made, may_write)
         outcomes: list[ChangeOutcome] = []
+        unread = dict[str, str]()
         for part in _by_topics(made.plan.changes):
-            changes = await sync.look_again(part)
+            changes, missed = await sync.look_again(part)
+            unread |= missed
             tried = await sync.apply(changes, may_write)
             outcomes += tried
             if len(tried) < len(changes) or not may_write():
-                return Applied(outcomes, whole=False)
-        if made.more and any(one.failure for one in outcomes):
+                return Applied(outcomes, False, unread)
+        if made.more and (unread or any(one.failure for one in outcomes)):
             self._stand_in = _CUT  # the next plan would begin with the same failures, and might never get further
-        return Applied(outcomes, whole=True)
+        return Applied(outcomes, True, unread)
 
 
 def _by_topics(changes: Sequence[Change]) -> list[list[Change]]:

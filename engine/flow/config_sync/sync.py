@@ -9,6 +9,7 @@ A plan that was made elsewhere, on Spark, is not applied as it came: `look_again
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.parts import parts, parts_by_weight
 from engine.base.tasks import run_all
 from engine.flow.config_sync.planning import (
+    ACLS,
     Compared,
     ConfigSyncOptions,
     Scope,
@@ -47,6 +49,13 @@ class ChangeOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     change: Change
     failure: str = ""
+
+
+class LookedAgain(NamedTuple):
+    """The part of a plan that still is to be applied; `unread`: topics or parts that could not be read again, why."""
+
+    changes: Sequence[Change]
+    unread: Mapping[str, str]
 
 
 class ConfigSync:
@@ -84,7 +93,7 @@ class ConfigSync:
         taken = await self._snapshots.take(topics, self.known, wanted, whole=whole)
         return plan_snapshot(topics, taken, self.known, self.options, wanted, shapes=scope.shapes)
 
-    async def look_again(self, changes: Sequence[Change]) -> list[Change]:
+    async def look_again(self, changes: Sequence[Change]) -> LookedAgain:
         """Read both clusters again for the topics of a plan that was made elsewhere, and plan these topics now.
 
         So what was done in the meantime is not done again, and what has changed since is not undone. A binding is
@@ -92,16 +101,19 @@ class ConfigSync:
         """
         names = sorted({one.topic for one in changes if isinstance(one, SetConfig | DropConfig)})
         found: list[Change] = []
+        unread = dict[str, str]()
         if names:
             topics = await copied_topics(self._source, self.options, names)
             compared = await self._compare_configs(topics, LOOP)
             self.known = {name: own for name, own in self.known.items() if name not in names} | compared.known
             found += compared.plan.changes
+            unread |= compared.unread
         if planned := {one.binding for one in changes if isinstance(one, AddAcl)}:
             topics = await copied_topics(self._source, self.options)
             acls = await compare_acls(self._source, self._target, self.options, list(topics))
             found += [one for one in acls.plan.changes if one.binding in planned]
-        return found
+            unread |= {ACLS: acls.unread} if acls.unread else {}
+        return LookedAgain(found, unread)
 
     async def apply(
         self, changes: Sequence[Change], may_write: Callable[[], bool] = lambda: True

@@ -1,7 +1,8 @@
 """Reads topics and ACLs of both clusters inside tasks of executors, with the engine's own requests. Knows no Spark.
 
-Each function gets the rows of one Spark partition and returns rows: one per topic, or a single row that says why a
-cluster could not be asked. A failed cluster is a row and no error, because Spark would run the task three times more.
+Each function gets the rows of one Spark partition and returns rows: one per topic, or a single row, of topic UNASKED,
+that says why a cluster could not be asked. A failed cluster is a row and no error, because Spark would run the task
+three times more. Spark may compute a partition again at any step, so such a row may first appear in the join.
 
 Clusters travel to the executors as in the configuration file: each executor resolves placeholders of passwords itself.
 """
@@ -29,6 +30,8 @@ from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry, WantedConfigs
 
 CLIENT_ID = "raymirror|{}|configs|spark"
+UNASKED = ""
+"""Stands for a topic in the row that says why a cluster could not be asked for the topics of a partition."""
 Configs = Mapping[str, ConfigEntry]
 R = TypeVar("R")
 
@@ -84,7 +87,10 @@ class SourceRow(NamedTuple):
 
 
 class CopyRow(NamedTuple):
-    """A described copy that exists; `why` and `defaults` as in SourceRow. Without a copy: why no copy could be read."""
+    """A described copy; without partitions: it does not exist. `why` and `defaults` as in SourceRow.
+
+    Without a copy: why no copy could be read.
+    """
 
     copy: str
     copy_partitions: int
@@ -125,13 +131,13 @@ async def topics_of(reach: TaskInput) -> dict[str, TopicState]:
 def describe_sources(reach: TaskInput, rows: Iterable[TopicRow]) -> Iterator[SourceRow]:
     """Describe source topics."""
     found = _asked(lambda: _sources(reach, list(rows)))
-    return iter([SourceRow("", "", 0, 0, b"", b"", found)] if isinstance(found, str) else found)
+    return iter([SourceRow(UNASKED, UNASKED, 0, 0, b"", b"", found)] if isinstance(found, str) else found)
 
 
 def describe_copies(reach: TaskInput, rows: Iterable[SourceRow]) -> Iterator[CopyRow]:
-    """Describe the copies of source topics that exist; of each, only the configs that can matter."""
+    """Describe the copies of source topics, a row for each, also if it does not exist; only configs that can matter."""
     found = _asked(lambda: _copies(reach, list(rows)))
-    return iter([CopyRow("", 0, 0, b"", found)] if isinstance(found, str) else found)
+    return iter([CopyRow(UNASKED, 0, 0, b"", found)] if isinstance(found, str) else found)
 
 
 def describe_acls(reach: TaskInput, topics: Iterable[str]) -> Iterator[tuple[bytes, str]]:
@@ -201,8 +207,10 @@ async def _copies(reach: TaskInput, rows: list[SourceRow]) -> list[CopyRow]:
         return packer.pack(found, _kept(reach, found, can_matter[copy]) if reach.whole else found)
 
     made = [
-        CopyRow(copy, shape.partitions, shape.replicas, packed(copy), failed.get(copy, ""))
-        for copy, shape in shapes.items()
+        CopyRow(row.copy, shape.partitions, shape.replicas, packed(row.copy), failed.get(row.copy, ""))
+        if (shape := shapes.get(row.copy)) is not None
+        else CopyRow(row.copy, 0, 0, b"", "")
+        for row in rows
     ]
     return [made[0]._replace(copy_defaults=packer.defaults()), *made[1:]] if made and reach.whole else made
 

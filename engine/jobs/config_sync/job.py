@@ -9,7 +9,7 @@ Tasks only read. The plan is the report of the job; the supervisor takes it to t
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from engine.flow.config_sync.planning import Compared, merged, sync_plan
 from engine.flow.config_sync.reading import ComparedAcls
 from engine.flow.config_sync.round_messages import RoundPlan, RoundRequest, cut, unpack_memory
 from engine.jobs.config_sync.describe import (
+    UNASKED,
     SourceRow,
     TaskInput,
     TopicRow,
@@ -119,13 +120,23 @@ def compare_configs(
         try:
             _refuse(copies.where("copy = ''").select("copy_why"))
             joined = source.join(copies, "copy", "left").rdd.map(_joined_row)
-            return merged(
-                map(unpack_verdict, joined.mapPartitions(partial(verdict, reach.options, whole=reach.whole)).collect())
-            )
+            return complete(joined.mapPartitions(partial(verdict, reach.options, whole=reach.whole)).collect())
         finally:
             copies.unpersist()
     finally:
         source.unpersist()
+
+
+def complete(verdicts: Iterable[bytes]) -> Compared:
+    """Put packed verdicts together. Raises RoundFailed if the tasks before them did not describe every topic.
+
+    An executor that dies takes its described topics along. Spark then asks the clusters for them again, in the stage
+    that needs them: nothing has looked at those rows.
+    """
+    found = merged(map(unpack_verdict, verdicts))
+    if why := found.unread.get(UNASKED):
+        raise RoundFailed(why)
+    return found
 
 
 def _frame(spark: SparkSession, rows: Any, schema: str) -> DataFrame:

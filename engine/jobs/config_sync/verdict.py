@@ -8,13 +8,15 @@ import msgspec
 from engine.flow.config_history.look import unpack_defaults, with_defaults
 from engine.flow.config_sync.planning import Compared, ConfigSyncOptions, plan_snapshot
 from engine.flow.config_sync.snapshot import Snapshot
-from engine.jobs.config_sync.describe import unpack_configs, unpack_known
+from engine.jobs.config_sync.describe import UNASKED, unpack_configs, unpack_known
 from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry, WantedConfigs
 
+_NO_ROW = "a task of Spark that ran again described no copy of {}"
+
 
 class JoinedRow(NamedTuple):
-    """A source topic beside its copy; the fields of a copy that does not exist are None."""
+    """A source topic beside its copy; a copy that does not exist has no partitions. None: nobody described the copy."""
 
     copy: str
     topic: str
@@ -44,7 +46,10 @@ class _Shared:
 
 
 def verdict(options: ConfigSyncOptions, rows: Iterable[JoinedRow], *, whole: bool = False) -> Iterator[bytes]:
-    """Plan these topics; one packed Compared. `whole`: with a look at them."""
+    """Plan these topics; one packed Compared. `whole`: with a look at them.
+
+    Its `unread` has UNASKED if the tasks before did not describe all: they ran again, and a cluster was away then.
+    """
     source, target, unread = dict[str, TopicState](), dict[str, TopicState](), dict[str, str]()
     known, topics, shared = dict[str, Mapping[str, str]](), list[str](), _Shared()
     defaults, copy_defaults = list[bytes](), list[bytes]()
@@ -60,6 +65,9 @@ def verdict(options: ConfigSyncOptions, rows: Iterable[JoinedRow], *, whole: boo
         configs = shared.unpack(bytes(row.configs))
         source[row.topic] = TopicState(partitions=row.partitions, replicas=row.replicas, configs=configs)
         if row.copy_partitions is None or row.copy_replicas is None:
+            unread[UNASKED] = _NO_ROW.format(row.topic)
+            continue
+        if not row.copy_partitions:
             continue
         if row.copy_why:
             unread[row.copy] = row.copy_why

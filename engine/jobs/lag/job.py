@@ -11,9 +11,10 @@ from engine.config.storage import Storage, needed
 from engine.core.events.event_base import Event
 from engine.core.events.progress_events import LagCheckpointLost, OldTablesFound
 from engine.core.reports.progress_sample import progress_topic
+from engine.jobs.lag.batches import writer_of
 from engine.jobs.lag.checkpoint import drop_checkpoint, has_checkpoint
 from engine.jobs.lag.options import LagOptions, LagReport, checkpoint_uri, lag_table_uri
-from engine.jobs.lag.query import LagQueryFailed, keep_going, writer_of
+from engine.jobs.lag.query import LagQueryFailed, keep_going
 from engine.jobs.runtime.idle_wait import IdleWait
 from engine.jobs.runtime.kafka_options import kafka_options
 from engine.jobs.tables.catalog import LAG

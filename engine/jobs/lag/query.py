@@ -8,7 +8,6 @@ window before it ends, and takes the most complete row of each. A lost checkpoin
 start of the progress topic, and writes the same windows again.
 """
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
@@ -19,11 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from engine.base.clock import wall_ms
+from engine.base.clock import now_s, wall_ms
 from engine.base.errors import MirrorError
 from engine.config.storage import Storage
 from engine.core.events.event_base import Event
 from engine.core.reports.progress_sample import lag_topic, progress_topic
+from engine.jobs.lag.batches import Batches, QueryBatches
+from engine.jobs.lag.clocks import ClockWatch
 from engine.jobs.lag.options import LagOptions, LagReport, checkpoint_uri, lag_table_uri
 from engine.jobs.lag.rest import COLUMNS, rest_s
 from engine.jobs.lag.rpo import RpoJudge, TopicWindow
@@ -31,13 +32,11 @@ from engine.jobs.lag.samples import decode
 from engine.jobs.lag.windows import windows
 from engine.jobs.runtime.idle_wait import IdleWait
 from engine.jobs.runtime.session import PLAIN_FILES
-from engine.jobs.runtime.storage_files import open_storage
 from engine.jobs.tables.catalog import LAG
 from engine.jobs.tables.files import DataFile, arrow_schema
 from engine.jobs.tables.log import Batch
 from engine.jobs.tables.reading import EVER
 from engine.jobs.tables.table import Table
-from policies.model import FlowName
 
 FORMAT_VERSION = 1
 """Format version of the values on the lag topic."""
@@ -62,8 +61,8 @@ class LagQueryFailed(MirrorError):
 class LagSink:
     """Takes the windows of each batch: `foreachBatch` of the query. `table` exists.
 
-    `generation` names the checkpoint that counts the batches: another checkpoint counts from 0 again. Without `idle`
-    the sink never waits after a batch.
+    `names` gives each batch its transaction. Without `idle` the sink never waits after a batch. `failure`: why the last
+    batch failed, in words; Spark's own error of a query begins with pages of its calls.
     """
 
     def __init__(
@@ -72,33 +71,37 @@ class LagSink:
         table: Table,
         target_options: Mapping[str, str],
         tell: Callable[[Event], None],
-        generation: Callable[[], str],
+        names: Batches,
         idle: IdleWait | None = None,
     ) -> None:
         self.batches = 0
+        self.failure = ""
         self._options, self._table, self._target_options = options, table, dict(target_options)
         self._idle = idle
-        self._tell, self._generation = tell, generation
+        self._tell, self._names = tell, names
         self._judge = RpoJudge(options.flow, options.rpo_s, options.window_s)
 
     def __call__(self, told: DataFrame, batch: int) -> None:
         """Store a batch, publish it, judge it, then rest. If this raises, Spark runs the batch again.
 
         Spark also runs a batch again if the host is killed during the rest. Then the sink finds the commit, stores
-        nothing twice, and does not rest, because the files may have been compacted.
+        nothing twice, and does not rest, because the files may have been compacted. Raises OtherBatch if the commit is
+        of other offsets: a stale host made it. Spark then runs the batch again with the offsets that the checkpoint has
+        now; if they still differ, the job begins anew, and so computes the windows of both again.
         """
         told.persist()
         files = None
         try:
-            generation = self._generation()
-            owner = writer_of(self._options.flow)
-            transaction = Batch(f"{owner} {generation}", batch, owner)
+            transaction = self._names.batch(batch)
             if not self._table.has(transaction):
                 # Only letters and digits: a path in a Delta log is percent-encoded.
                 files = self.store(told, transaction, f"batch-{batch:012d}-{uuid4().hex}")
             if self._target_options:
                 self.publish(told)
             self.judge(told)
+        except MirrorError as error:
+            self.failure = str(error)
+            raise
         finally:
             told.unpersist()
         self.batches += 1
@@ -179,21 +182,12 @@ def start(
     place = checkpoint_uri(storage, options.flow)
     table = Table(lag_table_uri(storage), LAG)
     table.create()
-    sink = LagSink(options, table, target_options, tell, lambda: generation_of(place), idle)
+    names = QueryBatches(options.flow, place)
+    sink = LagSink(options, table, target_options, tell, names, idle)
     writer = found.writeStream.outputMode("update").option("checkpointLocation", place)
-    return writer.trigger(processingTime=f"{options.every_s:g} seconds").foreachBatch(sink).start(), sink
-
-
-def writer_of(flow: FlowName) -> str:
-    """Return the name under which the flow's query commits to the table, without the id of its checkpoint."""
-    return f"lag {flow}"
-
-
-def generation_of(checkpoint: str) -> str:
-    """Return the query id that the checkpoint stores."""
-    filesystem, path = open_storage(checkpoint)
-    with filesystem.open_input_stream(f"{path}/metadata") as stream:
-        return str(json.loads(stream.read())["id"])
+    query = writer.trigger(processingTime=f"{options.every_s:g} seconds").foreachBatch(sink).start()
+    names.started(query)
+    return query, sink
 
 
 def keep_going(
@@ -207,10 +201,13 @@ def keep_going(
 ) -> LagReport:
     """Run the query until `stop` is set, then end it. Raises LagQueryFailed if it ended by itself."""
     query, sink = start(spark, options, storage, target_options, tell, idle)
+    clocks = ClockWatch(options)
     try:
         while not stop.wait(_POLL_S):
+            for event in clocks.look(query, now_s()):
+                tell(event)
             if not query.isActive:
-                raise LagQueryFailed(str(options.flow), _why(query), sink.batches)
+                raise LagQueryFailed(str(options.flow), sink.failure or _why(query), sink.batches)
         return report_of(query, sink)
     finally:
         idle.end()

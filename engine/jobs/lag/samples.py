@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from engine.core.reports.progress_sample import FORMAT_VERSION
+from engine.jobs.lag.clocks import OBSERVED, observed
 
 _TYPES = {"text": t.StringType(), "long": t.LongType(), "int": t.IntegerType(), "counts": t.ArrayType(t.LongType())}
 
@@ -52,15 +53,17 @@ def decode(records: DataFrame, *, tolerance_s: float) -> DataFrame:
 
     The event time is the sample's own time, unless the copier's clock differs from the brokers' by more than
     `tolerance_s`: one fast clock would make the samples of all other copiers late. Records that are no sample, or that
-    have an unknown format, are left out: other producers may write to the topic.
+    have an unknown format, are left out: other producers may write to the topic. A query over these rows reports the
+    metrics `clocks.OBSERVED`.
     """
     sample = f.from_json(f.col("value").cast("string"), SAMPLE).alias("sample")
     # Parsed once: without a projection of its own, each use of a field would parse the record again.
     parsed = records.select(sample, "timestamp").where(f.col("sample.format").between(1, FORMAT_VERSION + 1))
+    told_ms, appended_ms = f.col("sample.at_ms"), f.unix_millis("timestamp")
+    parsed = parsed.observe(OBSERVED, *observed(told_ms, appended_ms, tolerance_s * 1000))
     lanes = f.coalesce(f.col("sample.lanes"), f.array().cast(t.ArrayType(LANE)))
     whole = f.when(f.col("sample.all").isNotNull(), f.array(_of_copier())).otherwise(f.array().cast(t.ArrayType(_ROW)))
     rows = f.explode(f.concat(f.transform(lanes, _of_lane), whole)).alias("row")
-    told_ms, appended_ms = f.col("sample.at_ms"), f.unix_millis("timestamp")
     at_ms = f.when(f.abs(told_ms - appended_ms) <= tolerance_s * 1000, told_ms).otherwise(appended_ms)
     exploded = parsed.select(
         f.timestamp_millis(at_ms).alias("at"),

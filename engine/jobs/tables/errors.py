@@ -105,6 +105,20 @@ class StaleCommit(MirrorError):
         )
 
 
+class OtherBatch(MirrorError):
+    """A batch whose number another process has committed for a batch that was made of something else."""
+
+    def __init__(self, place: str, app: str, number: int) -> None:
+        super().__init__(place, app, number)
+        self.place, self.app, self.number = place, app, number
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: batch {self.number} of {self.app} is refused because another process has committed a batch"
+            " of this number from other records: two processes used one checkpoint"
+        )
+
+
 _KINDS: tuple[tuple[type[TableError], tuple[str, ...]], ...] = (
     (TableConflict, _OF_OTHERS),
     (TableUnreachable, _OF_THE_STORAGE),

@@ -10,6 +10,7 @@ the store answers: beside a store that is silent, event loops stood still for tw
 
 import threading
 from collections import defaultdict
+from hashlib import sha256
 
 import msgspec
 from deltalake import DeltaTable, Field, Schema, Transaction
@@ -21,6 +22,7 @@ from engine.jobs.runtime.storage_check import error_line
 from engine.jobs.runtime.storage_files import delta_uri
 from engine.jobs.tables.columns import TableSpec
 from engine.jobs.tables.errors import (
+    OtherBatch,
     StaleCommit,
     TableConflict,
     TableDamaged,
@@ -52,17 +54,30 @@ class Batch(msgspec.Struct, frozen=True):
     """The transaction of a commit: numbers of one writer grow, and each is committed once.
 
     `writer` must contain the id of what counts (a checkpoint's id), since a new one counts from 0 again. `owner`: a
-    name without that id; `committed(owner)` then tells whether it ever wrote.
+    name without that id; `committed(owner)` then tells whether it ever wrote. `made_of`: what the batch was made of; a
+    batch of the same number that was made of something else is refused. Empty: not compared.
     """
 
     writer: str
     number: int
     owner: str = ""
+    made_of: str = ""
 
     def transactions(self) -> list[Transaction]:
         """Return what a commit of the batch says of it."""
         found = [Transaction(self.writer, self.number)]
-        return [*found, Transaction(self.owner, 0)] if self.owner else found
+        found += [Transaction(self.owner, 0)] if self.owner else []
+        return [*found, Transaction(self.digest_name, self.digest)] if self.made_of else found
+
+    @property
+    def digest_name(self) -> str:
+        """The name of the transaction whose number is `digest`."""
+        return f"{self.writer} made of"
+
+    @property
+    def digest(self) -> int:
+        """The batch's number, then three bytes of a digest of `made_of`: numbers of a transaction must grow."""
+        return self.number << 24 | int.from_bytes(sha256(self.made_of.encode()).digest()[:3])
 
 
 _LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -138,8 +153,16 @@ def check(handle: DeltaTable, uri: str, spec: TableSpec) -> None:
 
 
 def is_committed(handle: DeltaTable, uri: str, batch: Batch) -> bool:
-    """Whether a batch is in this version of the table. Raises StaleCommit if a later batch of its writer is."""
+    """Whether a batch is in this version of the table.
+
+    Raises StaleCommit if a later batch of its writer is, OtherBatch if one of its number that was made of other things.
+    """
     last = handle.transaction_version(batch.writer)
     if last is not None and last > batch.number:
         raise StaleCommit(uri, batch.writer, batch.number, last)
-    return last == batch.number
+    if last != batch.number:
+        return False
+    digest = handle.transaction_version(batch.digest_name) if batch.made_of else None
+    if digest not in (None, batch.digest):  # None: an earlier version committed it
+        raise OtherBatch(uri, batch.writer, batch.number)
+    return True

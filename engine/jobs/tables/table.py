@@ -90,7 +90,10 @@ class Table:
             return self._newest().transaction_version(writer)
 
     def has(self, batch: Batch) -> bool:
-        """Whether a batch is committed already. Raises StaleCommit if a later batch of its writer is."""
+        """Whether a batch is committed already.
+
+        Raises StaleCommit if a later batch of its writer is, OtherBatch if one of its number from other records is.
+        """
         with self._lock, table_errors(self.uri):
             return is_committed(self._newest(), self.uri, batch)
 
@@ -131,8 +134,8 @@ class Table:
     def commit(self, files: Sequence[DataFile], batch: Batch | None = None) -> bool:
         """Add files, whole or not at all; return False if the batch is committed already.
 
-        Raises StaleCommit if a later batch is, and FilesLost if a file was deleted: the commit would leave the table
-        damaged for good.
+        Raises StaleCommit and OtherBatch as `has` does, and FilesLost if a file was deleted: the commit would leave the
+        table damaged for good.
         """
         with self._lock, table_errors(self.uri):
             for attempt in range(TRIES):

@@ -1,6 +1,10 @@
 """ACLs of copies: every operation, permission and pattern type, as in MM2 and with raymirror's options."""
 
+from collections.abc import Iterator
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.groups import GroupSelection
 from policies.model import FlowName
@@ -67,6 +71,30 @@ def test_prefixes_need_the_option_and_a_copied_topic() -> None:
     assert added(source, rules(prefixed=True)) == source._replace(name="A.ord")
     elsewhere = binding("click", pattern=Pattern.PREFIXED)
     assert plan_acls([elsewhere], set(), rules(prefixed=True), COPIED).changes == ()
+
+
+@given(st.lists(st.text("ab.\U0001f600", max_size=4)), st.text("ab.\U0001f600", max_size=3))
+def test_a_prefix_counts_if_a_copied_topic_has_it(topics: list[str], prefix: str) -> None:
+    source = binding(prefix, pattern=Pattern.PREFIXED)
+    found = plan_acls([source], set(), rules(prefixed=True), topics).changes
+    assert len(found) == any(topic.startswith(prefix) for topic in topics)
+
+
+class Looked(list[str]):
+    """Topics that count how often somebody goes through them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_however_many_prefixes_there_are_the_topics_are_gone_through_once() -> None:
+    topics = Looked(f"orders-{number}" for number in range(10))
+    prefixes = [binding(f"orders-{number}", pattern=Pattern.PREFIXED) for number in range(5, 15)]
+    assert len(plan_acls(prefixes, set(), rules(prefixed=True), topics).changes) == 5
+    assert topics.times <= 1
 
 
 def test_the_wildcard_is_all_topics_or_all_copies() -> None:

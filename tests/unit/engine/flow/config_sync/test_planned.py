@@ -6,13 +6,15 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from engine.base.errors import KafkaRefusal
+from engine.core.events.config_events import ConfigSyncFailed
 from engine.flow.config_sync import planned
 from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
 from engine.flow.config_sync.planned import LOOP, SPARK, SparkPlanner
 from engine.flow.config_sync.planning import Scope
 from engine.flow.config_sync.round_desk import RoundDesk
 from engine.flow.config_sync.round_messages import ClusterIds, RoundPlan, RoundRequest, cut, unpack_memory
-from engine.flow.config_sync.sync import ConfigSync
+from engine.flow.config_sync.sync import ConfigSync, LookedAgain
 from policies.sync.config_sync import SetConfig
 from tests.unit.engine.flow.config_sync.test_sync import FLOW, Stage, reads
 from tests.unit.engine.flow.stage import until
@@ -181,8 +183,52 @@ async def test_if_a_cut_plan_fails_the_loop_makes_the_whole_plan(monkeypatch: py
     assert "more changes than one may have" in made.not_spark
 
 
-async def _given(change: SetConfig) -> list[SetConfig]:
-    return [change]
+async def _given(*changes: SetConfig) -> LookedAgain:
+    return LookedAgain(changes, {})
+
+
+async def test_what_the_second_look_cannot_read_is_told_and_counted() -> None:
+    stage = stage_of("orders", "orders-2")
+    stage.source.bindings = {reads()}
+    spark = FakeSpark(stage)
+
+    def meanwhile() -> None:
+        stage.source.failing["orders"] = "orders: denied"
+        stage.target.before = refuse_acls
+
+    def refuse_acls(asked: str) -> None:
+        if asked == "acls":
+            raise KafkaRefusal("ACLs", 31, "ClusterAuthorizationFailed", "")
+
+    spark.before = meanwhile
+    made = await rounds(spark, ROUND)
+    assert stage.target.writes == ["A.orders-2: retention.ms=5"]
+    assert (made.report.changes, made.report.failures, made.report.by) == (1, 2, SPARK)
+    failed = {event.part: event.first for event in made.take_events() if isinstance(event, ConfigSyncFailed)}
+    assert failed["configs"] == "orders: denied"
+    assert "ClusterAuthorizationFailed" in failed["ACLs"]
+
+
+async def test_if_the_second_look_cannot_read_a_cut_plan_the_loop_makes_the_whole_plan() -> None:
+    stage = stage_of(*(f"orders-{number}" for number in range(5)))
+    spark = FakeSpark(stage, most=2)
+    spark.before = lambda: stage.source.failing.update({"orders-0": "denied", "orders-1": "denied"})
+    made = await rounds(spark, ROUND, ROUND)
+    assert (made.report.by, len(spark.rounds)) == (LOOP, 1)
+    assert len(stage.target.writes) == 3, "what was beyond the bound is not left out"
+
+
+async def test_rounds_whose_rest_does_not_shrink_do_not_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = stage_of(*(f"orders-{number}" for number in range(5)))
+    spark = FakeSpark(stage, most=2)
+    monkeypatch.setattr(stage.sync, "look_again", lambda _changes: _given())
+    made = ConfigSyncLoop(ConfigLoopOptions(flow=FLOW, acls_s=None), stage.sync, planner=spark.planner)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(spark.run())
+        for _ in range(6):
+            await made.tick()  # without a pause
+        running.cancel()
+    assert (len(spark.rounds), stage.target.writes) == (2, [])
 
 
 async def test_topics_that_just_appeared_are_compared_by_the_loop() -> None:

@@ -99,7 +99,8 @@ def test_of_a_copy_only_what_can_matter_is_asked(stage: Stage) -> None:
     sources = described(stage, row("orders", segment_bytes="7"), row("plain"))
     asked: list[str] = []
     stage.clusters["B"].before = asked.append
-    (copy,) = describe_copies(stage.reach, sources.values())
+    copy, missing = describe_copies(stage.reach, sources.values())
+    assert missing == CopyRow("A.plain", 0, 0, b"", ""), "a copy that does not exist has a row too"
     assert (copy.copy, copy.copy_partitions, copy.copy_why) == ("A.orders", 2, "")
     assert {name: one.value for name, one in unpack_configs(copy.copy_configs).items()} == {
         "retention.ms": "6",

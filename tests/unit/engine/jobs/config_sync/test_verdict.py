@@ -7,7 +7,8 @@ import pytest
 
 from engine.flow.config_sync.planning import Compared, merged
 from engine.flow.config_sync.snapshot import Snapshot
-from engine.jobs.config_sync.describe import Packer
+from engine.jobs.config_sync.describe import UNASKED, Packer
+from engine.jobs.config_sync.job import RoundFailed, complete
 from engine.jobs.config_sync.verdict import JoinedRow, unpack_verdict, verdict
 from policies.sync.config_sync import Known
 from policies.sync.topic_configs import WantedConfigs
@@ -37,6 +38,8 @@ def joined(taken: Snapshot, topics: list[str], known: Known) -> list[JoinedRow]:
                 copy_configs=theirs.pack(target.configs, target.configs),
                 copy_why="",
             )
+        else:
+            row = row._replace(copy_partitions=0, copy_replicas=0, copy_configs=b"", copy_why="")
         rows.append(row)
     return rows
 
@@ -63,3 +66,28 @@ def test_spark_and_loop_plan_alike_from_one_recorded_snapshot(seed: int) -> None
 
 def test_a_part_without_rows_is_an_empty_plan() -> None:
     assert by_verdict([], parts=1) == Compared()
+
+
+def test_a_copy_that_no_task_described_is_no_copy_that_does_not_exist() -> None:
+    taken, known = recorded(Random(1))
+    rows = joined(taken, sorted(taken.source), known)
+    lost = next(row for row in rows if row.copy_partitions)
+    at = rows.index(lost)
+    rows[at] = lost._replace(copy_partitions=None, copy_replicas=None, copy_configs=None, copy_why=None)
+    found = by_verdict(rows, parts=2)
+    assert lost.topic in found.unread[UNASKED]
+    with pytest.raises(RoundFailed, match=f"ran again described no copy of {lost.topic}$"):
+        complete(packed for part in (rows[:at], rows[at:]) for packed in verdict(RULES, part))
+
+
+def test_a_partition_that_is_computed_again_while_its_cluster_is_away_fails_the_round() -> None:
+    taken, known = recorded(Random(1))
+    away = JoinedRow(UNASKED, UNASKED, 0, 0, b"", b"", "cluster 'A' is away")
+    with pytest.raises(RoundFailed, match="cluster 'A' is away"):
+        complete(verdict(RULES, [*joined(taken, sorted(taken.source), known), away]))
+
+
+def test_verdicts_of_all_topics_are_the_plan() -> None:
+    taken, known = recorded(Random(1))
+    rows = joined(taken, sorted(taken.source), known)
+    assert complete(verdict(RULES, rows)) == by_verdict(rows, parts=1)

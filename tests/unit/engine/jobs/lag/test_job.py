@@ -8,10 +8,11 @@ import pytest
 from engine.config.storage import NoStorage, Storage, needed
 from engine.core.events.progress_events import LagCheckpointLost
 from engine.jobs.lag import job as lag_job
+from engine.jobs.lag.batches import writer_of
 from engine.jobs.lag.checkpoint import drop_checkpoint, has_checkpoint
 from engine.jobs.lag.job import TRIES, is_lost, with_checkpoint
 from engine.jobs.lag.options import LagReport, checkpoint_uri, lag_table_uri
-from engine.jobs.lag.query import LagQueryFailed, writer_of
+from engine.jobs.lag.query import LagQueryFailed
 from engine.jobs.tables.catalog import LAG
 from engine.jobs.tables.log import Batch
 from engine.jobs.tables.table import Table

@@ -7,7 +7,14 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 
 from engine.base.errors import NewerFormat
-from engine.jobs.tables.errors import StaleCommit, TableDamaged, TableMissing, TableUnreachable, table_errors
+from engine.jobs.tables.errors import (
+    OtherBatch,
+    StaleCommit,
+    TableDamaged,
+    TableMissing,
+    TableUnreachable,
+    table_errors,
+)
 from engine.jobs.tables.files import arrow_schema
 from engine.jobs.tables.log import FORMAT, Batch, create, is_committed, lock_of, opened
 from tests.unit.engine.jobs.bucket import URI, bucket
@@ -105,6 +112,31 @@ def test_a_batch_is_known_by_its_writer_and_number(uri: str) -> None:
     assert [is_committed(now, uri, one) for one in (batch, Batch("w", 4), Batch("v", 1))] == [True, False, False]
     with pytest.raises(StaleCommit, match="batch 2 of w is refused because batch 3"):
         is_committed(now, uri, Batch("w", 2))
+
+
+def committed(uri: str, batch: Batch) -> None:
+    handle = opened(uri, SPEC)
+    made = CommitProperties(app_transactions=batch.transactions())
+    handle.create_write_transaction([], "append", handle.schema(), ["hour"], commit_properties=made)
+
+
+def test_a_batch_of_the_same_number_from_other_records_is_refused(uri: str) -> None:
+    create(uri, SPEC, COLUMNS)
+    for number in (3, 4):
+        ours, theirs = (Batch("w", number, "o", f"offsets {who} {number}") for who in ("ours", "theirs"))
+        committed(uri, theirs)
+        assert is_committed(opened(uri, SPEC), uri, theirs)
+        with pytest.raises(OtherBatch, match=f"batch {number} of w is refused .* from other records: two processes"):
+            is_committed(opened(uri, SPEC), uri, ours)
+        assert is_committed(opened(uri, SPEC), uri, Batch("w", number)), "it does not say what it was made of"
+    assert not is_committed(opened(uri, SPEC), uri, Batch("w", 5, "o", "offsets"))
+    assert theirs.digest > Batch("w", 3, "o", "offsets").digest, "numbers of a transaction grow"
+
+
+def test_a_batch_of_an_earlier_version_is_not_compared(uri: str) -> None:
+    create(uri, SPEC, COLUMNS)
+    committed(uri, Batch("w", 3))
+    assert is_committed(opened(uri, SPEC), uri, Batch("w", 3, "o", "offsets"))
 
 
 def test_a_table_has_one_lock_in_a_process(uri: str) -> None:
