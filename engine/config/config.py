@@ -100,13 +100,13 @@ def plain_settings(properties: Properties) -> dict[str, str]:
     _read(reader, properties, accepted=True)
     unread = set(reader.unread())
     found = {key: entry.value for key, entry in properties.entries.items()}
-    return {key: value for key, value in found.items() if key not in unread and not is_secret(key)}
+    return {key: value for key, value in found.items() if key not in unread and not is_secret(key, value)}
 
 
 def read_kept(kept: Mapping[str, str], present: Properties) -> MirrorConfig:
     """Read settings that `plain_settings` returned, with the passwords of the present file. Raises ConfigError."""
     entries = {key: Property(key, value, present.line(key)) for key, value in kept.items()}
-    entries |= {key: entry for key, entry in present.entries.items() if is_secret(key)}
+    entries |= {key: entry for key, entry in present.entries.items() if is_secret(key, entry.value)}
     return reread_config(Properties(present.file, entries, ()))
 
 

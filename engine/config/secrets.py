@@ -1,5 +1,6 @@
 """Turns the security settings of a cluster into handshake options; the only module that resolves secrets."""
 
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,14 +67,16 @@ SECRET_KEYS = (
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STAND_IN = "placeholder"
+_WITH_LOGIN = re.compile(r"://[^/?#\s]*@")
+"""What is in an address that has a user name before its host."""
 _SECRET_OPTION = ("password", "secret", "token", "assertion", "awsroleaccesskeyid")
 _NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "auth", "path")
 """Parts of the names of a login module's options whose values are secrets, and ends of those that are none."""
 
 
-def is_secret(key: str) -> bool:
-    """Whether the value of a key, with or without an alias, may contain a clear-text password."""
-    return any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
+def is_secret(key: str, value: str = "") -> bool:
+    """Whether a key, with or without an alias, may have a clear-text password, or this value is an address with one."""
+    return any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS) or bool(_WITH_LOGIN.search(value))
 
 
 def check_security(cluster: ClusterConfig) -> None:

@@ -27,7 +27,10 @@ class PolicySettings(Mapping[str, str]):
         known = {name for name in reader.names() if _reaches_connectors(name)}
         found = {name: name for name in known}
         found |= {name.removeprefix(own): name for name in reader.names() if name.startswith(own)}
-        self._keys = {name: key for name, key in found.items() if not is_secret(key) and reader.is_plain(key)}
+        values = reader.values()
+        self._keys = {
+            name: key for name, key in found.items() if not is_secret(key, values[key]) and reader.is_plain(key)
+        }
 
     def __getitem__(self, name: str) -> str:
         if name in self._fixed:
