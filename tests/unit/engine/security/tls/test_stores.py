@@ -7,6 +7,7 @@ import pytest
 
 from engine.security.settings import BadSecurity, SecuritySettings
 from engine.security.tls.jks import read_java_store
+from engine.security.tls.keys import stamp
 from engine.security.tls.store import BadStore
 from engine.security.tls.stores import client_key, trusted
 from tests.harness.stores import jks, make_key, trust_pkcs12
@@ -81,6 +82,19 @@ def test_a_key_of_a_pem_file_and_of_the_configuration_itself(tmp_path: Path, pas
     assert in_file == inside
     assert in_file is not None
     assert (in_file.key, len(in_file.chain)) == (SIGNED.der(), 2)
+
+
+def test_a_certificate_under_its_old_name() -> None:
+    text = OWN.certificate_pem().decode().replace("CERTIFICATE", "X509 CERTIFICATE")
+    settings = SecuritySettings({"ssl.truststore.certificates": text, "ssl.truststore.type": "PEM"})
+    assert trusted(settings) == (OWN.certificate_der(),)
+
+
+def test_a_name_that_no_file_can_have() -> None:
+    settings = SecuritySettings({"ssl.truststore.location": "/a\0b"})
+    assert stamp(settings) == ((0, 0, 0),)
+    with pytest.raises(BadSecurity, match="cannot be read: its name has a NUL"):
+        trusted(settings)
 
 
 def test_settings_without_stores() -> None:
