@@ -10,7 +10,14 @@ from engine.convert.connectors import needed_servers
 from engine.convert.draft import Draft
 from engine.convert.inputs import CLUSTERS, CONSUMER, HELIX, MAPPING, PRODUCER, FoundFile, Inputs, Settings
 from engine.convert.model import Given, Options, Origin, option
-from engine.convert.topics import does_only_copy, literal_pattern, mm1_patterns, names_stay, new_flow
+from engine.convert.topics import (
+    does_only_copy,
+    excludes_what_the_tool_does,
+    literal_pattern,
+    mm1_patterns,
+    names_stay,
+    new_flow,
+)
 
 _ROLES = (CONSUMER, PRODUCER)
 _WHITELIST = "give the topics as MirrorMaker 1 got them: --whitelist PATTERNS"
@@ -113,6 +120,7 @@ def carry_selection(draft: Draft, flow: str, options: Options, origin: Origin, k
             draft.carry(f"{flow}.{key}", Given(mm1_patterns(text), option(name)))
     if options.whitelist is None and options.blacklist is None:
         draft.drop(origin, f"the topics: {kept}", flow, _WHITELIST, empties=(f"{flow}.topics",))
+    excludes_what_the_tool_does(draft, flow, origin, "MirrorMaker 1")
 
 
 def _servers(files: Sequence[FoundFile]) -> Settings:
@@ -140,5 +148,5 @@ def _mapped(draft: Draft, flow: str, files: Sequence[FoundFile]) -> None:
         key = f"{flow}.topics.exclude"
         excluded = ",".join(literal_pattern(topic) for topic, _ in renamed)
         before = draft.settings.get(key)
-        both = f"{before.value},{excluded}" if before else excluded
+        both = ",".join(filter(None, (before.value if before else "", excluded)))
         draft.replace(key, Given(both, renamed[0][1].origin))
