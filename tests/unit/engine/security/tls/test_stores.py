@@ -10,6 +10,7 @@ from engine.security.tls.jks import read_java_store
 from engine.security.tls.keys import stamp
 from engine.security.tls.store import BadStore
 from engine.security.tls.stores import client_key, trusted
+from tests.harness.pkcs12_keys import pkcs12_of
 from tests.harness.stores import jks, make_key, trust_pkcs12
 
 PASSWORD, KEY_PASSWORD = "öpen sesame", "0f the key"
@@ -97,6 +98,12 @@ def test_a_name_that_no_file_can_have() -> None:
         trusted(settings)
 
 
+def test_certificates_of_a_pkcs12_store_with_several_keys_are_trusted(tmp_path: Path) -> None:
+    path = written(tmp_path, pkcs12_of(PASSWORD, a=OWN, b=OTHER))
+    found = trusted(truststore(path, password=PASSWORD))
+    assert set(found or ()) == {OWN.certificate_der(), OTHER.certificate_der()}
+
+
 def test_settings_without_stores() -> None:
     assert client_key(SecuritySettings({})) is None
     assert trusted(SecuritySettings({})) is None
@@ -113,6 +120,12 @@ JAVA = {"keystore_password": PASSWORD}
         (jks(PASSWORD, ("ca", OWN)), JAVA, "location", "holds no private key"),
         (
             jks(PASSWORD, ("a", OWN, PASSWORD), ("b", OTHER, PASSWORD)),
+            JAVA,
+            "location",
+            r"holds 2 private keys \(a, b\)",
+        ),
+        (
+            pkcs12_of(PASSWORD, a=OWN, b=OTHER),
             JAVA,
             "location",
             r"holds 2 private keys \(a, b\)",
