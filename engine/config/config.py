@@ -200,9 +200,18 @@ def _of_all_clients(reader: PropertyReader, alias: str, name: str) -> str | None
 
 def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(text)
-    if found is None or not 0 < int(found["port"]) < 65536:
+    if found is None or not 0 < int(found["port"]) < 65536 or not _may_be_host(found["host"] or ""):
         raise reader.error(key, f"{text!r} is not an address", "write host:port, e.g. kafka-1:9092")
     return found["host"] or found["six"], int(found["port"])
+
+
+def _may_be_host(name: str) -> bool:
+    """Whether a name can be looked up: none of its labels is empty or too long (`a..b`)."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:

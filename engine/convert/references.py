@@ -74,7 +74,7 @@ def is_literal_secret(setting: Carried) -> bool:
     key, text = setting.key, setting.value
     if key.endswith("sasl.jaas.config"):
         return _has_jaas_secret(text)
-    secret = is_secret(key) or (_SECRET_KEY.search(key) is not None and not key.endswith(_PLAIN_ENDS))
+    secret = is_secret(key, text) or (_SECRET_KEY.search(key) is not None and not key.endswith(_PLAIN_ENDS))
     return secret and bool(_REFERENCE.sub("", text).strip())
 
 

@@ -81,6 +81,12 @@ def test_a_secret_that_stands_as_text(key: str, value: str, secret: bool) -> Non
     assert is_literal_secret(Carried(key, value, AT)) == secret
 
 
+def test_an_address_with_a_password_is_a_secret() -> None:
+    key = "A.sasl.oauthbearer.token.endpoint.url"
+    assert is_literal_secret(Carried(key, "https://me:PLANTED@issuer.example/token", AT))
+    assert not is_literal_secret(Carried(key, "https://issuer.example/token?a=b@c", AT))
+
+
 def test_a_hidden_secret_is_a_reference_to_where_it_may_be_written() -> None:
     found = hidden(Carried("A.sasl.jaas.config", "SECRET", AT, "before"), "A", "/s")
     assert found.value == "${file:/s/A.properties:sasl.jaas.config}"
