@@ -39,6 +39,11 @@ class PolicySettings(Mapping[str, str]):
         self.used[name] = value.strip()
         return self.used[name]
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the settings alone: a policy that keeps this object must not carry the whole file and its secrets."""
+        values = self._reader.values()
+        return dict, ({name: values[key].strip() for name, key in self._keys.items()} | self._fixed,)
+
     def __iter__(self) -> Iterator[str]:
         return iter({**self._keys, **self._fixed})
 
