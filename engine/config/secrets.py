@@ -1,5 +1,6 @@
 """Turns the security settings of a cluster into handshake options; the only module that resolves secrets."""
 
+import logging
 import re
 import ssl
 from collections.abc import Iterator
@@ -65,6 +66,7 @@ SECRET_KEYS = (
 )
 """The security keys whose values may contain a clear-text secret."""
 
+_log = logging.getLogger("raymirror")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STAND_IN = "placeholder"
 _WITH_LOGIN = re.compile(r"://[^/?#\s]*@")
@@ -167,7 +169,7 @@ class PresentCredentials:
     """The credentials of a cluster as its secrets and stores are now: each handshake uses the newest ones.
 
     So a password or certificate that is rotated on disk is used without a restart. While a new one cannot be used, a
-    file that is half written for example, the last good one stays.
+    file that is half written for example, the last good one stays, and a line of the log says why.
     """
 
     def __init__(self, cluster: ClusterConfig) -> None:
@@ -175,6 +177,8 @@ class PresentCredentials:
         self._lock = Lock()
         self._resolved = _resolved(cluster)
         self._stamp: Stamp = ()
+        self._told = ""
+        """The error of the present files that was logged."""
         self.settings = SecuritySettings({})
         self._present = Credentials()
         self._take(self._resolved)
@@ -186,9 +190,16 @@ class PresentCredentials:
                 resolved = _resolved(self._cluster)
                 if resolved != self._resolved or stamp(self.settings) != self._stamp:
                     self._take(resolved)
-            except ConfigError:
-                pass  # the last good ones; if the broker refuses them by now, that error says so
+                self._told = ""
+            except ConfigError as error:
+                self._tell(str(error))
             return self._present
+
+    def _tell(self, error: str) -> None:
+        """Log why new credentials cannot be used, once: without that, nobody would know before the old ones expire."""
+        if error != self._told:
+            self._told = error
+            _log.warning("%s; the last good login and stores of cluster %r stay in use", error, self._cluster.alias)
 
     def _take(self, resolved: dict[str, str]) -> None:
         settings = SecuritySettings(resolved)

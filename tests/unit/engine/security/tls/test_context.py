@@ -186,7 +186,9 @@ def test_a_key_that_openssl_does_not_take(tmp_path: Path) -> None:
         tls_context(found)
 
 
-def test_a_store_that_is_rotated_is_used_at_the_next_handshake(tmp_path: Path) -> None:
+def test_a_store_that_is_rotated_is_used_at_the_next_handshake(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path, secret = tmp_path / "own.jks", tmp_path / "secrets.properties"
     path.write_bytes(jks("one", ("me", CLIENT, "one")))
     secret.write_text("password = one\n")
@@ -211,5 +213,9 @@ def test_a_store_that_is_rotated_is_used_at_the_next_handshake(tmp_path: Path) -
     assert seen() == CLIENT.certificate_der(), "the new password is not there yet: the last good one stays"
     secret.write_text("password = two\n")
     assert seen() == renewed.certificate_der()
+    (told,) = (record.getMessage() for record in caplog.records)
+    assert "6: B.ssl.keystore.location: cannot be used: the password does not open it" in told
+    assert told.endswith("the last good login and stores of cluster 'B' stay in use")
     path.unlink()
-    assert seen() == renewed.certificate_der()
+    assert seen() == seen() == renewed.certificate_der()
+    assert len(caplog.records) == 2, "each error is logged once"
