@@ -20,6 +20,15 @@ from engine.convert.topics import (
 )
 
 _ROLES = (CONSUMER, PRODUCER)
+UNNEEDED = {
+    "new.consumer": "there is one kind of consumer",
+    "offset.commit.interval.ms": "raymirror writes positions as offset.flush.interval.ms says",
+    "abort.on.send.failure": "a partition waits while the target refuses its records, and nothing is skipped",
+    "consumer.rebalance.listener": "raymirror copies without a consumer group",
+    "rebalance.listener.args": "raymirror copies without a consumer group",
+    "message.handler.args": "--message.handler decides",
+}
+"""Options of its command line that mean nothing here, and why."""
 _WHITELIST = "give the topics as MirrorMaker 1 got them: --whitelist PATTERNS"
 _GROUP_WHY = (
     "raymirror keeps positions of its own, and does not continue at the offsets that this group committed on the source"
@@ -45,6 +54,8 @@ def convert_mm1(draft: Draft, inputs: Inputs, options: Options, tool: str) -> No
     flow = convert_clients(draft, settings[CONSUMER], settings[PRODUCER], options, origin, clusters, tool)
     _topics(draft, flow, options, origin, inputs)
     _mapped(draft, flow, inputs.of(MAPPING))
+    for name in options.unneeded:
+        draft.drop_needless(option(name), UNNEEDED[name])
     for file in inputs.of(HELIX):
         for value in file.settings.values():
             draft.drop_needless(value.origin, "raymirror needs no ZooKeeper, Helix or controller")
