@@ -58,6 +58,11 @@ def is_pkcs8(block: str) -> bool:
     return found is not None and found[1] in _PKCS8
 
 
+def is_encrypted(block: str) -> bool:
+    """Whether a block of a key has a password."""
+    return "ENCRYPTED" in block
+
+
 def key_text(entry: KeyEntry) -> str:
     """Return a key as PKCS#8 in PEM, not encrypted: for another client in memory, never for a file."""
     key = serialization.load_der_private_key(entry.key, None)
@@ -96,7 +101,7 @@ def _others(text: str) -> str:
 
 
 def _pkcs8(block: str, password: str | None) -> bytes:
-    locked = "ENCRYPTED" in block
+    locked = is_encrypted(block)
     if locked and password is None:
         raise BadStore("has an encrypted private key", "set ssl.key.password", of_password=True)
     try:

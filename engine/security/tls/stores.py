@@ -88,7 +88,8 @@ def _key_as_pem(settings: SecuritySettings) -> dict[str, str]:
         block = _block(KEYSTORE, settings, pem.key_block, text)
         chained = _block(KEYSTORE, settings, pem.certificate_blocks, _pem_of(settings, KEYSTORE, chain) or text)
         if pem.is_pkcs8(block):
-            password = settings.known(KEY_PASSWORD)
+            # Java decrypts a key if there is a password, also one that is not encrypted.
+            password = settings.known(KEY_PASSWORD) if pem.is_encrypted(block) else None
             return {**found, key: block, chain: chained, **({} if password is None else {KEY_PASSWORD: password})}
     entry = client_key(settings)
     assert entry is not None
