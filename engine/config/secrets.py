@@ -72,7 +72,7 @@ _STAND_IN = "placeholder"
 _WITH_LOGIN = re.compile(r"://[^/?#\s]*@")
 """What is in an address that has a user name before its host."""
 _SECRET_OPTION = ("password", "secret", "token", "assertion", "awsroleaccesskeyid")
-_NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "auth", "path")
+NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "auth", "path")
 """Parts of the names of a login module's options whose values are secrets, and ends of those that are none."""
 
 
@@ -126,7 +126,7 @@ def _has_literal(key: str, value: str) -> bool:
 
 
 def _is_secret_option(name: str) -> bool:
-    return any(part in name.lower() for part in _SECRET_OPTION) and not name.lower().endswith(_NO_SECRET)
+    return any(part in name.lower() for part in _SECRET_OPTION) and not name.lower().endswith(NO_SECRET)
 
 
 def resolved_settings(cluster: ClusterConfig) -> SecuritySettings:

@@ -64,6 +64,8 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         ("A.sasl.jaas.config", f'{LOGIN} username="u" password="${{env:P}}x";', True),
         ("A.sasl.jaas.config", f'{LOGIN} username="u";', False),
         ("A.sasl.jaas.config", "com.example.M required clientSecret='x';", True),
+        ("A.sasl.jaas.config", 'M required oauth.token.endpoint.uri="u" oauth.access.token="${env:T}";', False),
+        ("A.sasl.jaas.config", 'M required oauth.token.endpoint.uri="u" oauth.access.token="t";', True),
         ("sasl.jaas.config", "not a login", True),
         ("sasl.jaas.config", "${file:/a:b}", False),
         ("sasl.jaas.config", "", False),
