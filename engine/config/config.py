@@ -199,6 +199,9 @@ def _of_all_clients(reader: PropertyReader, alias: str, name: str) -> str | None
 
 
 def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
+    if "@" in text:  # what is before it may be a password
+        right = f"write host:port; a login goes into {key.removesuffix('bootstrap.servers')}sasl.jaas.config"
+        raise reader.error(key, "an address has a user name before its host", right)
     found = _ADDRESS.fullmatch(text)
     if found is None or not 0 < int(found["port"]) < 65536 or not _may_be_host(found["host"] or ""):
         raise reader.error(key, f"{text!r} is not an address", "write host:port, e.g. kafka-1:9092")
