@@ -10,7 +10,7 @@ import msgspec
 
 from actors.config.effective import BESIDE, SYNCS, changed, settings_of, settings_of_mirror
 from actors.model.fingerprint import fingerprint_of
-from engine.config.secrets import SECRET_KEYS
+from engine.config.secrets import is_secret
 from engine.config.settings import MirrorConfig
 from policies.model import FlowName
 
@@ -201,8 +201,8 @@ class _Comparison:
 
 def _secrets(config: MirrorConfig) -> dict[str, str]:
     return {
-        cluster.places.get(name, (f"{alias}.{name}", 0))[0]: cluster.security[name]
+        cluster.places.get(name, (f"{alias}.{name}", 0))[0]: value
         for alias, cluster in config.clusters.items()
-        for name in SECRET_KEYS
-        if name in cluster.security
+        for name, value in cluster.security.items()
+        if is_secret(name, value)
     }

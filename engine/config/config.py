@@ -100,13 +100,13 @@ def plain_settings(properties: Properties) -> dict[str, str]:
     _read(reader, properties, accepted=True)
     unread = set(reader.unread())
     found = {key: entry.value for key, entry in properties.entries.items()}
-    return {key: value for key, value in found.items() if key not in unread and not is_secret(key)}
+    return {key: value for key, value in found.items() if key not in unread and not is_secret(key, value)}
 
 
 def read_kept(kept: Mapping[str, str], present: Properties) -> MirrorConfig:
     """Read settings that `plain_settings` returned, with the passwords of the present file. Raises ConfigError."""
     entries = {key: Property(key, value, present.line(key)) for key, value in kept.items()}
-    entries |= {key: entry for key, entry in present.entries.items() if is_secret(key)}
+    entries |= {key: entry for key, entry in present.entries.items() if is_secret(key, entry.value)}
     return reread_config(Properties(present.file, entries, ()))
 
 
@@ -199,10 +199,22 @@ def _of_all_clients(reader: PropertyReader, alias: str, name: str) -> str | None
 
 
 def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
+    if "@" in text:  # what is before it may be a password
+        right = f"write host:port; a login goes into {key.removesuffix('bootstrap.servers')}sasl.jaas.config"
+        raise reader.error(key, "an address has a user name before its host", right)
     found = _ADDRESS.fullmatch(text)
-    if found is None or not 0 < int(found["port"]) < 65536:
+    if found is None or not 0 < int(found["port"]) < 65536 or not _may_be_host(found["host"] or ""):
         raise reader.error(key, f"{text!r} is not an address", "write host:port, e.g. kafka-1:9092")
     return found["host"] or found["six"], int(found["port"])
+
+
+def _may_be_host(name: str) -> bool:
+    """Whether a name can be looked up: none of its labels is empty or too long (`a..b`)."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:

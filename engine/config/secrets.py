@@ -1,5 +1,7 @@
 """Turns the security settings of a cluster into handshake options; the only module that resolves secrets."""
 
+import logging
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,16 +66,19 @@ SECRET_KEYS = (
 )
 """The security keys whose values may contain a clear-text secret."""
 
+_log = logging.getLogger("raymirror")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STAND_IN = "placeholder"
+_WITH_LOGIN = re.compile(r"://[^/?#\s]*@")
+"""What is in an address that has a user name before its host."""
 _SECRET_OPTION = ("password", "secret", "token", "assertion", "awsroleaccesskeyid")
-_NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "auth", "path")
+NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "auth", "path")
 """Parts of the names of a login module's options whose values are secrets, and ends of those that are none."""
 
 
-def is_secret(key: str) -> bool:
-    """Whether the value of a key, with or without an alias, may contain a clear-text password."""
-    return any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
+def is_secret(key: str, value: str = "") -> bool:
+    """Whether a key, with or without an alias, may have a clear-text password, or this value is an address with one."""
+    return any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS) or bool(_WITH_LOGIN.search(value))
 
 
 def check_security(cluster: ClusterConfig) -> None:
@@ -121,7 +126,7 @@ def _has_literal(key: str, value: str) -> bool:
 
 
 def _is_secret_option(name: str) -> bool:
-    return any(part in name.lower() for part in _SECRET_OPTION) and not name.lower().endswith(_NO_SECRET)
+    return any(part in name.lower() for part in _SECRET_OPTION) and not name.lower().endswith(NO_SECRET)
 
 
 def resolved_settings(cluster: ClusterConfig) -> SecuritySettings:
@@ -164,7 +169,7 @@ class PresentCredentials:
     """The credentials of a cluster as its secrets and stores are now: each handshake uses the newest ones.
 
     So a password or certificate that is rotated on disk is used without a restart. While a new one cannot be used, a
-    file that is half written for example, the last good one stays.
+    file that is half written for example, the last good one stays, and a line of the log says why.
     """
 
     def __init__(self, cluster: ClusterConfig) -> None:
@@ -172,6 +177,8 @@ class PresentCredentials:
         self._lock = Lock()
         self._resolved = _resolved(cluster)
         self._stamp: Stamp = ()
+        self._told = ""
+        """The error of the present files that was logged."""
         self.settings = SecuritySettings({})
         self._present = Credentials()
         self._take(self._resolved)
@@ -183,9 +190,16 @@ class PresentCredentials:
                 resolved = _resolved(self._cluster)
                 if resolved != self._resolved or stamp(self.settings) != self._stamp:
                     self._take(resolved)
-            except ConfigError:
-                pass  # the last good ones; if the broker refuses them by now, that error says so
+                self._told = ""
+            except ConfigError as error:
+                self._tell(str(error))
             return self._present
+
+    def _tell(self, error: str) -> None:
+        """Log why new credentials cannot be used, once: without that, nobody would know before the old ones expire."""
+        if error != self._told:
+            self._told = error
+            _log.warning("%s; the last good login and stores of cluster %r stay in use", error, self._cluster.alias)
 
     def _take(self, resolved: dict[str, str]) -> None:
         settings = SecuritySettings(resolved)

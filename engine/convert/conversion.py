@@ -33,6 +33,7 @@ from engine.convert.replicator import REPLICATOR, convert_replicator, convert_re
 from engine.convert.settling import Settled, settle
 from engine.convert.sink import SINK, convert_sink
 from engine.convert.strimzi import read_resources
+from engine.convert.topics import leave_out_internal
 from engine.convert.writing import write_yaml
 
 _MM2_CLASSES = (SOURCE, CHECKPOINT, HEARTBEAT)
@@ -155,6 +156,8 @@ def _mm2(inputs: Inputs, options: Options) -> Draft:
             _carry_mm2(draft, key, value, inputs.files[0].settings)
     pairs = (f"{source}->{target}" for source, target in permutations(draft.aliases, 2))
     draft.flows += [flow for flow in pairs if {f"{flow}.enabled", "enabled"} & draft.settings.keys()]
+    for flow in draft.flows:
+        leave_out_internal(draft, flow, None)
     return draft
 
 
@@ -203,6 +206,8 @@ def _connectors(inputs: Inputs, options: Options) -> Draft:
     _drop_strangers(draft, connectors)
     if mirrors:
         convert_mirror_connectors(draft, mirrors, workers, options)
+        for flow in draft.flows:
+            leave_out_internal(draft, flow, more.versions.get(flow))
     for connector in others:
         _convert_one(draft, connector, () if mirrors else workers, options)
     if not draft.flows:

@@ -1,5 +1,6 @@
 """The draft of a new configuration: settings in the order they were found, and what was dropped."""
 
+from engine.config.settings import ConfigWarning
 from engine.convert.model import Carried, Dropped, Given, Origin
 
 
@@ -15,10 +16,15 @@ class Draft:
         """The clusters, if the input lists them; else those of the flows."""
         self.providers: dict[str, str] = {}
         """The classes of the config providers that the input declares, by their names."""
+        self.notes: list[ConfigWarning] = []
 
     def declare(self, provider: str, class_name: str) -> None:
         """Note a config provider of the input."""
         self.providers[provider] = class_name
+
+    def note(self, key: str, what: str) -> None:
+        """Note at the top of the new file what its user must know about a key."""
+        self.notes.append(ConfigWarning(0, key, what))
 
     def carry(self, key: str, value: Given, why: str = "") -> None:
         """Set a key to a value of the input."""

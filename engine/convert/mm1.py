@@ -10,9 +10,25 @@ from engine.convert.connectors import needed_servers
 from engine.convert.draft import Draft
 from engine.convert.inputs import CLUSTERS, CONSUMER, HELIX, MAPPING, PRODUCER, FoundFile, Inputs, Settings
 from engine.convert.model import Given, Options, Origin, option
-from engine.convert.topics import does_only_copy, literal_pattern, mm1_patterns, names_stay, new_flow
+from engine.convert.topics import (
+    does_only_copy,
+    excludes_what_the_tool_does,
+    literal_pattern,
+    mm1_patterns,
+    names_stay,
+    new_flow,
+)
 
 _ROLES = (CONSUMER, PRODUCER)
+UNNEEDED = {
+    "new.consumer": "there is one kind of consumer",
+    "offset.commit.interval.ms": "raymirror writes positions as offset.flush.interval.ms says",
+    "abort.on.send.failure": "a partition waits while the target refuses its records, and nothing is skipped",
+    "consumer.rebalance.listener": "raymirror copies without a consumer group",
+    "rebalance.listener.args": "raymirror copies without a consumer group",
+    "message.handler.args": "--message.handler decides",
+}
+"""Options of its command line that mean nothing here, and why."""
 _WHITELIST = "give the topics as MirrorMaker 1 got them: --whitelist PATTERNS"
 _GROUP_WHY = (
     "raymirror keeps positions of its own, and does not continue at the offsets that this group committed on the source"
@@ -38,6 +54,8 @@ def convert_mm1(draft: Draft, inputs: Inputs, options: Options, tool: str) -> No
     flow = convert_clients(draft, settings[CONSUMER], settings[PRODUCER], options, origin, clusters, tool)
     _topics(draft, flow, options, origin, inputs)
     _mapped(draft, flow, inputs.of(MAPPING))
+    for name in options.unneeded:
+        draft.drop_needless(option(name), UNNEEDED[name])
     for file in inputs.of(HELIX):
         for value in file.settings.values():
             draft.drop_needless(value.origin, "raymirror needs no ZooKeeper, Helix or controller")
@@ -113,6 +131,7 @@ def carry_selection(draft: Draft, flow: str, options: Options, origin: Origin, k
             draft.carry(f"{flow}.{key}", Given(mm1_patterns(text), option(name)))
     if options.whitelist is None and options.blacklist is None:
         draft.drop(origin, f"the topics: {kept}", flow, _WHITELIST, empties=(f"{flow}.topics",))
+    excludes_what_the_tool_does(draft, flow, origin, "MirrorMaker 1")
 
 
 def _servers(files: Sequence[FoundFile]) -> Settings:
@@ -140,5 +159,5 @@ def _mapped(draft: Draft, flow: str, files: Sequence[FoundFile]) -> None:
         key = f"{flow}.topics.exclude"
         excluded = ",".join(literal_pattern(topic) for topic, _ in renamed)
         before = draft.settings.get(key)
-        both = f"{before.value},{excluded}" if before else excluded
+        both = ",".join(filter(None, (before.value if before else "", excluded)))
         draft.replace(key, Given(both, renamed[0][1].origin))

@@ -74,6 +74,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     blacklist: str | None = None
     num_streams: str | None = None
     message_handler: str | None = None
+    unneeded: tuple[str, ...] = ()
+    """Options of MirrorMaker 1 that mean nothing here."""
     source_alias: str | None = None
     target_alias: str | None = None
     source_bootstrap: str | None = None

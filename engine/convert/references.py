@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from engine.config.secrets import is_secret
+from engine.config.secrets import NO_SECRET, is_secret
 from engine.convert.model import Carried
 
 _REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
@@ -74,7 +74,7 @@ def is_literal_secret(setting: Carried) -> bool:
     key, text = setting.key, setting.value
     if key.endswith("sasl.jaas.config"):
         return _has_jaas_secret(text)
-    secret = is_secret(key) or (_SECRET_KEY.search(key) is not None and not key.endswith(_PLAIN_ENDS))
+    secret = is_secret(key, text) or (_SECRET_KEY.search(key) is not None and not key.endswith(_PLAIN_ENDS))
     return secret and bool(_REFERENCE.sub("", text).strip())
 
 
@@ -85,7 +85,11 @@ def _has_jaas_secret(text: str) -> bool:
     options = _JAAS_OPTION.findall(text)
     if not _MODULE.match(text):
         return True
-    return any(_SECRET_NAME.search(name) and _REFERENCE.sub("", value).strip("\"'") for name, value in options)
+    return any(_may_be_secret(name) and _REFERENCE.sub("", value).strip("\"'") for name, value in options)
+
+
+def _may_be_secret(option: str) -> bool:
+    return _SECRET_NAME.search(option) is not None and not option.lower().endswith(NO_SECRET)
 
 
 def hidden(setting: Carried, owner: str, folder: str) -> Carried:

@@ -11,7 +11,14 @@ from engine.convert.connectors import convert_worker, needed_servers
 from engine.convert.draft import Draft
 from engine.convert.inputs import FoundConnector, FoundFile, Settings
 from engine.convert.model import Given, Options, Origin, option
-from engine.convert.topics import IDENTITY, carry_regex, does_only_copy, literal_pattern, new_flow
+from engine.convert.topics import (
+    IDENTITY,
+    carry_regex,
+    does_only_copy,
+    excludes_what_the_tool_does,
+    literal_pattern,
+    new_flow,
+)
 
 REPLICATOR = "ReplicatorSourceConnector"
 _RENAME = re.compile(r"(?P<alias>[A-Za-z0-9_\-.]*[A-Za-z0-9])(?P<separator>[._\-]+)\$\{topic\}")
@@ -192,6 +199,7 @@ class _Replicator:
     def _defaults(self) -> None:
         """Write down what Replicator does when nothing is set."""
         draft, origin = self._draft, self._origin
+        excludes_what_the_tool_does(draft, self.flow, origin, "Replicator")
         does_only_copy(draft, self.flow, origin, "Replicator", but=("sync.topic.configs.enabled",))
         if f"{self.flow}.replication.factor" not in draft.settings:
             why = "Replicator gives a copy as many replicas as its source has; here the target's default"

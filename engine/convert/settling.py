@@ -62,6 +62,7 @@ class _Settling:
         self._dropped = list(draft.dropped)
         self._flows = draft.flows
         self._named = draft.aliases
+        self._notes = draft.notes
         self._was = {key: setting.value for key, setting in draft.settings.items()}
         for key, setting in self._settings.items():
             text, why = kept_references(setting.value, draft.providers, options.secrets)
@@ -84,7 +85,10 @@ class _Settling:
             dropped=tuple(self._dropped),
             aliases=tuple(config.clusters),
             flows=tuple(self._flows_with_keys(config)),
-            notes=tuple(one for one in (*config.notes, *config.warnings) if one.key not in self._settings),
+            notes=(
+                *self._notes,
+                *(one for one in (*config.notes, *config.warnings) if one.key not in self._settings),
+            ),
         )
 
     def _flows_with_keys(self, config: MirrorConfig) -> Iterator[str]:

@@ -10,7 +10,7 @@ from engine.convert.connectors import convert_worker, needed_servers
 from engine.convert.draft import Draft
 from engine.convert.inputs import FoundConnector, FoundFile
 from engine.convert.model import Given, Options, option
-from engine.convert.topics import carry_regex, does_only_copy, literal_patterns, new_flow
+from engine.convert.topics import carry_regex, does_only_copy, excludes_what_the_tool_does, literal_patterns, new_flow
 
 SINK = "MirrorSinkConnector"
 _IDENTIFIES = ("name", "connector.class", "source.cluster.alias", "target.cluster.alias")
@@ -44,6 +44,7 @@ def convert_sink(draft: Draft, connector: FoundConnector, workers: Sequence[Foun
         flow,
         "raymirror.start says where topics begin",
     )
+    excludes_what_the_tool_does(draft, flow, origin, "a sink connector")
     does_only_copy(draft, flow, origin, "a sink connector")
 
 

@@ -69,16 +69,24 @@ class FromResources(msgspec.Struct, frozen=True):
 
     connectors: tuple[FoundConnector, ...] = ()
     workers: tuple[FoundFile, ...] = ()
+    versions: dict[str, Given] = {}
+    """The version of Kafka, for each flow of an MM2 whose resource says it."""
 
 
 def read_resources(draft: Draft, resources: Iterable[Branch], options: Options) -> FromResources:
     """Carry the clusters of resources, and return their connectors and workers. Raises ConfigError."""
     connectors: list[FoundConnector] = []
     workers: list[FoundFile] = []
+    versions: dict[str, Given] = {}
     for resource in resources:
         kind = resource.text("kind") or ""
         if kind == "KafkaMirrorMaker2":
-            connectors += _mirror_maker_2(draft, resource, options)
+            found = _mirror_maker_2(draft, resource, options)
+            connectors += found
+            spec = resource.branch("spec")
+            if (version := spec.text("version")) is not None:
+                said = Given(version, spec.at("version"))
+                versions |= {one.name.rpartition(".")[0]: said for one in found}
         elif kind == "KafkaMirrorMaker":
             _mirror_maker_1(draft, resource, options)
         elif kind == "KafkaConnector":
@@ -88,7 +96,7 @@ def read_resources(draft: Draft, resources: Iterable[Branch], options: Options) 
         else:
             name = resource.branch("metadata").text("name")
             draft.drop_needless(resource.at("kind"), f"{kind} {name or ''} is no mirror".replace("  ", " "))
-    return FromResources(tuple(connectors), tuple(workers))
+    return FromResources(tuple(connectors), tuple(workers), versions)
 
 
 def _mirror_maker_2(draft: Draft, resource: Branch, options: Options) -> list[FoundConnector]:

@@ -3,23 +3,17 @@
 The settings are those that Strimzi's operator generates (KafkaMirrorMaker2Connectors, versions 0.45 and 1.2).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from engine.convert.draft import Draft
 from engine.convert.model import Options, Origin
 from engine.convert.nodes import Branch
+from engine.convert.strimzi_oauth import CERTIFICATES, KNOWN, NEEDLESS, Pairs, oauth_settings
 
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-_OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-_OAUTH_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 _USUAL_CERTIFICATE = "ca.crt"
 _UNKNOWN = "raymirror does not know this field"
-_OAUTH_FIELDS = ("type", "clientId", "clientSecret", "scope", "tokenEndpointUri")
-_OAUTH_NEEDLESS = ("enableMetrics", "includeAcceptHeader", "maxTokenExpirySeconds", "accessTokenIsJwt")
-
-_Pairs = Iterator[tuple[str, str, str, Origin]]
-"""Settings of a cluster: key, value, why it is not as in the resource, place."""
 
 
 class ClusterLogin:
@@ -87,7 +81,7 @@ class ClusterLogin:
 
     # --- logins ------------------------------------------------------------------------------------------------------
 
-    def with_certificate(self, login: Branch) -> _Pairs:
+    def with_certificate(self, login: Branch) -> Pairs:
         """`tls`: key and certificate of the client, for raymirror in one PEM file."""
         place = login.branch("certificateAndKey")
         secret = place.needed("secretName", "name the Secret").text
@@ -98,7 +92,7 @@ class ClusterLogin:
         yield "ssl.keystore.type", "PEM", "", place.origin
         yield "ssl.keystore.location", f"{folder}/user.pem", why, place.origin
 
-    def with_password(self, login: Branch) -> _Pairs:
+    def with_password(self, login: Branch) -> Pairs:
         """`plain`, `scram-sha-256`, `scram-sha-512`."""
         kind = login.text("type") or ""
         user = login.needed("username", "name the user").text
@@ -112,30 +106,26 @@ class ClusterLogin:
             login.at("passwordSecret"),
         )
 
-    def with_token(self, login: Branch) -> _Pairs:
-        """`oauth`: client credentials, in Kafka's own form instead of Strimzi's login handler."""
+    def with_token(self, login: Branch) -> Pairs:
+        """`oauth`."""
         for name in login.entries:
-            if name in _OAUTH_NEEDLESS:
+            if name in NEEDLESS:
                 self._draft.drop_needless(login.at(name), "it tunes Strimzi's login handler", self._alias)
-            elif name not in _OAUTH_FIELDS:
-                self._drop(login.at(name), "Kafka's own OAUTHBEARER login has no such setting")
-        yield "sasl.mechanism", "OAUTHBEARER", "", login.at("type")
-        endpoint = login.text("tokenEndpointUri")
-        if endpoint is not None:
-            yield "sasl.oauthbearer.token.endpoint.url", endpoint, "", login.at("tokenEndpointUri")
-        handler = "Kafka's own in place of Strimzi's"
-        yield "sasl.login.callback.handler.class", _OAUTH_HANDLER, handler, login.at("type")
-        fields, why = [f"{_OAUTH_MODULE} required"], ""
-        if login.text("clientId") is not None:
-            fields.append(f'clientId="{_quoted(login.text("clientId") or "")}"')
-        if login.get("clientSecret") is not None:
-            secret, why = self._reference(login.branch("clientSecret"), "key")
-            fields.append(f'clientSecret="{secret}"')
-        if login.text("scope") is not None:
-            fields.append(f'scope="{_quoted(login.text("scope") or "")}"')
-        yield "sasl.jaas.config", f"{' '.join(fields)};", why, login.origin
+            elif name not in KNOWN:
+                self._drop(login.at(name), _UNKNOWN)
+        return oauth_settings(login, self._reference, self._of_endpoint)
 
-    def as_written(self, login: Branch) -> _Pairs:
+    def _of_endpoint(self, login: Branch) -> tuple[str, str]:
+        """Return the path of the certificates that a token endpoint is trusted by, and what to do for it."""
+        pairs = [self._certificate(one) for one in login.branches(CERTIFICATES)]
+        if len(pairs) == 1:
+            secret, file, why = pairs[0]
+            return f"{self._folder}/{secret}/{file}", why
+        path = f"{self._folder}/{self._alias}-token-endpoint.pem"
+        files = " ".join(f"{self._folder}/{secret}/{file}" for secret, file, _ in pairs)
+        return path, "; ".join([*dict.fromkeys(why for *_, why in pairs), f"one file holds all: cat {files} > {path}"])
+
+    def as_written(self, login: Branch) -> Pairs:
         """`custom`: Kafka's settings themselves."""
         for key, value in login.branch("config").values():
             yield key, value.text, "", value.origin
@@ -145,7 +135,7 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-_LOGINS: dict[str, Callable[[ClusterLogin, Branch], _Pairs]] = {
+_LOGINS: dict[str, Callable[[ClusterLogin, Branch], Pairs]] = {
     "tls": ClusterLogin.with_certificate,
     "plain": ClusterLogin.with_password,
     "scram-sha-256": ClusterLogin.with_password,

@@ -16,6 +16,9 @@ from policies.model import FlowName
 MIRROR = "the mirror"
 NAME = "NAME"
 """The part of a row's name that stands for any name."""
+_CLIENTS = ("consumer", "producer", "admin")
+_OF_CONNECTIONS = ("security.", "sasl.", "ssl.")
+"""How the keys begin that all clients of a cluster have in common."""
 
 
 class KeyValue(msgspec.Struct, frozen=True):
@@ -70,9 +73,17 @@ class File(msgspec.Struct, frozen=True):
             if level == "top":
                 yield MIRROR, (row.name,)
             elif level == "cluster":
-                yield from ((alias, (f"{alias}.{row.name}", row.name)) for alias in self.aliases)
+                yield from ((alias, self._of_cluster(alias, row.name)) for alias in self.aliases)
             else:
                 yield from self._of_flows(row, level)
+
+    def _of_cluster(self, alias: str, name: str) -> tuple[str, ...]:
+        """Return the keys that may set a value for a cluster: also those of its three clients if these agree."""
+        own = f"{alias}.{name}", name
+        clients = tuple(f"{alias}.{client}.{name}" for client in _CLIENTS)
+        values = {self.entries[key][0].strip() if key in self.entries else None for key in clients}
+        agree = len(values) == 1 and None not in values
+        return (*own, *clients) if agree and name.startswith(_OF_CONNECTIONS) else own
 
     def _of_flows(self, row: ReadKey, level: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         several = len(row.each_level) > 1
@@ -98,12 +109,15 @@ def explain(key: str, file: File) -> KeyExplanation:
 
 
 def _row_of(parts: KeyParts) -> ReadKey | None:
-    """Return the row of a key that is read: by its whole name, or as a setting of its client."""
+    """Return the row of a key that is read: by its whole name, as a setting of its client, or of every connection."""
     for row in READ_KEYS:
         if _is_named(row, parts.whole) and not (parts.client and _is_of_clients(row)):
             return row
     client = _client_of(parts)
-    return next((row for row in READ_KEYS if row.name == parts.name and client in row.each_level), None)
+    of_connections = bool(parts.client) and parts.name.startswith(_OF_CONNECTIONS)
+    return next(
+        (row for row in READ_KEYS if row.name == parts.name and (of_connections or client in row.each_level)), None
+    )
 
 
 def _client_of(parts: KeyParts) -> str:

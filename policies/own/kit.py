@@ -68,8 +68,9 @@ def _of_filter(made: object, kind: type, names: Sequence[str]) -> list[str]:
             except OwnPolicyError as error:
                 found.append(str(error))
                 break
-            if again is not None and said is not getattr(again, method)(name):
+            if again is not None and said is not _said_by(again, method, name):
                 found.append(f"{method}: its copy by pickle says something else about {name!r}")
+                break
     return found
 
 
@@ -82,7 +83,7 @@ def _of_naming(naming: OwnNaming, policy: ReplicationPolicy, source_alias: str, 
         if remote in sources:
             yield f"format_remote_topic: {topic!r} and {sources[remote]!r} both become {remote!r}"
         sources[remote] = topic
-        if again is not None and again.format_remote_topic(source_alias, topic) != remote:
+        if again is not None and _said_by(again, "format_remote_topic", source_alias, topic) != remote:
             yield f"format_remote_topic: its copy by pickle has another name for {topic!r}"
         source, upstream = naming.topic_source(remote), naming.upstream_topic(remote)
         if source not in (None, source_alias):
@@ -96,6 +97,14 @@ def _of_naming(naming: OwnNaming, policy: ReplicationPolicy, source_alias: str, 
 
 
 _UNPICKLED = "cannot be pickled, as Spark does it: define it in a module, without open files or lambdas"
+
+
+def _said_by(copy: Any, method: str, *arguments: str) -> object:
+    """Return what a copy answers; what it raises is an answer too, and never the right one."""
+    try:
+        return getattr(copy, method)(*arguments)
+    except Exception as error:  # noqa: BLE001 - a class of the user may raise anything
+        return error
 
 
 def _again(made: object) -> Any:

@@ -40,7 +40,7 @@ class OwnPolicy(Generic[P]):
         """Return the answer of one of its methods about a topic, group or config. Raises OwnPolicyError."""
         answer = self.asked(method, name)
         if not isinstance(answer, bool):
-            raise OwnPolicyError(self.name, method.__name__, f"{answer!r} for {name!r} is neither True nor False")
+            raise OwnPolicyError(self.name, _named(method), f"{answer!r} for {name!r} is neither True nor False")
         return answer
 
     def asked(self, method: Callable[..., object], *arguments: str) -> object:
@@ -49,4 +49,9 @@ class OwnPolicy(Generic[P]):
             return method(*arguments)
         except Exception as error:
             called = ", ".join(map(repr, arguments))
-            raise OwnPolicyError(self.name, method.__name__, f"{type(error).__name__} for {called}: {error}") from error
+            raise OwnPolicyError(self.name, _named(method), f"{type(error).__name__} for {called}: {error}") from error
+
+
+def _named(method: Callable[..., object]) -> str:
+    """Return the name of a method; whatever can be called may stand in its place, and need not have one."""
+    return str(getattr(method, "__name__", type(method).__name__))

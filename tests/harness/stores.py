@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -26,7 +26,7 @@ _SALT = bytes(range(20))
 class OwnKey(NamedTuple):
     """A private key and its certificate."""
 
-    key: ec.EllipticCurvePrivateKey
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
     certificate: x509.Certificate
 
     def der(self) -> bytes:
@@ -61,9 +61,11 @@ def _locked(password: str) -> BestAvailableEncryption:
     return BestAvailableEncryption(password.encode())
 
 
-def make_key(name: str, signer: OwnKey | None = None, *, address: str = "127.0.0.1") -> OwnKey:
+def make_key(
+    name: str, signer: OwnKey | None = None, *, address: str = "127.0.0.1", rsa_bits: int | None = None
+) -> OwnKey:
     """Make a key and its certificate for an address, signed by another key or by itself; each may sign others."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = ec.generate_private_key(ec.SECP256R1()) if rsa_bits is None else rsa.generate_private_key(65537, rsa_bits)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
         x509.CertificateBuilder()

@@ -14,11 +14,13 @@ from engine.base.errors import ConfigError
 from engine.config.file.file_kind import is_yaml
 from engine.convert.conversion import Conversion, convert
 from engine.convert.inputs import CONSUMER, PRODUCER
+from engine.convert.mm1 import UNNEEDED
 from engine.convert.model import Carried, Dropped, InputFile, Options
 from engine.convert.writing import lost_text
 from policies.words import counted
 
 STDIN: Final = "standard input"
+_NEW_CONSUMER: Final = "new.consumer"
 MODE: Final = 0o600
 """The mode of the new file: it may contain passwords that were in the input."""
 
@@ -44,13 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_mm1_arguments(parser: argparse.ArgumentParser) -> None:
-    mm1 = parser.add_argument_group("options of MirrorMaker 1", "as its command line has them")
+    about = "as its command line has them; those that mean nothing here, such as --new.consumer, are taken too"
+    mm1 = parser.add_argument_group("options of MirrorMaker 1", about)
     mm1.add_argument("--consumer.config", dest="consumer", type=Path, metavar="FILE", help="the consumer's file")
     mm1.add_argument("--producer.config", dest="producer", type=Path, metavar="FILE", help="the producer's file")
     mm1.add_argument("--whitelist", "--include", metavar="PATTERN", help="the topics that are mirrored")
     mm1.add_argument("--blacklist", metavar="PATTERN", help="the topics that are not")
     mm1.add_argument("--num.streams", dest="num_streams", metavar="N", help="becomes tasks.max")
     mm1.add_argument("--message.handler", dest="message_handler", metavar="CLASS", help="cannot be carried")
+    mm1.add_argument(f"--{_NEW_CONSUMER}", action="store_true", help=argparse.SUPPRESS)
+    for name in UNNEEDED.keys() - {_NEW_CONSUMER}:
+        mm1.add_argument(f"--{name}", metavar="VALUE", help=argparse.SUPPRESS)
 
 
 def _add_missing_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +123,7 @@ def _options(args: argparse.Namespace) -> Options:
         blacklist=args.blacklist,
         num_streams=args.num_streams,
         message_handler=args.message_handler,
+        unneeded=tuple(name for name in UNNEEDED if vars(args)[name]),
         source_alias=args.source_alias,
         target_alias=args.target_alias,
         source_bootstrap=args.source_bootstrap,

@@ -5,8 +5,9 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from engine.config.config import enabled_flows, read_properties
-from engine.config.file.properties import Properties
 from engine.config.secrets import is_secret
 from policies.keys.explain import File, KeyExplanation, KeyValue, explain
 
@@ -19,12 +20,14 @@ def explain_key(path: Path, key: str) -> KeyExplanation:
     """Explain a key of a file. Raises ConfigError if the file cannot be read, or names no clusters."""
     properties = read_properties(path)
     aliases, flows = enabled_flows(properties)
-    return explain(key, File(_entries(properties), tuple(aliases), tuple(flows)))
+    entries = {name: (entry.value, entry.line) for name, entry in properties.entries.items()}
+    found = explain(key, File(entries, tuple(aliases), tuple(flows)))
+    return msgspec.structs.replace(found, values=tuple(map(_shown, found.values)))
 
 
-def _entries(properties: Properties) -> dict[str, tuple[str, int]]:
-    """Return (value, line) by key, without possible passwords."""
-    return {key: (HIDDEN if is_secret(key) else entry.value, entry.line) for key, entry in properties.entries.items()}
+def _shown(value: KeyValue) -> KeyValue:
+    """Return a value without a possible password."""
+    return msgspec.structs.replace(value, value=HIDDEN) if is_secret(value.key, value.value) else value
 
 
 def lines_of(found: KeyExplanation) -> Iterator[str]:

@@ -82,8 +82,8 @@ class Providers(msgspec.Struct, frozen=True):
 def _from_file(path: Path, name: str, where: Where) -> str:
     try:
         found = load_properties(path).get(name)
-    except OSError as error:
-        raise where.error(f"cannot read {path}: {error.strerror}", "give a readable file") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error, where) from None
     if found is None:
         raise where.error(f"{path} has no key {name}", "name a key of that file")
     return found
@@ -92,5 +92,14 @@ def _from_file(path: Path, name: str, where: Where) -> str:
 def _read(path: Path, where: Where) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise where.error(f"cannot read {path}: {error.strerror}", "give a readable file") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error, where) from None
+
+
+def _unreadable(path: Path, error: OSError | ValueError, where: Where) -> ConfigError:
+    """Return the error of a file that cannot be read, or that is no text."""
+    if isinstance(error, OSError):
+        return where.error(f"cannot read {path}: {error.strerror}", "give a readable file")
+    if isinstance(error, UnicodeDecodeError):
+        return where.error(f"{path} is not UTF-8", "save it as UTF-8")
+    return where.error("names a file with a NUL in its name", "give a readable file")

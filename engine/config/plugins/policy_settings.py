@@ -27,7 +27,10 @@ class PolicySettings(Mapping[str, str]):
         known = {name for name in reader.names() if _reaches_connectors(name)}
         found = {name: name for name in known}
         found |= {name.removeprefix(own): name for name in reader.names() if name.startswith(own)}
-        self._keys = {name: key for name, key in found.items() if not is_secret(key) and reader.is_plain(key)}
+        values = reader.values()
+        self._keys = {
+            name: key for name, key in found.items() if not is_secret(key, values[key]) and reader.is_plain(key)
+        }
 
     def __getitem__(self, name: str) -> str:
         if name in self._fixed:
@@ -35,6 +38,11 @@ class PolicySettings(Mapping[str, str]):
         value = self._reader.raw(self._keys[name]) or ""
         self.used[name] = value.strip()
         return self.used[name]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the settings alone: a policy that keeps this object must not carry the whole file and its secrets."""
+        values = self._reader.values()
+        return dict, ({name: values[key].strip() for name, key in self._keys.items()} | self._fixed,)
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self._keys, **self._fixed})

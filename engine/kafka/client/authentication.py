@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
+from threading import Thread
 from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from aiokafka.errors import KafkaConnectionError, for_code
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
@@ -15,6 +18,8 @@ from engine.security.sasl.login import Exchange, Login
 
 T = TypeVar("T")
 _MOST_THREADS = 16
+_AT_ONCE = 4
+"""So many connections begin the same login at the same time; the others wait without a thread."""
 SASL_REQUESTS = (SaslHandShakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY)
 _NO_ERROR, _UNSUPPORTED_MECHANISM = 0, 33
 
@@ -39,7 +44,7 @@ class MechanismRefused(MirrorError):
 
 
 async def in_thread(work: Callable[..., T], *arguments: object) -> T:
-    """Run what a login needs beside the loop; not in the loop's own threads, which a silent token server would fill."""
+    """Run what a login computes or reads from files, beside the loop and not in the loop's own threads."""
     return await asyncio.get_running_loop().run_in_executor(_threads(), work, *arguments)
 
 
@@ -48,9 +53,47 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_MOST_THREADS, "login")
 
 
+class _OwnThreads(Executor):
+    """Gives each piece of work a thread that does not keep the process alive: a silent token server delays no exit."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        """Begin the work at once."""
+        found: Future[T] = Future()
+
+        def work() -> None:
+            if found.set_running_or_notify_cancel():
+                try:
+                    found.set_result(fn(*args, **kwargs))
+                except BaseException as error:  # noqa: BLE001 - who waits gets it, whatever it is
+                    found.set_exception(error)
+
+        Thread(target=work, name="login", daemon=True).start()
+        return found
+
+
+_own_threads = _OwnThreads()
+_turns: "WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Login, asyncio.Semaphore]]"
+_turns = WeakKeyDictionary()
+
+
 async def begin(login: Login, host: str) -> Exchange:
-    """Prepare a login at a broker, which may fetch a token or a ticket. Raises LoginFailed."""
-    return await in_thread(login.exchange, host)
+    """Prepare a login at a broker, which may fetch a token or a ticket. Raises LoginFailed.
+
+    A few at once for each login, so that a silent token server of one cluster takes no thread from another cluster. A
+    thread cannot be cancelled, so it keeps its turn until it ends.
+    """
+    loop = asyncio.get_running_loop()
+    turn = _turns.setdefault(loop, WeakKeyDictionary()).setdefault(login, asyncio.Semaphore(_AT_ONCE))
+    await turn.acquire()
+
+    def work() -> Exchange:
+        try:
+            return login.exchange(host)
+        finally:
+            with suppress(RuntimeError):  # the loop has ended meanwhile: nobody waits any more
+                loop.call_soon_threadsafe(turn.release)
+
+    return await loop.run_in_executor(_own_threads, work)
 
 
 async def authenticate(connection: Asked, mechanism: str, exchange: Exchange, timeout_s: float) -> float:

@@ -23,5 +23,5 @@ async def _names(host: str, port: int) -> list[Address]:
     try:
         resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return [((await loop.getnameinfo((str(address[0]), port)))[0], port) for *_, address in resolved]
-    except OSError:
+    except (OSError, UnicodeError):
         return [(host, port)]

@@ -199,7 +199,7 @@ class Connection:
         except NoBroker:
             handshake.close()
             raise
-        except (OSError, TimeoutError, KafkaError) as error:
+        except (OSError, TimeoutError, KafkaError, UnicodeError) as error:  # UnicodeError: of the name of the host
             raise failure(address, error, options, words) from error
         connection = cls(host, port, options.client_id, dict(handshake._versions), options.tuning)
         # Keep the writer, because its finalizer would close the transport.

@@ -181,6 +181,8 @@ def _plain(error: BaseException, options: HandshakeOptions) -> str:
     if isinstance(error, TimeoutError):
         tls = ", or does the port not speak TLS" if options.security_protocol.endswith("SSL") else ""
         return f"no answer in time; is that address reachable from here, and does no firewall drop it{tls}?"
+    if isinstance(error, UnicodeError):
+        return "that is no name of a host"
     if isinstance(error, socket.gaierror):
         return "no host of that name is known here"
     numbers = {int(number) for number in _NUMBER.findall(str(error))}

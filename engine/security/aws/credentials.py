@@ -20,7 +20,11 @@ _PROFILE, _ROLE, _SESSION = "awsProfileName", "awsRoleArn", "awsRoleSessionName"
 _EXTERNAL_ID, _STS_REGION, _REGION_CLASS = "awsRoleExternalId", "awsStsRegion", "awsMskRegionProvider"
 _ROLE_KEYS = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken")
 _DEFAULT_SESSION, _GLOBAL = "raymirror", "aws-global"
-_REGION = re.compile(r"(?:^|\.)([a-z]{2,4}(?:-[a-z]+){1,3}-\d)(?=\.|$)")
+_REGION = re.compile(
+    r"(?:^|\.)(?P<region>[a-z]{2,4}(?:-[a-z]+){1,3}-\d+)\.(?:[a-z0-9.-]+\.)?"
+    r"(?:amazonaws\.(?:com(?:\.cn)?|eu)|c2s\.ic\.gov|sc2s\.sgov\.gov)\.?\Z"
+)
+"""A host of AWS with its region; `my-kafka-1.example.com` is none (aws-msk-iam-auth: AuthenticationRequestParams)."""
 _MOST_WORDS = 200
 
 Find = Callable[[], AwsKeys]
@@ -53,9 +57,9 @@ def find_keys(options: Mapping[str, str]) -> Find:
 
 def region_of(host: str, options: Mapping[str, str]) -> str:
     """Return the region of a broker, by its name or as AWS's clients find it. Raises LoginFailed."""
-    named = _REGION.search(host)
+    named = _REGION.search(host.lower())
     if named is not None:
-        return named[1]
+        return named["region"]
     found = _own_region(_session(options))
     if not found:
         raise LoginFailed(f"no AWS region is known for {host}: its name has none; set AWS_REGION")

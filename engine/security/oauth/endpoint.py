@@ -1,13 +1,15 @@
 """Asks a token endpoint for a token (RFC 6749), with Kafka's time-outs, retries and errors (HttpJwtRetriever)."""
 
 import json
+import re
 import ssl
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from threading import Event
 from time import monotonic
 from typing import Any
-from urllib.parse import SplitResult, urlencode, urlsplit
+from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import msgspec
@@ -24,8 +26,12 @@ from engine.security.settings import BadSecurity, SecuritySettings
 
 _FINAL = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
 """Answers that another attempt does not change."""
+_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
+"""What http.client says of a proxy that refuses to connect."""
 _MOST_BYTES = 1 << 20
 _MOST_WORDS = 200
+_NOT_PRINTABLE = re.compile(r"[^\x20-\x7e]+")
+"""Signs that no error may have (RFC 6749, 5.2), such as line feeds, which would make lines of a log."""
 _DEFAULT_TIMEOUT_MS = 10_000
 """Java waits for ever; a connection that waits for a token must not."""
 _HEADERS = {
@@ -113,8 +119,7 @@ class TokenEndpoint:
     def _connection(self) -> HTTPConnection:
         """Return a connection, through the proxy that the environment names for the scheme, if any."""
         host, port, timeout_s = self._url.hostname or "", self._port, self._rules.connect_s
-        proxy = None if proxy_bypass(host) else getproxies().get(self._url.scheme)
-        at = urlsplit(proxy if proxy and "://" in proxy else f"http://{proxy}") if proxy else None
+        at = _proxy(self._url.scheme, host)
         to = (host, port) if at is None else (at.hostname or "", at.port or 80)
         connection: HTTPConnection
         if self._url.scheme == "https":
@@ -122,8 +127,31 @@ class TokenEndpoint:
         else:
             connection = HTTPConnection(*to, timeout=timeout_s)
         if at is not None:
-            connection.set_tunnel(host, port)
+            connection.set_tunnel(host, port, _proxy_login(at))
         return connection
+
+
+def _proxy(scheme: str, host: str) -> SplitResult | None:
+    """Return the proxy that the environment names for a host. Raises LoginFailed, which does not repeat its address."""
+    named = None if proxy_bypass(host) else getproxies().get(scheme)
+    if not named:
+        return None
+    try:
+        found = urlsplit(named if "://" in named else f"http://{named}")
+        is_one = bool(found.hostname) and (found.port or 1) > 0
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise LoginFailed(f"{scheme.upper()}_PROXY of the environment is no address; write http://HOST:PORT")
+    return found
+
+
+def _proxy_login(proxy: SplitResult) -> dict[str, str]:
+    """Return the header that proves who we are to a proxy whose address has a user name."""
+    if proxy.username is None:
+        return {}
+    words = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+    return {"Proxy-Authorization": f"Basic {b64encode(words).decode()}"}
 
 
 def checked_url(text: str, key: str) -> SplitResult:
@@ -131,10 +159,15 @@ def checked_url(text: str, key: str) -> SplitResult:
     try:
         url = urlsplit(text)
         is_one = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
-    except ValueError:
+        (url.hostname or "").encode("idna")
+        _path(url).encode("ascii")
+    except ValueError:  # UnicodeError is one
         is_one = False
     if not is_one:
         raise BadSecurity(key, "is no address of a token endpoint", "write https://HOST[:PORT]/PATH, or file:///PATH")
+    if url.username is not None:
+        wrong = "has a user name or a password before the host, which no client of Kafka sends"
+        raise BadSecurity(key, wrong, "remove it: the name and the secret of the client have settings of their own")
     return url
 
 
@@ -161,13 +194,15 @@ def _reason(error: Exception) -> str:
         return f"its certificate is refused: {error.verify_message}"
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if found := _TUNNEL.match(str(error)):
+        return f"the proxy of the environment answers {found[1]}"
     return (error.strerror if isinstance(error, OSError) and error.strerror else "") or type(error).__name__
 
 
 def _json(text: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -176,6 +211,6 @@ def _error(found: Mapping[str, Any] | None) -> str:
     """Return what RFC 6749 (5.2) or Okta names as the error; nothing else of the answer, which may have a secret."""
     for code, text in (("error", "error_description"), ("errorCode", "errorSummary")):
         if found is not None and isinstance(found.get(code), str):
-            words = [str(found[code]), *([str(found[text])] if found.get(text) else [])]
-            return f": {': '.join(words)[:_MOST_WORDS]}"
+            words = ": ".join([str(found[code]), *([str(found[text])] if found.get(text) else [])])
+            return f": {_NOT_PRINTABLE.sub(' ', words)[:_MOST_WORDS]}"
     return ""

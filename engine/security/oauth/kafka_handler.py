@@ -1,6 +1,7 @@
 """Tokens by Kafka's own keys (KIP-768, KIP-1139, KIP-1258; Kafka: OAuthBearerLoginCallbackHandler)."""
 
 import base64
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote_plus, unquote, urlsplit
@@ -24,6 +25,7 @@ from engine.security.oauth.keys import (
 )
 from engine.security.oauth.token import Token, read_token
 from engine.security.sasl.jaas import JAAS, LoginEntry, jaas_text
+from engine.security.sasl.login import LoginFailed
 from engine.security.settings import BadSecurity, SecuritySettings
 from engine.security.tls.context import tls_context
 from engine.security.tls.keys import check_tls
@@ -70,7 +72,14 @@ def token_endpoint(settings: SecuritySettings, url: str, tls: Mapping[str, str],
         check_tls(own)
     except BadSecurity as bad:
         raise BadSecurity(JAAS, f"its option {bad.key}: {bad.wrong}", bad.right) from None
-    return TokenEndpoint(url, read_endpoint_rules(settings), lambda: tls_context(own), key=key)
+
+    def context() -> ssl.SSLContext:
+        try:
+            return tls_context(own)
+        except BadSecurity as bad:
+            raise LoginFailed(f"{JAAS}: its option {bad.key}: {bad.wrong}; {bad.right}") from None
+
+    return TokenEndpoint(url, read_endpoint_rules(settings), context, key=key)
 
 
 def extensions(entry: LoginEntry) -> dict[str, str]:

@@ -14,7 +14,7 @@ from engine.security.oauth.keys import (
     ENDPOINT,
     READ_TIMEOUT,
 )
-from engine.security.oauth.token import Token, read_token
+from engine.security.oauth.token import Token, milliseconds, read_token
 from engine.security.sasl.jaas import JAAS, LoginEntry
 from engine.security.sasl.login import LoginFailed
 from engine.security.settings import BadSecurity, SecuritySettings
@@ -51,7 +51,7 @@ def read_fetch(_settings: SecuritySettings, entry: LoginEntry) -> Fetch:
         raise BadSecurity(JAAS, f"has no {_ENDPOINT}", _FORM)
     timed = SecuritySettings(dict(_times(options)))
     endpoint = token_endpoint(timed, options[_ENDPOINT], _tls(options), JAAS)
-    _checked(options, _REFRESH, _SECRET, _ASSERTION)
+    _checked(options, _REFRESH, _SECRET, _ASSERTION, _PASSWORD)
     _asked(options)
 
     def fetch() -> Token:
@@ -83,9 +83,9 @@ def java_settings(settings: SecuritySettings, entry: LoginEntry) -> dict[str, st
 
 def _asked(options: Mapping[str, str]) -> None:
     """Refuse options that say of nothing how to get a token. Raises BadSecurity."""
-    if not any(_is_set(options, name) for name in (_REFRESH, _USER, _SECRET, _ASSERTION)):
+    if not options.get(_USER) and not any(_is_set(options, name) for name in (_REFRESH, _SECRET, _ASSERTION)):
         raise BadSecurity(JAAS, "has neither a secret nor a token nor an assertion", _FORM)
-    if not _is_set(options, _CLIENT_ID):
+    if not options.get(_CLIENT_ID):
         raise BadSecurity(JAAS, f"has no {_CLIENT_ID}", _FORM)
 
 
@@ -100,8 +100,9 @@ def _request(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]
             "refresh_token": _value(options, _REFRESH),
             "client_id": client_id,
         }, headers
-    if _is_set(options, _USER):
-        named = {"username": options[_USER], "password": options.get(_PASSWORD, ""), "client_id": client_id}
+    if options.get(_USER):
+        password = _value(options, _PASSWORD) if _is_set(options, _PASSWORD) else ""
+        named = {"username": options[_USER], "password": password, "client_id": client_id}
         return form | {"grant_type": "password", **named}, headers
     form["grant_type"] = options.get(_GRANT_TYPE, "client_credentials")
     if headers:
@@ -114,16 +115,16 @@ def _request(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]
 def _token(answer: Mapping[str, object], options: Mapping[str, str]) -> Token:
     """Return the token of an answer; one that is no JWT lives for as long as the answer says. Raises LoginFailed."""
     value, now_ms = access_token(answer), wall_ms()
+    most_ms = milliseconds(_seconds(options.get(_MOST_LIFE, ""))) or 0
     if options.get(_IS_JWT, "true").lower() == "true":
         found = read_token(value, now_ms, options.get(_SUBJECT, "sub"))
     else:
-        lives_s = answer.get("expires_in")
-        if not isinstance(lives_s, int | float) and not _seconds(options.get(_MOST_LIFE, "")):
+        said_ms = milliseconds(answer.get("expires_in"))
+        lives_ms = most_ms if said_ms is None else said_ms
+        if said_ms is None and not most_ms:
             raise LoginFailed(f"the answer does not say when the token expires; set {_MOST_LIFE}")
-        lives_s = lives_s if isinstance(lives_s, int | float) else _seconds(options[_MOST_LIFE])
-        found = Token(value, "", now_ms, now_ms + int(lives_s * 1000))
-    most_s = _seconds(options.get(_MOST_LIFE, ""))
-    latest_ms = now_ms + int(most_s * 1000) if most_s > 0 else found.expires_ms
+        found = Token(value, "", now_ms, now_ms + lives_ms)
+    latest_ms = now_ms + most_ms if most_ms else found.expires_ms
     return Token(found.value, found.subject, found.issued_ms, min(found.expires_ms, latest_ms))
 
 

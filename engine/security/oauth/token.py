@@ -4,7 +4,6 @@ Only a broker can verify a token. A client reads it to know when to fetch the ne
 """
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,9 @@ from typing import Any
 import msgspec
 
 from engine.security.sasl.login import LoginFailed
+
+_MOST_S = 1e15
+"""More seconds than any clock shows: a number of JSON may be infinite."""
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -33,16 +35,22 @@ def read_token(text: str, now_ms: int, subject_claim: str = "sub") -> Token:
     """Return the token of a JWT. Raises LoginFailed, which repeats nothing of it."""
     value = text.strip()
     claims = claims_of(value)
-    expires = claims.get("exp")
-    if not isinstance(expires, int | float) or isinstance(expires, bool):
+    expires_ms = milliseconds(claims.get("exp"))
+    if expires_ms is None:
         raise LoginFailed("the token has no time of expiry (claim exp)")
     subject = claims.get(subject_claim)
     if not isinstance(subject, str) or not subject.strip():
         wrong = f"the token has no claim {subject_claim}, which names who logs in"
         raise LoginFailed(f"{wrong}; sasl.oauthbearer.sub.claim.name names another claim")
-    issued = claims.get("iat")
-    begin = issued if isinstance(issued, int | float) else now_ms / 1000
-    return Token(value, subject, int(begin * 1000), int(expires * 1000))
+    issued_ms = milliseconds(claims.get("iat"))
+    return Token(value, subject, now_ms if issued_ms is None else issued_ms, expires_ms)
+
+
+def milliseconds(seconds: object) -> int | None:
+    """Return a number of seconds of a JSON object in milliseconds; None if it is no number, or beyond all clocks."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not abs(seconds) <= _MOST_S:
+        return None
+    return int(seconds * 1000)
 
 
 def claims_of(value: str) -> dict[str, Any]:
@@ -52,7 +60,7 @@ def claims_of(value: str) -> dict[str, Any]:
         raise LoginFailed("the token is not a JWT, which has three parts with dots between them")
     try:
         found = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (ValueError, binascii.Error):
+    except (ValueError, RecursionError):  # binascii.Error is a ValueError
         found = None
     if not isinstance(found, dict):
         raise LoginFailed("the token is not a JWT: its claims cannot be read")

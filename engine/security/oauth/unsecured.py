@@ -4,6 +4,7 @@ Kafka: OAuthBearerUnsecuredLoginCallbackHandler.
 """
 
 from collections.abc import Mapping
+from math import inf, isfinite
 from typing import Any
 
 from engine.base.clock import wall_ms
@@ -59,6 +60,9 @@ def _claim(name: str, value: str) -> tuple[str, Any]:
 
 def _number(text: str, default: float | None) -> float:
     try:
-        return default if not text and default is not None else float(text)
+        found = default if not text and default is not None else float(text)
     except ValueError:
-        raise BadSecurity(JAAS, f"has an option {_PREFIX}... that is no number", "write a number") from None
+        found = inf
+    if not isfinite(found):
+        raise BadSecurity(JAAS, f"has an option {_PREFIX}... that is no number", "write a number")
+    return found

@@ -20,6 +20,7 @@ _NO_LAYER = b"\x01\0\0\0"
 _NO_LAYER_BIT = 0x01
 _KDC_UNREACHABLE = -1765328228 & 0xFFFFFFFF
 """KRB5_KDC_UNREACH."""
+_FILE = "FILE:"
 _caches = count(1)
 
 
@@ -98,11 +99,16 @@ def read_kerberos(settings: SecuritySettings, entry: LoginEntry) -> KerberosLogi
             "ccache": f"MEMORY:raymirror-{next(_caches)}",
         }
     elif _is_true(options, "useTicketCache"):
-        store = {"ccache": f"FILE:{options['ticketCache']}"} if options.get("ticketCache") else None
+        store = {"ccache": f"{_FILE}{_path(options['ticketCache'])}"} if options.get("ticketCache") else None
     else:
         right = 'write useKeyTab=true keyTab="..." principal="...", or useTicketCache=true'
         raise BadSecurity(JAAS, "uses neither a keytab nor a ticket cache", right)
     return KerberosLogin(_library(), service, principal, store)
+
+
+def _path(name: str) -> str:
+    """Return the path of a cache; Java takes it with and without `FILE:`."""
+    return name[len(_FILE) :] if name.upper().startswith(_FILE) else name
 
 
 def service_name(settings: SecuritySettings, entry: LoginEntry) -> str:

@@ -12,6 +12,9 @@ from engine.security.sasl.login import Exchange, LoginFailed
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _LEAST_ITERATIONS = 4096
 """Fewer rounds would let a broker that is not the right one try passwords quickly (Kafka: ScramMechanism)."""
+_MOST_ITERATIONS = 1_000_000
+"""A second of work; more would let a broker that is not the right one keep a thread busy for hours."""
+_MOST_DIGITS = 10
 _GS2, _CHANNEL = "n,,", "biws"
 """No channel binding, as text and as base64."""
 _ODD = "the broker answers the SCRAM login with a message that is not SCRAM's"
@@ -45,7 +48,7 @@ class ScramLogin:
         challenge = yield f"{_GS2}{first}".encode()
         server_first = challenge.decode(errors="replace")
         fields = _fields(server_first)
-        if not fields.get("r", "").startswith(nonce):
+        if not fields.get("r", "").startswith(nonce) or "m" in fields:  # m: an extension that nobody may ignore
             raise LoginFailed(_ODD)
         final = f"c={_CHANNEL},r={fields['r']}"
         keys = self._keys(fields)
@@ -56,11 +59,8 @@ class ScramLogin:
             raise LoginFailed("the broker does not know the password: its own proof is wrong; is it the right broker?")
 
     def _keys(self, fields: dict[str, str]) -> "_ScramKeys":
-        iterations = int(fields["i"]) if fields.get("i", "").isdecimal() else 0
-        if iterations < _LEAST_ITERATIONS:
-            few = f"the broker asks for {iterations} rounds of SCRAM, fewer than {_LEAST_ITERATIONS}"
-            raise LoginFailed(f"{few}; store the password of the user with more iterations")
-        return _ScramKeys(HASHES[self.mechanism], self._password, _bytes(fields.get("s", "")), iterations)
+        rounds, salt = _rounds(fields.get("i", "")), _bytes(fields.get("s", ""))
+        return _ScramKeys(HASHES[self.mechanism], self._password, salt, rounds)
 
 
 class _ScramKeys:
@@ -79,6 +79,18 @@ class _ScramKeys:
 
     def _hmac(self, key: bytes, message: bytes) -> bytes:
         return hmac.new(key, message, self._hash).digest()
+
+
+def _rounds(text: str) -> int:
+    """Return how many rounds the broker asks for. Raises LoginFailed unless it is a sane number."""
+    if not (text.isascii() and text.isdecimal()):
+        raise LoginFailed(_ODD)
+    if len(text) > _MOST_DIGITS or int(text) > _MOST_ITERATIONS:
+        raise LoginFailed(f"the broker asks for more than {_MOST_ITERATIONS} rounds of SCRAM; is it the right broker?")
+    if int(text) < _LEAST_ITERATIONS:
+        few = f"the broker asks for {int(text)} rounds of SCRAM, fewer than {_LEAST_ITERATIONS}"
+        raise LoginFailed(f"{few}; store the password of the user with more iterations")
+    return int(text)
 
 
 def _fields(message: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.security.settings import BadSecurity, SecuritySettings
-from engine.security.tls.keys import HOSTNAME_CHECK, KEYSTORE, TRUSTSTORE, check_tls
+from engine.security.tls.keys import HOSTNAME_CHECK, KEYSTORE, TRUSTSTORE, check_tls, place
 from engine.security.tls.pem import locked_text
 from engine.security.tls.protocols import restrict
 from engine.security.tls.store import BadStore, KeyEntry
@@ -22,7 +22,7 @@ def tls_context(settings: SecuritySettings) -> ssl.SSLContext:
     Every certificate of a truststore is trusted by itself, also one that another authority signed, as in Java.
     """
     check_tls(settings)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     restrict(context, settings)
     authorities = trusted(settings)
@@ -33,26 +33,47 @@ def tls_context(settings: SecuritySettings) -> ssl.SSLContext:
             context.load_verify_locations(cadata=b"".join(authorities))
         except (ssl.SSLError, ValueError):
             wrong = "cannot be used: a certificate cannot be read"
-            raise BadSecurity(TRUSTSTORE.location, wrong, "give a whole store") from None
+            raise BadSecurity(place(settings, TRUSTSTORE), wrong, "give a whole store") from None
     key = client_key(settings)
     if key is not None:
-        _load(context, key)
+        _load(context, key, place(settings, KEYSTORE))
     if settings.known(HOSTNAME_CHECK) == "":
         context.check_hostname = False
     return context
 
 
-def _load(context: ssl.SSLContext, entry: KeyEntry) -> None:
+class _Context(ssl.SSLContext):
+    """Drops the dot at the end of an absolute name, as Java does: no SNI (RFC 6066) and no certificate has it."""
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        if isinstance(server_hostname, str):
+            server_hostname = server_hostname.removesuffix(".")
+        return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+
+def _load(context: ssl.SSLContext, entry: KeyEntry, key: str) -> None:
     """Give a context a key. OpenSSL reads it from a file, so that file is encrypted with a password used once."""
     password = secrets.token_bytes(24).hex().encode()
     try:
         with _file(locked_text(entry, password)) as path:
             context.load_cert_chain(path, password=password)
     except BadStore as bad:
-        raise BadSecurity(KEYSTORE.location, f"cannot be used: {bad.wrong}", "give another store") from None
-    except (ssl.SSLError, ValueError):
-        wrong = "cannot be used: its first certificate does not belong to its private key"
-        raise BadSecurity(KEYSTORE.location, wrong, "give the certificate of the key first") from None
+        raise BadSecurity(key, f"cannot be used: {bad.wrong}", "give another store") from None
+    except (ssl.SSLError, ValueError) as error:
+        reason = error.reason if isinstance(error, ssl.SSLError) else ""
+        if reason == "KEY_VALUES_MISMATCH":
+            wrong = "cannot be used: its first certificate does not belong to its private key"
+            raise BadSecurity(key, wrong, "give the certificate of the key first") from None
+        said = (reason or "a certificate cannot be read").replace("_", " ").lower()
+        right = "give a store that the OpenSSL of this system takes, e.g. with a key of 2048 bits and SHA-256"
+        raise BadSecurity(key, f"cannot be used: OpenSSL says: {said}", right) from None
 
 
 @contextmanager

@@ -9,12 +9,12 @@ libraries for what are two hundred lines here.
 import hashlib
 import hmac
 import struct
-from collections.abc import Iterator
 
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from cryptography.hazmat.primitives.padding import PKCS7
 
+from engine.security.tls.der import parts
 from engine.security.tls.store import BadStore, KeyEntry, Store
 
 JKS_MAGIC, JCEKS_MAGIC = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
@@ -109,8 +109,11 @@ class _Reader:
 
 def _unlocked(locked: bytes, password: str) -> bytes:
     """Decrypt a key: an EncryptedPrivateKeyInfo (RFC 5208) with one of two algorithms of Sun's. Raises BadStore."""
-    algorithm, octets = _children(locked, _SEQUENCE)
-    names = _parts(algorithm[1])
+    ((tag, content), *_) = parts(locked)
+    if tag != _SEQUENCE:
+        raise BadStore(_CUT)
+    algorithm, octets = parts(content)
+    names = parts(algorithm[1])
     protector = names[0][1]
     if protector == _JKS_PROTECTOR:
         return _jks_key(octets[1], password)
@@ -134,7 +137,7 @@ def _jks_key(protected: bytes, password: str) -> bytes:
 
 def _jceks_key(parameters: bytes, locked: bytes, password: str) -> bytes:
     """Undo PBEWithMD5AndTripleDES (com.sun.crypto.provider.PBES1Core): each half of the salt makes half of the key."""
-    (_, salt), (_, rounds) = _parts(parameters)
+    (_, salt), (_, rounds) = parts(parameters)
     count = int.from_bytes(rounds, "big")
     if len(salt) != 8 or not 0 < count <= _MOST_ROUNDS:
         raise BadStore("protects its key in a way that Java's own stores do not use")
@@ -160,33 +163,3 @@ def _rounds(half: bytes, secret: bytes, count: int) -> bytes:
 
 def _wide(password: str) -> bytes:
     return password.encode("utf-16-be")
-
-
-# --- DER ------------------------------------------------------------------------------------------------------------
-
-
-def _children(data: bytes, tag: int) -> list[tuple[int, bytes]]:
-    ((found, content), *_) = _parts(data)
-    if found != tag:
-        raise BadStore(_CUT)
-    return list(_parts(content))
-
-
-def _parts(data: bytes) -> list[tuple[int, bytes]]:
-    """Return the tags and contents of DER values that follow each other. Raises BadStore."""
-    return list(_values(data))
-
-
-def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at < len(data):
-        tag, size = data[at], data[at + 1]
-        at += 2
-        if size & 0x80:
-            width = size & 0x7F
-            size = int.from_bytes(data[at : at + width], "big")
-            at += width
-        if at + size > len(data):
-            raise BadStore(_CUT)
-        yield tag, data[at : at + size]
-        at += size

@@ -45,6 +45,11 @@ def has_key(settings: SecuritySettings) -> bool:
     return KEYSTORE.location in settings or KEYSTORE.inline[0] in settings
 
 
+def place(settings: SecuritySettings, keys: StoreKeys) -> str:
+    """Return the key that says where a store is: that of its file, or of PEM text in the configuration."""
+    return keys.inline[0] if keys.inline[0] in settings else keys.location
+
+
 def _check_stores(settings: SecuritySettings) -> None:
     for keys in (KEYSTORE, TRUSTSTORE):
         _check_type(settings, keys)
@@ -98,6 +103,6 @@ def stamp(settings: SecuritySettings) -> Stamp:
 def _stamp(path: str) -> tuple[int, int, int]:
     try:
         found = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in the path
         return 0, 0, 0
     return found.st_mtime_ns, found.st_size, found.st_ino

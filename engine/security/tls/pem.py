@@ -10,6 +10,8 @@ from engine.security.tls.store import BadStore, KeyEntry
 
 CERTIFICATE = "CERTIFICATE"
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_OLD_CERTIFICATE = f"X509 {CERTIFICATE}"
+"""Its name in old files (RFC 7468, 5.1), which Kafka reads too."""
 _KEY = "PRIVATE KEY"
 _PKCS8 = (_KEY, f"ENCRYPTED {_KEY}")
 _ALIAS = "kafka"
@@ -23,7 +25,7 @@ def is_pem(data: bytes) -> bool:
 
 def certificate_blocks(text: str) -> str:
     """Return the certificates of a PEM text, without what stands between them. Raises BadStore if there is none."""
-    return "\n".join(_blocks(text, CERTIFICATE))
+    return "\n".join(_certificates(text))
 
 
 def certificates(text: str) -> tuple[bytes, ...]:
@@ -31,7 +33,7 @@ def certificates(text: str) -> tuple[bytes, ...]:
     try:
         return tuple(
             x509.load_pem_x509_certificate(block.encode()).public_bytes(serialization.Encoding.DER)
-            for block in _blocks(text, CERTIFICATE)
+            for block in _certificates(text)
         )
     except ValueError:
         raise BadStore("has a certificate that cannot be read") from None
@@ -54,6 +56,11 @@ def is_pkcs8(block: str) -> bool:
     """Whether Java reads this block of a key: it reads no other form."""
     found = _BLOCK.match(block)
     return found is not None and found[1] in _PKCS8
+
+
+def is_encrypted(block: str) -> bool:
+    """Whether a block of a key has a password."""
+    return "ENCRYPTED" in block
 
 
 def key_text(entry: KeyEntry) -> str:
@@ -81,10 +88,10 @@ def certificates_text(found: Iterable[bytes]) -> str:
     return "".join(x509.load_der_x509_certificate(one).public_bytes(pem).decode() for one in found)
 
 
-def _blocks(text: str, kind: str) -> list[str]:
-    found = [block[0] for block in _BLOCK.finditer(text) if block[1] == kind]
+def _certificates(text: str) -> list[str]:
+    found = [block[0] for block in _BLOCK.finditer(text) if block[1] in (CERTIFICATE, _OLD_CERTIFICATE)]
     if not found:
-        raise BadStore(f"holds no {kind}{_others(text)}", "add it")
+        raise BadStore(f"holds no {CERTIFICATE}{_others(text)}", "add it")
     return found
 
 
@@ -94,7 +101,7 @@ def _others(text: str) -> str:
 
 
 def _pkcs8(block: str, password: str | None) -> bytes:
-    locked = "ENCRYPTED" in block
+    locked = is_encrypted(block)
     if locked and password is None:
         raise BadStore("has an encrypted private key", "set ssl.key.password", of_password=True)
     try:

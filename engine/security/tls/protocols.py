@@ -14,7 +14,7 @@ _VERSIONS = {
 }
 _DEFAULT = ("TLSv1.2", "TLSv1.3")
 _ANY_VERSION = ("TLS", "SSL", "DEFAULT")
-"""Names of `ssl.protocol` that name no version."""
+"""Names of `ssl.protocol` that name no version; Java takes its names in any case, but not those of the other keys."""
 _OLD = ("SSLv2Hello", "SSLv2", "SSLv3")
 _TLS_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 _SUITE = re.compile(r"(?:TLS|SSL)_(?P<exchange>\w+)_WITH_(?P<cipher>\w+)")
@@ -49,11 +49,12 @@ def _versions(settings: SecuritySettings) -> list[ssl.TLSVersion]:
         raise BadSecurity(ENABLED, f"{unknown[0]!r} is no version of TLS", f"use {', '.join(_VERSIONS)}")
     if settings.words(ENABLED) and not any(name in _VERSIONS for name in settings.words(ENABLED)):
         raise BadSecurity(ENABLED, "names only versions that OpenSSL has no more", f"use {', '.join(_DEFAULT)}")
-    most = settings.text(PROTOCOL, _DEFAULT[-1])
-    if most in _ANY_VERSION:
+    said = settings.text(PROTOCOL, _DEFAULT[-1])
+    if said.upper() in _ANY_VERSION:
         return [_VERSIONS[name] for name in names]
-    if most not in _VERSIONS:
-        raise BadSecurity(PROTOCOL, f"{most!r} is no version of TLS", f"use TLS, {', '.join(_VERSIONS)}")
+    most = next((name for name in _VERSIONS if name.upper() == said.upper()), None)
+    if most is None:
+        raise BadSecurity(PROTOCOL, f"{said!r} is no version of TLS", f"use TLS, {', '.join(_VERSIONS)}")
     found = [_VERSIONS[name] for name in names if _VERSIONS[name] <= _VERSIONS[most]]
     if not found:
         raise BadSecurity(ENABLED, f"has no version up to ssl.protocol = {most}", "let the two agree")

@@ -9,7 +9,17 @@ from pathlib import Path
 from engine.security.settings import BadSecurity, SecuritySettings
 from engine.security.tls import pem
 from engine.security.tls.jks import is_java_store, read_java_store
-from engine.security.tls.keys import KEY_PASSWORD, KEYSTORE, PEM, TRUSTSTORE, TYPES, StoreKeys, has_key, store_type
+from engine.security.tls.keys import (
+    KEY_PASSWORD,
+    KEYSTORE,
+    PEM,
+    TRUSTSTORE,
+    TYPES,
+    StoreKeys,
+    has_key,
+    place,
+    store_type,
+)
 from engine.security.tls.pkcs12 import is_pkcs12, read_pkcs12
 from engine.security.tls.store import BadStore, KeyEntry, Store, only_key
 
@@ -37,8 +47,7 @@ def client_key(settings: SecuritySettings) -> KeyEntry | None:
 
 def trusted(settings: SecuritySettings) -> tuple[bytes, ...] | None:
     """Return the trusted certificates in DER; None: those of the system. Raises BadSecurity."""
-    (inline,) = TRUSTSTORE.inline
-    key = inline if inline in settings else TRUSTSTORE.location
+    (inline,), key = TRUSTSTORE.inline, place(settings, TRUSTSTORE)
     try:
         if key == inline:
             return pem.certificates(_lines(settings.text(inline)))
@@ -79,7 +88,8 @@ def _key_as_pem(settings: SecuritySettings) -> dict[str, str]:
         block = _block(KEYSTORE, settings, pem.key_block, text)
         chained = _block(KEYSTORE, settings, pem.certificate_blocks, _pem_of(settings, KEYSTORE, chain) or text)
         if pem.is_pkcs8(block):
-            password = settings.known(KEY_PASSWORD)
+            # Java decrypts a key if there is a password, also one that is not encrypted.
+            password = settings.known(KEY_PASSWORD) if pem.is_encrypted(block) else None
             return {**found, key: block, chain: chained, **({} if password is None else {KEY_PASSWORD: password})}
     entry = client_key(settings)
     assert entry is not None
@@ -90,7 +100,7 @@ def _block(keys: StoreKeys, settings: SecuritySettings, find: Callable[[str], st
     try:
         return find(text)
     except BadStore as bad:
-        raise _error(keys.location if keys.location in settings else keys.inline[0], bad) from None
+        raise _error(place(settings, keys), bad) from None
 
 
 def _pem_of(settings: SecuritySettings, keys: StoreKeys, inline: str) -> str | None:
@@ -105,8 +115,9 @@ def _read(settings: SecuritySettings, keys: StoreKeys) -> bytes | str:
     """Return the content of a store's file: text if it is PEM. Raises BadSecurity."""
     try:
         data = Path(settings.text(keys.location)).read_bytes()
-    except OSError as error:
-        raise BadSecurity(keys.location, f"cannot be read: {error.strerror}", "give a readable file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "its name has a NUL"
+        raise BadSecurity(keys.location, f"cannot be read: {reason}", "give a readable file") from None
     is_pem, kind = pem.is_pem(data), store_type(settings, keys)
     if kind == PEM and (is_java_store(data) or (is_pkcs12(data) and not is_pem)):
         right = f"set {keys.type} = {'JKS' if is_java_store(data) else 'PKCS12'}"

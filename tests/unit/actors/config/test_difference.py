@@ -99,6 +99,13 @@ SASL = (
 LOGIN = 'security.plain.PlainLoginModule required username="u" password="{}";\n'
 
 
+def test_a_password_in_an_address_is_seen_and_not_shown(tmp_path: Path) -> None:
+    line = "A.sasl.oauthbearer.token.endpoint.url = https://me:{}@issuer.example/token\n"
+    found = compare(tmp_path, BASE + line.format("geheim"), BASE + line.format("hunter2"))
+    assert ("A->B", "A.sasl.oauthbearer.token.endpoint.url", HIDDEN, HIDDEN) in keys(found)
+    assert "geheim" not in str(found)
+
+
 def test_a_password_that_changed_is_seen_and_not_shown(tmp_path: Path) -> None:
     before, after = (BASE + SASL + LOGIN.format(word) for word in ("old-secret", "new-secret"))
     found = compare(tmp_path, before, after)

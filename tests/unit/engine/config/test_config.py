@@ -40,6 +40,13 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         ("clusters = A\nA.bootstrap.servers = h:x", 2, "A.bootstrap.servers", "'h:x' is not an address"),
         ("clusters = A\nA.bootstrap.servers = :1", 2, "A.bootstrap.servers", "':1' is not an address"),
         ("clusters = A\nA.bootstrap.servers = h:70000", 2, "A.bootstrap.servers", "'h:70000' is not an address"),
+        ("clusters = A\nA.bootstrap.servers = a..b:1", 2, "A.bootstrap.servers", "'a..b:1' is not an address"),
+        (
+            "clusters = A\nA.bootstrap.servers = me:c4n4ry@h:1",
+            2,
+            "A.bootstrap.servers",
+            "an address has a user name before its host",
+        ),
         ("clusters = A\nA.bootstrap.servers = h h:1", 2, "A.bootstrap.servers", "'h h:1' is not an address"),
         ("clusters = A\nA.bootstrap.servers = ::1:1", 2, "A.bootstrap.servers", "'::1:1' is not an address"),
         ("clusters = A\nbootstrap.servers = h:1", 1, "clusters", "no flow is enabled"),

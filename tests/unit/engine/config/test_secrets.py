@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from rich.pretty import pretty_repr
 from engine.base.errors import ConfigError
 from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
+from engine.config.file.providers import Providers, Where
 from engine.config.property_reader import PropertyReader
 from engine.config.secrets import SECRET_KEYS, handshake_options
 from engine.config.settings import MirrorConfig
@@ -98,3 +100,13 @@ def test_the_digest_is_of_every_value_and_of_nothing_else(key: str) -> None:
     assert digest(f"{BASE}{key} = b\n") != one
     assert digest(BASE) != one
     assert digest(f"{BASE}{key} = a\\ny = b\n") != digest(f"{BASE}{key} = a\ny = b\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("binary", "is not UTF-8"), ("a\0b", "with a NUL in its name"), ("none", "No such file")]
+)
+def test_a_file_of_a_directory_that_cannot_be_read(tmp_path: Path, name: str, wrong: str) -> None:
+    (tmp_path / "binary").write_bytes(b"\xffc4n4ry")
+    with pytest.raises(ConfigError, match=wrong) as caught:
+        Providers().resolve(f"${{directory:{tmp_path}:{name}}}", Where("f", 1, "k"))
+    assert "c4n4ry" not in str(caught.value)

@@ -11,7 +11,7 @@ ONLY_COPIES = (
     "sync.topic.configs.enabled",
     "sync.topic.acls.enabled",
 )
-"""The keys of a flow that are false for a tool that only copies; heartbeats are off too."""
+"""The keys of a flow that are false for a tool that only copies; heartbeats are off too, and nothing is excluded."""
 WORDS = {
     "IDENTITY": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "PLAIN_LOGIN": "org.apache.kafka.common.security.plain.PlainLoginModule required",
@@ -49,6 +49,7 @@ def expected(case: Case) -> dict[str, str]:
     if lines[0] == "ONLY COPIES":
         flow = next(key.removesuffix(".enabled") for key in found if key.endswith(".enabled"))
         found |= {f"{flow}.{key}": "false" for key in ONLY_COPIES} | {"emit.heartbeats.enabled": "false"}
+        found.setdefault(f"{flow}.topics.exclude", "")
     return found
 
 
@@ -71,11 +72,15 @@ CASES = (
             source->target.replication.factor = -1
             source->target.tasks.max = 4
             source->target.topics = orders|clicks.*
+            source->target.topics.exclude = .*heartbeats
             source.consumer.client.id = mirror
             target.producer.compression.type = lz4
             target.producer.linger.ms = 50
         """,
-        lost=("mm1-consumer.properties:3: group.id",),
+        lost=(
+            "mm1-consumer.properties:3: group.id",
+            "mm1-consumer.properties",
+        ),
     ),
     Case(
         "mm1-scala",
@@ -115,12 +120,15 @@ CASES = (
             new.producer.max.in.flight.requests.per.connection = 1
             old->new.replication.policy.class = IDENTITY
             old->new.replication.factor = -1
-            old->new.topics.exclude = tmp.*
+            old->new.topics.exclude = tmp.*,.*heartbeats
             old.consumer.client.id = mirror
             new.producer.compression.type = lz4
             new.producer.linger.ms = 50
         """,
-        lost=("mm1-consumer.properties:3: group.id",),
+        lost=(
+            "mm1-consumer.properties:3: group.id",
+            "mm1-consumer.properties",
+        ),
     ),
     Case(
         "mm1-secured",
@@ -145,9 +153,11 @@ CASES = (
             source->target.replication.policy.class = IDENTITY
             source->target.replication.factor = -1
             source->target.topics = .*
+            source->target.topics.exclude = .*heartbeats
         """,
         lost=(
             "mm1-secured-consumer.properties:2: group.id",
+            "mm1-secured-consumer.properties",
             "mm1-secured-producer.properties:7: ssl.truststore.type",
             "mm1-secured-producer.properties:8: ssl.truststore.location",
             "mm1-secured-producer.properties:9: ssl.truststore.password",
@@ -210,12 +220,14 @@ CASES = (
             source->target.replication.policy.class = IDENTITY
             source->target.replication.factor = -1
             source->target.topics =
+            source->target.topics.exclude = .*heartbeats
             source.consumer.client.id = mirror
             target.producer.compression.type = lz4
             target.producer.linger.ms = 50
         """,
         lost=(
             "mm1-consumer.properties:3: group.id",
+            "mm1-consumer.properties",
             "mm1-consumer.properties",
         ),
     ),
@@ -638,6 +650,26 @@ CASES = (
         """,
     ),
     Case(
+        "strimzi-before-4",
+        ["strimzi-before-4.yaml"],
+        settings=r"""
+            east.bootstrap.servers = east:9092
+            hub.bootstrap.servers = hub:9092
+            hub.group.id = mirrormaker2-cluster
+            hub.offset.storage.topic = mirrormaker2-cluster-offsets
+            west.bootstrap.servers = west:9092
+            east->hub.enabled = true
+            east->hub.emit.checkpoints.enabled = false
+            east->hub.raymirror.connector.name = east->hub.MirrorSourceConnector
+            east->hub.topics.exclude = .*[\-\.]internal,.*\.replica,__.*
+            west->hub.enabled = true
+            west->hub.emit.checkpoints.enabled = false
+            west->hub.raymirror.connector.name = west->hub.MirrorSourceConnector
+            west->hub.topics.exclude = tmp-.*,.*[\-\.]internal
+            emit.heartbeats.enabled = false
+        """,
+    ),
+    Case(
         "strimzi-scram",
         ["strimzi-scram.yaml"],
         settings=r"""
@@ -886,7 +918,7 @@ CASES = (
             source->target.enabled = true
             source->target.replication.policy.class = IDENTITY
             source->target.topics = orders\.v1,clicks,audit-.*
-            source->target.topics.exclude = audit-test
+            source->target.topics.exclude = audit-test,.*heartbeats
             source.bootstrap.servers = src:9092
             source.security.protocol = SASL_PLAINTEXT
             source.sasl.mechanism = PLAIN
@@ -898,13 +930,17 @@ CASES = (
             source->target.tasks.max = 4
             source->target.sync.group.offsets.enabled = false
         """,
-        lost=("replicator-plain.json:1: config",),
+        lost=(
+            "replicator-plain.json:1: config",
+            "replicator-plain.json:1: config",
+        ),
     ),
     Case(
         "replicator-prefix",
         ["replicator-prefix.json"],
         settings=r"""
             dc-1->target.enabled = true
+            dc-1->target.topics.exclude =
             dc-1->target.replication.policy.separator = .
             dc-1->target.topics = orders.*
             dc-1.bootstrap.servers = src:9092
@@ -930,6 +966,7 @@ CASES = (
         ["replicator-suffix.json"],
         settings=r"""
             source->target.enabled = true
+            source->target.topics.exclude =
             source->target.topics =
             source.bootstrap.servers = src:9092
             target.bootstrap.servers = dest:9092
@@ -955,6 +992,7 @@ CASES = (
         ["replicator-nothing.properties"],
         settings=r"""
             source->target.enabled = true
+            source->target.topics.exclude =
             source->target.replication.policy.class = IDENTITY
             source->target.topics =
             source.bootstrap.servers = src:9092
@@ -976,6 +1014,7 @@ CASES = (
         ["replicator-replication.properties", "replicator-consumer.properties", "replicator-producer.properties"],
         settings=r"""
             source->target.enabled = true
+            source->target.topics.exclude =
             source->target.replication.policy.class = IDENTITY
             source->target.topics = orders
             source.bootstrap.servers = src:9092
@@ -1032,8 +1071,12 @@ CASES = (
             sjc->dca.replication.policy.class = IDENTITY
             sjc->dca.replication.factor = -1
             sjc->dca.topics =
+            sjc->dca.topics.exclude = .*heartbeats
         """,
-        lost=("ureplicator-clusters.properties",),
+        lost=(
+            "ureplicator-clusters.properties",
+            "ureplicator-clusters.properties",
+        ),
     ),
     Case(
         "mm2",

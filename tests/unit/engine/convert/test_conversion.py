@@ -45,6 +45,14 @@ def test_a_secret_is_in_the_file_and_nowhere_else(case: Case) -> None:
     assert [one.key for one in found.secrets] == [one.key for one in found.settings if "PLANTED" in one.value]
 
 
+@pytest.mark.parametrize(
+    ("name", "unknown"), [("connect-three", True), ("strimzi-v1beta2", True), ("mm2", True), ("strimzi-v1", False)]
+)
+def test_what_an_mm2_of_unknown_age_may_leave_out_is_noted(name: str, unknown: bool) -> None:
+    (case,) = (one for one in CASES if one.name == name)
+    assert ("if this MM2 is older than Kafka 4.0" in converted(case).text.replace("\n#  ", "")) is unknown
+
+
 def test_each_file_of_the_corpus_is_used() -> None:
     assert {name for case in CASES for name in case.files} == {path.name for path in CORPUS.iterdir()}
     assert len(list(CORPUS.iterdir())) >= 40

@@ -64,6 +64,8 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         ("A.sasl.jaas.config", f'{LOGIN} username="u" password="${{env:P}}x";', True),
         ("A.sasl.jaas.config", f'{LOGIN} username="u";', False),
         ("A.sasl.jaas.config", "com.example.M required clientSecret='x';", True),
+        ("A.sasl.jaas.config", 'M required oauth.token.endpoint.uri="u" oauth.access.token="${env:T}";', False),
+        ("A.sasl.jaas.config", 'M required oauth.token.endpoint.uri="u" oauth.access.token="t";', True),
         ("sasl.jaas.config", "not a login", True),
         ("sasl.jaas.config", "${file:/a:b}", False),
         ("sasl.jaas.config", "", False),
@@ -79,6 +81,12 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 )
 def test_a_secret_that_stands_as_text(key: str, value: str, secret: bool) -> None:
     assert is_literal_secret(Carried(key, value, AT)) == secret
+
+
+def test_an_address_with_a_password_is_a_secret() -> None:
+    key = "A.sasl.oauthbearer.token.endpoint.url"
+    assert is_literal_secret(Carried(key, "https://me:PLANTED@issuer.example/token", AT))
+    assert not is_literal_secret(Carried(key, "https://issuer.example/token?a=b@c", AT))
 
 
 def test_a_hidden_secret_is_a_reference_to_where_it_may_be_written() -> None:

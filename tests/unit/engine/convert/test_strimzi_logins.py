@@ -7,6 +7,9 @@ from engine.convert.draft import Draft
 from engine.convert.model import Options
 from engine.convert.nodes import Branch, parse_yaml_documents
 from engine.convert.strimzi_logins import ClusterLogin
+from engine.security.oauth.strimzi_handler import read_fetch
+from engine.security.sasl.jaas import one_login
+from engine.security.settings import SecuritySettings
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer."
 
@@ -47,8 +50,7 @@ def test_client_credentials_in_kafkas_own_form() -> None:
           clientSecret: {secretName: oauth, key: secret}
           scope: kafka
           enableMetrics: true
-          audience: brokers
-          tlsTrustedCertificates: [{secretName: ca, certificate: ca.crt}]
+          userNameClaim: sub
         """
     )
     assert settings(draft) == {
@@ -62,8 +64,62 @@ def test_client_credentials_in_kafkas_own_form() -> None:
         ),
     }
     lost = [one.origin.key for one in draft.dropped if not one.needless]
-    assert lost == ["authentication.audience", "authentication.tlsTrustedCertificates"]
+    assert lost == ["authentication.userNameClaim"]
     assert [one.origin.key for one in draft.dropped if one.needless] == ["authentication.enableMetrics"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        ("accessToken: {secretName: t, key: token}", 'oauth.access.token="${directory:/s/t:token}"'),
+        (
+            "clientId: me, clientSecret: {secretName: o, key: k}, audience: a, scope: s, saslExtensions: {x: y}",
+            (
+                'oauth.client.id="me" oauth.client.secret="${directory:/s/o:k}" oauth.scope="s" oauth.audience="a"'
+                ' oauth.sasl.extension.x="y"'
+            ),
+        ),
+        (
+            "clientId: me, username: u, passwordSecret: {secretName: p, password: pw}, accessTokenIsJwt: false",
+            (
+                'oauth.client.id="me" oauth.access.token.is.jwt="false" oauth.password.grant.username="u"'
+                ' oauth.password.grant.password="${directory:/s/p:pw}"'
+            ),
+        ),
+        (
+            (
+                "clientId: me, refreshToken: {secretName: r, key: k}, disableTlsHostnameVerification: true,"
+                " tlsTrustedCertificates: [{secretName: ca, certificate: ca.crt}]"
+            ),
+            (
+                'oauth.client.id="me" oauth.refresh.token="${directory:/s/r:k}"'
+                ' oauth.ssl.truststore.location="/s/ca/ca.crt" oauth.ssl.truststore.type="PEM"'
+                ' oauth.ssl.endpoint.identification.algorithm=""'
+            ),
+        ),
+        (
+            (
+                "clientId: me, clientAssertionLocation: /a,"
+                " tlsTrustedCertificates: [{secretName: a, certificate: a.crt}, {secretName: b, certificate: b.crt}]"
+            ),
+            (
+                'oauth.client.id="me" oauth.client.assertion.location="/a"'
+                ' oauth.ssl.truststore.location="/s/A-token-endpoint.pem" oauth.ssl.truststore.type="PEM"'
+            ),
+        ),
+    ],
+    ids=["a token", "an audience", "a password", "a refresh token", "an assertion"],
+)
+def test_what_kafkas_form_lacks_is_carried_for_strimzis_handler(fields: str, options: str) -> None:
+    draft = carried(f"authentication: {{type: oauth, tokenEndpointUri: 'https://login.example/token', {fields}}}")
+    found = settings(draft)
+    endpoint = 'oauth.token.endpoint.uri="https://login.example/token"'
+    assert draft.dropped == []
+    assert found["sasl.login.callback.handler.class"].startswith("io.strimzi.kafka.oauth.client.")
+    assert found["sasl.jaas.config"] == f"{OAUTH}OAuthBearerLoginModule required {endpoint} {options};"
+    entry = one_login(found["sasl.jaas.config"].replace("${", "{"))
+    if ".location" not in options:  # files that are there only where the mirror runs
+        read_fetch(SecuritySettings({}), entry)
 
 
 def test_settings_of_kafka_as_they_are() -> None:

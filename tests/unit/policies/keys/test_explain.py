@@ -76,6 +76,27 @@ def test_a_key_at_a_place_where_it_is_not_read_says_so() -> None:
     assert (elsewhere.answer, elsewhere.why) == ("", "not read here; it may be set as A->B.topics, topics")
 
 
+def of_clients(*values: str) -> File:
+    keys = [f"A.{client}.security.protocol" for client in ("consumer", "producer", "admin")]
+    entries = {key: (value, number) for number, (key, value) in enumerate(zip(keys, values, strict=True), 1)}
+    return File(entries, ("A", "B"), (FlowName("A", "B"),))
+
+
+def test_what_all_clients_of_a_cluster_say_is_its_value() -> None:
+    found = explain("security.protocol", of_clients("SSL", "SSL", "SSL "))
+    assert found.values == (
+        KeyValue("A", "SSL", "A.consumer.security.protocol", 1),
+        KeyValue("B", "PLAINTEXT"),
+    )
+    one = explain("A.admin.security.protocol", of_clients("SSL", "SSL", "SSL"))
+    assert (one.answer, one.values) == (found.answer, found.values[:1])
+
+
+def test_what_one_client_says_otherwise_is_refused() -> None:
+    assert explain("A.admin.security.protocol", of_clients("SSL", "SSL", "PLAINTEXT")).answer == "refused"
+    assert explain("security.protocol", of_clients("SSL", "SSL", "PLAINTEXT")).values[0] == KeyValue("A", "PLAINTEXT")
+
+
 def test_a_key_of_a_flow_that_is_off_has_no_value() -> None:
     off = File(FILE.entries, FILE.aliases, (FlowName("A", "B"),))
     found = explain("B->A.topics", off)

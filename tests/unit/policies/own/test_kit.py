@@ -1,5 +1,7 @@
 """The kit finds what raymirror could not use, in policies and in filters."""
 
+from functools import partial
+
 import pytest
 
 from policies.own.kit import (
@@ -70,6 +72,24 @@ class Stateful(Suffixed):
 
     def should_replicate_topic(self, topic: str) -> bool:
         return self.word == "of"
+
+
+class Forgetful(Chosen):
+    """Has lost something after a pickle."""
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"other": "x"}
+
+
+def test_a_copy_that_fails_is_not_the_same() -> None:
+    assert "something else about 'orders'" in problems_of_topic_filter(Forgetful({}))[0]
+
+
+def test_what_is_called_needs_no_name() -> None:
+    odd = Chosen({})
+    odd.should_replicate_topic = partial(int)  # type: ignore[assignment]  # a user may write that
+    (found,) = problems_of_topic_filter(odd)
+    assert found.startswith("policy Chosen: partial: ValueError for 'orders'")
 
 
 def test_what_is_not_the_same_in_another_process_is_named() -> None:

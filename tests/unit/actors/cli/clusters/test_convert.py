@@ -118,8 +118,10 @@ def test_the_command_line_of_mirrormaker_1(tmp_path: Path, capsys: pytest.Captur
     consumer.write_text("bootstrap.servers=old:9092\n")
     producer.write_text("bootstrap.servers=new:9092\n")
     words = ["--consumer.config", str(consumer), "--producer.config", str(producer), "--whitelist", "a|b"]
+    words += ["--new.consumer", "--abort.on.send.failure", "true", "--offset.commit.interval.ms", "60000"]
     assert main.main(["convert", *words, "--num.streams", "3", "--source-alias", "old"]) == exits.OK
     said = capsys.readouterr().out
+    assert "# - --offset.commit.interval.ms: raymirror writes positions as offset.flush.interval.ms says" in said
     assert "topics: 'a|b'" in said
     assert "tasks.max: 3" in said
     assert "old->target:" in said

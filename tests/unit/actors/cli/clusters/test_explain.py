@@ -58,6 +58,24 @@ def test_a_password_is_hidden(path: str, json_wanted: bool, capsys: pytest.Captu
     assert "(hidden)" in out
 
 
+@pytest.mark.parametrize("json_wanted", [False, True])
+def test_a_password_in_an_address_is_hidden(path: str, json_wanted: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with Path(path).open("a") as file:
+        file.write("A.sasl.oauthbearer.token.endpoint.url = https://me:geheim@issuer.example/token\n")
+    key = "A.sasl.oauthbearer.token.endpoint.url"
+    assert main.main(["check", path, "--explain", key, *["--json"] * json_wanted]) == 0
+    out = capsys.readouterr().out
+    assert "geheim" not in out
+    assert "(hidden)" in out
+
+
+def test_two_different_passwords_are_not_the_same(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Path(path).open("a") as file:
+        file.write('A.consumer.sasl.jaas.config = x.PlainLoginModule required username="u" password="hidden";\n')
+    assert main.main(["check", path, "--explain", "A.consumer.sasl.jaas.config"]) == 0
+    assert "A.consumer.sasl.jaas.config: refused" in capsys.readouterr().out
+
+
 def test_scripts_get_one_object(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["check", path, "--explain", "topics", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["explains"]

@@ -1,5 +1,6 @@
 """Policies and filters of Python packages: found by the name of a Java class, tested, and used."""
 
+import pickle
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
@@ -93,6 +94,16 @@ def test_a_policy_gets_no_secret_and_no_key_of_others() -> None:
     assert (settings["topics"], settings["source.cluster.alias"], settings["target.cluster.alias"]) == ("a", "A", "B")
     assert settings.used == {"topics": "a"}
     assert len(settings) == len(list(settings))
+
+
+def test_a_policy_that_keeps_its_settings_carries_no_secret_to_other_processes() -> None:
+    text = f"{BASE}A.sasl.jaas.config = x required password=c4n4ry;\nA->B.my.key = yes\nA->B.own = ${{env:HOME}}\n"
+    settings = PolicySettings(PropertyReader(parse_properties(text, "f")), FlowName("A", "B"))
+    sent = pickle.dumps(settings)
+    assert b"c4n4ry" not in sent
+    there = pickle.loads(sent)
+    assert (there["my.key"], there["source.cluster.alias"], set(there)) == ("yes", "A", set(settings))
+    assert settings.used == {}, "only what the policy itself asks for counts as read"
 
 
 def test_what_a_policy_has_read_is_kept_for_restarted_processes() -> None:

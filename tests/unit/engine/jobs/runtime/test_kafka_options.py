@@ -57,7 +57,8 @@ def test_secrets_are_in_no_text(tmp_path: Path) -> None:
 def test_stores_go_along_as_text(tmp_path: Path) -> None:
     trust, own = tmp_path / "trust.pem", tmp_path / "own.pem"
     trust.write_text("some words\n" + "\n".join(CERTIFICATES))
-    own.write_text("\n".join([KEY, *CERTIFICATES]))
+    locked = KEY.replace("PRIVATE", "ENCRYPTED PRIVATE")
+    own.write_text("\n".join([locked, *CERTIFICATES]))
     found = options(
         f"B.security.protocol = SSL\nB.ssl.truststore.type = PEM\nB.ssl.truststore.location = {trust}\n"
         f"B.ssl.keystore.type = PEM\nB.ssl.keystore.location = {own}\nB.ssl.key.password = {SECRET}\n"
@@ -67,7 +68,7 @@ def test_stores_go_along_as_text(tmp_path: Path) -> None:
         "truststore.type": "PEM",
         "truststore.certificates": "\n".join(CERTIFICATES),
         "keystore.type": "PEM",
-        "keystore.key": KEY,
+        "keystore.key": locked,
         "keystore.certificate.chain": "\n".join(CERTIFICATES),
         "key.password": SECRET,
         "endpoint.identification.algorithm": "",
@@ -105,6 +106,18 @@ def test_a_key_that_java_cannot_read_is_written_as_pkcs8(tmp_path: Path) -> None
     key = found["kafka.ssl.keystore.key"]
     assert key.startswith("-----BEGIN PRIVATE KEY-----")
     assert key.encode() == own.pem()
+
+
+def test_a_key_without_a_password_goes_along_without_one(tmp_path: Path) -> None:
+    own = make_key("client")
+    path = tmp_path / "own.pem"
+    path.write_bytes(own.pem() + own.certificate_pem())
+    found = options(
+        f"B.security.protocol = SSL\nB.ssl.keystore.type = PEM\nB.ssl.keystore.location = {path}\n"
+        f"B.ssl.key.password = {SECRET}\n"
+    )
+    assert found["kafka.ssl.keystore.key"].startswith("-----BEGIN PRIVATE KEY-----")
+    assert "kafka.ssl.key.password" not in found, "Java would decrypt the key, which is not encrypted"
 
 
 def test_a_java_store_goes_along_as_pem(tmp_path: Path) -> None:

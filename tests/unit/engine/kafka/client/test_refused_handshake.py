@@ -59,17 +59,19 @@ def closed_by(words: str) -> KafkaConnectionError:
         (OSError("Multiple exceptions: [Errno 111] x, [Errno 111] y"), OPEN, "nothing listens on that port"),
         (OSError("Multiple exceptions: [Errno 111] x, [Errno 101] y"), OPEN, "Multiple exceptions"),
         (OSError(113, "No route to host"), OPEN, "no route to that host from here"),
+        (UnicodeError("label empty or too long"), OPEN, "that is no name of a host"),
         (socket.gaierror(-2, "Name or service not known"), OPEN, "no host of that name is known here"),
         (OSError(24, "Too many open files"), OPEN, "Too many open files"),
     ],
     ids=[
         *("mechanism", "password", "token", "authority", "1.3", "1.2", "not ours", "no TLS", "closed", "closed in TLS"),
-        *("reset", "no login", "refused", "silent", "both refused", "two reasons", "no route", "no name", "no file"),
+        *("reset", "no login", "refused", "silent", "both refused", "two reasons", "no route", "no host"),
+        *("no name", "no file"),
     ],
 )
 def test_it_says_what_would_be_right(error: Exception, options: HandshakeOptions, says: str) -> None:
     assert says in explain(error, options)
-    waits = "Connection at h:1 closed", "refused", "Multiple", "No route", "Name or service", "Too many"
+    waits = "Connection at h:1 closed", "refused", "Multiple", "No route", "Name or service", "Too many", "label"
     silent = isinstance(error, TimeoutError | ConnectionResetError)
     ended_in_tls = isinstance(error.__cause__, ssl.SSLError)
     assert refuses(error) == (ended_in_tls or not (silent or any(text in str(error) for text in waits)))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from threading import Event, current_thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from aiokafka.protocol.api import Request
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConnectionLost
 from engine.config.security import Credentials, HandshakeOptions
-from engine.kafka.client.authentication import MechanismRefused, authenticate
+from engine.kafka.client.authentication import MechanismRefused, authenticate, begin, in_thread
 from engine.kafka.client.relogin import Relogin
 from engine.security.sasl.login import Exchange, LoginFailed
 from engine.security.sasl.plain import PlainLogin
@@ -79,6 +80,41 @@ def session(broker: Broker, login: Any = None) -> Relogin:
     present = Credentials(login=login or PlainLogin("u", "p"))
     options = HandshakeOptions(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", credentials=lambda: present)
     return Relogin(broker, options, chance=lambda: 0.5)
+
+
+class Silent:
+    """A login whose token server says nothing until the test lets it."""
+
+    mechanism, user = "PLAIN", ""
+
+    def __init__(self) -> None:
+        self.speaks = Event()
+        self.begun = 0
+        self.keeps_the_process = True
+
+    def exchange(self, host: str) -> Exchange:
+        self.begun += 1
+        self.keeps_the_process = not current_thread().daemon
+        self.speaks.wait(60)
+        return PlainLogin("u", "p").exchange(host)
+
+
+async def test_a_silent_token_server_keeps_no_other_cluster_waiting() -> None:
+    silent, other = Silent(), PlainLogin("u", "p")
+    waiting = [asyncio.create_task(begin(silent, "h")) for _ in range(40)]
+    try:
+        assert next(await begin(other, "h")) == b"\0u\0p"
+        assert await in_thread(lambda: "read") == "read"
+        assert silent.begun <= 4
+        waiting[0].cancel()
+        await asyncio.wait(waiting[:1])
+        assert silent.begun <= 4, "a thread that nobody waits for still has its turn"
+    finally:
+        silent.speaks.set()
+    done = await asyncio.gather(*waiting, return_exceptions=True)
+    assert silent.begun >= 39
+    assert not silent.keeps_the_process, "it ends at once, whatever its token servers do"
+    assert [type(one) for one in done].count(asyncio.CancelledError) == 1
 
 
 async def login(broker: Broker) -> float:

@@ -88,10 +88,19 @@ def test_an_answer_of_a_broker_that_is_none_of_msk() -> None:
         ("boot-x.c3.kafka-serverless.eu-central-1.amazonaws.com", "eu-central-1"),
         ("b-2.m.x.c2.kafka.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
         ("b-2.m.x.c2.kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("vpce-0a.kafka.ap-southeast-2.vpce.amazonaws.com", "ap-southeast-2"),
     ],
 )
 def test_the_name_of_a_broker_tells_its_region(host: str, region: str) -> None:
     assert region_of(host, {}) == region
+
+
+@pytest.mark.parametrize(
+    "host", ["my-kafka-1.example.com", "us-prod-1.internal", "b-1.us-east-1.amazonaws.com.example"]
+)
+def test_a_name_that_is_not_aws_s_tells_no_region(host: str, aws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert region_of(host, {}) == "eu-west-1"
 
 
 def settings(options: str = "", **more: str) -> SecuritySettings:

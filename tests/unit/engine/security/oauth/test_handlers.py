@@ -1,8 +1,12 @@
 """Logins by tokens as files of users ask for them, against a token server: Kafka's keys and Strimzi's options."""
 
 import json
+import socket
+import ssl
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,6 +33,28 @@ MODULE = f"{KAFKA}.OAuthBearerLoginModule required"
 STRIMZI = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
 CLIENT_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 Settings = dict[str, str]
+
+
+def no_tls() -> ssl.SSLContext:
+    return tls_context(SecuritySettings({}))
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[tuple[int, list[bytes]]]:
+    """Give one answer on a port of this machine, whatever is asked; yield the port, and what was asked."""
+    asked: list[bytes] = []
+
+    def answered(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            asked.append(connection.recv(65536))
+            connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answered, args=(listener,))
+        thread.start()
+        yield listener.getsockname()[1], asked
+        thread.join()
 
 
 @pytest.fixture
@@ -158,6 +184,9 @@ def test_strimzis_options_that_name_files(server: TokenServer, tmp_path: Path) -
     named = f'oauth.client.id="{CLIENT_ID}" oauth.client.secret.location="{secret}" oauth.sasl.extension.x="y"'
     assert message(strimzi(server, named)).endswith("\x01x=y\x01\x01")
     assert subject(strimzi(server, f'oauth.access.token.location="{token}"', with_endpoint=False)) == "given"
+    token.write_text("wonder")
+    by_password = f'oauth.password.grant.username="alice" oauth.password.grant.password.location="{token}"'
+    assert subject(strimzi(server, f'oauth.client.id="me" {by_password}')) == "alice"
     with pytest.raises(ConfigError, match=r"oauth\.refresh\.token\.location does not exist"):
         message(strimzi(server, f'oauth.client.id="x" oauth.refresh.token.location="{tmp_path / "nowhere"}"'))
 
@@ -166,6 +195,8 @@ def test_strimzis_options_that_name_files(server: TokenServer, tmp_path: Path) -
     ("options", "wrong"),
     [
         ('oauth.client.secret="hunter2"', "has no oauth.client.id"),
+        ('oauth.client.id.location="hunter2" oauth.client.secret="hunter2"', "has no oauth.client.id"),
+        ('oauth.client.id="x" oauth.password.grant.username.location="hunter2"', "has neither a secret nor a token"),
         ('oauth.client.id="x"', "has neither a secret nor a token"),
     ],
 )
@@ -189,6 +220,13 @@ def test_strimzis_options_that_say_too_little(server: TokenServer, options: str,
         ("sasl.oauthbearer.jwt.validator.class", "com.acme.Validator", "names a Java class that cannot run here"),
         ("sasl.oauthbearer.token.endpoint.url", "ftp://h/x", "is no address of a token endpoint"),
         ("sasl.oauthbearer.token.endpoint.url", "http://h:port/hunter2", "is no address of a token endpoint"),
+        ("sasl.oauthbearer.token.endpoint.url", "http://a..b/hunter2", "is no address of a token endpoint"),
+        ("sasl.oauthbearer.token.endpoint.url", f"http://{'a' * 70}/hunter2", "is no address of a token endpoint"),
+        (
+            "sasl.oauthbearer.token.endpoint.url",
+            "http://me:hunter2@h/x",
+            "has a user name or a password before the host",
+        ),
         ("sasl.oauthbearer.client.credentials.client.secret", "", "missing; set it, or the option clientSecret"),
         ("sasl.login.connect.timeout.ms", "soon", "is no number"),
         ("sasl.jaas.config", f'{MODULE} clientId="x" ssl.truststore.location="s.pem";', "its option ssl.truststore"),
@@ -236,6 +274,44 @@ def test_an_endpoint_where_nobody_listens() -> None:
     with pytest.raises(LoginFailed, match=r"the token endpoint http://127\.0\.0\.1:.*Connection refused") as caught:
         endpoint.ask({}, {})
     assert caught.value.may_pass
+
+
+def test_a_store_for_the_endpoint_that_cannot_be_read(server: TokenServer, tmp_path: Path) -> None:
+    options = f'clientId="x" clientSecret="y" ssl.truststore.location="{tmp_path / "none.jks"}"'
+    settings = kafka(server, options) | {"sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:1/token"}
+    with pytest.raises(LoginFailed, match=r"sasl\.jaas\.config: its option ssl\.truststore\.location: cannot be read"):
+        message(settings)
+
+
+@pytest.mark.parametrize("answer", [b"[" * 100_000, b"[1]", b"<html>"])
+def test_an_answer_that_is_no_object(answer: bytes) -> None:
+    with answering(b"HTTP/1.0 200 OK\r\n\r\n" + answer) as (port, _asked):
+        endpoint = TokenEndpoint(f"http://127.0.0.1:{port}/token", EndpointRules(most_s=0.0), no_tls)
+        with pytest.raises(LoginFailed, match="gives no JSON object"):
+            endpoint.ask({}, {})
+
+
+def test_an_error_of_the_endpoint_is_one_line() -> None:
+    said = json.dumps({"error": "invalid_client", "error_description": "one\n2026-01-01 ERROR two"}).encode()
+    with answering(b"HTTP/1.0 401 No\r\n\r\n" + said) as (port, _asked):
+        endpoint = TokenEndpoint(f"http://127.0.0.1:{port}/token", EndpointRules(most_s=0.0), no_tls)
+        with pytest.raises(LoginFailed, match=r"answers 401: invalid_client: one 2026-01-01 ERROR two$"):
+            endpoint.ask({}, {})
+
+
+def test_the_proxy_of_the_environment_gets_its_own_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "")
+    endpoint = TokenEndpoint("http://issuer.test/token", EndpointRules(most_s=0.0), no_tls)
+    with answering(b"HTTP/1.0 407 Proxy Authentication Required\r\n\r\n") as (port, asked):
+        monkeypatch.setenv("http_proxy", f"http://me:p%40ss@127.0.0.1:{port}")
+        with pytest.raises(LoginFailed, match="the proxy of the environment answers 407") as caught:
+            endpoint.ask({}, {})
+    assert "p%40ss" not in str(caught.value)
+    assert b"Proxy-Authorization: Basic bWU6cEBzcw==" in asked[0]
+    monkeypatch.setenv("http_proxy", "http://me:hunter2@127.0.0.1:none")
+    with pytest.raises(LoginFailed, match="HTTP_PROXY of the environment is no address") as caught:
+        endpoint.ask({}, {})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_an_endpoint_behind_tls_with_an_authority_in_the_login_module(tmp_path: Path) -> None:

@@ -42,6 +42,10 @@ def test_a_jwt_says_who_and_until_when() -> None:
         (f"a.{encode(b'[1]')}.{CANARY}", "its claims cannot be read"),
         (jwt(sub=CANARY), "has no time of expiry"),
         (jwt(exp=True, sub=CANARY), "has no time of expiry"),
+        (jwt(exp=float("inf"), sub=CANARY), "has no time of expiry"),
+        (jwt(exp=float("nan"), sub=CANARY), "has no time of expiry"),
+        (jwt(exp=10**400, sub=CANARY), "has no time of expiry"),
+        (f"a.{encode(b'[' * 100_000)}.{CANARY}", "its claims cannot be read"),
         (jwt(exp=1), "has no claim sub"),
         (jwt(exp=1, sub=" "), "has no claim sub"),
     ],
@@ -50,6 +54,10 @@ def test_what_is_no_token(text: str, why: str) -> None:
     with pytest.raises(LoginFailed, match=why) as caught:
         read_token(text, 0)
     assert CANARY not in str(caught.value)
+
+
+def test_a_time_of_issue_that_no_clock_shows_is_now() -> None:
+    assert read_token(jwt(sub="me", exp=100, iat=float("nan")), 7000).issued_ms == 7000
 
 
 def login(**extensions: str) -> BearerLogin:
@@ -105,6 +113,7 @@ def test_unsecured_tokens_of_tests() -> None:
         ),
         ({"unsecuredLoginStringClaim_sub": "a", "unsecuredLoginNumberClaim_n": CANARY}, "that is no number"),
         ({"unsecuredLoginStringClaim_sub": "a", "unsecuredLoginLifetimeSeconds": CANARY}, "that is no number"),
+        ({"unsecuredLoginStringClaim_sub": "a", "unsecuredLoginLifetimeSeconds": "inf"}, "that is no number"),
     ],
 )
 def test_unsecured_tokens_that_cannot_be(options: dict[str, str], wrong: str) -> None:

@@ -101,7 +101,11 @@ def test_a_keytab_logs_in(library: Library) -> None:
 
 @pytest.mark.parametrize(
     ("options", "store"),
-    [("useTicketCache=true", None), ('useTicketCache=true ticketCache="/tmp/cc"', {"ccache": "FILE:/tmp/cc"})],
+    [
+        ("useTicketCache=true", None),
+        ('useTicketCache=true ticketCache="/tmp/cc"', {"ccache": "FILE:/tmp/cc"}),
+        ('useTicketCache=true ticketCache="file:/tmp/cc"', {"ccache": "FILE:/tmp/cc"}),
+    ],
 )
 def test_a_ticket_cache_logs_in(library: Library, options: str, store: dict[str, str] | None) -> None:
     next(read_login(settings(f"{options} serviceName=kafka", None)).exchange("h"))

@@ -15,7 +15,7 @@ from tests.unit.engine.config_files import mirror
 PASSWORD = "open sesame"
 AUTHORITY = make_key("authority")
 SERVER, CLIENT = make_key("server", AUTHORITY), make_key("client", AUTHORITY)
-STRANGER = make_key("stranger")
+STRANGER, WEAK = make_key("stranger"), make_key("weak", rsa_bits=1024)
 
 
 def settings(folder: Path, own: OwnKey | None = None, *trust: OwnKey, **more: str) -> SecuritySettings:
@@ -92,6 +92,13 @@ def test_the_broker_hears_the_name_that_was_asked_for(tmp_path: Path) -> None:
     assert heard == ["localhost"]
 
 
+def test_a_dot_at_the_end_of_a_name_is_not_a_part_of_it(tmp_path: Path) -> None:
+    broker, heard = server(tmp_path, SERVER), []
+    broker.sni_callback = lambda _socket, name, _context: heard.append(name)
+    shake(tls_context(settings(tmp_path, None, AUTHORITY)), broker, "localhost.")
+    assert heard == ["localhost"]
+
+
 @pytest.mark.parametrize(
     ("more", "version", "suite"),
     [
@@ -99,6 +106,8 @@ def test_the_broker_hears_the_name_that_was_asked_for(tmp_path: Path) -> None:
         ({"enabled_protocols": "TLSv1.2,TLSv1.3"}, "TLSv1.3", None),
         ({"enabled_protocols": "SSLv3, TLSv1.2 , TLSv1.3", "protocol": "TLS"}, "TLSv1.3", None),
         ({"protocol": "TLSv1.2"}, "TLSv1.2", None),
+        ({"protocol": "tlsv1.2"}, "TLSv1.2", None),
+        ({"protocol": "Default"}, "TLSv1.3", None),
         (
             {"cipher_suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
             "TLSv1.2",
@@ -163,9 +172,23 @@ def test_a_key_and_a_certificate_that_do_not_belong_together(tmp_path: Path) -> 
     found = SecuritySettings({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)})
     with pytest.raises(BadSecurity, match="its first certificate does not belong to its private key"):
         tls_context(found)
+    inline = {"key": CLIENT.pem().decode(), "certificate.chain": SERVER.certificate_pem().decode(), "type": "PEM"}
+    with pytest.raises(BadSecurity, match="its first certificate does not belong to its private key") as caught:
+        tls_context(SecuritySettings({f"ssl.keystore.{name}": value for name, value in inline.items()}))
+    assert caught.value.key == "ssl.keystore.key"
 
 
-def test_a_store_that_is_rotated_is_used_at_the_next_handshake(tmp_path: Path) -> None:
+def test_a_key_that_openssl_does_not_take(tmp_path: Path) -> None:
+    path = tmp_path / "own.pem"
+    path.write_bytes(WEAK.pem() + WEAK.certificate_pem())
+    found = SecuritySettings({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)})
+    with pytest.raises(BadSecurity, match="cannot be used: OpenSSL says: ee key too small"):
+        tls_context(found)
+
+
+def test_a_store_that_is_rotated_is_used_at_the_next_handshake(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path, secret = tmp_path / "own.jks", tmp_path / "secrets.properties"
     path.write_bytes(jks("one", ("me", CLIENT, "one")))
     secret.write_text("password = one\n")
@@ -190,5 +213,9 @@ def test_a_store_that_is_rotated_is_used_at_the_next_handshake(tmp_path: Path) -
     assert seen() == CLIENT.certificate_der(), "the new password is not there yet: the last good one stays"
     secret.write_text("password = two\n")
     assert seen() == renewed.certificate_der()
+    (told,) = (record.getMessage() for record in caplog.records)
+    assert "6: B.ssl.keystore.location: cannot be used: the password does not open it" in told
+    assert told.endswith("the last good login and stores of cluster 'B' stay in use")
     path.unlink()
-    assert seen() == renewed.certificate_der()
+    assert seen() == seen() == renewed.certificate_der()
+    assert len(caplog.records) == 2, "each error is logged once"

@@ -7,8 +7,10 @@ import pytest
 
 from engine.security.settings import BadSecurity, SecuritySettings
 from engine.security.tls.jks import read_java_store
+from engine.security.tls.keys import stamp
 from engine.security.tls.store import BadStore
 from engine.security.tls.stores import client_key, trusted
+from tests.harness.pkcs12_keys import pkcs12_of
 from tests.harness.stores import jks, make_key, trust_pkcs12
 
 PASSWORD, KEY_PASSWORD = "öpen sesame", "0f the key"
@@ -83,6 +85,25 @@ def test_a_key_of_a_pem_file_and_of_the_configuration_itself(tmp_path: Path, pas
     assert (in_file.key, len(in_file.chain)) == (SIGNED.der(), 2)
 
 
+def test_a_certificate_under_its_old_name() -> None:
+    text = OWN.certificate_pem().decode().replace("CERTIFICATE", "X509 CERTIFICATE")
+    settings = SecuritySettings({"ssl.truststore.certificates": text, "ssl.truststore.type": "PEM"})
+    assert trusted(settings) == (OWN.certificate_der(),)
+
+
+def test_a_name_that_no_file_can_have() -> None:
+    settings = SecuritySettings({"ssl.truststore.location": "/a\0b"})
+    assert stamp(settings) == ((0, 0, 0),)
+    with pytest.raises(BadSecurity, match="cannot be read: its name has a NUL"):
+        trusted(settings)
+
+
+def test_certificates_of_a_pkcs12_store_with_several_keys_are_trusted(tmp_path: Path) -> None:
+    path = written(tmp_path, pkcs12_of(PASSWORD, a=OWN, b=OTHER))
+    found = trusted(truststore(path, password=PASSWORD))
+    assert set(found or ()) == {OWN.certificate_der(), OTHER.certificate_der()}
+
+
 def test_settings_without_stores() -> None:
     assert client_key(SecuritySettings({})) is None
     assert trusted(SecuritySettings({})) is None
@@ -99,6 +120,12 @@ JAVA = {"keystore_password": PASSWORD}
         (jks(PASSWORD, ("ca", OWN)), JAVA, "location", "holds no private key"),
         (
             jks(PASSWORD, ("a", OWN, PASSWORD), ("b", OTHER, PASSWORD)),
+            JAVA,
+            "location",
+            r"holds 2 private keys \(a, b\)",
+        ),
+        (
+            pkcs12_of(PASSWORD, a=OWN, b=OTHER),
             JAVA,
             "location",
             r"holds 2 private keys \(a, b\)",
