@@ -7,13 +7,15 @@ from itertools import permutations
 import msgspec
 
 from policies.keys.likeness import nearest
-from policies.keys.places import SIDES, places
+from policies.keys.places import LOGINS, SIDES, login_places, places
 from policies.keys.read_key import PLACES, ReadKey
 from policies.keys.table import KAFKA_TABLES, READ_KEYS, KeyAnswer, answer_of
 from policies.keys.unread_keys import KeyParts, Scene, judge
 from policies.model import FlowName
 
 MIRROR = "the mirror"
+LOGIN = "login"
+"""The level of keys that a cluster has, and each of its clients may have."""
 NAME = "NAME"
 """The part of a row's name that stands for any name."""
 
@@ -61,18 +63,39 @@ class File(msgspec.Struct, frozen=True):
             flows=self.flows,
             values={key: value for key, (value, _) in self.entries.items()},
             honoured=honoured,
-            asked=frozenset(place for row in READ_KEYS for _, keys in self.subjects(row) for place in keys),
+            asked=frozenset(place for row in READ_KEYS for place in self.all_places(row)),
         )
+
+    def all_places(self, row: ReadKey) -> Iterator[str]:
+        """Yield every key that may set a row for a cluster, a flow or one of its clients."""
+        yield from (key for _, keys in self.subjects(row) for key in keys)
+        if LOGIN in row.each_level:
+            yield from (key for _, own, _ in self._logins(row) for key in own)
 
     def subjects(self, row: ReadKey) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield whatever has a value of a key of its own, with the keys that may set it, strongest first."""
         for level in row.each_level:
             if level == "top":
                 yield MIRROR, (row.name,)
-            elif level == "cluster":
+            elif level in ("cluster", LOGIN):
                 yield from ((alias, (f"{alias}.{row.name}", row.name)) for alias in self.aliases)
+                yield from self._own_logins(row) if level == LOGIN else ()
             else:
                 yield from self._of_flows(row, level)
+
+    def _own_logins(self, row: ReadKey) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the clients for which the file has a setting other than that of their cluster."""
+        for of, own, keys in self._logins(row):
+            if next((key for key in keys if key in self.entries), None) in own:
+                yield of, keys
+
+    def _logins(self, row: ReadKey) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+        """Yield each client of a flow: what it is, its own keys, and all keys that may set the row for it."""
+        for flow in self.flows:
+            for client, (side, *_) in LOGINS.items():
+                above, below = login_places(client, row.name, flow)
+                alias = flow.source if side == "A" else flow.target
+                yield f"{flow}, {client}", (*above, *below), (*above, f"{alias}.{row.name}", row.name, *below)
 
     def _of_flows(self, row: ReadKey, level: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         several = len(row.each_level) > 1
@@ -103,7 +126,8 @@ def _row_of(parts: KeyParts) -> ReadKey | None:
         if _is_named(row, parts.whole) and not (parts.client and _is_of_clients(row)):
             return row
     client = _client_of(parts)
-    return next((row for row in READ_KEYS if row.name == parts.name and client in row.each_level), None)
+    levels = {client, LOGIN if client else client}
+    return next((row for row in READ_KEYS if row.name == parts.name and not levels.isdisjoint(row.each_level)), None)
 
 
 def _client_of(parts: KeyParts) -> str:
@@ -125,7 +149,7 @@ def _is_place(key: str, row: ReadKey, file: File) -> bool:
     """Whether a row is looked for under a key, for any two clusters of the file."""
     pairs = [FlowName(*pair) for pair in permutations(file.aliases, 2)]
     everywhere = msgspec.structs.replace(file, flows=tuple(pairs))
-    return any(key in keys for _, keys in everywhere.subjects(row))
+    return key in set(everywhere.all_places(row))
 
 
 def _explain_read(key: str, parts: KeyParts, row: ReadKey, file: File) -> KeyExplanation:
@@ -145,6 +169,9 @@ def _explain_read(key: str, parts: KeyParts, row: ReadKey, file: File) -> KeyExp
 
 def _places(row: ReadKey, client: str = "") -> tuple[str, ...]:
     """Return the places of a row, strongest first; of one client only, if one is named."""
+    if client and LOGIN in row.each_level:
+        own = [one for name, (_, *one) in LOGINS.items() if name.endswith(client)]
+        return tuple(place.removesuffix("key") + row.name for above, below in own for place in (*above, *below))
     levels = [level for level in row.each_level if client in ("", level)] or row.each_level
     return tuple(dict.fromkeys(place.removesuffix("key") + row.name for level in levels for place in PLACES[level]))
 
