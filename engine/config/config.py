@@ -29,6 +29,7 @@ from policies.model import FlowName
 from policies.own.own_policy import OwnPolicyError
 from policies.topology import Loop, colliding_targets, find_loop, keeper_of, named_targets, witnesses
 
+RELOAD = "raymirror.reload"
 _ADDRESS = re.compile(
     r"(?:[0-9a-zA-Z._%\-]+://)?(?:(?P<host>[0-9a-zA-Z._%\-]+)|\[(?P<six>[0-9a-zA-Z:.%]+)\]):(?P<port>[0-9]{1,5})"
 )
@@ -125,6 +126,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
     spark = read_spark(reader)
     proof = read_proof(reader, spark, storage)
     deployment_id = reader.text("raymirror.deployment.id", "")
+    is_watched = reader.choice(RELOAD, ("command", "watch")) == "watch"
     unread = judge_unread(reader, aliases, [flow.name for flow in flows], keys.asked, accepted=accepted)
     return MirrorConfig(
         file=properties.file,
@@ -134,6 +136,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
         notes=tuple(reader.notes),
         places=_places(reader, flows),
         digest=_digest(properties),
+        is_watched=is_watched,
         deployment_id=deployment_id,
         telemetry=telemetry,
         storage=storage,

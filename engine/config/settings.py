@@ -304,6 +304,8 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     flows: tuple[FlowConfig, ...]
     warnings: tuple[ConfigWarning, ...]
     digest: str
+    is_watched: bool = False
+    """Whether an edited file is applied without a command."""
     deployment_id: str
     notes: tuple[ConfigWarning, ...] = ()
     places: dict[str, tuple[str, int]] = {}

@@ -22,6 +22,7 @@ NOT_OF_FLOWS = {
     ("top", "config.providers.NAME.class"),
     ("top", "raymirror.deployment.id"),
     ("top", "raymirror.unsupported"),
+    ("top", "raymirror.reload"),
     ("top", "raymirror.metrics.port"),
     ("top", "raymirror.metrics.bind"),
     ("top", "raymirror.metrics.per.partition"),
