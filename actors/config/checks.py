@@ -99,7 +99,13 @@ def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:
     """Warn about passwords in a file that a Ray job has put into Ray's object store with its working directory."""
     if not is_shipped(path, os.environ):
         return ()
-    found = sorted({place for cluster in config.clusters.values() for place in literal_secrets(cluster)})
+    own = [
+        config.clusters[alias].for_client(client.login)
+        for flow in config.flows
+        for alias in config.clusters
+        for client in flow.clients_at(alias)
+    ]
+    found = sorted({place for cluster in (*config.clusters.values(), *own) for place in literal_secrets(cluster)})
     return tuple(
         f"{path}, line {line}: {key} holds a plain-text password, and this file was submitted with the working"
         " directory: everyone who reaches Ray can read it; write ${file:PATH:KEY} or ${env:NAME} instead"

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from actors.local.session import absolute
 from actors.model.messages import ConfigRef
 from engine.base.errors import ConfigError, MirrorError
 from engine.config.config import plain_settings, read_kept, reread_config
@@ -54,15 +55,15 @@ def refer(path: Path) -> ConfigRef:
     """Create a reference to a configuration file. Raises OSError, ConfigError.
 
     In a Ray job, the path of a file in the working directory is relative to it: every node has a copy of that
-    directory, under a path of its own.
+    directory, under a path of its own. Else symbolic links stay in it: what they lead to may change.
     """
-    absolute = path.resolve()
-    data = absolute.read_bytes()
+    whole = absolute(path)
+    data = whole.read_bytes()
     shipped = is_shipped(path, os.environ)
     return ConfigRef(
-        path=str(absolute.relative_to(Path.cwd()) if shipped else absolute),
+        path=str(path.resolve().relative_to(Path.cwd()) if shipped else whole),
         digest=digest_of(data),
-        kept=plain_settings(parse_file(data, str(absolute))),
+        kept=plain_settings(parse_file(data, str(whole))),
     )
 
 

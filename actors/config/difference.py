@@ -50,6 +50,7 @@ _WIDE = {
     "storage": ("raymirror.storage",),
     "audit_days": ("raymirror.audit.",),
     "proof": ("raymirror.proof",),
+    "is_watched": ("raymirror.reload",),
 }
 _WHEN = {"deployment_id": NEXT_START, "spark": SPARK_BEGINS_AGAIN, "proof": SPARK_BEGINS_AGAIN}
 
@@ -200,9 +201,13 @@ class _Comparison:
 
 
 def _secrets(config: MirrorConfig) -> dict[str, str]:
+    clusters = list(config.clusters.values())
+    for flow in config.flows:
+        for alias, cluster in config.clusters.items():
+            clusters += (cluster.for_client(client.login) for client in flow.clients_at(alias) if client.login)
     return {
-        cluster.places.get(name, (f"{alias}.{name}", 0))[0]: value
-        for alias, cluster in config.clusters.items()
+        cluster.places.get(name, (f"{cluster.alias}.{name}", 0))[0]: value
+        for cluster in clusters
         for name, value in cluster.security.items()
         if is_secret(name, value)
     }

@@ -23,7 +23,7 @@ BESIDE = "heartbeats beside"
 may serve them; the copying does not depend on them.
 """
 SOURCE, TARGET, AUDIT, SYNCS = "source cluster", "target cluster", "audit trail", "place of offset syncs"
-MIRROR_WIDE = ("telemetry", "storage", "audit_days", "spark", "proof", "deployment_id")
+MIRROR_WIDE = ("telemetry", "storage", "audit_days", "spark", "proof", "deployment_id", "is_watched")
 
 
 def settings_of(config: MirrorConfig, flow: FlowConfig) -> dict[str, str]:

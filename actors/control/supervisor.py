@@ -29,6 +29,7 @@ from actors.model.events import (
     FailoverOutcome,
     FlowGone,
     PausedOrResumed,
+    ReloadRefused,
     SetMoved,
     TopicGone,
     spark_event,
@@ -314,6 +315,11 @@ class Supervisor:
             for flow in self._flows:
                 self._events.note(ConfigEdited(flow=flow, path=self._spec.config.path))
         self._is_edited = edited
+
+    def see_refused(self, why: str) -> None:
+        """Note why the watched configuration file cannot be applied."""
+        for flow in self._flows:
+            self._events.note(ReloadRefused(flow=flow, path=self._spec.config.path, why=why))
 
     def drain(self) -> None:
         """End the copying in order; the wanted state stays, and no later command undoes it."""

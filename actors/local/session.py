@@ -127,6 +127,11 @@ def folder(env: Mapping[str, str]) -> Path:
     return root / "raymirror" / "mirrors"
 
 
+def absolute(path: Path) -> Path:
+    """Return a path from the root on, with its symbolic links: Kubernetes leads them to another file at a change."""
+    return Path(os.path.abspath(path))
+
+
 def process_start(pid: int) -> int | None:
     """Return a process's start time in clock ticks since boot, None if there is no such process."""
     try:

@@ -185,6 +185,17 @@ class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):
         )
 
 
+class ReloadRefused(Event, frozen=True, kw_only=True, tag="reload_refused"):
+    """A watched configuration file was edited, and cannot be applied: nothing was changed."""
+
+    severity: ClassVar[str] = "warning"
+    path: str
+    why: str
+
+    def text(self) -> str:
+        return f"{self.path} was edited, and cannot be applied; the mirror continues as before: {self.why}"
+
+
 class Reloaded(Event, frozen=True, kw_only=True, tag="reloaded"):
     """A reload applied a changed configuration; `change`: what it did to this flow."""
 
@@ -271,6 +282,7 @@ KINDS: tuple[type[Event], ...] = (
     PausedOrResumed,
     FailedOver,
     ConfigEdited,
+    ReloadRefused,
     Reloaded,
     SparkStarted,
     SparkFailed,

@@ -7,12 +7,14 @@ this process ends itself a moment later, and the next supervisor continues to le
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import ray
 
 from actors.config import config_ref
 from actors.config.difference import ADDED, ConfigDifference, ConfigSide, difference
+from actors.config.file_watch import LOOK_S, FileFollower, apply_file
 from actors.local_socket.server import open_if_possible
 from actors.logging.logs import log_sentence, setup_logging
 from actors.model.events import FailoverOutcome
@@ -98,8 +100,15 @@ class SupervisorActor:
         return self._parts is not None or not isinstance(cause, MirrorError) or _was_restarted()
 
     async def _watch_config(self, parts: MirrorParts) -> None:
+        address = str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else ""
+        apply = partial(apply_file, namespace=self._spec.namespace, address=address)
+        follower = FileFollower(apply, parts.supervisor.see_refused)
         while True:
             ref = self._spec.config
+            if parts.config.is_watched:
+                await follower.look(ref)
+                await asyncio.sleep(LOOK_S)
+                continue
             edited = await asyncio.to_thread(config_ref.is_edited, ref)
             if ref is self._spec.config:  # else a reload came during the check
                 parts.supervisor.see_edited(edited=edited)

@@ -15,7 +15,7 @@ from engine.checks.idle_patterns import idle_topics
 from engine.checks.preflight import CLIENT_ID, REACHABLE
 from engine.config.secrets import SECURITY_KEYS
 from engine.config.settings import ClusterConfig, ConfigWarning, MirrorConfig
-from engine.services.clients import client_for, opened
+from engine.services.clients import admin_tuning, client_for, opened
 
 _REACHED_BY = ("bootstrap.servers", "config.providers", *SECURITY_KEYS)
 
@@ -30,7 +30,11 @@ class PartialCheck(msgspec.Struct, frozen=True):
 async def check_partly(config: MirrorConfig, mistakes: Sequence[ConfigError]) -> PartialCheck:
     """Check the clusters that a file names; leave out each cluster whose connection settings may contain a mistake."""
     used = sorted({alias for flow in config.flows for alias in flow.name})
-    known = [config.clusters[alias] for alias in used if not any(_may_concern(one, alias, config) for one in mistakes)]
+    known = [
+        config.clusters[alias].for_client(admin_tuning(config, alias).login)
+        for alias in used
+        if not any(_may_concern(one, alias, config) for one in mistakes)
+    ]
     topics: dict[str, list[str]] = {}
     absent: dict[str, str] = {}
 

@@ -21,12 +21,12 @@ _MIB = 1024 * 1024
 async def quota_doubts(config: MirrorConfig, flow: FlowConfig, clients: Mapping[str, ClusterClient]) -> tuple[str, ...]:
     """Return a sentence for each quota that limits the flow. Raises ConfigError (a placeholder)."""
     found: list[str] = []
-    for alias, limits in (
-        (flow.name.source, (FETCH_BYTES, REQUEST_PERCENT)),
-        (flow.name.target, (PRODUCE_BYTES, REQUEST_PERCENT, PARTITIONS_PER_S)),
+    for alias, login, limits in (
+        (flow.name.source, flow.source_client.login, (FETCH_BYTES, REQUEST_PERCENT)),
+        (flow.name.target, flow.target_client.login, (PRODUCE_BYTES, REQUEST_PERCENT, PARTITIONS_PER_S)),
     ):
         quotas = await client_quotas(clients[alias])
-        user = known_user(config.clusters[alias]) if quotas else ""
+        user = known_user(config.clusters[alias].for_client(login)) if quotas else ""
         for limit in limits:
             client_id = flow.target_client.client_id if limit == PRODUCE_BYTES else ""
             if quota := limiting(quotas, limit, user, client_id):

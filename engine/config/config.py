@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from engine.base.errors import ANY, ConfigError, ConfigErrors
+from engine.config.clients.read_login import cluster_key, count_as_read
 from engine.config.config_errors import read_on
 from engine.config.file.config_file import read_file
 from engine.config.file.properties import Properties, Property
@@ -28,7 +29,7 @@ from policies.model import FlowName
 from policies.own.own_policy import OwnPolicyError
 from policies.topology import Loop, colliding_targets, find_loop, keeper_of, named_targets, witnesses
 
-_CLIENTS = ("consumer", "producer", "admin")
+RELOAD = "raymirror.reload"
 _ADDRESS = re.compile(
     r"(?:[0-9a-zA-Z._%\-]+://)?(?:(?P<host>[0-9a-zA-Z._%\-]+)|\[(?P<six>[0-9a-zA-Z:.%]+)\]):(?P<port>[0-9]{1,5})"
 )
@@ -115,6 +116,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
     clusters = {alias: _cluster(reader, alias) for alias in aliases}
     _check_flow_keys(reader, aliases)
     flows, keys = _flows(reader, aliases)
+    _check_logins(clusters, flows)
     try:
         _check_topology(reader, flows)
     except OwnPolicyError as failed:
@@ -124,6 +126,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
     spark = read_spark(reader)
     proof = read_proof(reader, spark, storage)
     deployment_id = reader.text("raymirror.deployment.id", "")
+    is_watched = reader.choice(RELOAD, ("command", "watch")) == "watch"
     unread = judge_unread(reader, aliases, [flow.name for flow in flows], keys.asked, accepted=accepted)
     return MirrorConfig(
         file=properties.file,
@@ -133,6 +136,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
         notes=tuple(reader.notes),
         places=_places(reader, flows),
         digest=_digest(properties),
+        is_watched=is_watched,
         deployment_id=deployment_id,
         telemetry=telemetry,
         storage=storage,
@@ -168,10 +172,7 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
     bootstrap = tuple(_address(reader, key, text) for text in reader.list(key))
     if not bootstrap:
         raise reader.error(key, "empty", "name at least one broker as host:port")
-    keys = {
-        name: reader.first_key(f"{alias}.{name}", name) or _of_all_clients(reader, alias, name)
-        for name in SECURITY_KEYS
-    }
+    keys = {name: cluster_key(reader, alias, name) for name in SECURITY_KEYS}
     places = {name: reader.where(found) for name, found in keys.items() if found is not None}
     security = {name: reader.unresolved(where.key) or "" for name, where in places.items()}
     places["bootstrap.servers"] = reader.where(key)
@@ -179,23 +180,27 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
         alias=alias,
         bootstrap=bootstrap,
         security=security,
-        places={name: (where.key, where.line) for name, where in places.items()},
+        places=_of_clients(reader) | {name: (where.key, where.line) for name, where in places.items()},
         file=reader.file,
         providers=reader.providers,
     )
-    check_security(cluster)
     read_site(reader, alias)  # a bad name is an error even if no flow uses it
     return cluster
 
 
-def _of_all_clients(reader: PropertyReader, alias: str, name: str) -> str | None:
-    """Return a key that all three clients of a cluster have, with one value: then it is the cluster's.
+def _check_logins(clusters: Mapping[str, ClusterConfig], flows: Iterable[FlowConfig]) -> None:
+    """Refuse a login of a cluster that cannot work, if any client uses it; its own was checked when it was read."""
+    for cluster in clusters.values():
+        clients = [client for flow in flows for client in flow.clients_at(cluster.alias)]
+        if not clients or any(client.login is None for client in clients):
+            check_security(cluster)
 
-    Many files of MM2 say it three times: MM2 has a client for each purpose, and raymirror one login at a cluster.
-    """
-    keys = [f"{alias}.{client}.{name}" for client in _CLIENTS]
-    values = {reader.values()[key].strip() for key in keys if reader.has(key)}
-    return reader.first_key(*keys) if len(values) == 1 and all(map(reader.has, keys)) else None
+
+def _of_clients(reader: PropertyReader) -> dict[str, tuple[str, int]]:
+    """Return the (key, line) of each security setting of a single client, by its key."""
+    clients = ("consumer.", "producer.", "admin.", "producer.override.")
+    ends = tuple(f".{client}{name}" for client in clients for name in SECURITY_KEYS)
+    return {key: (key, reader.where(key).line) for key in reader.names() if key.endswith(ends)}
 
 
 def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
@@ -254,6 +259,7 @@ def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[tuple[FlowConfig
     for name in names:
         if name not in enabled:
             readers[0].keys.count_as_honoured_for(name)
+            count_as_read(reader, name)
     for flow in flows:
         _check_source_alias(reader, flow)
     return _with_heartbeats(reader, flows, names), readers[0].keys

@@ -6,6 +6,7 @@ from engine.config.clients.batch_wishes import read_codec, read_hints
 from engine.config.clients.read_tuning import (
     read_source_admin,
     read_source_client,
+    read_syncs_client,
     read_target_admin,
     read_target_client,
 )
@@ -20,6 +21,7 @@ from engine.config.spark_config import is_on
 from engine.config.storage_config import read_storage
 from engine.config.traffic_config import read_traffic
 from engine.config.transaction_config import read_commit_s
+from engine.config.tuning.client_tuning import ClientTuning
 from engine.core.lane.pending_batch import Limits
 from engine.core.position.position_keys import CONNECTOR
 from engine.flow.ports.ports import FetchOptions
@@ -179,7 +181,13 @@ class FlowReader:
             topic=naming.offset_syncs_topic(target if on_source else source),
             lag_max=reader.number(keys.flow("offset.lag.max"), 100, 0, _MOST_LONG),
             replication_factor=self._reader.replicas(keys.flow("offset-syncs.topic.replication.factor"), _AS_MANY),
+            client=self._syncs_client(on_source=on_source) if enabled else None,
         )
+
+    def _syncs_client(self, *, on_source: bool) -> ClientTuning | None:
+        reader, keys = self._reader, self.keys
+        copying = read_source_client(reader, keys) if on_source else read_target_client(reader, keys)
+        return read_syncs_client(reader, keys, copying, on_source=on_source)
 
     def _refuse_settings_of_syncs(self) -> None:
         """Refuse settings of the syncs topic if syncs are off, as MM2 does (MirrorSourceConnector.validate)."""

@@ -6,6 +6,7 @@ import msgspec
 
 from engine.config.file.providers import Providers
 from engine.config.storage import Storage
+from engine.config.tuning.client_login import ClientLogin
 from engine.config.tuning.client_tuning import ClientTuning
 from engine.core.position.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports.ports import FetchOptions
@@ -45,7 +46,8 @@ class ConfigWarning(msgspec.Struct, frozen=True):
 class ClusterConfig(msgspec.Struct, frozen=True):
     """One cluster: alias, addresses, and security settings.
 
-    `security` has Kafka's keys, with unresolved placeholders; `places` has the (key, line) of each in the file.
+    `security` has Kafka's keys, with unresolved placeholders; `places` has the (key, line) of each in the file, and by
+    its whole key that of each setting that only one client has.
     """
 
     alias: str
@@ -54,6 +56,15 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     places: dict[str, tuple[str, int]] = {}
     file: str = ""
     providers: Providers = Providers()
+
+    def for_client(self, login: ClientLogin | None) -> "ClusterConfig":
+        """Return the cluster as one of its clients sees it, which may have a login of its own."""
+        if login is None:
+            return self
+        places = {name: self.places.get(key, (key, 0)) for name, key in login.keys.items()}
+        if "bootstrap.servers" in self.places:
+            places["bootstrap.servers"] = self.places["bootstrap.servers"]
+        return msgspec.structs.replace(self, security=login.security, places=places)
 
     def bootstrap_place(self) -> str:
         """Return where the addresses are set, as `file:line: key`; empty if that is not known."""
@@ -113,6 +124,8 @@ class SyncsConfig(msgspec.Struct, frozen=True, kw_only=True):
     lag_max: int
     replication_factor: int
     """As in HeartbeatConfig."""
+    client: ClientTuning | None = None
+    """How they are written, if not by the client that copies: MM2 has a producer for them, with a login of its own."""
 
 
 class ConfigSyncConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,6 +223,14 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[str, tuple[str, int]] = {}
     """(key, line) of settings that clusters may refuse, by the setting's name; line 0: not set."""
 
+    def clients_at(self, alias: str) -> tuple[ClientTuning, ...]:
+        """Return the settings of each client that connects to a cluster for this flow."""
+        beats = (one.client for one in self.heartbeats if one.pair.target == alias)
+        syncs = (self.syncs.client,) if self.syncs.client is not None and self.syncs.cluster == alias else ()
+        source = (self.source_client, self.source_admin) if alias == self.name.source else ()
+        target = (self.target_client, self.target_admin) if alias == self.name.target else ()
+        return (*source, *target, *syncs, *beats)
+
     @property
     def config_rules(self) -> ConfigRules:
         """Return the rules for the configs of copies."""
@@ -283,6 +304,8 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     flows: tuple[FlowConfig, ...]
     warnings: tuple[ConfigWarning, ...]
     digest: str
+    is_watched: bool = False
+    """Whether an edited file is applied without a command."""
     deployment_id: str
     notes: tuple[ConfigWarning, ...] = ()
     places: dict[str, tuple[str, int]] = {}

@@ -16,9 +16,8 @@ _UNTUNED = ClientTuning()
 
 def client_for(cluster: ClusterConfig, client_id: str, tuning: ClientTuning = _UNTUNED) -> ClusterClient:
     """Build the client of a cluster. Placeholders are resolved here, in the process that connects."""
-    options = msgspec.structs.replace(
-        handshake_options(cluster, tuning.whole_id(client_id)), timeout_s=tuning.setup_s, tuning=tuning
-    )
+    shake = handshake_options(cluster.for_client(tuning.login), tuning.whole_id(client_id))
+    options = msgspec.structs.replace(shake, timeout_s=tuning.setup_s, tuning=tuning)
     return ClusterClient(cluster.alias, list(cluster.bootstrap), options, cluster.bootstrap_place())
 
 
@@ -34,12 +33,19 @@ def copying_clients(config: MirrorConfig, flow: FlowName, client_id: str) -> tup
     return client_for(source, client_id, found.source_client), client_for(target, client_id, found.target_client)
 
 
+def syncs_client(config: MirrorConfig, flow: FlowName, client_id: str) -> ClusterClient | None:
+    """Build the client that writes offset syncs; None if a client of `copying_clients` writes them."""
+    syncs = config.flow(flow).syncs
+    return None if syncs.client is None else client_for(config.clusters[syncs.cluster], client_id, syncs.client)
+
+
 def asking_client(config: MirrorConfig, alias: str, client_id: str) -> ClusterClient:
     """Build a client of a cluster for whoever asks it for no single flow: the first flow's admin settings hold."""
-    return client_for(config.clusters[alias], client_id, _admin_tuning(config, alias))
+    return client_for(config.clusters[alias], client_id, admin_tuning(config, alias))
 
 
-def _admin_tuning(config: MirrorConfig, alias: str) -> ClientTuning:
+def admin_tuning(config: MirrorConfig, alias: str) -> ClientTuning:
+    """Return the settings of whoever asks a cluster for no single flow: those of the first flow's admin client."""
     for flow in config.flows:
         if flow.name.source == alias:
             return flow.source_admin

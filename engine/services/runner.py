@@ -18,7 +18,7 @@ from engine.flow.replication.copier import FlowCopier
 from engine.kafka.admin.admin import shortest_expiry_s
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
-from engine.services.clients import copying_clients
+from engine.services.clients import copying_clients, syncs_client
 from engine.services.opening import Opening
 from engine.services.sampling import sample_writer
 from engine.wire.bounded import MAX_INFLATED_BYTES
@@ -71,14 +71,17 @@ class Copier(FlowCopier):
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, *, copier_id: str, deployment_id: str) -> None:
         self._config = flow
-        self._clients = copying_clients(config, flow.name, f"raymirror|{flow.name}|{copier_id}")
+        client_id = f"raymirror|{flow.name}|{copier_id}"
+        self._clients = copying_clients(config, flow.name, client_id)
+        syncs = syncs_client(config, flow.name, f"{client_id}|syncs")
+        self._all_clients = (*self._clients, *((syncs,) if syncs is not None else ()))
         # A lower limit holds for re-encoded batches only: a batch that is copied unchanged may be larger.
         most = max(flow.inflated_bytes, MAX_INFLATED_BYTES)
-        source, target = (
+        source, target, *syncs_to = (
             KafkaCluster(client, request_timeout_s=flow.request_timeout_s, inflated_bytes=most)
-            for client in self._clients
+            for client in self._all_clients
         )
-        super().__init__(options_for(flow, deployment_id), source, target, flow.starts.start_for)
+        super().__init__(options_for(flow, deployment_id), source, target, flow.starts.start_for, *syncs_to)
         self._latest: FlowProgress | None = None
         self.auxiliary.append(self._learn_expiry)
         samples = sample_writer(flow, copier_id, self._clients[1], target, lambda: self._latest, self.report)
@@ -92,11 +95,11 @@ class Copier(FlowCopier):
             if await self._opening.run():
                 await super().run()
         finally:
-            for client in self._clients:
+            for client in self._all_clients:
                 await client.close()
 
     async def _reach(self) -> None:
-        await run_all(*(client.open() for client in self._clients))
+        await run_all(*(client.open() for client in self._all_clients))
         # Discovery checked other connections, perhaps before the addresses led elsewhere. And a lane without a
         # position has nothing that names its clusters.
         await check_clusters(self._config, *self._clients)
@@ -109,7 +112,7 @@ class Copier(FlowCopier):
 
     def _snapshot(self, known: Mapping[LaneDriver, LaneProgress]) -> FlowProgress:
         """Complete a snapshot, with what the connections show."""
-        for client in self._clients:
+        for client in self._all_clients:
             for other in client.identity.take_others():
                 self.report(
                     ClusterChanged(flow=self._config.name, cluster=client.alias, found=other.found, what=str(other))

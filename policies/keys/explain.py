@@ -7,18 +7,18 @@ from itertools import permutations
 import msgspec
 
 from policies.keys.likeness import nearest
-from policies.keys.places import SIDES, places
+from policies.keys.places import LOGINS, SIDES, login_places, places
 from policies.keys.read_key import PLACES, ReadKey
 from policies.keys.table import KAFKA_TABLES, READ_KEYS, KeyAnswer, answer_of
 from policies.keys.unread_keys import KeyParts, Scene, judge
 from policies.model import FlowName
 
 MIRROR = "the mirror"
+LOGIN = "login"
+"""The level of keys that a cluster has, and each of its clients may have."""
+_CLIENTS = ("consumer", "producer", "admin")
 NAME = "NAME"
 """The part of a row's name that stands for any name."""
-_CLIENTS = ("consumer", "producer", "admin")
-_OF_CONNECTIONS = ("security.", "sasl.", "ssl.")
-"""How the keys begin that all clients of a cluster have in common."""
 
 
 class KeyValue(msgspec.Struct, frozen=True):
@@ -64,8 +64,14 @@ class File(msgspec.Struct, frozen=True):
             flows=self.flows,
             values={key: value for key, (value, _) in self.entries.items()},
             honoured=honoured,
-            asked=frozenset(place for row in READ_KEYS for _, keys in self.subjects(row) for place in keys),
+            asked=frozenset(place for row in READ_KEYS for place in self.all_places(row)),
         )
+
+    def all_places(self, row: ReadKey) -> Iterator[str]:
+        """Yield every key that may set a row for a cluster, a flow or one of its clients."""
+        yield from (key for _, keys in self.subjects(row) for key in keys)
+        if LOGIN in row.each_level:
+            yield from (key for _, own, _ in self._logins(row) for key in own)
 
     def subjects(self, row: ReadKey) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield whatever has a value of a key of its own, with the keys that may set it, strongest first."""
@@ -73,17 +79,35 @@ class File(msgspec.Struct, frozen=True):
             if level == "top":
                 yield MIRROR, (row.name,)
             elif level == "cluster":
-                yield from ((alias, self._of_cluster(alias, row.name)) for alias in self.aliases)
+                yield from ((alias, (f"{alias}.{row.name}", row.name)) for alias in self.aliases)
+            elif level == LOGIN:
+                for alias in self.aliases:
+                    yield alias, (f"{alias}.{row.name}", row.name, *self._agreed(alias, row.name))
+                yield from self._own_logins(row)
             else:
                 yield from self._of_flows(row, level)
 
-    def _of_cluster(self, alias: str, name: str) -> tuple[str, ...]:
-        """Return the keys that may set a value for a cluster: also those of its three clients if these agree."""
-        own = f"{alias}.{name}", name
-        clients = tuple(f"{alias}.{client}.{name}" for client in _CLIENTS)
-        values = {self.entries[key][0].strip() if key in self.entries else None for key in clients}
-        agree = len(values) == 1 and None not in values
-        return (*own, *clients) if agree and name.startswith(_OF_CONNECTIONS) else own
+    def _agreed(self, alias: str, name: str) -> tuple[str, ...]:
+        """Return the keys of a cluster's three clients if all of them have the same value: it is the cluster's then."""
+        keys = tuple(f"{alias}.{client}.{name}" for client in _CLIENTS)
+        values = {self.entries[key][0].strip() if key in self.entries else None for key in keys}
+        return keys if len(values) == 1 and None not in values else ()
+
+    def _own_logins(self, row: ReadKey) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the clients for which the file has a setting other than that of their cluster."""
+        agreed = {key for alias in self.aliases for key in self._agreed(alias, row.name)}
+        for of, own, keys in self._logins(row):
+            setter = next((key for key in keys if key in self.entries), None)
+            if setter in own and setter not in agreed:
+                yield of, keys
+
+    def _logins(self, row: ReadKey) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+        """Yield each client of a flow: what it is, its own keys, and all keys that may set the row for it."""
+        for flow in self.flows:
+            for client, (side, *_) in LOGINS.items():
+                above, below = login_places(client, row.name, flow)
+                alias = flow.source if side == "A" else flow.target
+                yield f"{flow}, {client}", (*above, *below), (*above, f"{alias}.{row.name}", row.name, *below)
 
     def _of_flows(self, row: ReadKey, level: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         several = len(row.each_level) > 1
@@ -114,10 +138,8 @@ def _row_of(parts: KeyParts) -> ReadKey | None:
         if _is_named(row, parts.whole) and not (parts.client and _is_of_clients(row)):
             return row
     client = _client_of(parts)
-    of_connections = bool(parts.client) and parts.name.startswith(_OF_CONNECTIONS)
-    return next(
-        (row for row in READ_KEYS if row.name == parts.name and (of_connections or client in row.each_level)), None
-    )
+    levels = {client, LOGIN if client else client}
+    return next((row for row in READ_KEYS if row.name == parts.name and not levels.isdisjoint(row.each_level)), None)
 
 
 def _client_of(parts: KeyParts) -> str:
@@ -139,7 +161,7 @@ def _is_place(key: str, row: ReadKey, file: File) -> bool:
     """Whether a row is looked for under a key, for any two clusters of the file."""
     pairs = [FlowName(*pair) for pair in permutations(file.aliases, 2)]
     everywhere = msgspec.structs.replace(file, flows=tuple(pairs))
-    return any(key in keys for _, keys in everywhere.subjects(row))
+    return key in set(everywhere.all_places(row))
 
 
 def _explain_read(key: str, parts: KeyParts, row: ReadKey, file: File) -> KeyExplanation:
@@ -159,6 +181,9 @@ def _explain_read(key: str, parts: KeyParts, row: ReadKey, file: File) -> KeyExp
 
 def _places(row: ReadKey, client: str = "") -> tuple[str, ...]:
     """Return the places of a row, strongest first; of one client only, if one is named."""
+    if client and LOGIN in row.each_level:
+        own = [one for name, (_, *one) in LOGINS.items() if name.endswith(client)]
+        return tuple(place.removesuffix("key") + row.name for above, below in own for place in (*above, *below))
     levels = [level for level in row.each_level if client in ("", level)] or row.each_level
     return tuple(dict.fromkeys(place.removesuffix("key") + row.name for level in levels for place in PLACES[level]))
 

@@ -13,6 +13,16 @@ ROWS = (
             " with a warning for each ([keys that are not read](#keys-that-are-not-read))"
         ),
     ),
+    ReadKey(
+        "raymirror.reload",
+        "top",
+        "command",
+        (
+            "`watch`: an edited file is applied without a command, exactly as by `raymirror reload`"
+            " ([docs/reload.md](../docs/reload.md#a-file-that-is-watched))"
+        ),
+        "MM2 reads its file at a start only",
+    ),
     ReadKey("raymirror.deployment.id", "top", "none", "distinguishes two mirrors of one configuration"),
     ReadKey(
         "raymirror.metrics.port",

@@ -3,10 +3,45 @@
 `engine/config/flow_keys.py` looks there; a test compares both.
 """
 
+from typing import NamedTuple
+
 from policies.keys.read_key import PLACES
 from policies.model import FlowName
 
 SIDES = ("source", "target")
+
+
+class LoginPlaces(NamedTuple):
+    """Where a client of a flow may have a login of its own: places that win over its cluster's, and places that lose.
+
+    `alias`: A, the source, or B, the target.
+    """
+
+    alias: str
+    above: tuple[str, ...]
+    below: tuple[str, ...] = ()
+
+
+LOGINS = {
+    "consumer": LoginPlaces("A", ("A->B.source.consumer.key", "A.consumer.key"), ("A->B.consumer.key",)),
+    "producer": LoginPlaces("B", ("A->B.producer.override.key", "B.producer.key")),
+    "source admin": LoginPlaces("A", ("A->B.source.admin.key", "A.admin.key"), ("A->B.admin.key",)),
+    "target admin": LoginPlaces("B", ("A->B.target.admin.key", "B.admin.key"), ("A->B.admin.key",)),
+    "source syncs": LoginPlaces("A", ("A->B.source.producer.key", "A.producer.key"), ("A->B.producer.key",)),
+    "target syncs": LoginPlaces("B", ("A->B.target.producer.key", "B.producer.key"), ("A->B.producer.key",)),
+}
+"""Client -> the places of its security keys, strongest first. In MM2 (MirrorMakerConfig.clusterProps) a cluster's key
+fills the same key of its clients, and those win over the bare clients of a flow. The last two write offset syncs.
+"""
+
+
+def login_places(client: str, name: str, flow: FlowName) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the keys that may set a security key of one client: above those of its cluster, and below them."""
+    _, above, below = LOGINS[client]
+    return (
+        tuple(_concrete(place, name, flow, "source") for place in above),
+        tuple(_concrete(place, name, flow, "source") for place in below),
+    )
 
 
 def places(level: str, name: str, flow: FlowName, side: str = "source") -> tuple[str, ...]:

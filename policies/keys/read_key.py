@@ -7,6 +7,7 @@ OWN = "raymirror."
 PLACES = {
     "top": ("key",),
     "cluster": ("X.key", "key"),
+    "login": ("X.key", "key"),
     "flow": ("A->B.key", "key"),
     "filter": ("A->B.key",),
     "storage": ("key", "B.key"),
@@ -17,6 +18,7 @@ PLACES = {
 }
 """Level -> the places of its keys, strongest first: X is any cluster, A the source and B the target of a flow."""
 REMARKS = {
+    "login": "one client of a flow may have its own, see [docs/logins.md](../docs/logins.md#one-login-for-each-client)",
     "filter": "top level has no effect, as in MM2",
     "storage": "MM2's order: top level wins",
     "admin": "for the processes that do not copy; SIDE is `source` or `target`, X the cluster on that side",

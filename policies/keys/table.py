@@ -114,7 +114,7 @@ KAFKA_TABLES = (
         ("top", "storage", "worker"),
         WORKER,
     ),
-    KafkaTable("Connections of all clients", ("MirrorClientConfig",), ("cluster",), CLIENT_COMMON),
+    KafkaTable("Connections of all clients", ("MirrorClientConfig",), ("cluster", "login"), CLIENT_COMMON),
     KafkaTable("Consumers", ("ConsumerConfig",), ("consumer",), CONSUMER),
     KafkaTable("Producers", ("ProducerConfig",), ("producer",), PRODUCER),
     KafkaTable("Admin clients", ("AdminClientConfig",), ("admin",), ADMIN),

@@ -47,6 +47,10 @@ _NOT_AT_TOP = ("offsets.storage.topic", "topic.creation.groups")
 """Keys of every Connect source connector that MM2's connectors do not define."""
 _NO_EFFECT = Ruling(KeyFate.NEEDLESS, "it has no effect in MM2 either")
 _SYNCS = Ruling(KeyFate.NEEDLESS, "it tunes the producer of MM2's offset syncs")
+_READS_TARGET = (
+    "MM2 reads offset syncs and checkpoints on {alias} with it; raymirror reads {alias} by the logins of its producer"
+    " and of its admin client, which need Read there"
+)
 _SAME_ALIAS = Ruling(KeyFate.NEEDLESS, "it is the same as in the flow's name")
 _SAME = Ruling(KeyFate.NEEDLESS, "it is the same as the cluster's value")
 
@@ -247,14 +251,7 @@ def _of_client(place: KeyParts, scene: Scene, alias: str) -> Ruling | None:
     found = _CLIENT.match(place.client)
     assert found is not None
     if _is_common(place.name, scene):
-        cluster = scene.values.get(f"{alias}.{place.name}", scene.values.get(place.name))
-        mine = scene.values[place.key]
-        if cluster is not None and cluster.strip() == mine.strip():
-            return _SAME
-        ruling = CLIENT_COMMON.get(place.name) or _of_families(KeyParts("", "", place.name))
-        if ruling is not None and ruling.fate is not KeyFate.UNSUPPORTED:
-            return ruling
-        return _refused("all clients of a cluster use the same connection settings", f"write {alias}.{place.name}")
+        return _of_login(place, scene, alias, found["client"])
     ruling = _CLIENTS[found["client"]].get(place.name)
     if place.is_flow and found["client"] == "producer" and not found["override"]:
         if scene.is_honoured(place.name, "producer"):
@@ -264,6 +261,22 @@ def _of_client(place: KeyParts, scene: Scene, alias: str) -> Ruling | None:
     if place.is_flow and found["side"] == "target." and found["client"] == "consumer":
         return _NO_EFFECT if ruling or scene.is_honoured(place.name, "consumer") else None
     return ruling
+
+
+def _of_login(place: KeyParts, scene: Scene, alias: str, client: str) -> Ruling:
+    """Judge a connection setting of a client that has no login of its own here (`policies/keys/places.py`)."""
+    name, mine = place.name, scene.values[place.key].strip()
+    used = (f"{alias}.{name}", name, *(f"{alias}.{one}.{name}" for one in _CLIENTS))
+    if any(scene.values[one].strip() == mine for one in used if one != place.key and one in scene.values):
+        return _SAME
+    ruling = CLIENT_COMMON.get(name) or _of_families(KeyParts("", "", name))
+    if ruling is not None and ruling.fate is not KeyFate.UNSUPPORTED:
+        return ruling
+    if ruling is not None or name == "bootstrap.servers":
+        return _refused("all clients of a cluster use the same connection settings", f"write {alias}.{name}")
+    if not any(alias in flow for flow in scene.flows):
+        return Ruling(KeyFate.NEEDLESS, f"no flow uses cluster {alias!r}")
+    return _SYNCS if client == "producer" else _differs(_READS_TARGET.format(alias=alias))
 
 
 def _of_families(place: KeyParts) -> Ruling | None:

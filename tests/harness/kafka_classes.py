@@ -83,13 +83,13 @@ def _is_static(member: Any) -> bool:
 
 def _keys_of(definition: Any, default_of: Any) -> Iterator[tuple[str, str]]:
     for name, key in dict(definition.configKeys()).items():
-        yield str(name), _said(default_of.get(key)) if key.hasDefault() else _REQUIRED
+        yield str(name), said(default_of.get(key)) if key.hasDefault() else _REQUIRED
 
 
-def _said(default: Any) -> str:
+def said(default: Any) -> str:
     """Say a default value; of Java's objects, what they say of themselves: py4j says which object it is."""
     if isinstance(default, Sequence) and not isinstance(default, str):
-        return f"[{', '.join(map(_said, default))}]"
+        return f"[{', '.join(map(said, default))}]"
     return str(default.toString() if isinstance(default, JavaObject) else default)
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
+from actors.config.config_ref import digest_of
 from actors.demo.reader import read_topics
 from actors.demo.topics import create_topics
 from deploy.local.cluster import EmbeddedCluster
@@ -67,6 +68,13 @@ class Story:
         return [
             {name: lane[name] for name in ("lane", "set_id", "epoch", "began_ms")} | {"by": copiers} for lane in lanes
         ]
+
+    def runs_file(self) -> bool:
+        """Whether the mirror runs with the file as it is."""
+        return bool(self.live.status["config_digest"] == digest_of(self.file.read_bytes()))
+
+    def has_event(self, kind: str, part: str) -> bool:
+        return any(one["kind"] == kind and part in one["text"] for one in self.live.status["events"])
 
     def copiers(self, flow: str) -> set[str]:
         """Name the copiers of a flow, as it printed last."""
@@ -176,6 +184,25 @@ def test_a_flow_comes_another_changes_and_the_one_beside_them_stays(story: Story
     assert story.held() == held
     assert story.producers() == producers, "nobody took the flow, or its state, again"
     assert story.end() == end + 500, "records, and no marker between them"
+
+
+def test_a_watched_file_is_applied_and_the_flow_beside_stays(story: Story) -> None:
+    held, producers, end = story.held(), story.producers(), story.end()
+    watched = {**OTHER, "raymirror.reload": "watch"}
+    story.write({**FLOWS, COMES: MORE}, watched)
+    story.reload()
+
+    story.write({**FLOWS, COMES: MORE}, {**watched, f"{STAYS}.topics.exclude": "nothing", "tasks.max": "many"})
+    story.live.until(lambda: story.has_event("reload_refused", "tasks.max"), "the refusal is an event")
+    story.write({**FLOWS, COMES: MORE}, {**watched, f"{COMES}.topics.exclude": MORE})
+    story.live.until(story.runs_file, "the watched file is applied")
+    story.live.until(lambda: story.live.flow(COMES)["lanes"] == 0, "the excluded topic is left")
+    assert story.held() == held
+    assert story.producers() == producers
+    assert story.end() == end
+
+    story.write({**FLOWS, COMES: MORE}, OTHER)  # the tests behind this one reload by command
+    story.live.until(story.runs_file, "the file that is no longer watched is applied")
 
 
 @pytest.mark.full

@@ -121,7 +121,7 @@ def _find(args: argparse.Namespace) -> session.MirrorPlace:
         place = session.find(args.address, args.mirror, os.environ)
     except session.NoMirror as none:
         given = getattr(args, "config", None)
-        config = str(given.resolve()) if given is not None else None
+        config = str(session.absolute(given)) if given is not None else None
         raise mirror_starts(args.mirror, wall_ms(), os.environ, config=config) or none from None
     except session.SeveralMirrors as several:
         place = only_answering(several, os.environ)

@@ -110,7 +110,7 @@ def note_here(path: Path, flow: str) -> None:
     Commands that find no mirror print its end note; after a failover they must not advise to start it again.
     """
     try:
-        session.note_failover(flow, str(path.resolve()), digest_of(path.read_bytes()), os.environ)
+        session.note_failover(flow, str(session.absolute(path)), digest_of(path.read_bytes()), os.environ)
     except OSError as error:
         folder = session.folder(os.environ)
         print(f"raymirror failover: cannot note in {folder} that {flow} was failed over: {error}", file=sys.stderr)

@@ -45,7 +45,17 @@ def run_in_background(config: Path, namespace: str, log_file: Path | None = None
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab", opener=_private) as out:  # for output before the process opens the file itself
         child = subprocess.Popen(
-            [sys.executable, "-m", "actors", "run", str(config.resolve()), "--name", name, "--log-file", str(log)],
+            [
+                sys.executable,
+                "-m",
+                "actors",
+                "run",
+                str(session.absolute(config)),
+                "--name",
+                name,
+                "--log-file",
+                str(log),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -73,7 +83,7 @@ class Child(NamedTuple):
         if self.process.poll() is None:
             return
         if self.process.returncode == exits.UNUSABLE:
-            config = str(self.config.resolve())
+            config = str(session.absolute(self.config))
             session.refuse_second(self.namespace, os.environ, config=config)
             refuse_starting(self.namespace, config, os.environ)
         ended = f"process {self.process.pid} ended with exit code {self.process.returncode}"

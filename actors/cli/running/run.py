@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if plan.sites and not plan.address:
         warn(f"{args.config}: {NEAR_KEY}: {HERE}")
     unnamed = not args.name and not plan.address
-    namespace, path = plan.spec.namespace, str(args.config.resolve())
+    namespace, path = plan.spec.namespace, str(session.absolute(args.config))
     try:
         session.refuse_second(namespace, os.environ, config=path, unnamed=unnamed)
     except session.AlreadyRunning as already:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from engine.base.clock import Backoff
+from engine.config.clients.read_login import read_login
 from engine.config.flow_keys import FlowKeys
 from engine.config.property_reader import PropertyReader
 from engine.config.tuning.client_tuning import RECONNECT, ClientTuning
@@ -22,22 +23,34 @@ KeyOf = Callable[[str], str]
 
 def read_source_client(reader: PropertyReader, keys: FlowKeys) -> ClientTuning:
     """Return how copiers read the source. Raises ConfigError."""
-    return _asking(reader, keys.consumer, _connecting(reader, keys.consumer))
+    tuning = _asking(reader, keys.consumer, _connecting(reader, keys.consumer))
+    return msgspec.structs.replace(tuning, login=read_login(reader, keys, "consumer"))
 
 
 def read_target_client(reader: PropertyReader, keys: FlowKeys) -> ClientTuning:
     """Return how the target is written. Raises ConfigError."""
-    return _asking(reader, keys.producer, _connecting(reader, keys.producer, is_whole_id=True))
+    tuning = _asking(reader, keys.producer, _connecting(reader, keys.producer, is_whole_id=True))
+    return msgspec.structs.replace(tuning, login=read_login(reader, keys, "producer"))
 
 
 def read_source_admin(reader: PropertyReader, keys: FlowKeys) -> ClientTuning:
     """Return how all but copiers ask the source. Raises ConfigError."""
-    return _administrating(reader, keys.source_admin)
+    tuning = _administrating(reader, keys.source_admin)
+    return msgspec.structs.replace(tuning, login=read_login(reader, keys, "source admin"))
 
 
 def read_target_admin(reader: PropertyReader, keys: FlowKeys) -> ClientTuning:
     """Return how all but copiers ask the target. Raises ConfigError."""
-    return _administrating(reader, keys.target_admin)
+    tuning = _administrating(reader, keys.target_admin)
+    return msgspec.structs.replace(tuning, login=read_login(reader, keys, "target admin"))
+
+
+def read_syncs_client(
+    reader: PropertyReader, keys: FlowKeys, copying: ClientTuning, *, on_source: bool
+) -> ClientTuning | None:
+    """Return how offset syncs are written; None if as by `copying`, the copier's client of their cluster."""
+    login = read_login(reader, keys, "source syncs" if on_source else "target syncs")
+    return None if login == copying.login else msgspec.structs.replace(copying, login=login)
 
 
 def _administrating(reader: PropertyReader, key_of: KeyOf) -> ClientTuning:

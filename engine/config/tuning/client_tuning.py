@@ -3,6 +3,7 @@
 import msgspec
 
 from engine.base.clock import Backoff
+from engine.config.tuning.client_login import ClientLogin
 
 RECONNECT = Backoff(0.05, 1.0)
 """Pauses between attempts to connect for copying, if no key says otherwise: Kafka's defaults."""
@@ -37,6 +38,8 @@ class ClientTuning(msgspec.Struct, frozen=True, kw_only=True):
     """Pauses between two attempts of a request that a broker refused for now."""
     leaders_s: float = 30.0
     """Leaders are looked up this often, changed or not."""
+    login: ClientLogin | None = None
+    """How the client logs in; None: as its cluster says."""
 
     def whole_id(self, own: str) -> str:
         """Return the client id of connections whose own id is `own`."""

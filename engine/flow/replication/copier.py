@@ -57,8 +57,14 @@ class FlowCopier:
     """Copies the lanes of the partition sets it was assigned, until it is drained."""
 
     def __init__(
-        self, options: FlowOptions, source: Cluster, target: Cluster, start_for: Callable[[str], Start]
+        self,
+        options: FlowOptions,
+        source: Cluster,
+        target: Cluster,
+        start_for: Callable[[str], Start],
+        syncs_to: Cluster | None = None,
     ) -> None:
+        """`syncs_to`: the cluster of offset syncs over connections of their own, which may have another login."""
         self.options = options
         self._context = context = CopierContext(options, source, target, LeaseGuard(self._go_on))
         self.drivers = context.drivers
@@ -70,7 +76,9 @@ class FlowCopier:
         recovery = PositionRecovery(options, source, target, StartResolver(source, start_for))
         acquisition = Acquisition(context, recovery, RecoveryRules(options, source, target, recovery))
         self._acquisitions = AcquisitionScheduler(context, acquisition, self.router, self._failures)
-        self._syncs = None if options.syncs is None else SyncWriter(context, options.syncs)
+        self._syncs = None
+        if (syncs := options.syncs) is not None:
+            self._syncs = SyncWriter(context, syncs, syncs_to or (source if syncs.on_source else target))
         self.maintenance = MaintenanceLoop(context, self.router, self._failures, self._syncs)
         self._map_retention = MapRetention(context, self.router)
         self._ends = SourceEnds(source, self.drivers)

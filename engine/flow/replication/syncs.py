@@ -24,6 +24,7 @@ from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.partition_writer import PartitionWriter
 from engine.flow.ports.options import SyncOptions
+from engine.flow.ports.ports import Cluster
 from engine.wire.codecs import NONE, ZSTD
 from engine.wire.encode import seal, write_area
 from engine.wire.record import Record
@@ -61,10 +62,9 @@ class _DueLane(msgspec.Struct, frozen=True):
 class SyncWriter:
     """Writes the due syncs of all lanes to partition 0 of the flow's offset-syncs topic."""
 
-    def __init__(self, context: CopierContext, options: SyncOptions) -> None:
+    def __init__(self, context: CopierContext, options: SyncOptions, cluster: Cluster) -> None:
         self.trouble = ""
         """Why the last write failed; empty if it succeeded."""
-        cluster = context.source if options.on_source else context.target
         self._flow, self._options = context.flow, options
         self._drivers, self._lease_guard = context.drivers, context.lease_guard
         self._report = context.events.report

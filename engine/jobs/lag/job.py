@@ -55,7 +55,8 @@ def run(
         note(OldTablesFound(flow=options.flow, place=old, what=OldHistory.what, storage=place.uri))
     if is_lost(place, options.flow):
         begin_anew("is gone")
-    target_options = kafka_options(config.clusters[options.flow.target])
+    login = config.flow(options.flow).target_client.login  # that of the copiers, which write the samples
+    target_options = kafka_options(config.clusters[options.flow.target].for_client(login))
     return with_checkpoint(
         lambda: keep_going(spark, options, place, target_options, note, stop, idle), uri, begin_anew, stop
     )

@@ -56,8 +56,8 @@ def prove(
     """Prove the `wanted` scope of a flow, and store nothing. Raises as `run` does."""
     flow = config.flow(options.flow)
     sides = Sides(
-        source=kafka_options(config.clusters[flow.name.source]),
-        target=kafka_options(config.clusters[flow.name.target]),
+        source=kafka_options(config.clusters[flow.name.source].for_client(flow.source_client.login)),
+        target=kafka_options(config.clusters[flow.name.target].for_client(flow.target_client.login)),
         committed=flow.fetch.read_committed,
     )
     looked = proof_steps.take_snapshot(config, options, wanted)

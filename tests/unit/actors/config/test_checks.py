@@ -37,6 +37,12 @@ def test_a_password_in_clear_is_named_and_not_told(job: Path) -> None:
     assert "hunter2" not in "".join(found)
 
 
+def test_a_password_of_one_client_is_named_too(job: Path) -> None:
+    found = said(job, LOGIN + JAAS.format("${env:P}") + JAAS.format("hunter2").replace("A.", "A->B.source.consumer."))
+    assert len(found) == 1
+    assert "line 8: A->B.source.consumer.sasl.jaas.config" in found[0]
+
+
 def test_placeholders_are_fine(job: Path) -> None:
     assert said(job, LOGIN + JAAS.format("${env:PASSWORD}") + "B.ssl.key.password = ${file:/k:v}\n") == ()
 

@@ -118,6 +118,13 @@ def test_an_adopted_copier_that_has_not_answered_yet_is_drained(fleet: FakeFleet
     assert second.is_drained
 
 
+def test_a_watched_file_that_is_refused_is_an_event_of_each_flow(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.see_refused("line 5: tasks.max: 'many' is not a number")
+    (event,) = (one for one in supervisor.status().events if one.kind == "reload_refused")
+    assert "cannot be applied; the mirror continues as before: line 5: tasks.max" in event.text
+
+
 def test_an_edited_file_is_said_once_per_edit(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = started(fleet, clock)
     for edited in (False, True, True, False, True):

@@ -23,6 +23,7 @@ from engine.base.clock import pause
 from policies.model import FlowName
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes
 
+TEXT = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 SPEC = msgspec.msgpack.encode(
     MirrorSpec(
         config=ConfigRef(path="/c", digest="d"), namespace="raymirror-t", version="0", deployment_id="x", drain_s=1.0
@@ -108,11 +109,9 @@ class FakeMetadata(FakeFleet):
 class Stage:
     """A shell that runs as in its actor, around a fleet and a metadata actor that are none."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, instance_id: str = "") -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, instance_id: str = "", text: str = TEXT) -> None:
         self.file = folder / "mm2.properties"
-        self.file.write_text(
-            "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
-        )
+        self.file.write_text(text)
         self.metadata = FakeMetadata()
         self.codes: list[int] = []
         fleet: Any = FakeFleet(Clock())

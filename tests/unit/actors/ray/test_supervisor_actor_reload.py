@@ -7,6 +7,7 @@ import pytest
 
 from actors.config.config_ref import refer
 from actors.config.difference import ADDED, CHANGED, UNTOUCHED, ConfigDifference
+from actors.config.file_watch import ReloadOutcome
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.needs import CopierNeeds
 from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, successor
@@ -103,6 +104,29 @@ async def test_an_edited_file_is_no_news_once_it_was_taken_over(stage: Stage, ke
     stage.file.write_text(MORE + "# more\n")
     await stage.until(lambda status: sum("was edited" in event.text for event in status.events) >= 2)
     await stage.end()
+
+
+async def test_a_watched_file_is_applied_by_the_command_and_a_refusal_is_an_event(
+    stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied: list[tuple[str, str]] = []
+
+    def apply(path: str, namespace: str, address: str) -> ReloadOutcome:
+        applied.append((path, namespace))
+        return ReloadOutcome(2, "line 5: no such key")
+
+    monkeypatch.setattr("actors.ray.supervisor_actor.LOOK_S", 0.01)
+    monkeypatch.setattr("actors.ray.supervisor_actor.apply_file", apply)
+    await stage.end()
+    watching = Stage(monkeypatch, stage.file.parent, text=BASE + "raymirror.reload = watch\n")
+    await watching.until(lambda status: status.phase == "starting")
+    watching.file.write_text(MORE)
+    await watching.until(lambda status: any("line 5: no such key" in event.text for event in status.events))
+    status = await watching.status()
+    assert applied == [(str(watching.file), "raymirror-t")]
+    assert not any("was edited: the mirror continues" in event.text for event in status.events)
+    assert [flow.flow for flow in status.flows] == ["A->B"]
+    await watching.end()
 
 
 async def test_what_cannot_be_changes_nothing(stage: Stage, kept: Kept) -> None:

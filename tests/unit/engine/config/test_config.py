@@ -297,3 +297,13 @@ def test_the_deployment_id() -> None:
 def test_the_most_copiers_are_not_less_than_the_fewest() -> None:
     with pytest.raises(ConfigError, match=r"raymirror\.copiers\.max: 2 is less than raymirror\.copiers \(3\)"):
         mirror("raymirror.copiers = 3\nraymirror.copiers.max = 2\n")
+
+
+def test_a_file_is_watched_only_if_it_says_so() -> None:
+    assert [mirror(text).is_watched for text in ("", "raymirror.reload = command\n", "raymirror.reload = watch\n")] == [
+        False,
+        False,
+        True,
+    ]
+    with pytest.raises(ConfigError, match=r"raymirror\.reload: 'always' is unknown; write command or watch"):
+        mirror("raymirror.reload = always\n")

@@ -22,6 +22,7 @@ NOT_OF_FLOWS = {
     ("top", "config.providers.NAME.class"),
     ("top", "raymirror.deployment.id"),
     ("top", "raymirror.unsupported"),
+    ("top", "raymirror.reload"),
     ("top", "raymirror.metrics.port"),
     ("top", "raymirror.metrics.bind"),
     ("top", "raymirror.metrics.per.partition"),
@@ -42,7 +43,7 @@ NOT_OF_FLOWS = {
     ("cluster", "bootstrap.servers"),
     ("cluster", "raymirror.site"),
     ("flow", "enabled"),
-    *(("cluster", key) for key in SECURITY_KEYS),
+    *(("login", key) for key in SECURITY_KEYS),
 }
 
 
@@ -85,7 +86,7 @@ def test_nothing_is_read_that_the_table_does_not_name(monkeypatch: pytest.Monkey
     monkeypatch.setattr("engine.config.config.PropertyReader", Recorder)
     mirror("config.providers = x\nconfig.providers.x.class = EnvVarConfigProvider\n")
     places = re.compile(
-        r"^(A->B\.|B->A\.)?(source\.consumer\.|consumer\.|producer\.override\.|(source\.|target\.)?admin\.)?"
+        r"^(A->B\.|B->A\.)?((source\.)?consumer\.|producer\.override\.|(source\.|target\.)?(admin|producer)\.)?"
         r"|^[AB]\.(consumer\.|producer\.|admin\.)?"
     )
     asked = {places.sub("", key, count=1).replace("providers.x.", "providers.NAME.") for key in Recorder.asked}

@@ -399,7 +399,9 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "heartbeats",
         "same_cluster",
     }
-    assert {"enabled", "cluster", "topic", "lag_max", "replication_factor"} == set(SyncsConfig.__struct_fields__)
+    assert {"enabled", "cluster", "topic", "lag_max", "replication_factor", "client"} == set(
+        SyncsConfig.__struct_fields__
+    )
     assert {"pair", "topic", "every_s", "replication_factor", "client"} == set(HeartbeatConfig.__struct_fields__)
     assert set(msgspec.structs.asdict(flow().fetch)) == {
         "max_wait_s",

@@ -235,11 +235,3 @@ def test_what_all_three_clients_of_a_cluster_say_is_the_cluster_s() -> None:
     config = mirror("".join(f"{line.replace('B.', f'B.{client}.', 1)}\n" for line in lines for client in CLIENTS))
     assert login_of(handshake_options(config.clusters["B"], "")) == ("u", "p\"w'")
     assert config.warnings == ()
-
-
-@pytest.mark.parametrize("clients", [CLIENTS[:2], CLIENTS])
-def test_what_clients_of_a_cluster_say_differently_is_refused(clients: tuple[str, ...]) -> None:
-    lines = [f"B.{client}.security.protocol = SSL\n" for client in clients]
-    lines[-1] = lines[-1].replace("SSL", "SASL_SSL") if len(clients) == len(CLIENTS) else lines[-1]
-    with pytest.raises(ConfigError, match="all clients of a cluster use the same connection settings"):
-        mirror("".join(lines))

@@ -112,7 +112,7 @@ def test_files_of_mm2s_users_are_taken() -> None:
 
 
 def test_a_secret_is_in_no_text_of_it() -> None:
-    secret = 'A.consumer.sasl.jaas.config = x password="hunter2";\n'
+    secret = 'B.consumer.ssl.engine.factory.class = x password="hunter2";\n'
     with pytest.raises(ConfigError) as caught:
         mirror(secret)
     told = mirror(f"{secret}raymirror.unsupported = warn\n")

@@ -2,7 +2,7 @@
 
 from engine.config.tuning.client_tuning import ClientTuning
 from engine.kafka.client.cluster import ClusterClient
-from engine.services.clients import asking_client, clients_of, copying_clients
+from engine.services.clients import asking_client, clients_of, copying_clients, syncs_client
 from engine.services.runner import options_for
 from policies.model import FlowName
 from tests.unit.engine.config_files import BASE, mirror
@@ -35,6 +35,19 @@ def test_all_others_have_those_of_admin_clients() -> None:
     source, target = clients_of(CONFIG, FLOW, "raymirror|A->B|metadata")
     assert seen(source) == ("raymirror|A->B|metadata", 3.0, 10.0)
     assert seen(target) == ("asker|raymirror|A->B|metadata", 4.0, 5.0)
+
+
+def test_offset_syncs_have_a_client_of_their_own_only_with_a_login_of_their_own() -> None:
+    assert syncs_client(CONFIG, FLOW, "c") is None
+    login = 'required username="u" password="p";\n'
+    own = mirror(
+        "A.security.protocol = SASL_PLAINTEXT\nA.sasl.mechanism = PLAIN\n"
+        f"A.sasl.jaas.config = PlainLoginModule {login}A->B.source.producer.sasl.jaas.config = OtherModule {login}"
+        "A.consumer.request.timeout.ms = 1000\n"
+    )
+    client = syncs_client(own, FLOW, "c")
+    assert client is not None
+    assert (client.alias, *seen(client)) == ("A", "c", 1.0, 10.0)
 
 
 def test_who_asks_for_no_flow_has_those_of_the_first_flow_with_that_cluster() -> None:

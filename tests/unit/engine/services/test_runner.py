@@ -110,6 +110,29 @@ async def test_it_opens_both_clusters_at_once_and_copies_nothing_between_others(
         await running
 
 
+async def test_the_client_of_offset_syncs_is_opened_and_closed_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = list[str]()
+
+    class Closing(Client):
+        async def close(self) -> None:
+            closed.append(self.alias)
+
+    clients = [Closing(alias, "one") for alias in ("A", "B", "syncs")]
+    monkeypatch.setattr(runner, "copying_clients", lambda _config, _flow, _client_id: clients[:2])
+    monkeypatch.setattr(runner, "syncs_client", lambda _config, _flow, _client_id: clients[2])
+    config = read_config(parse_properties(CONFIG, "mm2.properties"))
+    copier = Copier(config, config.flows[0], copier_id="copier-1", deployment_id="d")
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        running = group.create_task(copier.run())
+        for client in clients:
+            await client.opened.wait()
+        await copier.drain()
+        await running
+    assert closed == ["A", "B", "syncs"]
+
+
 async def test_a_broker_that_does_not_say_when_it_forgets_does_not_hold_the_copy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -68,6 +68,40 @@ def test_a_key_of_many_clients_has_a_value_for_each_of_them() -> None:
     assert not any("consumer" in place for place in found.places)
 
 
+LOGINS = File(
+    {
+        "B.sasl.jaas.config": ("b", 1),
+        "B.producer.sasl.jaas.config": ("writes", 2),
+        "A->B.target.admin.sasl.jaas.config": ("asks", 3),
+        "A->B.admin.sasl.jaas.config": ("bare", 4),
+    },
+    ("A", "B"),
+    (FlowName("A", "B"),),
+)
+
+
+def test_a_login_has_a_value_for_each_cluster_and_for_each_client_with_its_own() -> None:
+    found = explain("sasl.jaas.config", LOGINS)
+    assert [(one.of, one.value, one.line) for one in found.values] == [
+        ("A", "none", 0),
+        ("B", "b", 1),
+        ("A->B, producer", "writes", 2),
+        ("A->B, source admin", "bare", 4),
+        ("A->B, target admin", "asks", 3),
+        ("A->B, target syncs", "writes", 2),
+    ]
+    assert found.places == ("X.sasl.jaas.config", "sasl.jaas.config")
+
+
+def test_the_login_of_one_client() -> None:
+    found = explain("B.producer.sasl.jaas.config", LOGINS)
+    assert [one.of for one in found.values] == ["A->B, producer", "A->B, target syncs"]
+    assert found.places[:2] == ("A->B.producer.override.sasl.jaas.config", "B.producer.sasl.jaas.config")
+    unset = explain("A.consumer.sasl.mechanism", LOGINS)
+    assert (unset.values, unset.answer) == ((), "read, not quite as in MM2")
+    assert unset.places[0] == "A->B.source.consumer.sasl.mechanism"
+
+
 def test_a_key_at_a_place_where_it_is_not_read_says_so() -> None:
     in_file = explain("A.topics", FILE)
     assert (in_file.answer, in_file.values) == ("refused", ())
@@ -92,9 +126,10 @@ def test_what_all_clients_of_a_cluster_say_is_its_value() -> None:
     assert (one.answer, one.values) == (found.answer, found.values[:1])
 
 
-def test_what_one_client_says_otherwise_is_refused() -> None:
-    assert explain("A.admin.security.protocol", of_clients("SSL", "SSL", "PLAINTEXT")).answer == "refused"
-    assert explain("security.protocol", of_clients("SSL", "SSL", "PLAINTEXT")).values[0] == KeyValue("A", "PLAINTEXT")
+def test_what_one_client_says_otherwise_is_its_own() -> None:
+    found = explain("security.protocol", of_clients("SSL", "SSL", "PLAINTEXT")).values
+    assert found[0] == KeyValue("A", "PLAINTEXT")
+    assert {one.of: one.value for one in found}["A->B, consumer"] == "SSL"
 
 
 def test_a_key_of_a_flow_that_is_off_has_no_value() -> None:

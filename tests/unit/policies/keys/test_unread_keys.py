@@ -141,10 +141,9 @@ def test_what_means_nothing_here_says_why_nothing_is_lost(key: str, why: str) ->
         ("A->B.source.cluster.alias", "x", "its name", "A->B"),
         ("A->B.source.cluster.bootstrap.servers", "h:1", "connections of its own", "write A.bootstrap.servers"),
         ("A->B.target.cluster.ssl.key.password", "x", "connections of its own", "write B.ssl.key.password"),
-        ("A.consumer.security.protocol", "SSL", "same connection settings", "write A.security.protocol"),
-        ("A->B.source.consumer.sasl.jaas.config", "x", "same connection settings", "write A.sasl.jaas.config"),
+        ("A.consumer.bootstrap.servers", "h:1", "same connection settings", "write A.bootstrap.servers"),
+        ("A.consumer.ssl.engine.factory.class", "x", "same connection settings", "write A.ssl.engine.factory.class"),
         ("A->B.producer.override.bootstrap.servers", "h:1", "same connection settings", "write B.bootstrap.servers"),
-        ("A->B.target.admin.sasl.jaas.config", "x", "same connection settings", "write B.sasl.jaas.config"),
         ("A.topics", "orders", "selects nothing", "write A->B.topics"),
         ("A.sasl.username", "me", "librdkafka", "write A.sasl.jaas.config"),
         ("metadata.broker.list", "h:1", "librdkafka", "write A.bootstrap.servers"),
@@ -178,12 +177,20 @@ def test_a_value_that_is_so_anyway_asks_for_nothing(key: str, value: str) -> Non
     assert ruling(key, value).fate is KeyFate.NEEDLESS
 
 
-@pytest.mark.parametrize("cluster", ["A.security.protocol", "security.protocol"])
-def test_a_client_that_connects_as_its_cluster_does_asks_for_nothing(cluster: str) -> None:
-    found = ruling("A.consumer.security.protocol", "SSL ", **{cluster: "SSL"})
+@pytest.mark.parametrize("key", ["B.security.protocol", "security.protocol", "B.producer.security.protocol"])
+def test_a_client_that_connects_as_its_cluster_does_asks_for_nothing(key: str) -> None:
+    found = ruling("B.consumer.security.protocol", "SSL ", **{key: "SSL"})
     assert (found.fate, found.why) == (KeyFate.NEEDLESS, "it is the same as the cluster's value")
-    other = ruling("A.consumer.security.protocol", "SASL_SSL", **{cluster: "SSL"})
-    assert other.fate is KeyFate.UNSUPPORTED
+    other = ruling("B.consumer.security.protocol", "SASL_SSL", **{key: "SSL"})
+    assert other.fate is KeyFate.DIFFERENT
+    assert "which need Read there" in other.why
+
+
+def test_a_login_of_a_client_that_is_not_needed() -> None:
+    assert "offset syncs" in ruling("B.producer.sasl.jaas.config").why
+    values = {"C.consumer.sasl.jaas.config": "x"}
+    scene = Scene(("A", "B", "C"), (FlowName("A", "B"),), values, HONOURED, ASKED)
+    assert judge("C.consumer.sasl.jaas.config", scene).why == "no flow uses cluster 'C'"
 
 
 @pytest.mark.parametrize(

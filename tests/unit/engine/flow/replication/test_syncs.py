@@ -14,7 +14,9 @@ from engine.core.offset_map.map_blocks import decode_tail
 from engine.flow.ports.options import SyncOptions
 from engine.flow.ports.ports import Leader
 from engine.flow.replication import syncs as writer
+from engine.flow.replication.copier import FlowCopier
 from policies.model import TopicPartition
+from policies.start import Earliest
 from tests.fakes.target_log import TargetLog
 from tests.unit.engine.flow.stage import TERMS, Stage, until
 
@@ -78,6 +80,18 @@ async def test_every_sync_is_true_and_the_last_one_is_told_at_rest(on_source: bo
     for index in range(3):
         stage.check(index)
         assert stage.synced(index)[0].source_offset == 0
+
+
+async def test_syncs_may_be_written_over_connections_of_their_own() -> None:
+    stage = SyncStage()
+    other = Stage(1).a
+    log = other.target(TOPIC)
+    stage.copier = FlowCopier(stage.options, stage.a, stage.b, lambda _topic: Earliest(), other)
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole() and bool(log.records()))
+    assert not stage.log.records()
 
 
 async def test_the_newest_sync_of_a_lane_carries_the_end_of_its_map() -> None:
