@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage check architecture tables keys bench wheel clean
+.PHONY: help setup demo test test-full coverage check architecture tables brokers keys bench wheel clean
 
 # The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
 PYTHON ?= $(shell for name in python3.11 python3 python; do \
@@ -77,6 +77,9 @@ architecture: setup
 
 tables: setup
 	@$(BIN)/python -m engine.jobs.sql.page docs/tables.md
+
+brokers: setup
+	@$(BIN)/python -m engine.kafka.capabilities.page docs/brokers.md
 
 keys: setup
 	@$(BIN)/python -c 'from pathlib import Path; from policies.keys.page import written; \
