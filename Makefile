@@ -26,6 +26,7 @@ help:
 	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
 	@echo '  make architecture  draw the packages and their imports: docs/architecture.md'
 	@echo '  make tables     write docs/tables.md from the description of the tables'
+	@echo '  make brokers    write the table of docs/brokers.md from engine/kafka/capabilities'
 	@echo '  make keys       write the tables of engine/CONFIG.md from policies/keys'
 	@echo '  make bench      one benchmark: make bench NAME=drain'
 	@echo '  make setup      only set up: $(VENV) from requirements.lock; builds the native module if there is a C compiler'
