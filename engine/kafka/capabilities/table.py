@@ -107,7 +107,11 @@ TABLE: tuple[Capability, ...] = (
     Capability(
         name="metadata",
         sides=_BOTH,
-        ways=((_of("Metadata", MetadataRequest, least=4),), (_of("Metadata", requests.MetadataWithEpochs),)),
+        ways=(
+            (_of("Metadata", MetadataRequest, least=4),),
+            (_of("Metadata", requests.MetadataWithEpochs),),
+            (_of("Metadata", requests.MetadataWithIds),),
+        ),
         since="0.11",
         weight=Weight.NEEDED,
         lost="everything: no leader and no topic is known",
