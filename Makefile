@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage check architecture tables keys bench wheel clean
+.PHONY: help setup demo test test-full coverage check architecture tables brokers keys bench wheel clean
 
 # The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
 PYTHON ?= $(shell for name in python3.11 python3 python; do \
@@ -26,6 +26,7 @@ help:
 	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
 	@echo '  make architecture  draw the packages and their imports: docs/architecture.md'
 	@echo '  make tables     write docs/tables.md from the description of the tables'
+	@echo '  make brokers    write the table of docs/brokers.md from engine/kafka/capabilities'
 	@echo '  make keys       write the tables of engine/CONFIG.md from policies/keys'
 	@echo '  make bench      one benchmark: make bench NAME=drain'
 	@echo '  make setup      only set up: $(VENV) from requirements.lock; builds the native module if there is a C compiler'
@@ -77,6 +78,9 @@ architecture: setup
 
 tables: setup
 	@$(BIN)/python -m engine.jobs.sql.page docs/tables.md
+
+brokers: setup
+	@$(BIN)/python -m engine.kafka.capabilities.page docs/brokers.md
 
 keys: setup
 	@$(BIN)/python -c 'from pathlib import Path; from policies.keys.page import written; \

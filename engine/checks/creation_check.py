@@ -30,7 +30,7 @@ from engine.kafka.admin.internal_topics import (
 from engine.kafka.admin.trials import NewTopic, Refused, try_creating, try_growing
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
-from engine.kafka.protocol.faults import AUTHORIZATION, INVALID_PARTITIONS, NONE
+from engine.kafka.protocol.faults import AUTHORIZATION, INVALID_PARTITIONS, NONE, UNSUPPORTED_VERSION
 from engine.services.sampling import PARTITIONS
 from engine.state.state import events_topic, state_topic
 from policies.model import FlowName
@@ -43,12 +43,12 @@ _NOT_NOW = frozenset({-1, 7, 41, 89})
 """Unknown error, timed out, no controller, throttled by a quota: these codes say nothing about the topic."""
 _TOO_FEW = -2
 """Not a code of Kafka: the cluster would create the topic, but no record could be appended to it."""
-_NO_FAULT = AUTHORIZATION | {35}
-"""35: UnsupportedVersion."""
+_NO_FAULT = AUTHORIZATION | {UNSUPPORTED_VERSION}
 _RIGHT = {
     _INVALID_CONFIG: "add the config's name to config.properties.exclude, or make the target cluster accept it",
     _POLICY_VIOLATION: "change the settings to what the create.topic.policy of that cluster allows, or exclude the"
     " topics (topics.exclude)",
+    UNSUPPORTED_VERSION: "create these topics, or add their partitions, with the cluster's own tools",
 }
 _LEAVE_OUT = "fix the cause on the cluster, or exclude the topics (topics.exclude)"
 _SHOWN = 3
@@ -220,9 +220,15 @@ class CreationCheck:
         there = {one: len(target[name].partitions) or None if name in target else None for one, name in copies.items()}
         configs: dict[str, dict[str, str]] = {}
         unread: dict[str, list[str]] = {}
-        described = await ConfigsOf(self._clients[self._flow.name.source]).describe(
-            {topic: None for topic, present in there.items() if present is None}
-        )
+        missing: dict[str, tuple[str, ...] | None] = {
+            topic: None for topic, present in there.items() if present is None
+        }
+        right = "grant DescribeConfigs on these topics; without it they are not copied"
+        try:
+            described = await ConfigsOf(self._clients[self._flow.name.source]).describe(missing)
+        except KafkaRefusal as refusal:  # the brokers do not offer the request
+            described, unread[refusal.name] = [], sorted(missing)
+            right = "create their copies yourself; copies that are missing are not created"
         for one in described:
             if one.error_code == NONE:
                 configs[one.topic] = wanted_configs(one.configs, self._flow.config_rules)
@@ -230,7 +236,6 @@ class CreationCheck:
                 unread.setdefault(refusal_text(one.error_code, one.message), []).append(one.topic)
         for why, topics in unread.items():
             wrong = f"configs of {_named(topics)} on cluster {self._flow.name.source!r} cannot be read: {why}"
-            right = "grant DescribeConfigs on these topics; without it they are not copied"
             found.append(self._problem_of(self._flow.name.source, wrong, right, stops=False))
         planned: list[Planned] = []
         for topic, present in there.items():

@@ -7,6 +7,7 @@ import msgspec
 
 from engine.base.errors import BrokerUnreachable, ClusterAway, ConnectionLost, KafkaRefusal, MirrorError, NotReady
 from engine.base.tasks import run_all
+from engine.checks.capability_check import lack_doubts, lack_problems
 from engine.checks.creation_check import CreationCheck, Problem, at_cluster
 from engine.checks.distance_check import distance_doubts
 from engine.checks.idle_patterns import Places, idle_groups, idle_topics, source_groups
@@ -17,6 +18,8 @@ from engine.core.mm2.commit_records import TOPIC as COMMITS_TOPIC
 from engine.flow.ports.ports import LATEST
 from engine.kafka.admin.admin import producer_expiries_s
 from engine.kafka.admin.rights import missing_rights
+from engine.kafka.capabilities.probe import ClusterAbilities, probe
+from engine.kafka.capabilities.table import TRANSACTIONS
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
 from engine.kafka.gateway import KafkaCluster
@@ -57,6 +60,8 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     """Warnings: the flow runs all the same, but this may not be intended."""
     unreachable: tuple[str, ...] = ()
     """Unreachable brokers of both clusters: one sentence each, with the cause and with what waits for the broker."""
+    abilities: tuple[ClusterAbilities, ...] = ()
+    """What the brokers of the source, and of the target, can do."""
     idle: tuple[ConfigWarning, ...] = ()
     """Patterns that match no topic or no consumer group of the source, each with its likely meaning."""
 
@@ -125,8 +130,17 @@ async def preview(
         present = [flow for flow in config.flows if not absent.keys() & set(flow.name)]
         _bear_absent(absent, bear, alone=not present)
         flows = tuple(preview_flow(flow, metadata, config.places) for flow in present)
+        abilities = await _abilities(config, {alias: clients[alias] for alias in metadata})
         problems, doubts = await _judge(config, present, flows, clients, metadata)
-        unfenced = {flow.name: await _unfenced(config, flow, clients[flow.name.target], problems) for flow in present}
+        for flow in present:
+            source, target = (abilities[alias] for alias in flow.name)
+            problems += lack_problems(config, flow, source, target)
+            doubts[flow.name] += lack_doubts(flow, source, target)
+        unfenced = {
+            flow.name: await _unfenced(config, flow, clients[flow.name.target], problems)
+            for flow in present
+            if abilities[flow.name.target].has(TRANSACTIONS)
+        }
         if absent and bear is None:
             problems += await _judge_alone(config, clients, metadata)
         if any(problem.stops or bear is None for problem in problems) or (absent and bear is None):
@@ -138,10 +152,11 @@ async def preview(
                 msgspec.structs.replace(
                     one,
                     polled=await _polled(clients[flow.name.source], flow, metadata[flow.name.source]),
-                    unfenced=unfenced[flow.name],
+                    unfenced=unfenced.get(flow.name, ()),
                     unread_expiry=await _unread_expiry(clients[flow.name.target]),
                     unreachable=tuple(_unreachable(one, metadata, away)),
                     doubts=tuple(doubts[one.flow]),
+                    abilities=tuple(abilities[alias] for alias in flow.name),
                     idle=(
                         *one.idle,
                         *(() if young else await _idle_groups(clients[flow.name.source], flow, config.places)),
@@ -150,6 +165,18 @@ async def preview(
                 for flow, one in zip(present, flows, strict=True)
             ]
         )
+
+
+async def _abilities(config: MirrorConfig, clients: Mapping[str, ClusterClient]) -> dict[str, ClusterAbilities]:
+    """Probe the clusters that answer, all at once; only targets are asked about transactions."""
+    found: dict[str, ClusterAbilities] = {}
+    flows = {flow.name.target: flow for flow in config.flows}
+
+    async def ask(alias: str, client: ClusterClient) -> None:
+        found[alias] = await probe(client, f"raymirror.{flows[alias].name}.check" if alias in flows else None)
+
+    await run_all(*(ask(alias, client) for alias, client in clients.items()))
+    return found
 
 
 def _bear_absent(

@@ -11,7 +11,6 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.data import fencing, followers, logs, offsets
 from engine.kafka.data.source import KafkaSourceBroker
 from engine.kafka.data.target import KafkaTargetBroker
-from engine.kafka.protocol.faults import AUTHORIZATION
 from engine.kafka.protocol.requests import text_id
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from engine.wire.record import Record
@@ -86,19 +85,20 @@ class KafkaCluster:
         return await offsets.list_offsets(self._client, partitions, LATEST, committed=True)
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
-        """Acquire the producer at a new epoch, with a barrier; unfenced if transactional ids are not permitted."""
+        """Acquire the producer at a new epoch, with a barrier; unfenced if the cluster gives no transactional id."""
         return await self._acquired(transactional_id, fencing.acquire(self._client, transactional_id, partitions))
 
     async def enter(self, transactional_id: str) -> Producer:
-        """Acquire the producer of a transactional id without a barrier; unfenced if such ids are not permitted."""
+        """Acquire the producer of a transactional id without a barrier; unfenced if the cluster gives none."""
         return await self._acquired(transactional_id, fencing.enter(self._client, transactional_id))
 
     async def _acquired(self, transactional_id: str, taking: Awaitable[Producer]) -> Producer:
         try:
             return await taking
         except KafkaRefusal as refusal:
-            if refusal.code in AUTHORIZATION:
-                return await fencing.unfenced(self._client)
+            why = fencing.why_unfenced(refusal.code)
+            if why:
+                return await fencing.unfenced(self._client, why)
             raise
         except TimeoutError:
             raise ConnectionLost(f"transactional id {transactional_id}: not acquired in time") from None

@@ -232,7 +232,9 @@ CONNECTOR = {
         "raymirror would not read positions from that topic",
         "set offset.storage.topic instead",
     ),
-    "use.incremental.alter.configs": Ruling(KeyFate.NEEDLESS, "raymirror always changes single configs"),  # until 3.9
+    "use.incremental.alter.configs": Ruling(
+        KeyFate.NEEDLESS, "raymirror changes single configs, as the brokers can"
+    ),  # until 3.9
 }
 """MirrorSourceConfig, MirrorCheckpointConfig, MirrorHeartbeatConfig and their tasks', SourceConnectorConfig."""
 

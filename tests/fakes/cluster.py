@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
 from engine.core.position.resume import TailBatch
 from engine.flow.ports.ports import (
+    NOT_AUTHORISED,
     FetchAnswer,
     FetchFault,
     FetchOptions,
@@ -51,6 +52,7 @@ class FakeCluster:
         self.expiry_s = 100 * 365 * 86_400.0
         """After how many seconds every broker forgets a producer: longer than records here are old."""
         self.fenced = True
+        self.unfenced_by = NOT_AUTHORISED
         self.plain_ids = 0
         """How many producer ids were given out without a fence; each is a new one."""
         self.has_followers = False
@@ -204,7 +206,7 @@ class FakeCluster:
             producer_id, epoch = 2000 + self.plain_ids, 0
         self.transactional[transactional_id] = producer_id, epoch
         await self._end(transactional_id, producer_id, epoch, committing=False)
-        return Producer(producer_id, epoch, self.fenced)
+        return Producer(producer_id, epoch, self.fenced, unfenced_by="" if self.fenced else self.unfenced_by)
 
     async def _mark(self, producer_id: int, epoch: int, partitions: Sequence[TopicPartition]) -> None:
         await asyncio.sleep(0)

@@ -11,6 +11,7 @@ from bench.recovery.fronted import FrontedCluster
 from bench.recovery.leading import led
 from bench.recovery.stage import describe
 from deploy.local.broker import Broker
+from deploy.local.cluster import EmbeddedCluster
 from engine.base.clock import now_s
 
 HALF_TRIP_S = 0.025
@@ -57,7 +58,7 @@ async def until_led(cluster: FrontedCluster, topic: str, leader: int) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-async def until_in_sync(cluster: FrontedCluster, topic: str, *replicas: int) -> None:
+async def until_in_sync(cluster: EmbeddedCluster, topic: str, *replicas: int) -> None:
     """Wait until exactly these replicas of every partition of a topic are in sync."""
     give_up_at_s = now_s() + DEADLINE_S
     while True:

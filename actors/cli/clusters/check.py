@@ -8,8 +8,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from rich.table import Table
 
+from actors.cli.clusters.abilities import abilities_of, show_abilities
 from actors.cli.clusters.explain import explain_key, lines_of
 from actors.cli.clusters.file_difference import compare_files, rows_of, table_of
 from actors.cli.common import exits
@@ -44,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--diff", type=Path, metavar="OTHER", help="only compare with this file; exit code 5: something differs"
     )
     parser.add_argument(
+        "--abilities",
+        action="store_true",
+        help="show all that the brokers of each cluster can do, not only what they lack",
+    )
+    parser.add_argument(
         "--address",
         help="Ray cluster, HOST:PORT, to check raymirror.copiers.near (default: RAY_ADDRESS, else a local Ray)",
     )
@@ -64,12 +71,21 @@ def run(args: argparse.Namespace) -> int:
     warnings = (*config.warnings, *sites, *storage_warnings(config.storage))
     _warn(warnings, args.config)
     if args.json:
-        say_facts(args, config=str(args.config), ready=True, warnings=warnings, notes=config.notes, flows=flows)
+        say_facts(
+            args,
+            config=str(args.config),
+            ready=True,
+            warnings=warnings,
+            notes=config.notes,
+            flows=[msgspec.structs.replace(flow, abilities=()) for flow in flows],
+            clusters=abilities_of(flows),
+        )
         return exits.OK
     for note in config.notes:
         print(f"note: {args.config}: {note}")
     for flow in flows:
         show(flow)
+    show_abilities(abilities_of(flows), whole=args.abilities)
     copies = any(flow.topics for flow in flows)
     print(f"{'ready' if copies else 'ready, but copies nothing: no topic matches'}: raymirror run", args.config)
     return exits.OK

@@ -256,7 +256,7 @@ class ProducerChanged(LaneEvent, frozen=True, kw_only=True, tag="producer_change
 
 
 class UnfencedOwnership(LaneEvent, frozen=True, kw_only=True, tag="unfenced_ownership"):
-    """The target denies transactional ids: raymirror detects a stale owner, but the target does not refuse it."""
+    """The target denies transactional ids or has none: it does not refuse a stale owner; raymirror detects it."""
 
     severity: ClassVar[str] = "warning"
     reason: str

@@ -39,7 +39,7 @@ from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, Posi
 from engine.flow.ownership.recovery_rules import Recovered, RecoveryRules
 from engine.flow.ownership.stored_positions import Stored, Unreadable
 from engine.flow.ownership.vacancies import Vacancies
-from engine.flow.ports.ports import Producer
+from engine.flow.ports.ports import NO_TRANSACTIONS, Producer
 from policies.model import TopicPartition
 
 _AT_ONCE = 32
@@ -50,10 +50,14 @@ _SLOT_S = 2.0
 _OVERTAKEN = 5
 """How often in a row retention may delete the offsets being read, before the whole acquisition starts again."""
 
-_NO_RIGHT = 53
-_NO_TRANSACTIONS = (
+_NO_RIGHT, _UNSUPPORTED = 53, 35
+_DENIED = (
     "exactly.once.source.support is enabled, but the target does not allow raymirror transactions: grant Write and"
     " Describe on the transactional ids that begin with 'raymirror', or disable exactly.once.source.support"
+)
+_LACKING = (
+    "exactly.once.source.support is enabled, but the target has no transactions: disable exactly.once.source.support,"
+    " or use brokers that have them"
 )
 
 
@@ -189,8 +193,7 @@ class Acquisition:
         if not producer.fenced and self._options.commit_s:
             return False  # `_judge` refuses it
         if not producer.fenced:
-            reason = "not authorised for transactional ids"
-            self._report(UnfencedOwnership(flow=self._options.flow, lane=lane, reason=reason))
+            self._report(UnfencedOwnership(flow=self._options.flow, lane=lane, reason=producer.unfenced_by))
         elif isinstance(stored, Position) and producer.producer_id != stored.producer_id:
             expected, found = stored.producer_id, producer.producer_id
             self._report(ProducerChanged(flow=self._options.flow, lane=lane, expected=expected, found=found))
@@ -249,9 +252,7 @@ class Acquisition:
         """Return the offset where the lane resumes, or the event that says why it cannot."""
         stored = logs.stored.get(driver.name.source)
         if self._options.commit_s and not fenced.producer.fenced:
-            raise KafkaRefusal(
-                "the lane's transactions", _NO_RIGHT, "TransactionalIdAuthorizationFailed", _NO_TRANSACTIONS
-            )
+            raise _no_transactions(fenced.producer)
         if isinstance(stored, Unreadable):
             what = f"raymirror cannot use its position in {self._options.positions_topic}: {stored.reason}"
             return LaneRefused(flow=self._options.flow, lane=driver.name.source, what=what)
@@ -367,3 +368,11 @@ class Acquisition:
             target_offset=found.target_next,
             tail_records=found.tail_records,
         )
+
+
+def _no_transactions(producer: Producer) -> KafkaRefusal:
+    """Return the refusal of exactly-once mode: it may end by a grant, or never."""
+    asked = "the lane's transactions"
+    if producer.unfenced_by == NO_TRANSACTIONS:
+        return KafkaRefusal(asked, _UNSUPPORTED, "UnsupportedVersion", _LACKING)
+    return KafkaRefusal(asked, _NO_RIGHT, "TransactionalIdAuthorizationFailed", _DENIED)

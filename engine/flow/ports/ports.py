@@ -163,8 +163,13 @@ FENCED = frozenset({47, 90})
 """Error codes that mean that a newer owner has the producer (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)."""
 
 
+NOT_AUTHORISED = "not authorised for transactional ids"
+NO_TRANSACTIONS = "its brokers have no transactions"
+"""Why a target may give a producer no fence."""
+
+
 class Producer(msgspec.Struct, frozen=True, gc=False):
-    """A producer id and epoch; `fenced`: whether the broker refuses older epochs.
+    """A producer id and epoch; `fenced`: whether the broker refuses older epochs; `unfenced_by`: why it does not.
 
     A new epoch of a known producer id begins at sequence 0; a broker without state of the id takes any first sequence.
     """
@@ -173,6 +178,7 @@ class Producer(msgspec.Struct, frozen=True, gc=False):
     epoch: int
     fenced: bool
     first_sequence: int = 0
+    unfenced_by: str = ""
 
 
 class ProducerState(msgspec.Struct, frozen=True, gc=False):

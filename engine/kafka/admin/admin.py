@@ -24,6 +24,7 @@ from engine.kafka.protocol.faults import (
     NONE,
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
     error_name,
 )
 from policies.sync.topic_configs import ConfigEntry
@@ -63,6 +64,10 @@ class ConfigsOf:
         self._busy.add(turn)
         try:
             connection = await self._client.nth_connection(turn)
+            if not connection.supports(*codec.DESCRIBE_CONFIGS):
+                asked = f"configs of topics on cluster {self._client.alias!r}"
+                name = error_name(UNSUPPORTED_VERSION)
+                raise KafkaRefusal(asked, UNSUPPORTED_VERSION, name, "needed: brokers that answer DescribeConfigs")
             answer = await connection.request(
                 *codec.DESCRIBE_CONFIGS, False, [codec.describe_configs(part)], _TIMEOUT_S
             )
@@ -126,10 +131,13 @@ async def _each_broker(
 
 
 async def configs_of(client: ClusterClient, node: int, names: Sequence[str]) -> dict[str, str]:
-    """Return the values of some configs of one broker; no values if it does not permit that."""
-    answer = await (await client.control(node)).call(
-        DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), list(names))])
-    )
+    """Return the values of some configs of one broker; no values if it does not permit that, or cannot."""
+    try:
+        answer = await (await client.control(node)).call(
+            DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), list(names))])
+        )
+    except KafkaRefusal:  # the broker does not offer the request
+        return {}
     code, _, _, _, entries = answer.resources[0]
     return {entry[0]: entry[1] for entry in entries if entry[1]} if code == NONE else {}
 

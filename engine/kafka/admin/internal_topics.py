@@ -4,11 +4,16 @@ from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.kafka.admin.admin import create_topic, describe_topic_configs
 from engine.kafka.client.cluster import ClusterClient
-from engine.kafka.protocol.faults import AUTHORIZATION, INVALID_PARTITIONS, UNKNOWN_TOPIC_OR_PARTITION
+from engine.kafka.protocol.faults import (
+    AUTHORIZATION,
+    INVALID_PARTITIONS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
+)
 from policies.words import counted
 
 _POLICY = "cleanup.policy"
-_INVALID_CONFIG, _UNSUPPORTED_VERSION = 40, 35
+_INVALID_CONFIG = 40
 _MM2_REPLICAS = 3
 _HOUR_MS = 3_600_000
 POSITIONS_KEY = "offset.storage.replication.factor"
@@ -111,16 +116,16 @@ async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor
     try:
         await create_topic(client, topic, 1, replicas, MM2_CONFIGS, key=key)
     except KafkaRefusal as refusal:
-        if refusal.code not in AUTHORIZATION and refusal.code != _UNSUPPORTED_VERSION:
+        if refusal.code not in AUTHORIZATION and refusal.code != UNSUPPORTED_VERSION:
             raise
 
 
 async def _policy(client: ClusterClient, topic: str) -> str | None:
-    """Return a topic's cleanup policy; None if asking is not permitted or the broker does not know the topic yet."""
+    """Return a topic's cleanup policy; None if asking is not permitted or possible, or the topic is not known yet."""
     try:
         configs = (await describe_topic_configs(client, [topic]))[topic]
     except KafkaRefusal as refusal:
-        if refusal.code in AUTHORIZATION or refusal.code == UNKNOWN_TOPIC_OR_PARTITION:
+        if refusal.code in AUTHORIZATION | {UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION}:
             return None
         raise
     return configs[_POLICY].value.replace(" ", "") if _POLICY in configs else None

@@ -8,15 +8,16 @@ from engine.flow.ports.ports import Answers
 from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, ENTRIES_AT_ONCE, NoAuthorizer
 from engine.kafka.admin.admin import ConfigsOf, create_topic, grow_topic, refusal_text
 from engine.kafka.admin.topic_shapes import topic_shapes
+from engine.kafka.admin.whole_configs import plan_whole
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol import admin_codec as codec
-from engine.kafka.protocol.faults import NONE, error_name
+from engine.kafka.protocol.faults import NONE, UNSUPPORTED_VERSION, error_name
 from policies.sync.acl_sync import Binding, Resource
 from policies.sync.config_sync import CreateTopic, GrowTopic, TopicState
 from policies.sync.topic_configs import ConfigEntry
 
-_SECURITY_DISABLED, _UNSUPPORTED_VERSION = 54, 35
+_SECURITY_DISABLED = 54
 _TIMEOUT_S = 60.0
 
 
@@ -61,19 +62,29 @@ class KafkaSettings:
         return found
 
     async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-        """Set configs (None: remove) and leave all others unchanged (IncrementalAlterConfigs)."""
+        """Set configs (None: remove) and leave all others unchanged.
+
+        Brokers without IncrementalAlterConfigs replace all configs of a topic: see `whole_configs`.
+        """
         refused: dict[str, str] = {}
         asked = f"changing configs on cluster {self._client.alias!r}"
         for part in _parts(topics):
-            request = codec.alter_configs(part)
             try:
-                body = await self._change(codec.INCREMENTAL_ALTER_CONFIGS, request, asked)
+                refused |= {topic: f"{asked}: {why}" for topic, why in (await self._alter(part, asked)).items()}
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
                 refused |= dict.fromkeys(part, f"{asked}: {failure}")
-                continue
-            for topic, (code, message) in codec.read_altered(body).items():
-                if code != NONE:
-                    refused[topic] = f"{asked}: {refusal_text(code, message)}; needed: AlterConfigs on the topic"
+        return refused
+
+    async def _alter(self, part: Mapping[str, Mapping[str, str | None]], asked: str) -> dict[str, str]:
+        """Change the topics of one request; return why some were not changed."""
+        connection = await self._client.controller()
+        if connection.supports(*codec.INCREMENTAL_ALTER_CONFIGS) or not connection.supports(*codec.ALTER_CONFIGS):
+            self.requests += 1
+            return _refusals(await _ask(connection, codec.INCREMENTAL_ALTER_CONFIGS, codec.alter_configs(part), asked))
+        whole, refused = plan_whole(await self._configs.describe(dict.fromkeys(part)), part)
+        if whole:
+            self.requests += 1
+            refused |= _refusals(await _ask(connection, codec.ALTER_CONFIGS, codec.replace_configs(whole), asked))
         return refused
 
     async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
@@ -113,9 +124,18 @@ def _parts(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str,
     return map(dict, parts_by_weight(topics.items(), lambda topic: len(topic[1]), ENTRIES_AT_ONCE))
 
 
+def _refusals(body: bytes) -> dict[str, str]:
+    """Say why a broker did not change the configs of topics."""
+    return {
+        topic: f"{refusal_text(code, message)}; needed: AlterConfigs on the topic"
+        for topic, (code, message) in codec.read_altered(body).items()
+        if code != NONE
+    }
+
+
 async def _ask(connection: Connection, request: tuple[int, int], body: bytes, asked: str) -> bytes:
     """Send a request. Raises KafkaRefusal if the broker does not know it."""
     if not connection.supports(*request):
-        name = error_name(_UNSUPPORTED_VERSION)
-        raise KafkaRefusal(asked, _UNSUPPORTED_VERSION, name, "needed: brokers of Kafka 2.3 or newer")
+        name = error_name(UNSUPPORTED_VERSION)
+        raise KafkaRefusal(asked, UNSUPPORTED_VERSION, name, "needed: brokers of Kafka 2.3 or newer")
     return bytes(await connection.request(*request, False, [body], _TIMEOUT_S))

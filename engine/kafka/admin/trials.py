@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 from aiokafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 
+from engine.base.errors import KafkaRefusal
 from engine.base.parts import parts_by_weight
 from engine.kafka.admin.admin import refusal_text
 from engine.kafka.client.cluster import ClusterClient
-from engine.kafka.protocol.faults import NONE, TOPIC_ALREADY_EXISTS
+from engine.kafka.protocol.faults import NONE, TOPIC_ALREADY_EXISTS, error_name
 
 _TIMEOUT_MS = 30_000
 _MOST_RECORDS = 2_000
@@ -41,7 +42,11 @@ async def try_creating(client: ClusterClient, topics: Sequence[NewTopic]) -> dic
     # Heartbeats of several pairs share one topic, and a request must not name it twice.
     for part in _parts({one.name: one for one in topics}.values()):
         specs: list[Any] = [(one.name, one.partitions, one.replicas, [], sorted(one.configs.items())) for one in part]
-        answer = await (await client.controller()).call(CreateTopicsRequest(specs, _TIMEOUT_MS, True))
+        try:
+            answer = await (await client.controller()).call(CreateTopicsRequest(specs, _TIMEOUT_MS, True))
+        except KafkaRefusal as refusal:
+            found |= {one.name: _not_offered(refusal) for one in part}
+            continue
         found |= _refusals(answer.topic_errors)
     return found
 
@@ -52,9 +57,18 @@ async def try_growing(client: ClusterClient, partitions: Mapping[str, int]) -> d
     topics = [NewTopic(name=name, partitions=count, replicas=-1) for name, count in partitions.items()]
     for part in _parts(topics):
         specs: list[Any] = [(one.name, (one.partitions, None)) for one in part]
-        answer = await (await client.controller()).call(CreatePartitionsRequest(specs, _TIMEOUT_MS, True))
+        try:
+            answer = await (await client.controller()).call(CreatePartitionsRequest(specs, _TIMEOUT_MS, True))
+        except KafkaRefusal as refusal:
+            found |= {one.name: _not_offered(refusal) for one in part}
+            continue
         found |= _refusals(answer.topic_errors)
     return found
+
+
+def _not_offered(refusal: KafkaRefusal) -> Refused:
+    """Say that the brokers do not offer the request at all."""
+    return Refused(refusal.code, f"{error_name(refusal.code)}: its brokers do not offer that")
 
 
 def _refusals(answers: Sequence[tuple[str, int, str | None]]) -> dict[str, Refused]:

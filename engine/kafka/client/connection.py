@@ -30,7 +30,7 @@ from engine.kafka.client.refused_handshake import (
     login_failure,
 )
 from engine.kafka.client.relogin import Relogin
-from engine.kafka.protocol.faults import error_name
+from engine.kafka.protocol.faults import UNSUPPORTED_VERSION, error_name
 from engine.security.sasl.login import Exchange, LoginFailed
 
 _SCRATCH_BYTES = 64 * 1024
@@ -38,8 +38,6 @@ _LONG_ANSWER_BYTES = 16 * 1024
 """A longer answer to a control request is decoded in a thread: metadata of 400 partitions take 1.6 ms."""
 _FRAME = struct.Struct(">i")
 _HEADER = struct.Struct(">ii")
-_UNSUPPORTED_VERSION = 35
-"""Kafka's code for a request, or a version of it, that a broker does not know."""
 
 Part = bytes | bytearray | memoryview
 Answer = Callable[[memoryview | None], None]
@@ -377,8 +375,8 @@ class Connection:
             told = f"it offers versions {offered[0]} to {offered[1]} of it" if offered else "it does not offer it"
             raise KafkaRefusal(
                 f"{self.address}: {type(request).__name__}",
-                _UNSUPPORTED_VERSION,
-                error_name(_UNSUPPORTED_VERSION),
+                UNSUPPORTED_VERSION,
+                error_name(UNSUPPORTED_VERSION),
                 f"{told}, which raymirror cannot use; use brokers of a supported Kafka release",
             ) from error
 

@@ -12,7 +12,7 @@ from typing import Any
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
-from engine.flow.ports.ports import Producer
+from engine.flow.ports.ports import NO_TRANSACTIONS, NOT_AUTHORISED, Producer
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.protocol.faults import (
     AUTHORIZATION,
@@ -21,6 +21,7 @@ from engine.kafka.protocol.faults import (
     NONE,
     OPERATION_NOT_ATTEMPTED,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
     error_name,
 )
 from engine.kafka.protocol.requests import DescribeTransactions
@@ -76,14 +77,25 @@ async def end(client: ClusterClient, transactional_id: str, producer: Producer, 
     await patiently(client, transactional_id, lambda: EndTxnRequest(*who, committing))
 
 
-async def unfenced(client: ClusterClient) -> Producer:
-    """Acquire a plain producer id; without transactional ids, stale owners are only detected, not fenced."""
+def why_unfenced(code: int) -> str:
+    """Return why a cluster gives no transactional id, by the error code of its refusal; empty for other errors."""
+    if code in AUTHORIZATION:
+        return NOT_AUTHORISED
+    return NO_TRANSACTIONS if code == UNSUPPORTED_VERSION else ""
+
+
+async def unfenced(client: ClusterClient, why: str) -> Producer:
+    """Acquire a plain producer id; without transactional ids, stale owners are only detected, not fenced.
+
+    Raises KafkaRefusal, also if the cluster has no idempotent producers: without sequences, a repeated append doubles.
+    """
     answer = await (await client.any_connection()).call(InitProducerIdRequest(None, TRANSACTION_TIMEOUT_MS))
     if answer.error_code in COORDINATOR_RETRY:  # a young broker has no block of producer ids yet
         raise ConnectionLost(f"InitProducerId on cluster {client.alias!r}: {error_name(answer.error_code)}")
     if answer.error_code != NONE:
-        raise KafkaRefusal("InitProducerId", answer.error_code, error_name(answer.error_code), "grant IdempotentWrite")
-    return Producer(answer.producer_id, answer.producer_epoch, fenced=False)
+        right = "grant IdempotentWrite" if answer.error_code in AUTHORIZATION else "needed: idempotent producers"
+        raise KafkaRefusal("InitProducerId", answer.error_code, error_name(answer.error_code), right)
+    return Producer(answer.producer_id, answer.producer_epoch, fenced=False, unfenced_by=why)
 
 
 def _by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[int]]]:

@@ -17,7 +17,7 @@ from engine.flow.ports.ports import Answers, GroupListing, Listed, Offsets, Stor
 from engine.kafka.admin.admin import broker_configs
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
-from engine.kafka.protocol.faults import COORDINATOR_RETRY, NONE, error_name
+from engine.kafka.protocol.faults import COORDINATOR_RETRY, NONE, UNSUPPORTED_VERSION, error_name
 from engine.kafka.protocol.group_codec import GroupAnswer, OffsetFetchReader
 from engine.kafka.protocol.requests import (
     CommitOffsets,
@@ -37,10 +37,10 @@ _AT_ONCE = 200
 _ANSWER_S = 10.0
 """Most seconds for one answer, so that after a frozen coordinator there is time to ask the next one."""
 _RETENTION = "offsets.retention.minutes"
-_UNSTABLE, _NOT_FOUND, _UNSUPPORTED_VERSION = 88, 69, 35
+_UNSTABLE, _NOT_FOUND = 88, 69
 _LOADING = 14
 """CoordinatorLoadInProgress."""
-_NOT_OF_THE_NEWER = frozenset({_NOT_FOUND, _UNSUPPORTED_VERSION})
+_NOT_OF_THE_NEWER = frozenset({_NOT_FOUND, UNSUPPORTED_VERSION})
 """Codes that ConsumerGroupDescribe answers for a group of the classic protocol, or for any where KIP-848 is off (Kafka
 3.7 to 3.9 at their defaults, 4.x by `group.version` or `group.coordinator.rebalance.protocols`). DescribeGroups knows
 such groups, and Kafka's own client sends it next (DescribeConsumerGroupsHandler)."""

@@ -1,8 +1,8 @@
 """Encodes and decodes requests about configs and ACLs, in the classic format (texts have two-byte lengths).
 
-DescribeConfigs v1 (brokers from 1.1 on), IncrementalAlterConfigs v0 (2.3; KIP-339), DescribeAcls and CreateAcls v1
-(2.0; KIP-290). A cluster with thousands of topics answers with a hundred thousand config entries, most of them equal.
-So equal entries share one object, and so do topics whose configs are equal byte by byte.
+DescribeConfigs v1 (brokers from 1.1 on), IncrementalAlterConfigs v0 (2.3; KIP-339), AlterConfigs v0 (0.11; KIP-133),
+DescribeAcls and CreateAcls v1 (2.0; KIP-290). A cluster with thousands of topics answers with a hundred thousand config
+entries, most of them equal. So equal entries share one object, and so do topics whose configs are equal byte by byte.
 """
 
 import struct
@@ -13,7 +13,7 @@ import msgspec
 from policies.sync.acl_sync import Binding
 from policies.sync.topic_configs import ConfigEntry
 
-DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = (32, 1), (44, 0)
+DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS = (32, 1), (44, 0), (33, 0)
 DESCRIBE_ACLS, CREATE_ACLS = (29, 1), (30, 1)
 """Key and version of each request."""
 TOPIC_RESOURCE = 2
@@ -61,6 +61,16 @@ def alter_configs(topics: Mapping[str, Mapping[str, str | None]]) -> bytes:
         parts += [b"\x02", _text(topic), _I32.pack(len(configs))]
         for name, value in configs.items():
             parts += [_text(name), bytes([_DELETE if value is None else _SET]), _text(value)]
+    return b"".join([*parts, b"\x00"])
+
+
+def replace_configs(topics: Mapping[str, Mapping[str, str]]) -> bytes:
+    """Set all configs of topics; a config that is not named is removed (AlterConfigs)."""
+    parts = [_I32.pack(len(topics))]
+    for topic, configs in topics.items():
+        parts += [b"\x02", _text(topic), _I32.pack(len(configs))]
+        for name, value in configs.items():
+            parts += [_text(name), _text(value)]
     return b"".join([*parts, b"\x00"])
 
 
@@ -174,7 +184,7 @@ def _skip_synonyms(body: bytes, at: int) -> int:
 
 
 def read_altered(body: bytes) -> dict[str, tuple[int, str]]:
-    """Read the answer to IncrementalAlterConfigs: error code and the broker's message by topic."""
+    """Read the answer to IncrementalAlterConfigs or AlterConfigs: error code and the broker's message by topic."""
     reader = _AnswerReader(body, _THROTTLE_BYTES)
     found: dict[str, tuple[int, str]] = {}
     for _ in reader.count():

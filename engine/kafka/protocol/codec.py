@@ -1,9 +1,10 @@
 """Encodes and decodes Fetch and Produce, the two requests of the data path, without copying records.
 
-Versions (Kafka protocol guide): Fetch 11 (names), 12 (flexible, diverging epoch), 13 (topic ids instead of names);
-Produce 8 (names, record errors), 13 (flexible, topic ids). Flexible versions count lengths plus one as unsigned
-varints and end every struct with a tag section. Transactional batches use Produce 8 only: from 12 on (KIP-890) Produce
-adds partitions to a transaction by itself, and requires an EndTxn that raises the epoch.
+Versions (Kafka protocol guide): Fetch 10 (names; Kafka 2.1), 11 (racks and followers; 2.3), 12 (flexible, diverging
+epoch; 2.7), 13 (topic ids instead of names; 3.1); Produce 7 (names; 2.1), 8 (record errors; 2.4), 13 (flexible, topic
+ids; 4.0). Flexible versions count lengths plus one as unsigned varints and end every struct with a tag section.
+Transactional batches use Produce 8 or 7: from 12 on (KIP-890) Produce adds partitions to a transaction by itself, and
+requires an EndTxn that raises the epoch.
 """
 
 import struct
@@ -12,9 +13,11 @@ from uuid import UUID
 
 import msgspec
 
-FETCH_KEY, FETCH_VERSIONS = 1, (13, 12, 11)
-PRODUCE_KEY, PRODUCE_VERSIONS = 0, (13, 8)
-TRANSACTIONAL_VERSIONS = (8,)
+FETCH_KEY, FETCH_VERSIONS = 1, (13, 12, 11, 10)
+PRODUCE_KEY, PRODUCE_VERSIONS = 0, (13, 8, 7)
+TRANSACTIONAL_VERSIONS = (8, 7)
+_RACKS_FROM, _RECORD_ERRORS_FROM = 11, 8
+"""Fetch names racks and followers from this version on (KIP-392); Produce says which record is refused (KIP-467)."""
 
 _FETCH_HEAD = struct.Struct(">iiiibii")
 _FETCH_PARTITION_V11 = struct.Struct(">iiqqi")
@@ -98,7 +101,10 @@ def encode_fetch(
     session: tuple[int, int] = (0, -1),
     forgotten: Sequence[Place] = (),
 ) -> bytes:
-    """Encode a Fetch for the wanted partitions, in their order; `session` is (id, epoch); (0, -1) means none."""
+    """Encode a Fetch for the wanted partitions, in their order; `session` is (id, epoch); (0, -1) means none.
+
+    A version below 11 has no rack: the leader answers.
+    """
     flexible = version >= 12
     out = [_FETCH_HEAD.pack(-1, max_wait_ms, min_bytes, max_bytes, int(read_committed), *session)]
     topics = _by_topic(wants)
@@ -120,7 +126,8 @@ def encode_fetch(
         if flexible:
             out.append(b"\0")
     out.append(_forget(version, forgotten))
-    out.append(_text(rack, flexible))
+    if version >= _RACKS_FROM:
+        out.append(_text(rack, flexible))
     if flexible:
         out.append(b"\0")
     return b"".join(out)
@@ -216,19 +223,19 @@ def decode_fetch(version: int, body: memoryview, names: Mapping[bytes, str]) -> 
     found: list[Fetched] = []
     for _ in range(reader.count()):
         topic = names.get(reader.id_bytes(), "") if version >= 13 else reader.text() or ""
-        found.extend([_fetched(reader, topic) for _ in range(reader.count())])
+        found.extend([_fetched(reader, topic, version >= _RACKS_FROM) for _ in range(reader.count())])
         reader.tags()
     return FetchedAll(throttle_ms, error_code, session_id, found)
 
 
-def _fetched(reader: _Cursor, topic: str) -> Fetched:
+def _fetched(reader: _Cursor, topic: str, names_replica: bool) -> Fetched:
     partition, error_code, high_watermark, last_stable, log_start = reader.take(_FETCHED_PARTITION)
     aborted: list[tuple[int, int]] = []
     for _ in range(reader.count()):
         producer_id, first = reader.take(_ABORTED)
         aborted.append((producer_id, first))
         reader.tags()
-    (preferred,) = reader.take(_I32)
+    (preferred,) = reader.take(_I32) if names_replica else (-1,)
     size = reader.count()
     start = reader.at
     reader.at += size
@@ -298,15 +305,17 @@ def decode_produce(
     for _ in range(reader.count()):
         topic = names[UUID(bytes=reader.id_bytes())] if version >= 13 else reader.text() or ""
         for _ in range(reader.count()):
-            partition, produced = _produced(reader)
+            partition, produced = _produced(reader, version >= _RECORD_ERRORS_FROM)
             found[topic, partition] = produced
         reader.tags()
     (throttle_ms,) = reader.take(_I32)
     return throttle_ms, found
 
 
-def _produced(reader: _Cursor) -> tuple[int, Produced]:
+def _produced(reader: _Cursor, names_records: bool) -> tuple[int, Produced]:
     partition, error_code, base_offset, _append_time, log_start = reader.take(_PRODUCED_PARTITION)
+    if not names_records:
+        return partition, Produced(error_code, base_offset, log_start, -1, "")
     record_index, message = -1, ""
     for at in range(reader.count()):
         (index,) = reader.take(_I32)

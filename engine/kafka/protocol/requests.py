@@ -46,6 +46,17 @@ METADATA_7 = api(
                replicas:int32[] isr:int32[] offline:int32[]]]""",
     flexible=False,
 )
+METADATA_10 = api(
+    3,
+    10,
+    """topics[topic_id:uuid name:text] allow_auto_topic_creation:bool include_cluster_authorized_operations:bool
+       include_topic_authorized_operations:bool""",
+    """throttle_time_ms:int32 brokers[node_id:int32 host:text port:int32 rack:text] cluster_id:text controller_id:int32
+       topics[error_code:int16 name:text topic_id:uuid is_internal:bool
+           partitions[error_code:int16 partition:int32 leader:int32 leader_epoch:int32
+               replicas:int32[] isr:int32[] offline:int32[]]
+           authorized_operations:int32] cluster_authorized_operations:int32""",
+)
 METADATA_12 = api(
     3,
     12,
@@ -104,14 +115,11 @@ LIST_GROUPS_5 = api(
     "states_filter:text[] types_filter:text[]",
     "throttle_time_ms:int32 error_code:int16 groups[group_id:text protocol_type:text group_state:text group_type:text]",
 )
-LEADER_EPOCH_3 = api(
-    23,
-    3,
-    "replica_id:int32 topics[name:text partitions[partition:int32 current_leader_epoch:int32 leader_epoch:int32]]",
-    """throttle_time_ms:int32
-       topics[name:text partitions[error_code:int16 partition:int32 leader_epoch:int32 end_offset:int64]]""",
-    flexible=False,
-)
+_ASKED_EPOCHS = "topics[name:text partitions[partition:int32 current_leader_epoch:int32 leader_epoch:int32]]"
+_EPOCH_ENDS = """throttle_time_ms:int32
+    topics[name:text partitions[error_code:int16 partition:int32 leader_epoch:int32 end_offset:int64]]"""
+LEADER_EPOCH_2 = api(23, 2, _ASKED_EPOCHS, _EPOCH_ENDS, flexible=False)
+LEADER_EPOCH_3 = api(23, 3, f"replica_id:int32 {_ASKED_EPOCHS}", _EPOCH_ENDS, flexible=False)
 LOG_DIRS_4 = api(
     35,
     4,
@@ -153,12 +161,17 @@ CONSUMER_GROUPS_1 = api(69, 1, _ASKED_GROUPS, _CONSUMER_GROUPS % (_MEMBER + " me
 # --- what is known about the cluster ----------------------------------------------------------------------------------
 
 
-class MetadataWithIds(Question, versions=(METADATA_12,)):
-    """Metadata with topic ids (brokers from 3.1 on); never creates a topic. `topics` None asks for all."""
+class MetadataWithIds(Question, versions=(METADATA_10, METADATA_12)):
+    """Metadata with topic ids (brokers from 2.8 on); never creates a topic. `topics` None asks for all."""
 
     def __init__(self, topics: list[str] | None) -> None:
         nobody = UUID(int=0)
-        super().__init__(None if topics is None else [(nobody, name, {}) for name in topics], False, False)
+        super().__init__(None if topics is None else [(nobody, name, {}) for name in topics])
+
+    def build(self, request_struct_class: type[RequestStruct]) -> RequestStruct:
+        """Ask without creation and without operations; the older version also has the cluster's operations."""
+        flags = [False] * (len(request_struct_class.SCHEMA.names) - 2)
+        return request_struct_class(*self.fields, *flags, {})
 
 
 class MetadataWithEpochs(Question, versions=(METADATA_7,)):
@@ -188,14 +201,19 @@ class ListOffsetsWithEpochs(Question, versions=(LIST_OFFSETS_4,)):
         super().__init__(_CLIENT, _READ_COMMITTED if committed else _READ_UNCOMMITTED, topics)
 
 
-class OffsetsForLeaderEpoch(Question, versions=(LEADER_EPOCH_3,)):
-    """The end offsets of epochs in the leaders' logs (brokers from 2.3 on; KIP-320).
+class OffsetsForLeaderEpoch(Question, versions=(LEADER_EPOCH_2, LEADER_EPOCH_3)):
+    """The end offsets of epochs in the leaders' logs (brokers from 2.1 on; KIP-320).
 
     `topics` has (name, [(partition, current leader epoch, epoch asked for)]).
     """
 
     def __init__(self, topics: list[tuple[str, list[tuple[int, int, int]]]]) -> None:
-        super().__init__(_CLIENT, topics)
+        super().__init__(topics)
+
+    def build(self, request_struct_class: type[RequestStruct]) -> RequestStruct:
+        """Fill in one version; the newer one says that a client asks."""
+        who = [_CLIENT] if request_struct_class is LEADER_EPOCH_3 else []
+        return request_struct_class(*who, *self.fields)
 
 
 class DescribeProducers(Question, versions=(PRODUCERS_0,)):

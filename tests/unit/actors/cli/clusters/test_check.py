@@ -16,7 +16,9 @@ from engine.config.storage import Storage
 from engine.jobs.runtime import storage_check
 from engine.jobs.runtime.storage_access import BadStorageAccess
 from engine.jobs.runtime.storage_check import StorageUnusable
+from engine.kafka.capabilities.probe import judge
 from policies.model import FlowName
+from tests.unit.engine.kafka.capabilities.test_table import RELEASES
 
 FLOW = FlowName("A", "B")
 TOPIC = TopicPreview(source="t", target="A.t", partitions=3, exists=False)
@@ -70,6 +72,31 @@ def test_json_is_one_object(path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     found = json.loads(capsys.readouterr().out)
     assert found["ready"] is True
     assert [topic["target"] for topic in found["flows"][0]["topics"]] == ["A.t"]
+
+
+def test_what_clusters_can_do_is_a_table_and_part_of_the_json(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = (judge(alias, {1: RELEASES[release]}) for alias, release in (("A", "2.1"), ("B", "4.3")))
+    flow = FlowPreview(flow=FLOW, topics=(TOPIC,), left_out=0, abilities=(old, new))
+    monkeypatch.setattr(check, "prepare", lambda config: (load_config(config), (flow,)))
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main.main(["check", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "cluster 'B': 1 broker: can do all that raymirror asks" in said
+    assert "cluster 'A': 1 broker: lacks " in said
+    rows = [line for line in said.splitlines() if line.startswith("A ")]
+    assert any("reading from followers" in row and "not at 1: Fetch" in row for row in rows)
+    assert not any("transactions" in row for row in rows), "a source needs none"
+    assert main.main(["check", str(path), "--abilities"]) == 0
+    assert len([line for line in capsys.readouterr().out.splitlines() if line.startswith("B ") and "yes" in line]) > 10
+    assert main.main(["check", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["flows"][0]["abilities"] == []
+    source, target = found["clusters"]
+    assert (source["cluster"], target["cluster"], target["brokers"]) == ("A", "B", [1])
+    (ids,) = (one for one in source["abilities"] if one["name"] == "topic ids")
+    assert (ids["has"], ids["weight"], ids["requests"], ids["since"]) == (False, "guarantee", ["Metadata"], "2.8")
 
 
 @pytest.mark.local

@@ -13,6 +13,7 @@ from engine.core.lane.states import State
 from engine.core.position.position import Position
 from engine.core.streams.transaction import CommittedPositions, TransactionStage
 from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import NO_TRANSACTIONS
 from engine.flow.replication import marker_watch
 from engine.flow.replication.copier import FlowCopier
 from engine.flow.replication.snapshots import is_committed
@@ -174,6 +175,17 @@ async def test_without_permission_for_transactional_ids_a_lane_waits_for_it() ->
         await until(stage.whole)
     (event,) = stage.told(AccessDenied)
     assert "exactly.once.source.support" in event.text()
+
+
+async def test_on_brokers_without_transactions_a_lane_is_refused_at_once() -> None:
+    stage = stage_of()
+    stage.b.fenced, stage.b.unfenced_by = False, NO_TRANSACTIONS
+    stage.sources[0].data(5)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.told(LaneRefused))
+        assert (stage.copied(), stage.state()) == ([], State.FAILED)
+    assert "the target has no transactions" in stage.told(LaneRefused)[0].text()
 
 
 async def test_nothing_is_begun_or_committed_without_a_lease() -> None:

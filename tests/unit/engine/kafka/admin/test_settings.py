@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from aiokafka.protocol.admin import CreateAclsResponse_v1, DescribeAclsResponse_v1
+from aiokafka.protocol.admin import (
+    AlterConfigsRequest_v0,
+    CreateAclsResponse_v1,
+    DescribeAclsResponse_v1,
+    DescribeConfigsResponse_v1,
+)
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.kafka.admin import settings
@@ -84,3 +89,64 @@ async def test_a_broker_that_is_too_old_says_so() -> None:
 async def test_acls_that_may_not_be_read_are_a_refusal() -> None:
     with pytest.raises(KafkaRefusal, match="Describe on the cluster"):
         await port(Broker(DescribeAclsResponse_v1(0, 31, None, []).encode())).acls(Resource.TOPIC)
+
+
+class Replacing(Broker):
+    """A broker without IncrementalAlterConfigs; it has the given configs of its topics."""
+
+    def __init__(self, configs: dict[str, tuple[int, list[tuple[str, str | None, int, bool]]]]) -> None:
+        super().__init__()
+        self.configs = configs
+        self.replaced: list[bytes] = []
+
+    def supports(self, key: int, version: int) -> bool:
+        return (key, version) != codec.INCREMENTAL_ALTER_CONFIGS
+
+    async def nth_connection(self, _turn: int) -> Any:
+        return self
+
+    async def request(self, key: int, _version: int, _flexible: bool, parts: Sequence[bytes], _wait_s: float) -> bytes:
+        if key == codec.DESCRIBE_CONFIGS[0]:
+            rows: list[Any] = [
+                (
+                    code,
+                    None,
+                    2,
+                    topic,
+                    [(name, value, False, source, secret, []) for name, value, source, secret in own],
+                )
+                for topic, (code, own) in self.configs.items()
+            ]
+            return bytes(DescribeConfigsResponse_v1(0, rows).encode())
+        assert (key, _version) == codec.ALTER_CONFIGS
+        self.replaced += parts
+        return altered("kept")
+
+
+async def test_brokers_that_replace_all_configs_get_the_present_ones_merged_with_the_change() -> None:
+    present: dict[str, tuple[int, list[tuple[str, str | None, int, bool]]]] = {
+        "kept": (0, [("a", "1", 1, False), ("b", "2", 1, False), ("c", "3", 5, False), ("d", "4", 4, False)]),
+        "secret": (0, [("password", None, 1, True)]),
+        "vague": (0, [("a", "1", 0, False)]),
+        "denied": (29, []),
+    }
+    broker = Replacing(present)
+    change: dict[str, str | None] = {"b": None, "e": "5"}
+    refused = await port(broker).alter(dict.fromkeys(present, change))
+    assert broker.replaced == [codec.replace_configs({"kept": {"a": "1", "e": "5"}})]
+    assert refused.keys() == {"secret", "vague", "denied"}
+    assert "do not show the value of password, and AlterConfigs would remove it" in refused["secret"]
+    assert "do not say whether the topic itself has a" in refused["vague"]
+    assert "TopicAuthorizationFailed; needed: DescribeConfigs" in refused["denied"]
+
+
+async def test_nothing_is_written_if_no_topic_can_change() -> None:
+    broker = Replacing({"denied": (29, [])})
+    made = port(broker)
+    assert (await made.alter({"denied": {"a": "1"}})).keys() == {"denied"}
+    assert (broker.replaced, made.requests) == ([], 0)
+
+
+def test_the_request_that_replaces_configs_is_what_aiokafka_writes() -> None:
+    rows: list[Any] = [(2, "t", [("a", "1"), ("b", "")]), (2, "u", [])]
+    assert codec.replace_configs({"t": {"a": "1", "b": ""}, "u": {}}) == AlterConfigsRequest_v0(rows, False).encode()

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from engine.base.errors import KafkaRefusal
 from engine.kafka.admin import trials
 from engine.kafka.admin.trials import NewTopic, Refused, try_creating, try_growing
 from engine.kafka.client.cluster import ClusterClient
@@ -52,3 +53,18 @@ async def test_a_request_stays_within_what_a_controller_takes(monkeypatch: pytes
         [NewTopic(name=name, partitions=count, replicas=1, configs={"x": "1"}) for name, count in sizes.items()],
     )
     assert controller.asked == [["a"], ["b", "c"], ["huge"], ["d"]]
+
+
+class Unable(Controller):
+    """Offers neither request."""
+
+    async def call(self, request: Any) -> Any:
+        raise KafkaRefusal("b:1", 35, "UnsupportedVersion", "it does not offer it")
+
+
+async def test_brokers_that_create_no_topics_say_so_for_each() -> None:
+    topics = [NewTopic(name=name, partitions=1, replicas=1) for name in "ab"]
+    refused = await try_creating(client(Unable({})), topics)
+    assert {name: one.code for name, one in refused.items()} == {"a": 35, "b": 35}
+    assert "its brokers do not offer that" in refused["a"].text
+    assert (await try_growing(client(Unable({})), {"a": 3})) == {"a": refused["a"]}

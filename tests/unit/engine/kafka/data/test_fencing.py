@@ -6,11 +6,13 @@ import pytest
 
 from engine.base.errors import KafkaRefusal
 from engine.config.security import HandshakeOptions
-from engine.flow.ports.ports import Producer
+from engine.flow.ports.ports import NO_TRANSACTIONS, Producer
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.client.metadata import BrokerAddress
 from engine.kafka.data.fencing import barrier
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.protocol.faults import UNSUPPORTED_VERSION
 from policies.model import TopicPartition
 
 PRODUCER = Producer(7, 3, fenced=True)
@@ -35,13 +37,19 @@ class Answering(Connection):
         self._asked = asked
         self.answers: list[list[tuple[str, list[tuple[int, int]]]]] = []
         """Of AddPartitionsToTxn, before those that all is well."""
+        self.refused: dict[str, int] = {}
+        """The error codes of requests that name a transactional id, by request."""
 
     async def call(self, request: Any, timeout_s: float | None = None) -> Any:
-        request.prepare(self.versions)  # raises where this broker does not know the request
+        self.prepare(request)  # raises where this broker does not know the request
         name = type(request).__name__
         self._asked.append((self.port, name))
+        if name in self.refused and None not in vars(request).values():
+            return Row(error_code=self.refused[name], coordinator_id=-1)
         if name == "FindCoordinatorRequest":
             return Row(error_code=0, coordinator_id=2)
+        if name == "InitProducerIdRequest":
+            return Row(error_code=0, producer_id=PRODUCER.producer_id, producer_epoch=PRODUCER.epoch)
         if name == "AddPartitionsToTxnRequest":
             return Row(errors=self.answers.pop(0) if self.answers else [("t", [(0, 0)])])
         if name == "DescribeTransactions":
@@ -58,10 +66,11 @@ class Mixed(ClusterClient):
         self._versions = versions
         self.asked: list[tuple[int, str]] = []
         self.answers: list[list[tuple[str, list[tuple[int, int]]]]] = []
+        self.refused: dict[str, int] = {}
 
     async def open_connection(self, node: int) -> Connection:
         connection = Answering(node, self._versions[node], self.asked)
-        connection.answers = self.answers
+        connection.answers, connection.refused = self.answers, self.refused
         return connection
 
 
@@ -92,3 +101,32 @@ async def test_of_several_causes_the_one_that_waiting_does_not_mend_is_told(rows
     with pytest.raises(KafkaRefusal, match="TopicAuthorizationFailed") as refused:
         await barrier(client, "id", PRODUCER, [PART])
     assert refused.value.code == 29
+
+
+@pytest.mark.parametrize("lacking", [10, 22, 24, 26])
+async def test_brokers_without_transactions_give_a_plain_producer_id(lacking: int) -> None:
+    """FindCoordinator, InitProducerId, AddPartitionsToTxn, EndTxn: each of them makes a fence."""
+    versions = {10: (0, 3), 22: (0, 0), 24: (0, 0), 26: (0, 0)}
+    del versions[lacking]
+    client = Mixed({1: versions, 2: versions})
+    if lacking == 22:
+        with pytest.raises(KafkaRefusal, match="does not offer it"):
+            await KafkaCluster(client).acquire("id", [PART])
+        return
+    producer = await KafkaCluster(client).acquire("id", [PART])
+    assert (producer.fenced, producer.unfenced_by) == (False, NO_TRANSACTIONS)
+
+
+@pytest.mark.parametrize("asked", ["FindCoordinatorRequest", "InitProducerIdRequest"])
+async def test_brokers_that_offer_transactions_and_refuse_them_too(asked: str) -> None:
+    client = Mixed({1: OLD | {22: (0, 0)}, 2: OLD | {22: (0, 0)}})
+    client.refused[asked] = UNSUPPORTED_VERSION
+    producer = await KafkaCluster(client).acquire("id", [PART])
+    assert (producer.fenced, producer.unfenced_by) == (False, NO_TRANSACTIONS)
+
+
+async def test_other_refusals_take_no_fence_away() -> None:
+    client = Mixed({1: OLD | {22: (0, 0)}, 2: OLD | {22: (0, 0)}})
+    client.refused["InitProducerIdRequest"] = 50  # InvalidTransactionTimeout
+    with pytest.raises(KafkaRefusal, match="50"):
+        await KafkaCluster(client).acquire("id", [PART])

@@ -1,11 +1,11 @@
-"""Fetch and Produce codecs compared with aiokafka's classes (v11, v8) and Kafka's definitions (v12, v13)."""
+"""Fetch and Produce codecs compared with aiokafka's classes (v10, v11, v7, v8) and Kafka's definitions (v12, v13)."""
 
 from typing import Any
 from uuid import UUID
 
 import pytest
-from aiokafka.protocol.fetch import FetchRequest_v11, FetchResponse_v11
-from aiokafka.protocol.produce import ProduceRequest_v8, ProduceResponse_v8
+from aiokafka.protocol.fetch import FetchRequest_v10, FetchRequest_v11, FetchResponse_v10, FetchResponse_v11
+from aiokafka.protocol.produce import ProduceRequest_v7, ProduceRequest_v8, ProduceResponse_v7, ProduceResponse_v8
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +50,14 @@ def test_fetch_11_is_what_aiokafka_writes() -> None:
     ]
     expected = FetchRequest_v11(-1, 500, 1, 1 << 22, 1, 0, -1, topics, [], "r1").encode()
     assert fetch(11) == expected
+
+
+def test_fetch_10_is_what_aiokafka_writes_and_names_no_rack() -> None:
+    topics: list[Any] = [
+        ("topic", [(0, 5, 2**40, -1, 1 << 20), (3, 6, 12, -1, 1 << 20)]),
+        ("ünïcode", [(7, -1, 0, -1, 100)]),
+    ]
+    assert fetch(10) == FetchRequest_v10(-1, 500, 1, 1 << 22, 1, 0, -1, topics, []).encode()
 
 
 @pytest.mark.parametrize(("version", "kind"), [(12, TEXT), (13, Uuid)])
@@ -131,6 +139,15 @@ def test_a_fetch_11_answer_of_aiokafka_is_read(aborted: list[tuple[int, int]] | 
     assert second == Fetched("topic", 3, 1, -1, -1, -1, [], 2, second.start, second.start)
 
 
+def test_a_fetch_10_answer_of_aiokafka_names_no_replica() -> None:
+    rows: list[tuple[object, ...]] = [(0, 0, 100, 90, 5, [(7, 3)], RECORDS), (3, 1, -1, -1, -1, None, b"")]
+    body = FetchResponse_v10(12, 0, 9, [("topic", rows)]).encode()
+    first, second = decode_fetch(10, memoryview(body), {}).partitions
+    assert body[first.start : first.end] == RECORDS
+    assert (first.partition, first.log_start, first.aborted, first.preferred_replica) == (0, 5, [(7, 3)], -1)
+    assert (second.partition, second.error_code, second.preferred_replica) == (3, 1, -1)
+
+
 @pytest.mark.parametrize(("version", "kind"), [(12, TEXT), (13, Uuid)])
 def test_a_flexible_fetch_answer_is_read_with_its_tags(version: int, kind: Any) -> None:
     diverging = (6).to_bytes(4, "big") + (42).to_bytes(8, "big") + b"\0"
@@ -191,12 +208,13 @@ BATCHES: list[Batch] = [
 ]
 
 
-def test_produce_8_is_what_aiokafka_writes() -> None:
+@pytest.mark.parametrize(("version", "request_of"), [(7, ProduceRequest_v7), (8, ProduceRequest_v8)])
+def test_produce_7_and_8_are_what_aiokafka_writes(version: int, request_of: Any) -> None:
     topics: list[Any] = [("topic", [(0, b"a" * 70), (5, b"c" * 3)]), ("ünïcode", [(2, b"b" * 200)])]
-    expected = ProduceRequest_v8(None, -1, 30_000, topics).encode()
-    assert b"".join(encode_produce(8, BATCHES, timeout_ms=30_000)) == expected
-    expected = ProduceRequest_v8("raymirror.A->B.t-0", -1, 30_000, topics).encode()
-    found = encode_produce(8, BATCHES, timeout_ms=30_000, transactional_id="raymirror.A->B.t-0")
+    expected = request_of(None, -1, 30_000, topics).encode()
+    assert b"".join(encode_produce(version, BATCHES, timeout_ms=30_000)) == expected
+    expected = request_of("raymirror.A->B.t-0", -1, 30_000, topics).encode()
+    found = encode_produce(version, BATCHES, timeout_ms=30_000, transactional_id="raymirror.A->B.t-0")
     assert b"".join(found) == expected
 
 
@@ -232,6 +250,14 @@ def test_a_produce_8_answer_of_aiokafka_is_read() -> None:
         ("topic", 2): Produced(87, -1, 5, 3, "whole batch"),
         ("topic", 3): Produced(10, -1, -1, -1, ""),
     }
+
+
+def test_a_produce_7_answer_of_aiokafka_names_no_record() -> None:
+    body = ProduceResponse_v7([("topic", [(0, 0, 77, -1, 5), (1, 87, -1, -1, 5)])], 9).encode()
+    assert decode_produce(7, memoryview(body), {}) == (
+        9,
+        {("topic", 0): Produced(0, 77, 5, -1, ""), ("topic", 1): Produced(87, -1, 5, -1, "")},
+    )
 
 
 def test_a_produce_13_answer_is_read_with_its_tags() -> None:
