@@ -13,6 +13,7 @@ from engine.security.mechanisms import MECHANISM, check_mechanism, login_entry, 
 from engine.security.oauth.keys import ASSERTION_KEYS, CLIENT_SECRET, HANDLER, HANDLER_KEYS, PASSPHRASE, TUNING_KEYS
 from engine.security.sasl.jaas import JAAS, parse_jaas
 from engine.security.sasl.kerberos import SERVICE_NAME
+from engine.security.sasl.login import Login
 from engine.security.settings import BadSecurity, SecuritySettings
 from engine.security.tls.keys import (
     ENABLED,
@@ -140,9 +141,13 @@ def known_user(cluster: ClusterConfig) -> str:
     """Return raymirror's user name at a cluster's brokers; empty if only the brokers know it. Raises ConfigError."""
     settings = resolved_settings(cluster)
     protocol = _protocol(settings)
-    if protocol.startswith("SASL"):
-        with errors_of(cluster):
-            return read_login(settings).user
+    with errors_of(cluster):
+        return _user(protocol, read_login(settings) if protocol.startswith("SASL") else None)
+
+
+def _user(protocol: str, login: Login | None) -> str:
+    if login is not None:
+        return login.user
     return "" if protocol == "SSL" else "ANONYMOUS"
 
 
@@ -152,6 +157,7 @@ def handshake_options(cluster: ClusterConfig, client_id: str) -> HandshakeOption
     settings = present.settings
     protocol = _protocol(settings)
     return HandshakeOptions(
+        user=_user(protocol, present.now().login),
         client_id=client_id,
         security_protocol=protocol,
         has_certificate=has_key(settings),

@@ -11,7 +11,7 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.data import fencing, followers, logs, offsets
 from engine.kafka.data.source import KafkaSourceBroker
 from engine.kafka.data.target import KafkaTargetBroker
-from engine.kafka.protocol.faults import AUTHORIZATION
+from engine.kafka.protocol.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from engine.kafka.protocol.requests import text_id
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from engine.wire.record import Record
@@ -70,12 +70,13 @@ class KafkaCluster:
 
     async def source_broker(self, node: int, *, lasting: bool = True) -> KafkaSourceBroker:
         """Open a connection for fetching."""
-        return KafkaSourceBroker(await self._client.open_connection(node), self._topic_ids, lasting=lasting)
+        connection = await self._client.open_connection(node)
+        return KafkaSourceBroker(connection, self._topic_ids, lasting=lasting, grantee=self._client.grantee)
 
     async def target_broker(self, node: int) -> KafkaTargetBroker:
         """Open a connection for appending."""
         connection = await self._client.open_connection(node)
-        return KafkaTargetBroker(connection, self._topic_ids, self._request_timeout_s)
+        return KafkaTargetBroker(connection, self._topic_ids, self._request_timeout_s, self._client.grantee)
 
     async def offsets(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """Return the offsets at a timestamp."""
@@ -97,9 +98,9 @@ class KafkaCluster:
         try:
             return await taking
         except KafkaRefusal as refusal:
-            if refusal.code in AUTHORIZATION:
+            if refusal.code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                 return await fencing.unfenced(self._client)
-            raise
+            raise  # a missing right on a topic comes back: the lane must be fenced then
         except TimeoutError:
             raise ConnectionLost(f"transactional id {transactional_id}: not acquired in time") from None
 

@@ -38,13 +38,17 @@ class PartitionFetch(msgspec.Struct, frozen=True, gc=False):
 
 
 class FetchFault(msgspec.Struct, frozen=True):
-    """A fetch that failed for one partition; `retry`: look the leader up again; `denied`: an ACL does not allow it."""
+    """A fetch that failed for one partition; `retry`: look the leader up again; `denied`: an ACL does not allow it.
+
+    `right`: the missing right, and who needs it.
+    """
 
     code: int
     name: str
     retry: bool
     out_of_range: bool = False
     denied: bool = False
+    right: str = ""
 
 
 class Slice(msgspec.Struct, frozen=True):

@@ -192,7 +192,7 @@ class CommitReader:
                 del self._next[where]  # compacted, or truncated below this offset: start at the end again
             if fault.retry or fault.out_of_range:
                 raise ConnectionLost(f"{where}: {fault.name}")
-            raise KafkaRefusal(f"reading {where}", fault.code, fault.name, f"grant Read on topic {TOPIC}")
+            raise KafkaRefusal(f"reading {where}", fault.code, fault.name, fault.right)
         try:
             for at, header in split_batches(buffer, found.start, found.end, *where):
                 if header.next_offset > self._next[where]:

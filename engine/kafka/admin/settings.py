@@ -11,8 +11,9 @@ from engine.kafka.admin.topic_shapes import topic_shapes
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol import admin_codec as codec
-from engine.kafka.protocol.faults import NONE, error_name
-from policies.sync.acl_sync import Binding, Resource
+from engine.kafka.protocol.faults import AUTHORIZATION, NONE, error_name
+from policies.grants.rights import ResourceKind
+from policies.sync.acl_sync import Binding, Operation, Resource
 from policies.sync.config_sync import CreateTopic, GrowTopic, TopicState
 from policies.sync.topic_configs import ConfigEntry
 
@@ -44,7 +45,7 @@ class KafkaSettings:
             if one.error_code == NONE:
                 found.found[one.topic] = one.configs
             else:
-                why = refusal_text(one.error_code, one.message)
+                why = self._why(one.error_code, one.message, Operation.DESCRIBE_CONFIGS, one.topic)
                 found.failed[one.topic] = f"configs on cluster {self._client.alias!r}: {why}"
         return found
 
@@ -57,7 +58,8 @@ class KafkaSettings:
         if code == _SECURITY_DISABLED:
             raise NoAuthorizer(self._client.alias)
         if code != NONE:
-            raise KafkaRefusal(asked, code, refusal_text(code, message), "needed: Describe on the cluster")
+            right = self._client.grantee.needs(Operation.DESCRIBE, ResourceKind.CLUSTER)
+            raise KafkaRefusal(asked, code, refusal_text(code, message), right)
         return found
 
     async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
@@ -73,7 +75,7 @@ class KafkaSettings:
                 continue
             for topic, (code, message) in codec.read_altered(body).items():
                 if code != NONE:
-                    refused[topic] = f"{asked}: {refusal_text(code, message)}; needed: AlterConfigs on the topic"
+                    refused[topic] = f"{asked}: {self._why(code, message, Operation.ALTER_CONFIGS, topic)}"
         return refused
 
     async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
@@ -88,8 +90,16 @@ class KafkaSettings:
                 continue
             for binding, (code, message) in zip(part, codec.read_created(body), strict=True):
                 if code != NONE:
-                    refused[binding] = f"{asked}: {refusal_text(code, message)}; needed: Alter on the cluster"
+                    refused[binding] = f"{asked}: {self._why(code, message, Operation.ALTER)}"
         return refused
+
+    def _why(self, code: int, message: str | None, operation: Operation, topic: str = "") -> str:
+        """Say why a request about a topic, or about the cluster, was refused, and which right is missing."""
+        why = refusal_text(code, message)
+        if code not in AUTHORIZATION:
+            return why
+        kind = ResourceKind.TOPIC if topic else ResourceKind.CLUSTER
+        return f"{why}; {self._client.grantee.needs(operation, kind, topic)}"
 
     async def _change(self, request: tuple[int, int], body: bytes, asked: str) -> bytes:
         self.requests += 1

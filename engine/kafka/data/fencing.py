@@ -24,7 +24,9 @@ from engine.kafka.protocol.faults import (
     error_name,
 )
 from engine.kafka.protocol.requests import DescribeTransactions
+from policies.grants.rights import ResourceKind
 from policies.model import TopicPartition
+from policies.sync.acl_sync import Operation
 
 TRANSACTION_TIMEOUT_MS = 60_000
 _POLL_S = 0.01
@@ -82,7 +84,8 @@ async def unfenced(client: ClusterClient) -> Producer:
     if answer.error_code in COORDINATOR_RETRY:  # a young broker has no block of producer ids yet
         raise ConnectionLost(f"InitProducerId on cluster {client.alias!r}: {error_name(answer.error_code)}")
     if answer.error_code != NONE:
-        raise KafkaRefusal("InitProducerId", answer.error_code, error_name(answer.error_code), "grant IdempotentWrite")
+        right = client.grantee.needs(Operation.IDEMPOTENT_WRITE, ResourceKind.CLUSTER)
+        raise KafkaRefusal("InitProducerId", answer.error_code, error_name(answer.error_code), right)
     return Producer(answer.producer_id, answer.producer_epoch, fenced=False)
 
 
@@ -99,29 +102,29 @@ async def patiently(client: ClusterClient, transactional_id: str, build: Any) ->
     async with asyncio.timeout(_PATIENCE_S):
         while True:
             answer = await client.coordinator_call(transactional_id, build())
-            code = _worst(answer)
+            code, topic = _worst(answer)
             if code == NONE:
                 return answer
             if not _passes(code):
-                raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
+                raise _refusal(client, transactional_id, code, topic)
             if code != CONCURRENT_TRANSACTIONS:
                 client.forget_coordinator(transactional_id)
             await asyncio.sleep(pause_s)
             pause_s = min(_POLL_MAX_S, pause_s * _POLL_GROWTH)
 
 
-def _worst(answer: Any) -> int:
-    """Return the error of an answer; AddPartitionsToTxn has one per partition.
+def _worst(answer: Any) -> tuple[int, str]:
+    """Return the error of an answer, and its topic; AddPartitionsToTxn has an error per partition, others have one.
 
     Where one partition is refused, the coordinator answers OPERATION_NOT_ATTEMPTED for all others (KafkaApis,
     handleAddPartitionsToTxnRequest): the cause counts, and of several causes one that does not go away by waiting.
     """
     if hasattr(answer, "error_code"):
-        return int(answer.error_code)
-    codes = [code for _, rows in answer.errors for _, code in rows if code != NONE]
-    causes = [code for code in codes if code != OPERATION_NOT_ATTEMPTED]
-    lasting = [code for code in causes if not _passes(code)]
-    return next(iter((*lasting, *causes, *codes)), NONE)
+        return int(answer.error_code), ""
+    codes = [(code, topic) for topic, rows in answer.errors for _, code in rows if code != NONE]
+    causes = [one for one in codes if one[0] != OPERATION_NOT_ATTEMPTED]
+    lasting = [one for one in causes if not _passes(one[0])]
+    return next(iter((*lasting, *causes, *codes)), (NONE, ""))
 
 
 def _passes(code: int) -> bool:
@@ -129,10 +132,13 @@ def _passes(code: int) -> bool:
     return code in COORDINATOR_RETRY or code == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _advice(code: int) -> str:
-    if code in AUTHORIZATION:
-        return "grant Write and Describe on the transactional ids that begin with 'raymirror', and Write on the topic"
-    return ""
+def _refusal(client: ClusterClient, transactional_id: str, code: int, topic: str = "") -> KafkaRefusal:
+    right = ""
+    if code in AUTHORIZATION and topic:
+        right = client.grantee.needs_on_topic(Operation.WRITE, topic)
+    elif code in AUTHORIZATION:
+        right = client.grantee.needs(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transactional_id)
+    return KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), right)
 
 
 async def _complete(
@@ -156,6 +162,6 @@ async def _complete(
             if code == NONE and state == _DONE:
                 return
             if code not in COORDINATOR_RETRY and code != NONE:
-                raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
+                raise _refusal(client, transactional_id, code)
             await asyncio.sleep(pause_s)
             pause_s = min(_POLL_MAX_S, pause_s * _POLL_GROWTH)
