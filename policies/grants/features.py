@@ -356,7 +356,6 @@ USES = (
         _TARGET,
         ResourceGroup.LAG,
         "Metadata",
-        "InitProducerId",
         "Produce",
         without="no history of lag",
     ),

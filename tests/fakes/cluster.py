@@ -410,15 +410,15 @@ class FakeSourceBroker:
         cluster = self._cluster
         fault = cluster.fault(want)
         if fault is None and (code := cluster.stranger(want.partition)) != NONE:
-            fault = fetch_fault(code)
+            fault = fetch_fault(code, want.partition.topic)
         if fault is None and (code := cluster.out_of_date(want)) != NONE:
-            fault = fetch_fault(code)
+            fault = fetch_fault(code, want.partition.topic)
         log = cluster.sources.get(want.partition)
         parted = log.parts_at(want.last_epoch, want.offset) if log is not None and want.last_epoch >= 0 else None
         if fault is None and log is not None and parted is not None:
             return Slice(want.partition, 0, 0, log.end, log.last_stable, log.start, [], diverging=parted), b""
         if fault is None and log is not None and not log.start <= want.offset <= log.end:
-            fault = fetch_fault(OUT_OF_RANGE)
+            fault = fetch_fault(OUT_OF_RANGE, want.partition.topic)
         if fault is not None or log is None:
             return Slice(want.partition, 0, 0, -1, -1, -1, [], -1, fault), b""
         preferred = cluster.preferred.get(want.partition, -1)

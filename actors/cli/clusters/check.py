@@ -1,6 +1,6 @@
 """`raymirror check CONFIG`: reports what is wrong or missing, and what a mirror would copy; changes nothing.
 
-With `--explain`, `--diff` or `--grants` it asks no cluster: it explains one key of the file, compares the file with
+With `--explain`, `--diff`, `--grants` or `--grant-commands` it asks no cluster: it explains one key of the file, compares the file with
 another one, or lists the ACLs that the mirror needs.
 """
 
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from actors.cli.clusters.explain import explain_key, lines_of
 from actors.cli.clusters.file_difference import compare_files, rows_of, table_of
-from actors.cli.clusters.grants import FORMS, TABLE, show_grants
+from actors.cli.clusters.grants import show_grants
 from actors.cli.common import exits
 from actors.cli.common.flags import add_config_place, add_json_argument, say_facts, warn
 from actors.config.checks import prepare, with_clusters
@@ -45,13 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     only.add_argument(
         "--diff", type=Path, metavar="OTHER", help="only compare with this file; exit code 5: something differs"
     )
-    only.add_argument(
-        "--grants",
-        nargs="?",
-        choices=FORMS,
-        const=TABLE,
-        help="only list the ACLs that the mirror needs: as a table, or as `kafka-acls` commands (docs/grants.md)",
-    )
+    only.add_argument("--grants", action="store_true", help="only list the ACLs that the mirror needs (docs/grants.md)")
+    only.add_argument("--grant-commands", action="store_true", help="the same as calls of kafka-acls, Kafka's own tool")
     parser.add_argument(
         "--address",
         help="Ray cluster, HOST:PORT, to check raymirror.copiers.near (default: RAY_ADDRESS, else a local Ray)",
@@ -64,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         return _explain(args)
     if args.diff is not None:
         return _compare(args)
-    if args.grants is not None:
+    if args.grants or args.grant_commands:
         return show_grants(args)
     try:
         config, flows = _prepare(args.config)

@@ -14,19 +14,17 @@ from policies.grants.commands import by_resource, commands
 from policies.grants.planning import Grant, GrantNeed
 from policies.grants.rights import operation_name
 
-TABLE, COMMANDS = "table", "commands"
-FORMS = (TABLE, COMMANDS)
 _NEEDS = {GrantNeed.NEEDED: "needed", GrantNeed.OPTIONAL: "optional", GrantNeed.COMMAND: "for commands"}
 
 
 def show_grants(args: argparse.Namespace) -> int:
-    """Print the grants of the configuration in the form of `args.grants`. Raises ConfigError."""
+    """Print the grants of the configuration as a table, or as commands. Raises ConfigError."""
     config = load_config(args.config)
     grants, users = needed_grants(config), users_of(config)
     if args.json:
         facts = [grant_facts(one, users[one.cluster]) for one in grants]
         say_facts(args, config=str(args.config), grants=facts)
-    elif args.grants == COMMANDS:
+    elif args.grant_commands:
         servers = {
             alias: ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in one.bootstrap)
             for alias, one in config.clusters.items()
