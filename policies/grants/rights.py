@@ -54,9 +54,9 @@ def grant_text(operation: Operation, kind: ResourceKind, name: str, cluster: str
     >>> grant_text(Operation.WRITE, ResourceKind.TOPIC, "A.orders", "B", "mirror")
     "grant Write on topic A.orders on cluster 'B' to User:mirror"
     """
-    resource = "the cluster" if kind is ResourceKind.CLUSTER else f"{kind.value} {name}"
-    where = f" on cluster {cluster!r}" if cluster else ""
-    return f"grant {operation_name(operation)} on {resource}{where} to {principal(user)}"
+    resource = "" if kind is ResourceKind.CLUSTER else f" on {kind.value} {name}"
+    where = f" on cluster {cluster!r}" if cluster else " on the cluster" * (not resource)
+    return f"grant {operation_name(operation)}{resource}{where} to {principal(user)}"
 
 
 def principal(user: str) -> str:

@@ -1,7 +1,7 @@
 """`raymirror check CONFIG`: reports what is wrong or missing, and what a mirror would copy; changes nothing.
 
-With `--explain`, `--diff`, `--grants` or `--grant-commands` it asks no cluster: it explains one key of the file, compares the file with
-another one, or lists the ACLs that the mirror needs.
+With `--explain`, `--diff`, `--grants` or `--grant-commands` it asks no cluster: it explains one key of the file,
+compares the file with another one, or lists the ACLs that the mirror needs.
 """
 
 import argparse

@@ -116,7 +116,7 @@ def test_nothing_is_lost_when_grants_are_made_fewer(features: set[GrantFeature],
 
 def test_a_missing_right_is_said_with_principal_operation_resource_and_cluster() -> None:
     assert grant_text(Operation.DESCRIBE_CONFIGS, ResourceKind.CLUSTER, "", "B", "mirror") == (
-        "grant DescribeConfigs on the cluster on cluster 'B' to User:mirror"
+        "grant DescribeConfigs on cluster 'B' to User:mirror"
     )
     assert Grantee("B").needs_on_topic(Operation.WRITE, "t") == (
         "grant Write on topic t on cluster 'B' to raymirror's user"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.base.errors import KafkaRefusal, OffsetGone
-from engine.core.events.events import AccessDenied, LaneRefused, LaneReleased, Resumed
+from engine.core.events.events import AccessDenied, LaneRefused, LaneReleased, RecordRefused, Resumed
 from engine.core.lane.actions import Inspect, ReadTail
 from engine.core.lane.states import State
 from engine.core.offset_map import map_runs
@@ -143,6 +143,25 @@ async def test_a_tail_that_retention_takes_while_it_is_read_is_judged_again(time
     assert stage.told(LaneRefused) == []
     assert barriers.count("acquire") == 2 + (times > 5)
     assert len(stage.told(Resumed)) == 2
+
+
+async def test_records_that_may_not_be_appended_are_a_missing_right_and_go_later() -> None:
+    stage = stage_of()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole(0) and stage.whole(1))
+        stage.targets[1].denied = True
+        for source in stage.sources:
+            source.data(2)
+        stage.a.grow()
+        await until(lambda: stage.told(AccessDenied) and stage.whole(0))
+        assert "append: " in stage.driver(1).health.reason
+        assert not stage.whole(1)
+        stage.targets[1].denied = False
+        await until(lambda: stage.whole(1) and stage.told(LaneReleased))
+    assert len(stage.told(AccessDenied)) == len(stage.told(LaneReleased)) == 1
+    assert stage.told(RecordRefused) == []
+    assert stage.driver(1).health.reason == ""
 
 
 @pytest.mark.parametrize("transactional", [False, True])
