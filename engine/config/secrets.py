@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from engine.base.errors import ConfigError
+from engine.base.redaction import remember_secret
 from engine.config.file.providers import Where, has_placeholder, is_placeholder, with_stand_ins
 from engine.config.security import Credentials, HandshakeOptions
 from engine.config.settings import ClusterConfig
@@ -134,7 +135,23 @@ def resolved_settings(cluster: ClusterConfig) -> SecuritySettings:
 
 
 def _resolved(cluster: ClusterConfig) -> dict[str, str]:
-    return {key: cluster.providers.resolve(value, _where(cluster, key)) for key, value in cluster.security.items()}
+    found = {key: cluster.providers.resolve(value, _where(cluster, key)) for key, value in cluster.security.items()}
+    for key in found.keys() & set(SECRET_KEYS):
+        for secret in _secrets_of(key, found[key]):
+            remember_secret(secret)
+    return found
+
+
+def _secrets_of(key: str, value: str) -> tuple[str, ...]:
+    """Return the secrets in the value of a key; all of it, if it cannot be read."""
+    if key != JAAS:
+        return (value,)
+    try:
+        entries = parse_jaas(value)
+    except BadSecurity:
+        return (value,)
+    options = [option for entry in entries for option in entry.options.items()]
+    return tuple(text for name, text in options if _is_secret_option(name))
 
 
 def known_user(cluster: ClusterConfig) -> str:
