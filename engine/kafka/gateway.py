@@ -99,7 +99,7 @@ class KafkaCluster:
             return await taking
         except KafkaRefusal as refusal:
             if refusal.code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-                return await fencing.unfenced(self._client)
+                return await fencing.unfenced(self._client, str(refusal))
             raise  # a missing right on a topic comes back: the lane must be fenced then
         except TimeoutError:
             raise ConnectionLost(f"transactional id {transactional_id}: not acquired in time") from None

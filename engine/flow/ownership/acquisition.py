@@ -189,7 +189,8 @@ class Acquisition:
         if not producer.fenced and self._options.commit_s:
             return False  # `_judge` refuses it
         if not producer.fenced:
-            reason = "not authorised for transactional ids"
+            because = f": {producer.unfenced_because}" if producer.unfenced_because else ""
+            reason = f"not authorised for transactional ids{because}"
             self._report(UnfencedOwnership(flow=self._options.flow, lane=lane, reason=reason))
         elif isinstance(stored, Position) and producer.producer_id != stored.producer_id:
             expected, found = stored.producer_id, producer.producer_id

@@ -171,12 +171,14 @@ class Producer(msgspec.Struct, frozen=True, gc=False):
     """A producer id and epoch; `fenced`: whether the broker refuses older epochs.
 
     A new epoch of a known producer id begins at sequence 0; a broker without state of the id takes any first sequence.
+    `unfenced_because`: the refusal, which names the missing right.
     """
 
     producer_id: int
     epoch: int
     fenced: bool
     first_sequence: int = 0
+    unfenced_because: str = ""
 
 
 class ProducerState(msgspec.Struct, frozen=True, gc=False):

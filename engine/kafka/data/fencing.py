@@ -78,15 +78,18 @@ async def end(client: ClusterClient, transactional_id: str, producer: Producer, 
     await patiently(client, transactional_id, lambda: EndTxnRequest(*who, committing))
 
 
-async def unfenced(client: ClusterClient) -> Producer:
-    """Acquire a plain producer id; without transactional ids, stale owners are only detected, not fenced."""
+async def unfenced(client: ClusterClient, because: str) -> Producer:
+    """Acquire a plain producer id; without transactional ids, stale owners are only detected, not fenced.
+
+    `because`: the refusal of the transactional id.
+    """
     answer = await (await client.any_connection()).call(InitProducerIdRequest(None, TRANSACTION_TIMEOUT_MS))
     if answer.error_code in COORDINATOR_RETRY:  # a young broker has no block of producer ids yet
         raise ConnectionLost(f"InitProducerId on cluster {client.alias!r}: {error_name(answer.error_code)}")
     if answer.error_code != NONE:
         right = client.grantee.needs(Operation.IDEMPOTENT_WRITE, ResourceKind.CLUSTER)
         raise KafkaRefusal("InitProducerId", answer.error_code, error_name(answer.error_code), right)
-    return Producer(answer.producer_id, answer.producer_epoch, fenced=False)
+    return Producer(answer.producer_id, answer.producer_epoch, fenced=False, unfenced_because=because)
 
 
 def _by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[int]]]:
