@@ -7,6 +7,7 @@ from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.position.resume import TailBatch
 from engine.flow.ports.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
 from engine.kafka.admin.admin import describe_topic_configs, producer_expiries_s
+from engine.kafka.admin.hidden_topics import refused_by
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.data import fencing, followers, logs, offsets
 from engine.kafka.data.source import KafkaSourceBroker
@@ -16,6 +17,7 @@ from engine.kafka.protocol.requests import text_id
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from engine.wire.record import Record
 from policies.model import TopicPartition
+from policies.sync.acl_sync import Operation
 
 
 class KafkaCluster:
@@ -63,6 +65,10 @@ class KafkaCluster:
     async def settled_id(self, topic: str) -> str:
         """Return the topic id on which all brokers that answer agree."""
         return text_id(await self._client.settled_id(topic))
+
+    async def hides(self, topic: str) -> KafkaRefusal | None:
+        """Return the refusal of a topic that raymirror may not see."""
+        return refused_by(self._client, await self._client.metadata([topic]), topic, Operation.READ)
 
     def forget_topic(self, topic: str) -> None:
         """Forget the id that fetches and appends name for a topic."""

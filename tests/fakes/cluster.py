@@ -42,6 +42,8 @@ class FakeCluster:
         self.targets: dict[TopicPartition, TargetLog] = {}
         self.leader: dict[TopicPartition, Leader] = {}
         self.down: set[int] = set()
+        self.hidden: dict[str, KafkaRefusal] = {}
+        """Topics that may not be seen, and how they are refused by name."""
         self.configs: dict[str, dict[str, str]] = {}
         self.transactional: dict[str, tuple[int, int]] = {}
         self.topic_ids: dict[str, str] = {}
@@ -132,6 +134,9 @@ class FakeCluster:
         self.before("settled id")
         (found,) = {leader.topic_id for where, leader in self.leader.items() if where.topic == topic}
         return found
+
+    async def hides(self, topic: str) -> KafkaRefusal | None:
+        return self.hidden.get(topic)
 
     def forget_topic(self, topic: str) -> None:
         self.topic_ids.pop(topic, None)

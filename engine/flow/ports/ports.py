@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from engine.base.errors import KafkaRefusal
 from engine.core.lane.outcome import Outcome
 from engine.core.position.resume import TailBatch
 from engine.wire.record import Record
@@ -218,6 +219,9 @@ class Cluster(Protocol):
 
         Raises ConnectionLost while they do not agree; empty where topics have no ids.
         """
+
+    async def hides(self, topic: str) -> KafkaRefusal | None:
+        """Return the refusal of a topic that raymirror may not see; None if it may, or if the topic does not exist."""
 
     def forget_topic(self, topic: str) -> None:
         """Forget the id behind a topic name; the next look-up of its leaders takes the topic that has the name then."""
