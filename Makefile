@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage check architecture tables brokers keys bench wheel clean
+.PHONY: help setup demo test test-full coverage check architecture tables brokers keys grants bench wheel clean
 
 # The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
 PYTHON ?= $(shell for name in python3.11 python3 python; do \
@@ -28,6 +28,7 @@ help:
 	@echo '  make tables     write docs/tables.md from the description of the tables'
 	@echo '  make brokers    write the table of docs/brokers.md from engine/kafka/capabilities'
 	@echo '  make keys       write the tables of engine/CONFIG.md from policies/keys'
+	@echo '  make grants     write the tables of docs/grants.md from policies/grants'
 	@echo '  make bench      one benchmark: make bench NAME=drain'
 	@echo '  make setup      only set up: $(VENV) from requirements.lock; builds the native module if there is a C compiler'
 	@echo '  make wheel      a wheel of raymirror for this platform, with the native module: dist/'
@@ -85,6 +86,10 @@ brokers: setup
 keys: setup
 	@$(BIN)/python -c 'from pathlib import Path; from policies.keys.page import written; \
 	    page = Path("engine/CONFIG.md"); page.write_text(written(page.read_text()))'
+
+grants: setup
+	@$(BIN)/python -c 'from pathlib import Path; from policies.grants.page import written; \
+	    page = Path("docs/grants.md"); page.write_text(written(page.read_text()))'
 
 bench: setup
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run

@@ -31,7 +31,8 @@ class TopicSelection:
         self.naming = naming
         self.include = PatternList(include)
         self.exclude = PatternList(exclude)
-        self._heartbeats = heartbeats
+        self.heartbeats = heartbeats
+        """Whether heartbeats topics are copied, whatever the patterns say."""
         self._never = frozenset(never)
         self.own: OwnPolicy[TopicFilter] | None = None
 
@@ -51,7 +52,7 @@ class TopicSelection:
             return "internal topic"
         if self.is_cycle(topic):
             return f"it came from {self.flow.target}"
-        if self._heartbeats and self.naming.is_heartbeats_topic(topic):
+        if self.heartbeats and self.naming.is_heartbeats_topic(topic):
             return None
         if self.own is not None:
             wanted = self.own.says(self.own.made.should_replicate_topic, topic)

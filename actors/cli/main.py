@@ -17,6 +17,7 @@ from actors.local.ending import EndSignalled, ended_by_signals
 from actors.local.session import NoMirror
 from deploy.local.errors import ClusterError
 from engine.base.errors import MirrorError
+from engine.base.redaction import own_redacted
 from engine.config.file.file_kind import worded
 from policies.own.own_policy import OwnPolicyError
 
@@ -104,10 +105,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(asked.run(asked))
     except (MirrorError, ClusterError) as error:
         config = getattr(asked, "config", None)
-        print(f"raymirror {words[0]}: {worded(str(error), config) if config else error}", file=sys.stderr)
+        text = worded(str(error), config) if config else str(error)
+        print(f"raymirror {words[0]}: {own_redacted(text)}", file=sys.stderr)
         return exit_code(error)
     except OwnPolicyError as failed:
-        print(f"raymirror {words[0]}: {failed}", file=sys.stderr)
+        print(f"raymirror {words[0]}: {own_redacted(str(failed))}", file=sys.stderr)
         return exits.UNUSABLE
     except EndSignalled as ended:
         return ended.exit_code

@@ -26,6 +26,7 @@ from actors.local_socket.frames import (
 )
 from actors.logging.logs import log_sentence
 from engine.base.errors import MirrorError
+from engine.base.redaction import redacted
 
 MOST_CONNECTIONS = 16
 IDLE_S = 30.0
@@ -104,8 +105,9 @@ class LocalServer:
         except MirrorError as error:
             return Refusal(text=str(error), meant=True, exit_code=getattr(error, "exit_code", None))
         except Exception as error:  # noqa: BLE001 - a bug: the client gets the error, and the supervisor continues
-            log_sentence("error", f"{request.method} failed: {type(error).__name__}: {error}")
-            return Refusal(text=f"{type(error).__name__}: {error}", meant=False)
+            text = f"{type(error).__name__}: {redacted(str(error))}"
+            log_sentence("error", f"{request.method} failed: {text}")
+            return Refusal(text=text, meant=False)
 
 
 def open_server(folder: Path, namespace: str, instance_id: str, supervisor: Any) -> LocalServer:

@@ -32,6 +32,7 @@ from actors.local import session
 from actors.logging.crashes import keep_crash_stack
 from actors.logging.folding import Folded, Folding
 from engine.base.clock import now_s
+from engine.base.redaction import redacted
 from engine.core.events.events import Event
 from engine.core.reports.progress import FlowProgress
 
@@ -44,11 +45,6 @@ LOOK_S = 5.0
 """Seconds between two checks whether counts of repeats are due, while there are any."""
 SUFFIX: Final = ".jsonl"
 _MOST_TEXT = 4000
-_SECRET = re.compile(
-    r"(?i)((?:password|passwd|secret|token|credential|authorization|api[._-]?key)[a-z_.-]*[\"']?\s*[=:]\s*)"
-    r"(?:(?:bearer|basic)\s+)?(\"[^\"]*\"|'[^']*'|[^\s,;\"']+)"
-)
-_USERINFO = re.compile(r"(://)[^/\s:@]+:[^/\s@]+@")
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _log = logging.getLogger("raymirror")
@@ -88,11 +84,6 @@ def log_sentence(severity: str, text: str, flow: str = "") -> None:
     _log.log(_LEVELS[severity], "%s", text, extra={"flow": flow})
 
 
-def scrubbed(text: str) -> str:
-    """Hide what looks like a secret: raymirror's own texts have none, but texts of libraries may."""
-    return _USERINFO.sub(r"\1[hidden]@", _SECRET.sub(r"\1[hidden]", text))
-
-
 class JsonLines(logging.Formatter):
     """Formats a record as one line of JSON: time, level, role, flow, set, epoch, event, text, and optional fields."""
 
@@ -109,12 +100,12 @@ class JsonLines(logging.Formatter):
             "set": getattr(record, "set", ""),
             "epoch": getattr(record, "epoch", -1),
             "event": getattr(record, "event", ""),
-            "text": scrubbed(record.getMessage())[:_MOST_TEXT],
+            "text": redacted(record.getMessage())[:_MOST_TEXT],
         }
         if record.name != _log.name:
             line["logger"] = record.name
         if record.exc_info:
-            line["error"] = scrubbed(self.formatException(record.exc_info))[-_MOST_TEXT:]
+            line["error"] = redacted(self.formatException(record.exc_info))[-_MOST_TEXT:]
         for key in ("repeated", "left_out"):
             if count := getattr(record, key, 0):
                 line[key] = count

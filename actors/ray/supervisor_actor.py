@@ -26,6 +26,7 @@ from actors.ray.mirror_parts import MirrorParts
 from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, read_side, successor
 from engine.base.clock import now_s, wall_ms
 from engine.base.errors import MirrorError
+from engine.base.redaction import redacted
 from engine.base.tasks import first_cause, join
 
 STEP_S = 1.0
@@ -206,7 +207,7 @@ class SupervisorActor:
             try:
                 await self._take_over(parts, spec, side, found)
             except Exception as failure:
-                cause = f"{type(failure).__name__}: {failure}"
+                cause = f"{type(failure).__name__}: {redacted(str(failure))}"
                 log_sentence("error", f"the supervisor failed in a reload: {cause}; Ray restarts it")
                 asyncio.get_running_loop().call_later(END_S, self._end, FAILED)
                 raise ReloadFailed(cause) from failure

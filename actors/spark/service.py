@@ -17,6 +17,7 @@ from actors.spark.job_registry import JobRegistry
 from actors.spark.proofs import Proofs
 from actors.spark.standing_jobs import lag_job
 from engine.base.errors import MirrorError
+from engine.base.redaction import redacted
 from engine.core.events.event_base import Event
 from engine.core.reports.progress import LaneProgress
 from engine.jobs.proof.state import FlowProof
@@ -203,7 +204,7 @@ class SparkService:
             try:
                 self._hosts.clear()
             except Exception as error:  # noqa: BLE001 as in `_step_safely`
-                self._fail(f"{type(error).__name__}: {error}")
+                self._fail(f"{type(error).__name__}: {redacted(str(error))}")
             while self._on:
                 await self._step_safely()
                 await self._pause()
@@ -242,7 +243,7 @@ class SparkService:
         try:
             await self.step()
         except Exception as error:  # noqa: BLE001 no error of Spark or Ray may stop the supervisor
-            self._fail(f"{type(error).__name__}: {error}")
+            self._fail(f"{type(error).__name__}: {redacted(str(error))}")
 
     async def _pause(self) -> None:
         at_rest = self._running is None and self._jobs.is_done and not self._stays  # nothing changes by itself

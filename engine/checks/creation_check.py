@@ -302,7 +302,7 @@ class CreationCheck:
                 wrong = f"cluster {cluster!r} does not let raymirror {verb} {named}: {why.text}"
                 right = (
                     f"grant {right} on {'these topics' if grows else 'the cluster or on these topics'}"
-                    " to raymirror's user"
+                    f" to {self._clients[cluster].grantee.who}"
                 )
                 yield self._problem_of(cluster, wrong, right, stops=stops)
             elif why.code == _TOO_FEW:

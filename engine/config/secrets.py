@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from engine.base.errors import ConfigError
+from engine.base.redaction import remember_secret
 from engine.config.file.providers import Where, has_placeholder, is_placeholder, with_stand_ins
 from engine.config.security import Credentials, HandshakeOptions
 from engine.config.settings import ClusterConfig
@@ -15,6 +16,7 @@ from engine.security.mechanisms import MECHANISM, check_mechanism, login_entry, 
 from engine.security.oauth.keys import ASSERTION_KEYS, CLIENT_SECRET, HANDLER, HANDLER_KEYS, PASSPHRASE, TUNING_KEYS
 from engine.security.sasl.jaas import JAAS, parse_jaas
 from engine.security.sasl.kerberos import SERVICE_NAME
+from engine.security.sasl.login import Login
 from engine.security.settings import BadSecurity, SecuritySettings
 from engine.security.tls.keys import (
     ENABLED,
@@ -138,16 +140,36 @@ def resolved_settings(cluster: ClusterConfig) -> SecuritySettings:
 
 
 def _resolved(cluster: ClusterConfig) -> dict[str, str]:
-    return {key: cluster.providers.resolve(value, _where(cluster, key)) for key, value in cluster.security.items()}
+    found = {key: cluster.providers.resolve(value, _where(cluster, key)) for key, value in cluster.security.items()}
+    for key in found.keys() & set(SECRET_KEYS):
+        for secret in _secrets_of(key, found[key]):
+            remember_secret(secret)
+    return found
+
+
+def _secrets_of(key: str, value: str) -> tuple[str, ...]:
+    """Return the secrets in the value of a key; all of it, if it cannot be read."""
+    if key != JAAS:
+        return (value,)
+    try:
+        entries = parse_jaas(value)
+    except BadSecurity:
+        return (value,)
+    options = [option for entry in entries for option in entry.options.items()]
+    return tuple(text for name, text in options if _is_secret_option(name))
 
 
 def known_user(cluster: ClusterConfig) -> str:
     """Return raymirror's user name at a cluster's brokers; empty if only the brokers know it. Raises ConfigError."""
     settings = resolved_settings(cluster)
     protocol = _protocol(settings)
-    if protocol.startswith("SASL"):
-        with errors_of(cluster):
-            return read_login(settings).user
+    with errors_of(cluster):
+        return _user(protocol, read_login(settings) if protocol.startswith("SASL") else None)
+
+
+def _user(protocol: str, login: Login | None) -> str:
+    if login is not None:
+        return login.user
     return "" if protocol == "SSL" else "ANONYMOUS"
 
 
@@ -157,6 +179,7 @@ def handshake_options(cluster: ClusterConfig, client_id: str) -> HandshakeOption
     settings = present.settings
     protocol = _protocol(settings)
     return HandshakeOptions(
+        user=_user(protocol, present.now().login),
         client_id=client_id,
         security_protocol=protocol,
         has_certificate=has_key(settings),

@@ -35,6 +35,8 @@ class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     has_certificate: bool = False
     """Whether a client certificate is set."""
     sasl_mechanism: str | None = None
+    user: str = ""
+    """Raymirror's name at the brokers; empty if only they know it."""
     tuning: ClientTuning = ClientTuning()
     credentials: Callable[[], Credentials] = lambda: _NONE
     """Returns the present credentials: it reads secrets and stores that have changed. Call it in a thread.

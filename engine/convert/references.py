@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from engine.base.redaction import SECRET_WORDS
 from engine.config.secrets import NO_SECRET, is_secret
 from engine.convert.model import Carried
 
@@ -27,9 +28,7 @@ _USUAL = {
     "configmaps": _KUBERNETES,
 }
 """Providers under the names that Kafka's and Strimzi's documentation give them; a declaration wins."""
-_SECRET_NAME = re.compile(
-    r"(?i)password|passwd|passphrase|secret|token|assertion|credential|private|api.?key|user\.info"
-)
+_SECRET_NAME = re.compile(f"(?i){SECRET_WORDS}")
 _SECRET_KEY = re.compile(r"(?i)password|secret|credential|user\.info|ssl\.keystore\.key$|sasl\.jaas\.config$")
 _PLAIN_ENDS = (".url", ".uri", ".location", ".type", ".class", ".ms", ".seconds", ".file", ".name")
 _JAAS_OPTION = re.compile(r"([\w.\-]+)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s;\"']+)")

@@ -7,6 +7,7 @@ from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.position.resume import TailBatch
 from engine.flow.ports.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
 from engine.kafka.admin.admin import describe_topic_configs, producer_expiries_s
+from engine.kafka.admin.hidden_topics import refused_by
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.data import fencing, followers, logs, offsets
 from engine.kafka.data.source import KafkaSourceBroker
@@ -15,6 +16,7 @@ from engine.kafka.protocol.requests import text_id
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from engine.wire.record import Record
 from policies.model import TopicPartition
+from policies.sync.acl_sync import Operation
 
 
 class KafkaCluster:
@@ -63,18 +65,23 @@ class KafkaCluster:
         """Return the topic id on which all brokers that answer agree."""
         return text_id(await self._client.settled_id(topic))
 
+    async def hides(self, topic: str) -> KafkaRefusal | None:
+        """Return the refusal of a topic that raymirror may not see."""
+        return refused_by(self._client, await self._client.metadata([topic]), topic, Operation.READ)
+
     def forget_topic(self, topic: str) -> None:
         """Forget the id that fetches and appends name for a topic."""
         self._topic_ids.pop(topic, None)
 
     async def source_broker(self, node: int, *, lasting: bool = True) -> KafkaSourceBroker:
         """Open a connection for fetching."""
-        return KafkaSourceBroker(await self._client.open_connection(node), self._topic_ids, lasting=lasting)
+        connection = await self._client.open_connection(node)
+        return KafkaSourceBroker(connection, self._topic_ids, lasting=lasting, grantee=self._client.grantee)
 
     async def target_broker(self, node: int) -> KafkaTargetBroker:
         """Open a connection for appending."""
         connection = await self._client.open_connection(node)
-        return KafkaTargetBroker(connection, self._topic_ids, self._request_timeout_s)
+        return KafkaTargetBroker(connection, self._topic_ids, self._request_timeout_s, self._client.grantee)
 
     async def offsets(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """Return the offsets at a timestamp."""
@@ -96,7 +103,7 @@ class KafkaCluster:
         try:
             return await taking
         except KafkaRefusal as refusal:
-            why = fencing.why_unfenced(refusal.code)
+            why = fencing.why_unfenced(refusal)
             if why:
                 return await fencing.unfenced(self._client, why)
             raise

@@ -32,7 +32,7 @@ def read_keys() -> Iterator[str]:
 
 def _row(row: ReadKey) -> str:
     differs = "; ".join(filter(None, (_OWN if row.is_own else "", row.differs)))
-    return _line(f"`{row.name}`", row.levels, row.default, row.meaning, differs)
+    return line(f"`{row.name}`", row.levels, row.default, row.meaning, differs)
 
 
 def kafka_keys() -> Iterator[str]:
@@ -51,7 +51,7 @@ def kafka_keys() -> Iterator[str]:
     yield "| Keys | Answer | Why |"
     yield "| --- | --- | --- |"
     for begin, answer, why in FAMILY_ANSWERS:
-        yield _line(f"`{begin}*`", answer.value, why)
+        yield line(f"`{begin}*`", answer.value, why)
 
 
 def _answers(table: KafkaTable) -> Iterator[str]:
@@ -62,10 +62,11 @@ def _answers(table: KafkaTable) -> Iterator[str]:
     for answer in KeyAnswer:
         for (what, why), names in found.items():
             if what is answer:
-                yield _line(", ".join(f"`{name}`" for name in names), answer.value, why)
+                yield line(", ".join(f"`{name}`" for name in names), answer.value, why)
 
 
-def _line(*cells: str) -> str:
+def line(*cells: str) -> str:
+    """Return a row of a table in Markdown."""
     escaped = (cell.replace("|", r"\|") for cell in cells)
     return f"| {' | '.join(escaped)} |".replace("|  |", "| |")
 
@@ -76,13 +77,13 @@ PARTS = {"levels": levels, "keys that are read": read_keys, "keys of Kafka": kaf
 def written(page: str) -> str:
     """Return the page with its tables as this module writes them."""
     for name, lines in PARTS.items():
-        page = _replaced(page, name, lines())
+        page = replaced(page, BEGIN.format(name), END, lines())
     return page
 
 
-def _replaced(page: str, name: str, lines: Iterable[str]) -> str:
-    begin = BEGIN.format(name)
-    between = re.compile(f"{re.escape(begin)}\n.*?{re.escape(END)}", re.DOTALL)
-    assert between.search(page), f"no marks for {name}"
+def replaced(page: str, begin: str, end: str, lines: Iterable[str]) -> str:
+    """Return a page with other lines between two of its marks."""
+    between = re.compile(f"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
+    assert between.search(page), f"no marks: {begin}"
     text = "\n".join(lines).rstrip()
-    return between.sub(lambda _: f"{begin}\n{text}\n{END}", page)
+    return between.sub(lambda _: f"{begin}\n{text}\n{end}", page)

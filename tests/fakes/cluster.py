@@ -43,6 +43,8 @@ class FakeCluster:
         self.targets: dict[TopicPartition, TargetLog] = {}
         self.leader: dict[TopicPartition, Leader] = {}
         self.down: set[int] = set()
+        self.hidden: dict[str, KafkaRefusal] = {}
+        """Topics that may not be seen, and how they are refused by name."""
         self.configs: dict[str, dict[str, str]] = {}
         self.transactional: dict[str, tuple[int, int]] = {}
         self.topic_ids: dict[str, str] = {}
@@ -134,6 +136,9 @@ class FakeCluster:
         self.before("settled id")
         (found,) = {leader.topic_id for where, leader in self.leader.items() if where.topic == topic}
         return found
+
+    async def hides(self, topic: str) -> KafkaRefusal | None:
+        return self.hidden.get(topic)
 
     def forget_topic(self, topic: str) -> None:
         self.topic_ids.pop(topic, None)
@@ -412,15 +417,15 @@ class FakeSourceBroker:
         cluster = self._cluster
         fault = cluster.fault(want)
         if fault is None and (code := cluster.stranger(want.partition)) != NONE:
-            fault = fetch_fault(code)
+            fault = fetch_fault(code, want.partition.topic)
         if fault is None and (code := cluster.out_of_date(want)) != NONE:
-            fault = fetch_fault(code)
+            fault = fetch_fault(code, want.partition.topic)
         log = cluster.sources.get(want.partition)
         parted = log.parts_at(want.last_epoch, want.offset) if log is not None and want.last_epoch >= 0 else None
         if fault is None and log is not None and parted is not None:
             return Slice(want.partition, 0, 0, log.end, log.last_stable, log.start, [], diverging=parted), b""
         if fault is None and log is not None and not log.start <= want.offset <= log.end:
-            fault = fetch_fault(OUT_OF_RANGE)
+            fault = fetch_fault(OUT_OF_RANGE, want.partition.topic)
         if fault is not None or log is None:
             return Slice(want.partition, 0, 0, -1, -1, -1, [], -1, fault), b""
         preferred = cluster.preferred.get(want.partition, -1)

@@ -25,6 +25,8 @@ class FakeGroups:
         self.unstable: set[str] = set()
         self.away: set[str] = set()
         """Groups of broker 3, which cannot be reached."""
+        self.hidden: set[str] = set()
+        """Groups that this mirror may not describe: not listed, and refused by name."""
         self.retention: float | None = 7 * 86_400.0
         self.commits: list[tuple[str, dict[TopicPartition, Stored]]] = []
         self.before: Callable[[str], object] = lambda _asked: None
@@ -35,12 +37,13 @@ class FakeGroups:
 
     async def list_groups(self) -> Listed:
         self.before("list")
-        names = sorted((self.stored.keys() | self.members | self.listed.keys()) - self.away)
+        names = sorted((self.stored.keys() | self.members | self.listed.keys()) - self.away - self.hidden)
         listed = [self.listed.get(name, GroupListing(name, "consumer", "classic")) for name in names]
         return Listed(listed, {3: AWAY} if self.away else {})
 
     def _answers(self, groups: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         failed = {group: self.failing[group] for group in groups if group in self.failing}
+        failed |= {group: "GroupAuthorizationFailed (30)" for group in groups if group in self.hidden}
         failed |= {group: AWAY for group in groups if group in self.away}
         return [group for group in groups if group not in failed], failed
 

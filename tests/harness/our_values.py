@@ -164,7 +164,7 @@ def _of_admin(tuning: ClientTuning) -> Values:
 
 
 def _copies_heartbeats(flow: FlowConfig) -> bool:
-    return flow.selection._heartbeats  # whatever the patterns say of them
+    return flow.selection.heartbeats  # whatever the patterns say of them
 
 
 def _of_security(config: MirrorConfig, flow: FlowConfig) -> Values:

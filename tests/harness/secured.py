@@ -1,6 +1,6 @@
 """A cluster with a second listener: TLS with name and password, and rights that tests give to that name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,9 +16,9 @@ _ACLS = "org.apache.kafka.tools.AclCommand"
 class SecuredCluster:
     """One broker. Tests go in by the plain door, as everybody; a mirror by `address`, as `mirror`."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, log_levels: Mapping[str, str] | None = None) -> None:
         folder.mkdir(parents=True)
-        self.cluster = EmbeddedCluster(name, folder / "cluster")
+        self.cluster = EmbeddedCluster(name, folder / "cluster", log_levels=log_levels)
         self._authority, chain = make_certificates(folder)
         self.address = add_tls(self.cluster, chain, "SASL_SSL")
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -1,6 +1,7 @@
 """`raymirror check CONFIG`: reports what is wrong or missing, and what a mirror would copy; changes nothing.
 
-With `--explain` or `--diff` it asks no cluster: it explains one key of the file, or compares the file with another one.
+With `--explain`, `--diff`, `--grants` or `--grant-commands` it asks no cluster: it explains one key of the file,
+compares the file with another one, or lists the ACLs that the mirror needs.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from rich.table import Table
 from actors.cli.clusters.abilities import abilities_of, show_abilities
 from actors.cli.clusters.explain import explain_key, lines_of
 from actors.cli.clusters.file_difference import compare_files, rows_of, table_of
+from actors.cli.clusters.grants import show_grants
 from actors.cli.common import exits
 from actors.cli.common.flags import add_config_place, add_json_argument, say_facts, warn
 from actors.config.checks import prepare, with_clusters
@@ -45,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     only.add_argument(
         "--diff", type=Path, metavar="OTHER", help="only compare with this file; exit code 5: something differs"
     )
+    only.add_argument("--grants", action="store_true", help="only list the ACLs that the mirror needs (docs/grants.md)")
+    only.add_argument("--grant-commands", action="store_true", help="the same as calls of kafka-acls, Kafka's own tool")
     parser.add_argument(
         "--abilities",
         action="store_true",
@@ -62,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         return _explain(args)
     if args.diff is not None:
         return _compare(args)
+    if args.grants or args.grant_commands:
+        return show_grants(args)
     try:
         config, flows = _prepare(args.config)
     except MirrorError as error:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from actors.local import session
+from engine.base.redaction import own_redacted
 
 FLOW_FORM: Final = "SOURCE->TARGET (quote it)"
 
@@ -92,7 +93,7 @@ def add_json_argument(parser: argparse.ArgumentParser, what: str = "print one JS
 
 def warn(text: str) -> None:
     """Print a warning on standard error."""
-    print(f"warning: {text}", file=sys.stderr)
+    print(f"warning: {own_redacted(text)}", file=sys.stderr)
 
 
 def say(args: argparse.Namespace, text: str, **facts: object) -> None:

@@ -10,7 +10,7 @@ round then comes once a minute, and soon after something may have been missed. O
 One loop writes for all groups of a flow, and only while this mirror owns it: it asks `may_write` before each write.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -31,6 +31,7 @@ from engine.flow.topic_logs.checkpoints import CheckpointLog, News
 from engine.flow.topic_logs.commit_reader import Hints
 from policies.groups import GroupSelection, WrittenCheckpoint, must_write, sync_every_s
 from policies.model import FlowName, TopicPartition
+from policies.patterns import literal
 
 _BREATH = 100
 """Groups handled in a row, which takes some milliseconds; then other tasks of this event loop get their turn."""
@@ -102,6 +103,8 @@ class GroupSyncLoop:
             CommitRules(backwards=options.backwards),
         )
         self._groups: dict[str, None] = {}
+        self._named = frozenset(filter(None, map(literal, options.selection.include.patterns)))
+        """Groups that the configuration names."""
         self._strangers = False
         self._retries = RetryQueue()
         self._all_retries = False
@@ -285,6 +288,7 @@ class GroupSyncLoop:
         if listed.unheard:
             left = {group: why for group, why in self._notes.not_synced.items() if group not in groups} | left
             groups |= dict.fromkeys(group for group in self._groups if group not in left)
+        groups |= dict.fromkeys(await self._hidden(groups.keys() | left.keys(), any_listed=bool(listed.groups)))
         for gone in self._groups.keys() - groups.keys():
             self._commits.forget(gone)
             self._retries.settle(gone)
@@ -294,6 +298,20 @@ class GroupSyncLoop:
         self._groups, self._strangers = groups, False
         self._looked_at_s = at_s
         return new
+
+    async def _hidden(self, known: Collection[str], *, any_listed: bool) -> list[str]:
+        """Return the groups that brokers do not list because raymirror may not describe them: the next round says so.
+
+        A broker leaves such groups out of its list, and refuses them by name (KafkaApis.handleListGroupsRequest).
+        Groups that the configuration names are asked for, too, if there are any groups: the question would create the
+        topic of offsets on a cluster that never had one.
+        """
+        asked = set(self._groups) | (self._named if any_listed else set())
+        missing = sorted(group for group in asked - set(known) if self.options.selection.wants(group))
+        if not missing:
+            return []
+        answers = await self._source.offsets(missing)
+        return [group for group in answers.failed if group not in answers.away]
 
     # --- checkpoints ---------------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class StreamAppender:
         self._driver = driver
         self._events = events
 
-    def next_batch(self, *, queues: bool) -> Write | None:
+    def next_batch(self, *, queues: bool) -> Write | None:  # noqa: ARG002
         """Hand out the write that is due, whatever queues at the broker."""
         write: Write | None = self.stream.next_write()
         if write is None:

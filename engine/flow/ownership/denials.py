@@ -4,14 +4,16 @@ A right may be removed and granted again at any time, so no lane stops because o
 """
 
 from engine.base.errors import KafkaRefusal
-from engine.core.events.events import AccessDenied, LaneRefused, LaneReleased
+from engine.core.events.events import AccessDenied, LaneRefused, LaneReleased, RecordRefused
 from engine.core.lane.actions import WriteDenied
 from engine.core.lane.outcome import UNAUTHORIZED
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ports.ports import FetchFault
+from policies.grants.rights import SOMEBODY
+from policies.sync.acl_sync import Operation
 
-_FETCH, _OWN, _FENCE = "fetch", "own", "fence"
+_FETCH, _APPEND, _OWN, _FENCE = "fetch", "append", "own", "fence"
 
 
 class Denials:
@@ -34,8 +36,8 @@ class Denials:
 
     def fetch_denied(self, driver: LaneDriver, fault: FetchFault) -> None:
         """Note that the source does not let the lane fetch."""
-        topic = driver.name.source.topic
-        self._deny(driver, _FETCH, f"fetch: {fault.name} ({fault.code}); grant Read on topic {topic} on the source")
+        right = fault.right or SOMEBODY.needs_on_topic(Operation.READ, driver.name.source.topic)
+        self._deny(driver, _FETCH, f"fetch: {fault.name} ({fault.code}); {right}")
 
     def fetched(self, driver: LaneDriver) -> None:
         """Note that the source has answered a fetch of the lane."""
@@ -45,11 +47,17 @@ class Denials:
         """Note that the lane has an owner, or that its owner's request was answered."""
         self._allow(driver, _OWN)
 
+    def append_denied(self, driver: LaneDriver, refused: RecordRefused) -> None:
+        """Note that the target does not let the lane append records; the reason names the missing right."""
+        self._deny(driver, _APPEND, f"append: {refused.reason} (error {refused.error_code})")
+
+    def appended(self, driver: LaneDriver) -> None:
+        """Note that the target has appended records of the lane."""
+        self._allow(driver, _APPEND)
+
     def write_denied(self, driver: LaneDriver, denied: WriteDenied, topic: str) -> None:
         """Note that the target does not let the lane write to `topic`, which holds positions or map blocks."""
-        why = f"{denied.what}: {denied.reason} (error {denied.error_code})"
-        right = f"grant Write on topic {topic}, and on the transactional id, on {self._flow.target}"
-        self._deny(driver, denied.what, f"{why}; {right}")
+        self._deny(driver, denied.what, f"{denied.what} in topic {topic}: {denied.reason} (error {denied.error_code})")
 
     def write_allowed(self, driver: LaneDriver, what: str) -> None:
         """Note that the write that was denied succeeds now."""

@@ -29,6 +29,7 @@ from engine.core.lane.actions import (
     WriteDenied,
 )
 from engine.core.lane.batch_limit import SIZE_CONFIGS, most_bytes
+from engine.core.lane.outcome import UNAUTHORIZED
 from engine.core.lane.pending_batch import Payload
 from engine.core.lane.states import State
 from engine.core.position.missing import MissingRecords, missing_records
@@ -108,7 +109,9 @@ class FailureHandler:
         self._router.wake(driver)
 
     def _refused(self, driver: LaneDriver, event: RecordRefused, attempt: int) -> None:
-        if driver.health.refuse(event.text()):
+        if event.error_code in UNAUTHORIZED:
+            self.denials.append_denied(driver, event)
+        elif driver.health.refuse(event.text()):
             self._report(event)
         self._spawn(
             self._retry(driver, backoff_s(attempt, self._options.refused_retry_s, 12 * self._options.refused_retry_s))
@@ -116,6 +119,7 @@ class FailureHandler:
 
     def released(self, driver: LaneDriver) -> None:
         """Report that a refused lane has appended again, if it was refused."""
+        self.denials.appended(driver)
         if driver.health.release():
             self._report(LaneReleased(flow=self._options.flow, lane=driver.name.source))
 

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from engine.base.errors import KafkaRefusal
 from engine.core.lane.outcome import Outcome
 from engine.core.position.resume import TailBatch
 from engine.wire.record import Record
@@ -38,13 +39,17 @@ class PartitionFetch(msgspec.Struct, frozen=True, gc=False):
 
 
 class FetchFault(msgspec.Struct, frozen=True):
-    """A fetch that failed for one partition; `retry`: look the leader up again; `denied`: an ACL does not allow it."""
+    """A fetch that failed for one partition; `retry`: look the leader up again; `denied`: an ACL does not allow it.
+
+    `right`: the missing right, and who needs it.
+    """
 
     code: int
     name: str
     retry: bool
     out_of_range: bool = False
     denied: bool = False
+    right: str = ""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -218,6 +223,9 @@ class Cluster(Protocol):
 
         Raises ConnectionLost while they do not agree; empty where topics have no ids.
         """
+
+    async def hides(self, topic: str) -> KafkaRefusal | None:
+        """Return the refusal of a topic that raymirror may not see; None if it may, or if the topic does not exist."""
 
     def forget_topic(self, topic: str) -> None:
         """Forget the id behind a topic name; the next look-up of its leaders takes the topic that has the name then."""

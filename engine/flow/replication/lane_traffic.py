@@ -74,7 +74,7 @@ class LaneTraffic:
         self._router.wake(driver)
         if driver.blocks.due or driver.lane.paused:  # a paused lane writes its position after its last record
             self._router.schedule_send([driver])
-        if driver.health.refused:
+        if driver.health.refused or driver.health.denied:
             self._failures.released(driver)
 
     def written(self, driver: LaneDriver) -> None:

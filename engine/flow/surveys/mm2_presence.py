@@ -24,7 +24,8 @@ async def mm2_presence(cluster: Cluster, groups: Groups, group: str) -> Mm2Prese
     A cluster that never had a consumer is not asked for a coordinator: the request would create its offsets topic.
     """
     if not await cluster.leaders([_OFFSETS]):
-        return Mm2Presence(active=False)
+        hidden = await cluster.hides(_OFFSETS.topic)
+        return Mm2Presence(active=False, unknown=str(hidden) if hidden is not None else "")
     try:
         return await _ask(groups, group)
     except KafkaRefusal as refusal:

@@ -49,7 +49,7 @@ Seen = dict[str, dict[TopicPartition, int]]
 
 
 class _NotThere(ConnectionLost):
-    """The topic does not exist, or raymirror may not see it."""
+    """The topic does not exist."""
 
 
 class Hints(NamedTuple):
@@ -146,7 +146,7 @@ class CommitReader:
         await run_all(*(keep_reading(node, led) for node, led in by_node.items()))
 
     async def _leaders(self) -> dict[TopicPartition, Leader]:
-        """Look up every partition of the topic. Raises ConnectionLost if the topic does not exist."""
+        """Look up every partition of the topic. Raises KafkaRefusal, and ConnectionLost if the topic does not exist."""
         count = _FIRST_COUNT
         while True:
             found = await self._cluster.leaders([TopicPartition(TOPIC, number) for number in range(count)])
@@ -154,7 +154,7 @@ class CommitReader:
                 break
             count *= 2
         if not found:
-            raise _NotThere(f"topic {TOPIC} does not exist, or raymirror may not see it: grant Describe and Read on it")
+            raise await self._cluster.hides(TOPIC) or _NotThere(f"topic {TOPIC} does not exist")
         self.not_there = False
         return found
 
@@ -192,7 +192,7 @@ class CommitReader:
                 del self._next[where]  # compacted, or truncated below this offset: start at the end again
             if fault.retry or fault.out_of_range:
                 raise ConnectionLost(f"{where}: {fault.name}")
-            raise KafkaRefusal(f"reading {where}", fault.code, fault.name, f"grant Read on topic {TOPIC}")
+            raise KafkaRefusal(f"reading {where}", fault.code, fault.name, fault.right)
         try:
             for at, header in split_batches(buffer, found.start, found.end, *where):
                 if header.next_offset > self._next[where]:

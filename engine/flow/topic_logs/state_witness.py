@@ -50,7 +50,7 @@ async def announce(options: StateOptions, cluster: Cluster, codec: StateCodec, h
         )
     if outcome.kind is not OutcomeKind.APPENDED:
         why = outcome.message or outcome.kind.value
-        raise KafkaRefusal(f"appending to topic {options.topic}", outcome.error_code, why, "grant Write on it")
+        raise KafkaRefusal(f"appending to topic {options.topic}", outcome.error_code, why, "")
 
 
 async def _append_once(

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from engine.base.errors import MirrorError
+from engine.base.redaction import redacted
 from engine.jobs.runtime.idle_wait import IdleWait
 from engine.jobs.runtime.session import leave_thread
 from engine.jobs.runtime.table import JOBS, JobEntry, LoadedJob, load_job
@@ -151,7 +152,7 @@ class JobRunner:
 
 def failure_text(error: BaseException) -> str:
     """Return in one line why a job failed: Spark wraps the cause into pages of Java, and names the root last."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in redacted(str(error)).splitlines() if line.strip()]
     if isinstance(error, MirrorError):
         return " ".join(lines)
     roots = [line for line in lines if line.startswith("Caused by: ")]

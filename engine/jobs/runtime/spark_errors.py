@@ -2,8 +2,10 @@
 
 import re
 
+from engine.base.redaction import redacted
+
 
 def reason_of(error: BaseException) -> str:
     """Return the innermost cause that an error of Spark names, in one line."""
     causes = re.findall(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", str(error), re.MULTILINE)
-    return causes[-1] if causes else str(error).splitlines()[0]
+    return redacted(causes[-1] if causes else str(error).splitlines()[0])

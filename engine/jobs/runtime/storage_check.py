@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from engine.base.errors import MirrorError
+from engine.base.redaction import redacted
 from engine.jobs.runtime.storage_files import open_storage
 
 _RIGHTS = (
@@ -54,7 +55,7 @@ def unusable(uri: str, error: BaseException) -> StorageUnusable:
 
 def error_line(error: BaseException) -> str:
     """Return the text of an error of pyarrow or deltalake as one line, without what only a program reads."""
-    text = _OF_DELTALAKE.sub(": ", _OF_RUST.sub("", str(error)))
+    text = _OF_DELTALAKE.sub(": ", _OF_RUST.sub("", redacted(str(error))))
     if of_store := _OF_STORE.fullmatch(text):
         text = f"{of_store['code']}: {of_store['text']}"
     elif of_arrow := _OF_ARROW.fullmatch(text):

@@ -27,6 +27,7 @@ from engine.kafka.protocol.faults import (
     UNSUPPORTED_VERSION,
     error_name,
 )
+from policies.sync.acl_sync import Operation
 from policies.sync.topic_configs import ConfigEntry
 
 _BROKER_RESOURCE = 4
@@ -84,7 +85,7 @@ async def describe_topic_configs(
     for one in await ConfigsOf(client).describe(dict.fromkeys(topics, tuple(names) or None)):
         if one.error_code != NONE:
             asked = f"configs of topic {one.topic} on cluster {client.alias!r}"
-            raise _refused(asked, one.error_code, one.message, "DescribeConfigs")
+            raise _refused(client, asked, (one.error_code, one.message), Operation.DESCRIBE_CONFIGS, one.topic)
         found[one.topic] = one.configs
     return found
 
@@ -176,7 +177,7 @@ async def create_topic(
     if code != NONE:
         asked = f"creating topic {topic} on cluster {client.alias!r}"
         raise KafkaRefusal(
-            asked, code, refusal_text(code, message), _right_to_create(client, topic, code, replication_factor, key)
+            asked, code, _said(code, message), _right_to_create(client, topic, code, replication_factor, key)
         )
     return True
 
@@ -185,7 +186,7 @@ def _right_to_create(client: ClusterClient, topic: str, code: int, replicas: int
     """Return what would be right for an error code: too many replicas is not a missing right."""
     if code == _INVALID_REPLICATION_FACTOR:
         return f"set {key} to at most the number of the cluster's brokers, {len(client.nodes)} (asked: {replicas})"
-    return f"needed: Create on topic {topic}" if code in AUTHORIZATION else ""
+    return client.grantee.needs_on_topic(Operation.CREATE, topic) if code in AUTHORIZATION else ""
 
 
 async def _ordered(client: ClusterClient, request: Callable[[int], Request[Any]]) -> Any:
@@ -199,7 +200,8 @@ async def delete_topic(client: ClusterClient, topic: str) -> None:
     answer = await _ordered(client, lambda most_ms: DeleteTopicsRequest([topic], most_ms))
     _, code = answer.topic_error_codes[0]
     if code not in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
-        raise _refused(f"deleting topic {topic} on cluster {client.alias!r}", code, None, f"Delete on topic {topic}")
+        asked = f"deleting topic {topic} on cluster {client.alias!r}"
+        raise _refused(client, asked, (code, None), Operation.DELETE, topic)
 
 
 async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:
@@ -208,7 +210,8 @@ async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None
     answer = await _ordered(client, lambda most_ms: CreatePartitionsRequest(wanted, most_ms, False))
     _, code, message = answer.topic_errors[0]
     if code != NONE:
-        raise _refused(f"adding partitions to topic {topic} on cluster {client.alias!r}", code, message, "Alter")
+        asked = f"adding partitions to topic {topic} on cluster {client.alias!r}"
+        raise _refused(client, asked, (code, message), Operation.ALTER, topic)
 
 
 def refusal_text(code: int, message: str | None) -> str:
@@ -216,5 +219,15 @@ def refusal_text(code: int, message: str | None) -> str:
     return error_name(code) + (f": {message}" if message else "")
 
 
-def _refused(asked: str, code: int, message: str | None, right: str) -> KafkaRefusal:
-    return KafkaRefusal(asked, code, refusal_text(code, message), f"needed: {right}")
+def _said(code: int, message: str | None) -> str:
+    """Return an error's text; what a broker adds to a missing right says nothing."""
+    return error_name(code) if code in AUTHORIZATION else refusal_text(code, message)
+
+
+def _refused(
+    client: ClusterClient, asked: str, answer: tuple[int, str | None], operation: Operation, topic: str
+) -> KafkaRefusal:
+    """Return the error of a request about a topic; `answer`: Kafka's code and the broker's message."""
+    code, message = answer
+    right = client.grantee.needs_on_topic(operation, topic) if code in AUTHORIZATION else ""
+    return KafkaRefusal(asked, code, _said(code, message), right)

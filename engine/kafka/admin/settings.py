@@ -12,8 +12,9 @@ from engine.kafka.admin.whole_configs import plan_whole
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol import admin_codec as codec
-from engine.kafka.protocol.faults import NONE, UNSUPPORTED_VERSION, error_name
-from policies.sync.acl_sync import Binding, Resource
+from engine.kafka.protocol.faults import AUTHORIZATION, NONE, UNSUPPORTED_VERSION, error_name
+from policies.grants.rights import ResourceKind
+from policies.sync.acl_sync import Binding, Operation, Resource
 from policies.sync.config_sync import CreateTopic, GrowTopic, TopicState
 from policies.sync.topic_configs import ConfigEntry
 
@@ -45,7 +46,7 @@ class KafkaSettings:
             if one.error_code == NONE:
                 found.found[one.topic] = one.configs
             else:
-                why = refusal_text(one.error_code, one.message)
+                why = self._why(one.error_code, one.message, Operation.DESCRIBE_CONFIGS, one.topic)
                 found.failed[one.topic] = f"configs on cluster {self._client.alias!r}: {why}"
         return found
 
@@ -58,7 +59,8 @@ class KafkaSettings:
         if code == _SECURITY_DISABLED:
             raise NoAuthorizer(self._client.alias)
         if code != NONE:
-            raise KafkaRefusal(asked, code, refusal_text(code, message), "needed: Describe on the cluster")
+            right = self._client.grantee.needs(Operation.DESCRIBE, ResourceKind.CLUSTER)
+            raise KafkaRefusal(asked, code, refusal_text(code, message), right)
         return found
 
     async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
@@ -80,12 +82,22 @@ class KafkaSettings:
         connection = await self._client.controller()
         if connection.supports(*codec.INCREMENTAL_ALTER_CONFIGS) or not connection.supports(*codec.ALTER_CONFIGS):
             self.requests += 1
-            return _refusals(await _ask(connection, codec.INCREMENTAL_ALTER_CONFIGS, codec.alter_configs(part), asked))
+            body = await _ask(connection, codec.INCREMENTAL_ALTER_CONFIGS, codec.alter_configs(part), asked)
+            return self._unaltered(body)
         whole, refused = plan_whole(await self._configs.describe(dict.fromkeys(part)), part)
         if whole:
             self.requests += 1
-            refused |= _refusals(await _ask(connection, codec.ALTER_CONFIGS, codec.replace_configs(whole), asked))
+            body = await _ask(connection, codec.ALTER_CONFIGS, codec.replace_configs(whole), asked)
+            refused |= self._unaltered(body)
         return refused
+
+    def _unaltered(self, body: bytes) -> dict[str, str]:
+        """Say why a broker did not change the configs of topics."""
+        return {
+            topic: self._why(code, message, Operation.ALTER_CONFIGS, topic)
+            for topic, (code, message) in codec.read_altered(body).items()
+            if code != NONE
+        }
 
     async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
         """Add bindings, some hundred per request."""
@@ -99,8 +111,16 @@ class KafkaSettings:
                 continue
             for binding, (code, message) in zip(part, codec.read_created(body), strict=True):
                 if code != NONE:
-                    refused[binding] = f"{asked}: {refusal_text(code, message)}; needed: Alter on the cluster"
+                    refused[binding] = f"{asked}: {self._why(code, message, Operation.ALTER)}"
         return refused
+
+    def _why(self, code: int, message: str | None, operation: Operation, topic: str = "") -> str:
+        """Say why a request about a topic, or about the cluster, was refused, and which right is missing."""
+        why = refusal_text(code, message)
+        if code not in AUTHORIZATION:
+            return why
+        kind = ResourceKind.TOPIC if topic else ResourceKind.CLUSTER
+        return f"{why}; {self._client.grantee.needs(operation, kind, topic)}"
 
     async def _change(self, request: tuple[int, int], body: bytes, asked: str) -> bytes:
         self.requests += 1
@@ -122,15 +142,6 @@ class KafkaSettings:
 def _parts(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str, Mapping[str, str | None]]]:
     """Split a request into several, limited by entries; a topic has at least one."""
     return map(dict, parts_by_weight(topics.items(), lambda topic: len(topic[1]), ENTRIES_AT_ONCE))
-
-
-def _refusals(body: bytes) -> dict[str, str]:
-    """Say why a broker did not change the configs of topics."""
-    return {
-        topic: f"{refusal_text(code, message)}; needed: AlterConfigs on the topic"
-        for topic, (code, message) in codec.read_altered(body).items()
-        if code != NONE
-    }
 
 
 async def _ask(connection: Connection, request: tuple[int, int], body: bytes, asked: str) -> bytes:

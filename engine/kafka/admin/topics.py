@@ -13,6 +13,7 @@ from engine.core.position.position import Position, decode_value
 from engine.flow.ports.discovery import Discovery
 from engine.kafka.admin.admin import create_topic, describe_topic_configs, grow_topic
 from engine.kafka.admin.flow_clusters import check_clusters
+from engine.kafka.admin.hidden_topics import hidden_topics, refused_by
 from engine.kafka.admin.internal_topics import (
     MAP_CONFIGS,
     POSITIONS_CONFIGS,
@@ -31,7 +32,9 @@ from engine.kafka.data.logs import oldest_timestamp_ms
 from engine.kafka.data.positions import read_positions
 from engine.kafka.protocol.faults import INVALID_PARTITIONS, UNKNOWN_TOPIC_OR_PARTITION
 from policies.model import LaneName, TopicPartition
+from policies.patterns import literal
 from policies.shared_clusters import feeds_itself
+from policies.sync.acl_sync import Operation
 from policies.sync.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
 from policies.sync.topic_configs import ConfigEntry, wanted_configs
 
@@ -52,6 +55,10 @@ class Topics:
         self._failed: dict[str, str] = {}
         self._made: dict[str, int] = {}
         """Partitions of copies that this process created and that are not in the metadata yet."""
+        self._literals = frozenset(filter(None, map(literal, flow.topics)))
+        """The topics that the configuration names: they are missed if the source hides them."""
+        self._ready: dict[str, int] = {}
+        """Partitions that were copied in the last round, by topic: they stay while a right is missing."""
         self._untold: list[AnyEvent] = []
         """Events of failed rounds; the next successful round returns them."""
         self._renewals = Renewals(flow, source, target)
@@ -83,15 +90,20 @@ class Topics:
         self._within_one |= within_one_cluster(self._flow, source, own)
         await self._ensure_syncs_topic()
         topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
+        hidden = await hidden_topics(self._source, filter(self._wants, self._literals | self._ready.keys()), source)
         target = await self._target.metadata([self._remote(topic) for topic in topics])
         events = self._untold
         copies = {topic: self._remote(topic) for topic in topics}
         with suppress(BrokerUnreachable, ConnectionLost):  # a partial answer deletes nothing
             events += await self._renewals.check(copies, source, target, may_delete=self.may_delete())
         lanes: list[LaneName] = []
-        for topic in topics:
-            ready = await self._prepare(topic, source, target, events)
-            lanes += self._lanes(topic, min(ready, len(source.topics[topic].partitions)))
+        ready = {topic: await self._ready_partitions(topic, source, target, events) for topic in topics}
+        for topic, refusal in hidden.items():
+            self._fail(topic, str(refusal), events)
+            ready[topic] = self._ready.get(topic, 0)
+        for topic, partitions in sorted(ready.items()):
+            lanes += self._lanes(topic, partitions)
+        self._ready = ready
         highest = self._highest
         if highest is None:  # the caller assigns later epochs, so it knows them
             highest = await self._highest_epoch()
@@ -118,6 +130,12 @@ class Topics:
     def _remote(self, topic: str) -> str:
         return self._flow.naming.remote_topic(self._flow.name.source, topic)
 
+    def _fail(self, topic: str, what: str, events: list[AnyEvent]) -> None:
+        """Report why a topic is not prepared, unless that was the last that was reported of it."""
+        if self._failed.get(topic) != what:
+            self._failed[topic] = what
+            events.append(TopicFailed(flow=self._flow.name, topic=topic, what=what))
+
     def _lanes(self, topic: str, partitions: int) -> list[LaneName]:
         remote = self._remote(topic)
         return [LaneName(TopicPartition(topic, p), TopicPartition(remote, p)) for p in range(partitions)]
@@ -134,6 +152,9 @@ class Topics:
         described = await self._target.metadata([positions, blocks])
         for topic, configs in ((positions, POSITIONS_CONFIGS), (blocks, MAP_CONFIGS)):
             found = described.topics.get(topic)
+            refusal = refused_by(self._target, described, topic, Operation.WRITE)
+            if refusal is not None:
+                raise refusal
             if found is None or not found.partitions:
                 await create_topic(self._target, topic, partitions, replicas, configs, key=POSITIONS_KEY)
                 continue
@@ -185,6 +206,14 @@ class Topics:
 
     # --- one topic -------------------------------------------------------------------------------------------
 
+    async def _ready_partitions(self, topic: str, source: Metadata, target: Metadata, events: list[AnyEvent]) -> int:
+        """Prepare the copy of a topic; return how many partitions can be copied."""
+        refusal = refused_by(self._target, target, self._remote(topic), Operation.WRITE)
+        if refusal is not None:  # the lanes stay: they wait for the right, too
+            self._fail(topic, str(refusal), events)
+            return self._ready.get(topic, 0)
+        return min(await self._prepare(topic, source, target, events), len(source.topics[topic].partitions))
+
     async def _prepare(self, topic: str, source: Metadata, target: Metadata, events: list[AnyEvent]) -> int:
         """Create or grow the target topic; return how many partitions it has, 0 if it could not be created."""
         remote, partitions = self._remote(topic), len(source.topics[topic].partitions)
@@ -205,9 +234,7 @@ class Topics:
         except KafkaRefusal as refusal:
             if refusal.code == UNKNOWN_TOPIC_OR_PARTITION:
                 return present or 0  # just created, not every broker knows it yet: compare in the next round
-            if self._failed.get(topic) != str(refusal):
-                self._failed[topic] = str(refusal)
-                events.append(TopicFailed(flow=self._flow.name, topic=topic, what=str(refusal)))
+            self._fail(topic, str(refusal), events)
             return present or 0
         self._failed.pop(topic, None)
         return present

@@ -33,6 +33,7 @@ from engine.kafka.client.metadata import BrokerAddress, Metadata, TopicMeta, ask
 from engine.kafka.client.silence import Silence
 from engine.kafka.protocol.faults import NONE
 from engine.kafka.protocol.schema import Question
+from policies.grants.rights import Grantee
 
 T = TypeVar("T")
 
@@ -58,6 +59,8 @@ class ClusterClient:
         self, alias: str, bootstrap: list[tuple[str, int]], options: HandshakeOptions, place: str = ""
     ) -> None:
         self.alias = alias
+        self.grantee = Grantee(alias, options.user)
+        """Who needs rights here."""
         self._place = place
         """Where the addresses are set, for the error that none answers."""
         self.identity = ClusterIdentity(alias)

@@ -8,12 +8,16 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol.faults import COORDINATOR_RETRY, NONE, error_name
+from policies.grants.rights import Grantee, ResourceKind
+from policies.sync.acl_sync import Operation
 
 _TRANSACTION = 1
 
 
 class Brokers(Protocol):
     """The part of a cluster's client that this module needs."""
+
+    grantee: Grantee
 
     async def any_says(self, ask: Callable[[Connection], Awaitable[Any]]) -> Any:
         """Ask one broker after the other a question that any of them can answer."""
@@ -33,6 +37,6 @@ async def find_coordinator(brokers: Brokers, transactional_id: str) -> int:
             f"transactional id {transactional_id}",
             answer.error_code,
             error_name(answer.error_code),
-            "grant Write and Describe on the transactional ids that begin with 'raymirror'",
+            brokers.grantee.needs(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transactional_id),
         )
     return int(answer.coordinator_id)

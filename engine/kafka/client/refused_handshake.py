@@ -11,6 +11,7 @@ from typing import Any
 from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed
 
 from engine.base.errors import BrokerRefuses, BrokerSilent, BrokerUnreachable, NoBroker
+from engine.base.redaction import error_text, own_redacted, redacted
 from engine.config.security import HandshakeOptions
 from engine.kafka.client.authentication import MechanismRefused
 from engine.security.sasl.login import LoginFailed
@@ -136,7 +137,7 @@ def _silence(options: HandshakeOptions, words: FirstWords) -> str:
 def login_failure(address: str, error: LoginFailed) -> BrokerUnreachable:
     """Return the error for a login that could not begin, or whose broker could not prove that it is the right one."""
     kind = BrokerUnreachable if error.may_pass else BrokerRefuses
-    return kind(address, error.why)
+    return kind(address, own_redacted(error.why))
 
 
 def explain(error: BaseException, options: HandshakeOptions) -> str:
@@ -146,8 +147,8 @@ def explain(error: BaseException, options: HandshakeOptions) -> str:
         enabled = f"use an enabled one: {named}" if named else "ask which it has enabled"
         return f"the broker does not accept sasl.mechanism = {options.sasl_mechanism}; {enabled}"
     if isinstance(error, SaslAuthenticationFailed):
-        return f"{error}; {_REFUSED_LOGINS.get(options.sasl_mechanism or '', _REFUSED_PASSWORD)}"
-    words = str(error) or type(error).__name__
+        return f"{redacted(str(error))}; {_REFUSED_LOGINS.get(options.sasl_mechanism or '', _REFUSED_PASSWORD)}"
+    words = error_text(error)
     alert = next((str(one) for one in _causes(error) if isinstance(one, ssl.SSLError)), "")
     if "CERTIFICATE_VERIFY_FAILED" in alert:
         return f"{words}; {_TRUST}"

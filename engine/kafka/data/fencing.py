@@ -20,12 +20,15 @@ from engine.kafka.protocol.faults import (
     COORDINATOR_RETRY,
     NONE,
     OPERATION_NOT_ATTEMPTED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
     error_name,
 )
 from engine.kafka.protocol.requests import DescribeTransactions
+from policies.grants.rights import ResourceKind
 from policies.model import TopicPartition
+from policies.sync.acl_sync import Operation
 
 TRANSACTION_TIMEOUT_MS = 60_000
 _POLL_S = 0.01
@@ -77,11 +80,14 @@ async def end(client: ClusterClient, transactional_id: str, producer: Producer, 
     await patiently(client, transactional_id, lambda: EndTxnRequest(*who, committing))
 
 
-def why_unfenced(code: int) -> str:
-    """Return why a cluster gives no transactional id, by the error code of its refusal; empty for other errors."""
-    if code in AUTHORIZATION:
-        return NOT_AUTHORISED
-    return NO_TRANSACTIONS if code == UNSUPPORTED_VERSION else ""
+def why_unfenced(refusal: KafkaRefusal) -> str:
+    """Return why a cluster gives no transactional id, if that is what it refuses; else empty.
+
+    A missing right on a topic is no such refusal: the right comes back, and the lane must be fenced then.
+    """
+    if refusal.code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return f"{NOT_AUTHORISED}: {refusal}"
+    return NO_TRANSACTIONS if refusal.code == UNSUPPORTED_VERSION else ""
 
 
 async def unfenced(client: ClusterClient, why: str) -> Producer:
@@ -93,7 +99,9 @@ async def unfenced(client: ClusterClient, why: str) -> Producer:
     if answer.error_code in COORDINATOR_RETRY:  # a young broker has no block of producer ids yet
         raise ConnectionLost(f"InitProducerId on cluster {client.alias!r}: {error_name(answer.error_code)}")
     if answer.error_code != NONE:
-        right = "grant IdempotentWrite" if answer.error_code in AUTHORIZATION else "needed: idempotent producers"
+        right = "needed: idempotent producers"
+        if answer.error_code in AUTHORIZATION:
+            right = client.grantee.needs(Operation.IDEMPOTENT_WRITE, ResourceKind.CLUSTER)
         raise KafkaRefusal("InitProducerId", answer.error_code, error_name(answer.error_code), right)
     return Producer(answer.producer_id, answer.producer_epoch, fenced=False, unfenced_by=why)
 
@@ -111,29 +119,29 @@ async def patiently(client: ClusterClient, transactional_id: str, build: Any) ->
     async with asyncio.timeout(_PATIENCE_S):
         while True:
             answer = await client.coordinator_call(transactional_id, build())
-            code = _worst(answer)
+            code, topic = _worst(answer)
             if code == NONE:
                 return answer
             if not _passes(code):
-                raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
+                raise _refusal(client, transactional_id, code, topic)
             if code != CONCURRENT_TRANSACTIONS:
                 client.forget_coordinator(transactional_id)
             await asyncio.sleep(pause_s)
             pause_s = min(_POLL_MAX_S, pause_s * _POLL_GROWTH)
 
 
-def _worst(answer: Any) -> int:
-    """Return the error of an answer; AddPartitionsToTxn has one per partition.
+def _worst(answer: Any) -> tuple[int, str]:
+    """Return the error of an answer, and its topic; AddPartitionsToTxn has an error per partition, others have one.
 
     Where one partition is refused, the coordinator answers OPERATION_NOT_ATTEMPTED for all others (KafkaApis,
     handleAddPartitionsToTxnRequest): the cause counts, and of several causes one that does not go away by waiting.
     """
     if hasattr(answer, "error_code"):
-        return int(answer.error_code)
-    codes = [code for _, rows in answer.errors for _, code in rows if code != NONE]
-    causes = [code for code in codes if code != OPERATION_NOT_ATTEMPTED]
-    lasting = [code for code in causes if not _passes(code)]
-    return next(iter((*lasting, *causes, *codes)), NONE)
+        return int(answer.error_code), ""
+    codes = [(code, topic) for topic, rows in answer.errors for _, code in rows if code != NONE]
+    causes = [one for one in codes if one[0] != OPERATION_NOT_ATTEMPTED]
+    lasting = [one for one in causes if not _passes(one[0])]
+    return next(iter((*lasting, *causes, *codes)), (NONE, ""))
 
 
 def _passes(code: int) -> bool:
@@ -141,10 +149,13 @@ def _passes(code: int) -> bool:
     return code in COORDINATOR_RETRY or code == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _advice(code: int) -> str:
-    if code in AUTHORIZATION:
-        return "grant Write and Describe on the transactional ids that begin with 'raymirror', and Write on the topic"
-    return ""
+def _refusal(client: ClusterClient, transactional_id: str, code: int, topic: str = "") -> KafkaRefusal:
+    right = ""
+    if code in AUTHORIZATION and topic:
+        right = client.grantee.needs_on_topic(Operation.WRITE, topic)
+    elif code in AUTHORIZATION:
+        right = client.grantee.needs(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transactional_id)
+    return KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), right)
 
 
 async def _complete(
@@ -168,6 +179,6 @@ async def _complete(
             if code == NONE and state == _DONE:
                 return
             if code not in COORDINATOR_RETRY and code != NONE:
-                raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
+                raise _refusal(client, transactional_id, code)
             await asyncio.sleep(pause_s)
             pause_s = min(_POLL_MAX_S, pause_s * _POLL_GROWTH)

@@ -92,7 +92,8 @@ class Log:
             if leader < 0:
                 raise ConnectionLost(f"{partition} on cluster {self._client.alias!r} has no leader")
             node = leader if self._replica is None else self._replica
-            broker = KafkaSourceBroker(await self._client.beside(node, str(partition)), ids, lasting=False)
+            connection, grantee = await self._client.beside(node, str(partition)), self._client.grantee
+            broker = KafkaSourceBroker(connection, ids, lasting=False, grantee=grantee)
             answer = await self._answer(broker, wanted, options)
             found = answer.slices[0]
             fault = found.fault
@@ -105,7 +106,7 @@ class Log:
                 f"reading {partition} on cluster {self._client.alias!r} at {offset}",
                 fault.code,
                 fault.name,
-                f"grant Read on topic {partition.topic}",
+                fault.right,
             )
         return answer.buffer, found
 

@@ -9,9 +9,10 @@ from engine.base.tasks import run_all
 from engine.flow.ports.ports import ProducerState
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
-from engine.kafka.protocol.faults import FETCH_RETRY, NONE, error_name
+from engine.kafka.protocol.faults import AUTHORIZATION, FETCH_RETRY, NONE, error_name
 from engine.kafka.protocol.requests import DescribeProducers, ListOffsetsWithEpochs
 from policies.model import TopicPartition
+from policies.sync.acl_sync import Operation
 
 _CLIENT = -1
 
@@ -44,7 +45,7 @@ async def list_offsets(
         led = [TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers]
         answers = await ask_offsets(client, node, led, timestamp_ms, metadata, committed=committed)
         for partition, (code, offset) in answers.items():
-            _check(f"offsets of {partition} on cluster {client.alias!r}", code)
+            _check(client, f"offsets of {partition}", code, Operation.DESCRIBE, partition.topic)
             found[partition] = offset
 
     with client.believing({partition.topic for partition in partitions}):
@@ -100,7 +101,7 @@ async def describe_producers(
         answer = await connection.call(DescribeProducers(list(topics.items())))
         for topic, rows, _ in answer.topics:
             for partition, code, _message, producers, _ in rows:
-                _check(f"producers of {topic}-{partition} on cluster {client.alias!r}", code)
+                _check(client, f"producers of {topic}-{partition}", code, Operation.READ, topic)
                 found[TopicPartition(topic, partition)] = [
                     ProducerState(producer_id, epoch, sequence, open_since, timestamp)
                     for producer_id, epoch, sequence, timestamp, _, open_since, _ in producers
@@ -112,8 +113,10 @@ async def describe_producers(
     return found
 
 
-def _check(asked: str, code: int) -> None:
+def _check(client: ClusterClient, asked: str, code: int, operation: Operation, topic: str) -> None:
+    asked = f"{asked} on cluster {client.alias!r}"
     if code in FETCH_RETRY:
         raise ConnectionLost(f"{asked}: {error_name(code)}")
     if code != NONE:
-        raise KafkaRefusal(asked, code, error_name(code), "grant Read and Describe on the topic")
+        right = client.grantee.needs_on_topic(operation, topic) if code in AUTHORIZATION else ""
+        raise KafkaRefusal(asked, code, error_name(code), right)

@@ -12,7 +12,9 @@ from engine.kafka.client.fetch_session import FetchSession
 from engine.kafka.data.epochs import EpochCheck, Parted
 from engine.kafka.protocol.codec import FETCH_KEY, FETCH_VERSIONS, Fetched, Want, decode_fetch, encode_fetch
 from engine.kafka.protocol.faults import AUTHORIZATION, FETCH_RETRY, NONE, OFFSET_OUT_OF_RANGE, error_name
+from policies.grants.rights import SOMEBODY, Grantee
 from policies.model import TopicPartition
+from policies.sync.acl_sync import Operation
 
 _TELLS_DIVERGING, _BY_ID = 12, 13
 
@@ -23,9 +25,17 @@ class KafkaSourceBroker:
     `lasting=False` is for a single fetch: it opens no session, because a broker has only a thousand slots.
     """
 
-    def __init__(self, connection: Connection, topic_ids: dict[str, UUID], *, lasting: bool = True) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topic_ids: dict[str, UUID],
+        *,
+        lasting: bool = True,
+        grantee: Grantee = SOMEBODY,
+    ) -> None:
         self._connection = connection
         self._topic_ids = topic_ids
+        self._grantee = grantee
         spoken = [version for version in FETCH_VERSIONS if connection.supports(FETCH_KEY, version)]
         self._epochs = EpochCheck(connection) if max(spoken, default=_TELLS_DIVERGING) < _TELLS_DIVERGING else None
         self._by_name = next((version for version in spoken if version < _BY_ID), -1)
@@ -38,7 +48,7 @@ class KafkaSourceBroker:
             return await self._fetch(wanted, options, room)
         rest = [one for one in wanted if one.partition not in parted]
         answer = await self._fetch(rest, options, room) if rest else FetchAnswer(memoryview(b""), [], 0.0)
-        slices = [_parted(partition, verdict) for partition, verdict in parted.items()]
+        slices = [_parted(partition, verdict, self._grantee) for partition, verdict in parted.items()]
         return msgspec.structs.replace(answer, slices=[*answer.slices, *slices])
 
     async def _fetch(self, wanted: Sequence[PartitionFetch], options: FetchOptions, room: Room) -> FetchAnswer:
@@ -89,7 +99,7 @@ class KafkaSourceBroker:
             one.log_start,
             one.aborted,
             one.preferred_replica,
-            None if one.error_code == NONE else fetch_fault(one.error_code),
+            None if one.error_code == NONE else fetch_fault(one.error_code, one.topic, self._grantee),
             one.diverging,
         )
 
@@ -103,17 +113,18 @@ class KafkaSourceBroker:
         await self._connection.close()
 
 
-def _parted(partition: TopicPartition, found: Parted) -> Slice:
-    fault = None if found.error_code == NONE else fetch_fault(found.error_code)
+def _parted(partition: TopicPartition, found: Parted, grantee: Grantee) -> Slice:
+    fault = None if found.error_code == NONE else fetch_fault(found.error_code, partition.topic, grantee)
     return Slice(partition, 0, 0, -1, -1, -1, [], -1, fault, found.diverging)
 
 
-def fetch_fault(code: int) -> FetchFault:
-    """Classify the error code of a fetched partition."""
+def fetch_fault(code: int, topic: str, grantee: Grantee = SOMEBODY) -> FetchFault:
+    """Classify the error code of a partition of a topic that was fetched."""
     return FetchFault(
         code,
         error_name(code),
         retry=code in FETCH_RETRY,
         out_of_range=code == OFFSET_OUT_OF_RANGE,
         denied=code in AUTHORIZATION,
+        right=grantee.needs_on_topic(Operation.READ, topic) if code in AUTHORIZATION else "",
     )

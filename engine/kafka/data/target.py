@@ -17,7 +17,15 @@ from engine.kafka.protocol.codec import (
     decode_produce,
     encode_produce,
 )
-from engine.kafka.protocol.faults import append_kind, error_name
+from engine.kafka.protocol.faults import (
+    AUTHORIZATION,
+    CLUSTER_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    append_kind,
+    error_name,
+)
+from policies.grants.rights import SOMEBODY, Grantee, ResourceKind
+from policies.sync.acl_sync import Operation
 
 _NO_ANSWER = Outcome(OutcomeKind.UNKNOWN, message="the broker's answer does not name the partition")
 
@@ -25,9 +33,12 @@ _NO_ANSWER = Outcome(OutcomeKind.UNKNOWN, message="the broker's answer does not 
 class KafkaTargetBroker:
     """Implements the TargetBroker port."""
 
-    def __init__(self, connection: Connection, topic_ids: dict[str, UUID], timeout_s: float) -> None:
+    def __init__(
+        self, connection: Connection, topic_ids: dict[str, UUID], timeout_s: float, grantee: Grantee = SOMEBODY
+    ) -> None:
         self._connection = connection
         self._topic_ids = topic_ids
+        self._grantee = grantee
         self._timeout_ms = int(timeout_s * 1000)
         self._late: deque[Callable[[], None]] = deque()
 
@@ -60,7 +71,7 @@ class KafkaTargetBroker:
             parts = encode_produce(version, batches, timeout_ms=timeout_ms, transactional_id=transactional_id)
             # The closure lives until the answer: without the payloads, which a lane may give up before.
             places = [(topic, topic_id, partition) for topic, topic_id, partition, _ in batches]
-            answer = self._answer(version, places, on_outcomes)
+            answer = self._answer(version, places, transactional_id, on_outcomes)
             self._connection.send(PRODUCE_KEY, version, version >= 9, parts, answer)
         except ConnectionLost:
             # Not at once: earlier requests may still wait for their outcomes while the connection closes.
@@ -74,7 +85,7 @@ class KafkaTargetBroker:
         raise ConnectionLost(f"{self._connection.address}: speaks none of Produce {usable}")
 
     def _answer(
-        self, version: int, places: Sequence[tuple[str, UUID, int]], on_outcomes: OnOutcomes
+        self, version: int, places: Sequence[tuple[str, UUID, int]], transactional_id: str, on_outcomes: OnOutcomes
     ) -> Callable[[memoryview | None], None]:
         def answer(body: memoryview | None) -> None:
             if body is None:
@@ -88,13 +99,35 @@ class KafkaTargetBroker:
                 self._deliver_late()
                 on_outcomes([UNKNOWN_OUTCOME] * len(places))
                 raise
-            outcomes = [_outcome(produced.get((topic, partition))) for topic, _, partition in places]
+            outcomes = [
+                self._outcome(topic, transactional_id, produced.get((topic, partition)))
+                for topic, _, partition in places
+            ]
             if throttle_ms or self._late:
                 self._deliver_after(throttle_ms / 1000, lambda: on_outcomes(outcomes))
             else:
                 on_outcomes(outcomes)
 
         return answer
+
+    def _outcome(self, topic: str, transactional_id: str, produced: Produced | None) -> Outcome:
+        if produced is None:
+            return _NO_ANSWER
+        code = produced.error_code
+        if code == 0:
+            return Outcome(OutcomeKind.APPENDED, produced.base_offset)
+        message = f"{error_name(code)}: {produced.message}" if produced.message else error_name(code)
+        if code in AUTHORIZATION:
+            message = f"{error_name(code)}; {self._right(code, topic, transactional_id)}"
+        return Outcome(append_kind(code), -1, code, message, produced.record_index)
+
+    def _right(self, code: int, topic: str, transactional_id: str) -> str:
+        """Say which right an append lacks; before 2.8 a broker asks for IdempotentWrite, too (KIP-679)."""
+        if code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return self._grantee.needs(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transactional_id)
+        if code == CLUSTER_AUTHORIZATION_FAILED:
+            return self._grantee.needs(Operation.IDEMPOTENT_WRITE, ResourceKind.CLUSTER)
+        return self._grantee.needs_on_topic(Operation.WRITE, topic)
 
     def _deliver_after(self, throttle_s: float, deliver: Callable[[], None]) -> None:
         """Hold back outcomes as long as the broker's quota asks, in order: a lane without outcomes sends no more."""
@@ -131,13 +164,3 @@ class KafkaTargetBroker:
         """Close the connection; requests in flight get UNKNOWN."""
         await self._connection.close()
         self._deliver_late()  # before anything goes out over the next connection
-
-
-def _outcome(produced: Produced | None) -> Outcome:
-    if produced is None:
-        return _NO_ANSWER
-    code = produced.error_code
-    if code == 0:
-        return Outcome(OutcomeKind.APPENDED, produced.base_offset)
-    message = f"{error_name(code)}: {produced.message}" if produced.message else error_name(code)
-    return Outcome(append_kind(code), -1, code, message, produced.record_index)

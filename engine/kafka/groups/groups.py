@@ -17,7 +17,15 @@ from engine.flow.ports.ports import Answers, GroupListing, Listed, Offsets, Stor
 from engine.kafka.admin.admin import broker_configs
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
-from engine.kafka.protocol.faults import COORDINATOR_RETRY, NONE, UNSUPPORTED_VERSION, error_name
+from engine.kafka.protocol.faults import (
+    AUTHORIZATION,
+    COORDINATOR_RETRY,
+    GROUP_AUTHORIZATION_FAILED,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNSUPPORTED_VERSION,
+    error_name,
+)
 from engine.kafka.protocol.group_codec import GroupAnswer, OffsetFetchReader
 from engine.kafka.protocol.requests import (
     CommitOffsets,
@@ -27,8 +35,10 @@ from engine.kafka.protocol.requests import (
     FindCoordinators,
     ListGroups,
 )
+from policies.grants.rights import ResourceKind
 from policies.groups import GroupState, state_of
 from policies.model import TopicPartition
+from policies.sync.acl_sync import Operation
 
 T = TypeVar("T")
 _GROUP = 0
@@ -49,7 +59,6 @@ _MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
 """Error codes of a commit to a group with members (IllegalGeneration, UnknownMemberId, RebalanceInProgress,
 FencedInstanceId, FencedMemberEpoch, StaleMemberEpoch)."""
 _NAMES = {69: "GroupIdNotFound", 88: "UnstableOffsetCommit", 110: "FencedMemberEpoch", 113: "StaleMemberEpoch"}
-_RIGHT = "grant Describe on the group (Read on it to commit, and on its topics)"
 
 Verdict = tuple[int, T | None]
 """Error code of a group, and its answer if the code is 0."""
@@ -106,7 +115,8 @@ class KafkaGroups:
                 return [_listing(row) for row in answer.groups]
             asked = f"groups of broker {node} of cluster {self._client.alias!r}"
             if code not in COORDINATOR_RETRY:
-                raise KafkaRefusal(asked, code, error_name(code), _RIGHT)
+                right = self._client.grantee.needs(Operation.DESCRIBE, ResourceKind.CLUSTER)
+                raise KafkaRefusal(asked, code, error_name(code), right if code in AUTHORIZATION else "")
             if now_s() >= give_up_at_s:
                 raise ConnectionLost(f"{asked}: {error_name(code)}")
             if code == _LOADING:
@@ -172,7 +182,7 @@ class KafkaGroups:
                 for partition, code, *_ in rows:
                     codes.append(code)
                     if code != NONE:
-                        refused[TopicPartition(topic, partition)] = f"{_name(code)} ({code})"
+                        refused[TopicPartition(topic, partition)] = self._why_refused(group, topic, code)
             if any(code in _MEMBERS for code in codes):
                 raise GroupActive(group, self._client.alias)
             again = [code for code in codes if code in _AGAIN]
@@ -182,6 +192,15 @@ class KafkaGroups:
         if answers.failed:
             raise ConnectionLost(answers.failed[group])
         return refused
+
+    def _why_refused(self, group: str, topic: str, code: int) -> str:
+        """Say why a commit for a topic was refused, and which right is missing."""
+        why, grantee = f"{_name(code)} ({code})", self._client.grantee
+        if code == TOPIC_AUTHORIZATION_FAILED:
+            return f"{why}; {grantee.needs_on_topic(Operation.READ, topic)}"
+        if code == GROUP_AUTHORIZATION_FAILED:
+            return f"{why}; {grantee.needs(Operation.READ, ResourceKind.GROUP, group)}"
+        return why
 
     async def retention_s(self) -> float | None:
         """Return the shortest `offsets.retention.minutes` of the brokers that answer, in seconds."""
@@ -252,7 +271,12 @@ class KafkaGroups:
             answers.failed[group] = self._refusal(group, code)
 
     def _refusal(self, group: str, code: int) -> str:
-        return str(KafkaRefusal(f"group {group} on cluster {self._client.alias!r}", code, _name(code), _RIGHT))
+        right, grantee = "", self._client.grantee
+        if code == TOPIC_AUTHORIZATION_FAILED:  # from 4.0 on a broker shows a group only to who may see its topics
+            right = f"grant Describe on all topics that the group reads to {grantee.who}"
+        elif code in AUTHORIZATION:
+            right = grantee.needs(Operation.DESCRIBE, ResourceKind.GROUP, group)
+        return str(KafkaRefusal(f"group {group} on cluster {self._client.alias!r}", code, _name(code), right))
 
     async def _coordinate(self, left: dict[str, str], answers: Answers[Any]) -> dict[int, list[str]]:
         """Return the groups by coordinator; groups without a known coordinator are left out."""

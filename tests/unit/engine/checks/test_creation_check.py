@@ -14,6 +14,7 @@ from engine.config.settings import MirrorConfig
 from engine.kafka.admin.trials import NewTopic, Refused
 from engine.kafka.client.metadata import BrokerAddress, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.protocol.admin_codec import Described
+from policies.grants.rights import Grantee
 from policies.sync.topic_configs import TOPIC_OVERRIDE, ConfigEntry
 from tests.unit.engine.config_files import flow, mirror
 
@@ -88,7 +89,7 @@ class Stage:
             )
             for alias, topics in self.topics.items()
         }
-        clients: Any = {alias: SimpleNamespace(alias=alias) for alias in metadata}
+        clients: Any = {alias: SimpleNamespace(alias=alias, grantee=Grantee(alias)) for alias in metadata}
         self.check = CreationCheck(config, config.flows[0], clients, metadata)
         return await self.check.problems({topic: f"A.{topic}" for topic in copied})
 

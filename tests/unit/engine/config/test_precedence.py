@@ -106,7 +106,7 @@ KEYS: list[Row] = [
         "heartbeats.replication.enabled",
         FLOW,
         ("false", "true"),
-        lambda found: found.selection._heartbeats,
+        lambda found: found.selection.heartbeats,
         (False, True),
     ),
     ("emit.heartbeats.enabled", FLOW, ("false", "true"), lambda found: len(own_heartbeats(found)), (0, 1)),

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine.base.errors import ConfigError
@@ -211,7 +212,7 @@ def test_bytes_that_are_no_text(data: bytes, says: str) -> None:
 def test_an_option_of_mirrormaker_1_beside_other_files(name: str, file: str) -> None:
     option = name.replace("_", ".")
     with pytest.raises(ConfigError, match=f"^command line: --{option}: it does not belong to "):
-        convert([InputFile(file, (CORPUS / file).read_bytes())], Options(**{name: "x"}))
+        convert([InputFile(file, (CORPUS / file).read_bytes())], msgspec.structs.replace(Options(), **{name: "x"}))
 
 
 def test_workers_of_which_nobody_knows_the_target() -> None:

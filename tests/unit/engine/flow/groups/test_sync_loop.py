@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.events.events import GroupClamped, GroupNotSynced
+from engine.core.events.events import GroupClamped, GroupNotSynced, GroupRefused
 from engine.core.mm2.mm2_records import Checkpoint, encode_checkpoint
 from engine.flow.ports.ports import GroupListing, Stored
 from engine.wire.codecs import NONE
@@ -74,6 +74,41 @@ async def test_another_keeper_goes_on_from_the_checkpoints_and_follows_what_went
     await pair.keeper.step()
     assert pair.told() == [("g", 300, 300), ("h", 20, 20), ("g", 100, 100)]
     assert (pair.committed("g"), pair.committed("h")) == (100, 20)
+
+
+async def test_a_group_that_is_hidden_is_said_and_mirrored_again_once_it_is_shown(pair: Pair) -> None:
+    pair.source.put("g", {LANE: 10})
+    pair.source.put("h", {LANE: 10})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    pair.source.hidden.add("g")
+    pair.source.put("g", {LANE: 20})
+    pair.source.put("h", {LANE: 20})
+    await look_again(pair)
+    (event,) = [one for one in pair.keeper.take_events() if isinstance(one, GroupRefused)]
+    assert (event.group, event.what) == ("g", "GroupAuthorizationFailed (30)")
+    assert pair.told()[2:] == [("h", 20, 20)]
+    assert pair.keeper.report.failed == {"g": "GroupAuthorizationFailed (30)"}
+    pair.source.hidden.clear()
+    await look_again(pair)
+    assert pair.told()[3:] == [("g", 20, 20)]
+    assert pair.keeper.report.failed == {}
+
+
+async def test_a_group_that_is_gone_is_no_hidden_one(pair: Pair) -> None:
+    pair.source.put("g", {LANE: 10})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    del pair.source.stored["g"]
+    await look_again(pair)
+    assert not [one for one in pair.keeper.take_events() if isinstance(one, GroupRefused)]
+    assert pair.keeper.report.groups == 0
+
+
+async def look_again(pair: Pair) -> None:
+    """Make a round that lists the groups."""
+    pair.keeper._looked_at_s = float("-inf")
+    await pair.keeper.step()
 
 
 async def test_what_lies_on_the_topic_beside_checkpoints_is_counted_and_passed_over(pair: Pair) -> None:

@@ -65,7 +65,7 @@ async def test_a_partition_that_no_broker_serves_is_not_asked_for_all_the_time()
     stage.assign()
     async with stage.running():
         await until(lambda: stage.state(0) is stage.state(1) is State.COPYING)
-        stage.a.fault = lambda want: fetch_fault(NOT_LEADER) if want.partition.partition == 1 else None
+        stage.a.fault = lambda want: fetch_fault(NOT_LEADER, "t") if want.partition.partition == 1 else None
         stage.a.fetches.clear()
         stage.a.grow()
         await until(lambda: stage.driver(1).leaders.faults >= 3)

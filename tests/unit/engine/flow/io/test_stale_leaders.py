@@ -175,7 +175,7 @@ async def test_what_a_source_leader_of_the_past_finds_wrong_is_no_gap(what: str)
         def answer(_want: PartitionFetch) -> FetchFault | None:
             nonlocal asked
             asked += old()
-            return fetch_fault(OUT_OF_RANGE) if old() and what == "out of range" else None
+            return fetch_fault(OUT_OF_RANGE, "t") if old() and what == "out of range" else None
 
         stage.a.fault = answer
         if what == "diverging":
@@ -225,7 +225,7 @@ async def test_a_source_that_becomes_one_of_a_former_epoch_stops_the_running_lan
         asked = list[str]()
         stage.a.before, stage.a.all_answer = asked.append, all_answer
         stage.a.leader[SOURCE] = Leader(1, 1, "id-t")
-        stage.a.fault = lambda _want: fetch_fault(UNKNOWN_LEADER_EPOCH)
+        stage.a.fault = lambda _want: fetch_fault(UNKNOWN_LEADER_EPOCH, "t")
         stage.a.grow()
         if all_answer:
             await until(lambda: stage.state() is State.FAILED)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.base.errors import KafkaRefusal, OffsetGone
-from engine.core.events.events import AccessDenied, LaneRefused, LaneReleased, Resumed
+from engine.core.events.events import AccessDenied, LaneRefused, LaneReleased, RecordRefused, Resumed
 from engine.core.lane.actions import Inspect, ReadTail
 from engine.core.lane.states import State
 from engine.core.offset_map import map_runs
@@ -76,7 +76,7 @@ async def test_a_lane_that_may_not_fetch_waits_alone_and_says_so_once(watching: 
     async with stage.running():
         await until(lambda: all(stage.driver(index).lane.listens for index in range(40)) and stage.whole(1))
         assert (stage.state(1) is State.WATCHING) is watching
-        stage.a.fault = lambda want: fetch_fault(29) if want.partition == bad else None
+        stage.a.fault = lambda want: fetch_fault(29, "t") if want.partition == bad else None
         for index in (0, 1):
             stage.sources[index].data(3)
         stage.a.grow()
@@ -94,7 +94,7 @@ async def test_a_lane_with_nothing_to_fetch_says_that_it_may_again() -> None:
     stage.assign()
     async with stage.running():
         await until(stage.whole)
-        stage.a.fault = lambda _want: fetch_fault(29)
+        stage.a.fault = lambda _want: fetch_fault(29, "t")
         stage.a.grow()
         await until(lambda: stage.told(AccessDenied))
         stage.a.fault = lambda _want: None
@@ -145,6 +145,25 @@ async def test_a_tail_that_retention_takes_while_it_is_read_is_judged_again(time
     assert len(stage.told(Resumed)) == 2
 
 
+async def test_records_that_may_not_be_appended_are_a_missing_right_and_go_later() -> None:
+    stage = stage_of()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole(0) and stage.whole(1))
+        stage.targets[1].denied = True
+        for source in stage.sources:
+            source.data(2)
+        stage.a.grow()
+        await until(lambda: stage.told(AccessDenied) and stage.whole(0))
+        assert "append: " in stage.driver(1).health.reason
+        assert not stage.whole(1)
+        stage.targets[1].denied = False
+        await until(lambda: stage.whole(1) and stage.told(LaneReleased))
+    assert len(stage.told(AccessDenied)) == len(stage.told(LaneReleased)) == 1
+    assert stage.told(RecordRefused) == []
+    assert stage.driver(1).health.reason == ""
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 async def test_a_position_that_may_not_be_written_holds_its_lane_and_goes_later(transactional: bool) -> None:
     stage = stage_of(1)
@@ -162,7 +181,7 @@ async def test_a_position_that_may_not_be_written_holds_its_lane_and_goes_later(
         assert stage.state() is not State.FAILED
         await until(lambda: stage.driver().positions._attempt > 3)
         assert len(stage.copied()) == copied
-        assert f"grant Write on topic {POSITIONS}" in stage.driver().health.reason
+        assert f"position in topic {POSITIONS}" in stage.driver().health.reason
         assert stage.told(LaneReleased) == []
         stage.positions.denied = False
         await until(stage.whole)

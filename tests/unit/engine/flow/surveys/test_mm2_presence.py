@@ -50,6 +50,12 @@ async def test_a_cluster_without_groups_is_not_asked_for_a_coordinator(groups: F
     assert asked == []
 
 
+async def test_a_cluster_that_hides_its_offsets_topic_is_not_one_without_groups(groups: FakeGroups) -> None:
+    cluster, refusal = FakeCluster("b"), KafkaRefusal("topic __consumer_offsets", 29, "TopicAuthorizationFailed", "")
+    cluster.hidden["__consumer_offsets"] = refusal
+    assert await mm2_presence(cluster, groups, GROUP) == Mm2Presence(active=False, unknown=str(refusal))
+
+
 async def test_what_may_not_be_asked_is_unknown(cluster: FakeCluster, groups: FakeGroups) -> None:
     groups.failing[GROUP] = "group A-mm2: GroupAuthorizationFailed (30)"
     found = await mm2_presence(cluster, groups, GROUP)

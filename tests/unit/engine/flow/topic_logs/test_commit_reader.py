@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.base.errors import BrokerUnreachable
+from engine.base.errors import BrokerUnreachable, KafkaRefusal
 from engine.core.mm2.commit_records import NO_OFFSET, TOPIC
 from engine.flow.ports.ports import FetchFault, Leader, PartitionFetch
 from engine.flow.topic_logs import commit_reader
@@ -235,6 +235,16 @@ async def test_a_topic_that_is_not_there_or_not_led_is_said(
         task = tasks.create_task(stage.reader.run())
         await until(lambda: why in stage.reader.why_not)
         assert stage.reader.not_there == (not partitions)
+        task.cancel()
+
+
+async def test_a_topic_that_is_hidden_is_no_missing_one(stage: Stage) -> None:
+    stage.cluster.leader = {}
+    stage.cluster.hidden[TOPIC] = KafkaRefusal(f"topic {TOPIC}", 29, "TopicAuthorizationFailed", "grant Read")
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(stage.reader.run())
+        await until(lambda: "grant Read" in stage.reader.why_not)
+        assert not stage.reader.not_there
         task.cancel()
 
 

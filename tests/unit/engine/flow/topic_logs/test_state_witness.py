@@ -167,7 +167,7 @@ async def test_an_owner_that_lives_refuses_who_has_announced_itself(monkeypatch:
 async def test_an_announcement_that_is_not_allowed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     stage.log.denied = True
-    with pytest.raises(KafkaRefusal, match=rf"{WHERE.topic}.*grant Write"):
+    with pytest.raises(KafkaRefusal, match=f"appending to topic {WHERE.topic}"):
         await stage.announce()
 
 

@@ -15,6 +15,7 @@ from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.kafka.admin import settings
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.protocol import admin_codec as codec
+from policies.grants.rights import Grantee
 from policies.sync.acl_sync import Binding, Resource
 from tests.unit.engine.kafka.protocol.test_admin_codec import ALTERED
 
@@ -25,6 +26,7 @@ class Broker:
     """A connection and the client that has it; answers come from a script, an exception is raised."""
 
     alias = "b"
+    grantee = Grantee("b", "mirror")
 
     def __init__(self, *script: bytes | Exception, knows: bool = True) -> None:
         self.script, self.knows = list(script), knows

@@ -15,6 +15,8 @@ from engine.flow.ports.ports import Append
 from engine.kafka.client.connection import Answer, Connection
 from engine.kafka.data import target
 from engine.kafka.data.target import KafkaTargetBroker
+from engine.kafka.protocol.codec import Produced
+from policies.grants.rights import Grantee
 from policies.model import TopicPartition
 
 
@@ -117,3 +119,20 @@ async def test_bytes_that_a_lane_gives_up_are_free_before_the_answer() -> None:
     gc.collect()
     assert known() is None
     assert len(connection.pending) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "right"),
+    [
+        (29, "TopicAuthorizationFailed", "grant Write on topic t on cluster 'B' to User:mirror"),
+        (31, "ClusterAuthorizationFailed", "grant IdempotentWrite on cluster 'B' to User:mirror"),
+        (53, "TransactionalIdAuthorizationFailed", "grant Write on transactional id x on cluster 'B' to User:mirror"),
+        (87, "InvalidRecord", ""),
+    ],
+)
+async def test_an_append_that_is_not_allowed_names_the_missing_right(code: int, name: str, right: str) -> None:
+    connection = Closing()
+    broker = KafkaTargetBroker(cast("Connection", connection), {}, 1.0, Grantee("B", "mirror"))
+    outcome = broker._outcome("t", "x", Produced(code, -1, -1, -1, ""))
+    assert outcome.error_code == code
+    assert outcome.message == (f"{name}; {right}" if right else name)

@@ -11,6 +11,7 @@ from engine.kafka.client.metadata import NO_ID, Metadata, PartitionMeta, TopicMe
 from engine.kafka.groups import groups as module
 from engine.kafka.groups.groups import KafkaGroups
 from engine.kafka.groups.reachable_groups import ReachableGroups
+from policies.grants.rights import Grantee
 from policies.groups import GroupState
 from policies.model import TopicPartition
 
@@ -63,6 +64,7 @@ class Client:
     """The part of ClusterClient that groups need."""
 
     alias = "b"
+    grantee = Grantee("b", "mirror")
 
     def __init__(self, brokers: dict[int, Broker]) -> None:
         self.brokers = brokers

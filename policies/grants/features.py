@@ -1,0 +1,372 @@
+"""Which feature of a mirror sends which requests, on which cluster, about which resources: one row for each.
+
+`needed`: without the right, the feature does nothing, or the flow does not copy. `without`: what happens then.
+"""
+
+from enum import Enum
+
+import msgspec
+
+from policies.grants.rights import ResourceKind
+
+
+class GrantSide(Enum):
+    """The clusters of a flow. SYNCS: the one that `offset-syncs.topic.location` names."""
+
+    SOURCE = "source"
+    TARGET = "target"
+    SYNCS = "syncs"
+
+
+class ResourceGroup(Enum):
+    """Resources that a configuration names; the value says what they are."""
+
+    TOPICS = "the topics to copy"
+    COPIES = "the copies"
+    POSITIONS = "the positions topic"
+    MAP = "the offset map's topic"
+    STATE = "the state topic"
+    EVENTS = "the events topic"
+    PROGRESS = "the topic of progress samples"
+    LAG = "the topic of lag"
+    SYNCS = "the offset-syncs topic"
+    CHECKPOINTS = "the checkpoints topic"
+    HEARTBEATS = "the heartbeats topic"
+    COMMITS = "`__consumer_offsets`"
+    GROUPS = "the groups to mirror"
+    MM2_GROUP = "the group of MM2's workers"
+    IDS = "the transactional ids of the flow's partitions"
+    CLUSTER = "the cluster"
+
+    @property
+    def kind(self) -> ResourceKind:
+        """The type of these resources."""
+        return _KINDS.get(self, ResourceKind.TOPIC)
+
+
+_KINDS = {
+    ResourceGroup.GROUPS: ResourceKind.GROUP,
+    ResourceGroup.MM2_GROUP: ResourceKind.GROUP,
+    ResourceGroup.IDS: ResourceKind.TRANSACTIONAL_ID,
+    ResourceGroup.CLUSTER: ResourceKind.CLUSTER,
+}
+
+
+class GrantFeature(Enum):
+    """What a mirror does; the value is its name for users, as in the configuration."""
+
+    COPYING = "copying"
+    STATE = "state and events"
+    FENCING = "fencing"
+    EXACTLY_ONCE = "exactly.once.source.support"
+    LIMITS = "limits of the brokers"
+    DISKS = "check of disk space"
+    SAMPLES = "progress samples"
+    SYNCS = "emit.offset-syncs.enabled"
+    HEARTBEATS = "emit.heartbeats.enabled"
+    CHECKPOINTS = "emit.checkpoints.enabled"
+    ON_COMMIT = "raymirror.groups.on.commit"
+    COMMITS = "sync.group.offsets.enabled"
+    FAILOVER = "the commands failover and translate"
+    FAILBACK = "the command failover --back --apply"
+    CONFIGS = "sync.topic.configs.enabled"
+    ACLS = "sync.topic.acls.enabled"
+    RECREATED = "raymirror.topic.recreated"
+    TAKEOVER = "takeover from MM2"
+    LAG_HISTORY = "history of lag"
+    PROOF = "proof"
+
+
+BY_COMMAND = frozenset({GrantFeature.FAILOVER, GrantFeature.FAILBACK})
+"""Features that no running mirror uses, only a command. They may run with a login of their own."""
+
+
+class FeatureUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one feature about one group of resources on one cluster."""
+
+    feature: GrantFeature
+    side: GrantSide
+    group: ResourceGroup
+    requests: tuple[str, ...]
+    needed: bool = True
+    without: str = ""
+
+
+_READS = ("Metadata", "ListOffsets", "Fetch")
+_OWN_TOPIC = ("CreateTopics", "DescribeConfigs", "Metadata", "ListOffsets", "Fetch", "Produce")
+_ASKS_GROUPS = ("ListGroups", "FindCoordinator", "DescribeGroups", "ConsumerGroupDescribe", "OffsetFetch")
+_SOURCE, _TARGET, _SYNCS = GrantSide.SOURCE, GrantSide.TARGET, GrantSide.SYNCS
+
+
+def _use(
+    feature: GrantFeature, side: GrantSide, group: ResourceGroup, *requests: str, needed: bool = True, without: str = ""
+) -> FeatureUse:
+    return FeatureUse(feature=feature, side=side, group=group, requests=requests, needed=needed, without=without)
+
+
+USES = (
+    _use(
+        GrantFeature.COPYING,
+        _SOURCE,
+        ResourceGroup.TOPICS,
+        *_READS,
+        "OffsetForLeaderEpoch",
+        "DescribeProducers",
+        without="the partitions wait; a topic without Describe is not seen at all",
+    ),
+    _use(
+        GrantFeature.COPYING,
+        _SOURCE,
+        ResourceGroup.TOPICS,
+        "DescribeConfigs",
+        without="the copy of a topic is not created; an existing one is copied",
+    ),
+    _use(
+        GrantFeature.COPYING,
+        _TARGET,
+        ResourceGroup.COPIES,
+        *_READS,
+        "OffsetForLeaderEpoch",
+        "DescribeProducers",
+        "Produce",
+        without="the partitions wait",
+    ),
+    _use(
+        GrantFeature.COPYING,
+        _TARGET,
+        ResourceGroup.COPIES,
+        "CreateTopics",
+        "CreatePartitions",
+        without="copies that exist are copied to; new topics and partitions are not",
+    ),
+    _use(
+        GrantFeature.COPYING,
+        _TARGET,
+        ResourceGroup.COPIES,
+        "DescribeConfigs",
+        needed=False,
+        without="no comparison of retention and message size; a batch that is too large is halved until it fits",
+    ),
+    *(
+        _use(
+            GrantFeature.COPYING,
+            _TARGET,
+            group,
+            *_OWN_TOPIC,
+            without="the flow does not start; a running one copies until it needs to write there",
+        )
+        for group in (ResourceGroup.POSITIONS, ResourceGroup.MAP)
+    ),
+    _use(
+        GrantFeature.STATE,
+        _TARGET,
+        ResourceGroup.STATE,
+        *_OWN_TOPIC,
+        without="the flow does not start; a running one stops when it can no longer renew its ownership",
+    ),
+    _use(GrantFeature.STATE, _TARGET, ResourceGroup.EVENTS, *_OWN_TOPIC, without="events are not kept"),
+    _use(
+        GrantFeature.FENCING,
+        _TARGET,
+        ResourceGroup.IDS,
+        "FindCoordinator",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "EndTxn",
+        "DescribeTransactions",
+        needed=False,
+        without="writes of a partition's previous owner are detected, but the brokers do not refuse them",
+    ),
+    _use(
+        GrantFeature.EXACTLY_ONCE,
+        _TARGET,
+        ResourceGroup.IDS,
+        "FindCoordinator",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "EndTxn",
+        "DescribeTransactions",
+        without="the partitions do not start",
+    ),
+    _use(
+        GrantFeature.LIMITS,
+        _TARGET,
+        ResourceGroup.CLUSTER,
+        "DescribeConfigs",
+        "DescribeClientQuotas",
+        needed=False,
+        without="a new barrier after each append whose answer is lost; no warnings of quotas and small buffers",
+    ),
+    _use(
+        GrantFeature.LIMITS,
+        _SOURCE,
+        ResourceGroup.CLUSTER,
+        "DescribeConfigs",
+        "DescribeClientQuotas",
+        needed=False,
+        without="no warnings of quotas and small buffers",
+    ),
+    *(
+        _use(
+            GrantFeature.DISKS,
+            side,
+            ResourceGroup.CLUSTER,
+            "DescribeLogDirs",
+            needed=False,
+            without="`check` does not compare sizes with free disk space",
+        )
+        for side in (_SOURCE, _TARGET)
+    ),
+    *(
+        _use(GrantFeature.SAMPLES, _TARGET, group, *_OWN_TOPIC, without="no samples: no history of lag")
+        for group in (ResourceGroup.PROGRESS, ResourceGroup.LAG)
+    ),
+    _use(
+        GrantFeature.SYNCS,
+        _SYNCS,
+        ResourceGroup.SYNCS,
+        "CreateTopics",
+        *_READS,
+        "Produce",
+        without="no offset syncs; positions are written more often",
+    ),
+    _use(
+        GrantFeature.HEARTBEATS,
+        _TARGET,
+        ResourceGroup.HEARTBEATS,
+        "CreateTopics",
+        "Metadata",
+        "Produce",
+        without="no heartbeats",
+    ),
+    _use(
+        GrantFeature.CHECKPOINTS,
+        _SOURCE,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        without="these groups are not mirrored",
+    ),
+    _use(
+        GrantFeature.CHECKPOINTS,
+        _TARGET,
+        ResourceGroup.CHECKPOINTS,
+        "CreateTopics",
+        *_READS,
+        "Produce",
+        without="no checkpoints",
+    ),
+    _use(
+        GrantFeature.ON_COMMIT,
+        _SOURCE,
+        ResourceGroup.COMMITS,
+        *_READS,
+        needed=False,
+        without="groups are polled, not read as soon as they commit",
+    ),
+    _use(
+        GrantFeature.COMMITS,
+        _SOURCE,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        without="these groups are not mirrored",
+    ),
+    _use(
+        GrantFeature.COMMITS,
+        _TARGET,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        "OffsetCommit",
+        without="nothing is committed for these groups",
+    ),
+    _use(GrantFeature.COMMITS, _TARGET, ResourceGroup.COPIES, "OffsetCommit", without="no commits on these copies"),
+    _use(
+        GrantFeature.FAILOVER,
+        _SOURCE,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        without="the commands cannot read these groups",
+    ),
+    _use(
+        GrantFeature.FAILOVER,
+        _TARGET,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        "OffsetCommit",
+        without="the commands cannot move these groups",
+    ),
+    _use(
+        GrantFeature.FAILBACK,
+        _SOURCE,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        "OffsetCommit",
+        without="the command cannot move these groups back",
+    ),
+    _use(GrantFeature.FAILBACK, _SOURCE, ResourceGroup.TOPICS, "OffsetCommit", without="no commits on these topics"),
+    _use(
+        GrantFeature.CONFIGS,
+        _SOURCE,
+        ResourceGroup.TOPICS,
+        "Metadata",
+        "DescribeConfigs",
+        without="configs of these topics are not synced",
+    ),
+    _use(
+        GrantFeature.CONFIGS,
+        _TARGET,
+        ResourceGroup.COPIES,
+        "Metadata",
+        "CreateTopics",
+        "CreatePartitions",
+        "DescribeConfigs",
+        "IncrementalAlterConfigs",
+        without="configs of these copies are not synced",
+    ),
+    _use(GrantFeature.ACLS, _SOURCE, ResourceGroup.CLUSTER, "DescribeAcls", without="no ACLs are synced"),
+    _use(GrantFeature.ACLS, _TARGET, ResourceGroup.CLUSTER, "DescribeAcls", "CreateAcls", without="no ACLs are synced"),
+    _use(
+        GrantFeature.RECREATED,
+        _TARGET,
+        ResourceGroup.COPIES,
+        "DeleteTopics",
+        without="the copy of a topic that was created again stays as it is",
+    ),
+    _use(
+        GrantFeature.TAKEOVER,
+        _TARGET,
+        ResourceGroup.MM2_GROUP,
+        "ListGroups",
+        "FindCoordinator",
+        "DescribeGroups",
+        "ConsumerGroupDescribe",
+        needed=False,
+        without="a warning: raymirror cannot find out whether MM2 still runs",
+    ),
+    _use(
+        GrantFeature.TAKEOVER,
+        _TARGET,
+        ResourceGroup.COMMITS,
+        "Metadata",
+        needed=False,
+        without="a warning: raymirror cannot find out whether MM2 still runs",
+    ),
+    _use(GrantFeature.LAG_HISTORY, _TARGET, ResourceGroup.PROGRESS, *_READS, without="no history of lag"),
+    _use(
+        GrantFeature.LAG_HISTORY,
+        _TARGET,
+        ResourceGroup.LAG,
+        "Metadata",
+        "Produce",
+        without="no history of lag",
+    ),
+    *(
+        _use(GrantFeature.PROOF, side, group, *_READS, without="no proof of these topics")
+        for side, group in (
+            (_SOURCE, ResourceGroup.TOPICS),
+            (_TARGET, ResourceGroup.COPIES),
+            (_TARGET, ResourceGroup.POSITIONS),
+            (_TARGET, ResourceGroup.MAP),
+        )
+    ),
+)
+"""Every use, in the order of the page."""

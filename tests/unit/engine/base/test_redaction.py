@@ -1,0 +1,102 @@
+"""Secrets in texts: known values in each spelling, what names give away, and what must stay readable."""
+
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.base.redaction import (
+    HIDDEN,
+    LEAST,
+    error_text,
+    forget_secrets,
+    own_redacted,
+    redacted,
+    remember_secret,
+)
+
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQ\n-----END PRIVATE KEY-----"
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> Iterator[None]:
+    forget_secrets()
+    yield
+    forget_secrets()
+
+
+@given(st.text(min_size=LEAST, max_size=40).filter(lambda text: len(text.strip()) >= LEAST), st.text(), st.text())
+def test_a_known_value_is_hidden_in_each_spelling(secret: str, before: str, after: str) -> None:
+    forget_secrets()
+    remember_secret(secret)
+    value = secret.strip()
+    spellings = value, value.replace('"', '\\"'), quote(value, safe=""), b64encode(value.encode()).decode()
+    for spelled in spellings:
+        assert HIDDEN in own_redacted(f"{before} {spelled} {after}")
+        assert own_redacted(spelled) == HIDDEN
+
+
+def test_a_short_value_is_not_looked_for() -> None:
+    remember_secret("abc")
+    assert own_redacted("abc abcd") == "abc abcd"
+
+
+def test_a_private_key_is_hidden_whole_and_by_its_lines() -> None:
+    assert redacted(f"cannot parse {KEY} here") == f"cannot parse {HIDDEN} here"
+    assert redacted(f"cannot parse {KEY[:40]}") == f"cannot parse {HIDDEN}"
+    remember_secret(KEY)
+    assert redacted("bad base64 at MIIEvQIBADANBgkqhkiG9w0BAQEFAASC") == f"bad base64 at {HIDDEN}"
+    assert "MIIE" not in redacted(KEY.replace("\n", "\\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("password=hunter2, next", f"password={HIDDEN}, next"),
+        ('username="me" password="hun ter2";', f'username="me" password={HIDDEN};'),
+        (r"password=\"hun ter2\" required", f"password={HIDDEN} required"),
+        ('{"client_secret": "hunter2", "a": 1}', f'{{"client_secret": {HIDDEN}, "a": 1}}'),
+        ("Authorization: Bearer hunter2", f"Authorization: {HIDDEN}"),
+        ("https://me:hunter2@host/x", f"https://{HIDDEN}@host/x"),
+        ("basic.auth.user.info=me:hunter2", f"basic.auth.user.info={HIDDEN}"),
+        ("ssl.key.passphrase: hunter2", f"ssl.key.passphrase: {HIDDEN}"),
+        ("nothing here: at all = fine", "nothing here: at all = fine"),
+    ],
+)
+def test_what_stands_behind_a_telling_name_is_hidden(text: str, left: str) -> None:
+    assert redacted(text) == left
+
+
+def test_what_raymirror_says_of_a_setting_stays() -> None:
+    text = "mm2.properties:5: A.ssl.key.password: wrong password; give the one of the key"
+    assert own_redacted(text) == text
+    remember_secret("hunter2")
+    assert own_redacted(f"{text} hunter2") == f"{text} {HIDDEN}"
+
+
+def test_an_error_without_a_text_has_its_name() -> None:
+    assert error_text(TimeoutError()) == "TimeoutError"
+    assert error_text(ValueError("token=hunter2")) == f"token={HIDDEN}"
+
+
+def test_the_oldest_values_are_forgotten_and_the_newest_hidden() -> None:
+    for number in range(1000):
+        remember_secret(f"secret-{number:04}")
+    assert own_redacted("secret-0000 secret-0999") == f"secret-0000 {HIDDEN}"
+
+
+def test_values_may_come_from_many_threads() -> None:
+    def learn(number: int) -> None:
+        for count in range(20):
+            remember_secret(f"value-{number}-{count:02}")
+
+    threads = [threading.Thread(target=learn, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert own_redacted("value-0-00 value-3-19") == f"{HIDDEN} {HIDDEN}"
