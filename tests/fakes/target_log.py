@@ -116,6 +116,10 @@ class TargetLog:
         known.last_timestamp_ms = header.max_timestamp
         return Answer(NONE, base)
 
+    def refused_indexes(self, payload: bytes) -> tuple[int, ...]:
+        """Return which records of a batch are refused: a broker names all of them (LogValidator)."""
+        return tuple(index for index, record in enumerate(decoded(payload)) if self._judge(record) != NONE)
+
     def _judge(self, record: Record) -> int:
         if (self.compacted and record.key is None) or self.refuses(record.key or b""):
             return INVALID_RECORD

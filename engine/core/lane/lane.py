@@ -36,6 +36,7 @@ from engine.core.lane.actions import (
 )
 from engine.core.lane.batch_limit import DEFAULT_BYTES
 from engine.core.lane.batch_queue import BatchQueue
+from engine.core.lane.left_out import kept_stretches, refused_indexes, rest_piece
 from engine.core.lane.narrow_window import NarrowWindow
 from engine.core.lane.outcome import OUT_OF_ORDER, Outcome, OutcomeKind, RecoveryAction, recovery_action
 from engine.core.lane.pending_batch import (
@@ -76,7 +77,7 @@ class Lane:
         self.draining = False
         self.fetch_offset = -1
         self.records = self.wire_bytes = self.offsets = 0
-        self.reencoded = self.skipped = self.fetched = 0
+        self.reencoded = self.skipped = self.fetched = self.left_out = 0
         self.newest_ms = -1
         self.position_version = self.markers = 0
         """`markers`: the number of this lane's commit markers at or after `target_next`, one per transaction."""
@@ -407,7 +408,39 @@ class Lane:
             error_code=first.error_code,
             reason=first.message or first.kind.value,
         )
-        return RetryRefused(self._attempt, event)
+        return RetryRefused(self._attempt, event, piece, refused_indexes(piece, first))
+
+    def may_leave_out(self, refused: PendingBatch) -> bool | None:
+        """Whether records of a refused batch may be left out now; None if the lane has dropped that batch.
+
+        Not if an earlier try of a batch may still arrive: its sequences belong to its records until there is a new
+        producer epoch. Then the lane has to be acquired again; the target refuses the records again, and knows no more.
+        """
+        if self.state is not State.REFUSED or not self.pieces.waiting or self.pieces.waiting[0] is not refused:
+            return None
+        return not any(piece.unknown for piece in self.pieces.waiting)
+
+    def leave_out(self, refused: PendingBatch, indexes: Sequence[int], rest: Encoded | None) -> None:
+        """Copy a refused batch without the records at `indexes`; ignored unless `may_leave_out`.
+
+        `rest`: the other records as one batch; None: there are none. The broker has appended nothing since the refusal,
+        so the sequences are free, and the rest takes them from the first one on; what follows is fetched again. The
+        caller has made durable before what must be known of the records that are left out: the next position is behind
+        them.
+        """
+        if not self.may_leave_out(refused):
+            return
+        kept = kept_stretches(self._runs.stretches(refused.sequence, refused.record_count), indexes)
+        made = None if rest is None else rest_piece(refused, rest, kept)
+        self.pieces.drop_all()
+        self._continue_behind()
+        for source, count in kept:
+            self._runs.extend(source, count)
+        if made is not None:
+            self._queue(made)
+        self.skip_to(refused.source_next)
+        self.left_out += len(indexes)
+        self._attempt = 0
 
     def on_split(self, whole: PendingBatch, parts: Sequence[Encoded]) -> None:
         """Replace the refused batch by smaller ones with the same sequences; ignored if the lane dropped that batch."""

@@ -35,13 +35,17 @@ cluster and transactional id (Kafka: `Errors`)."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """One answer; `record_index` is the refused record's index in its batch, -1 if the broker did not say."""
+    """One answer; `record_index` is the refused record's index in its batch, -1 if the broker did not say.
+
+    `record_indexes`: the indexes of all refused records that the broker named (Kafka: LogValidator names all of them).
+    """
 
     kind: OutcomeKind
     base_offset: int = -1
     error_code: int = 0
     message: str = ""
     record_index: int = -1
+    record_indexes: tuple[int, ...] = ()
 
 
 UNKNOWN_OUTCOME = Outcome(OutcomeKind.UNKNOWN, message="connection lost")

@@ -140,4 +140,4 @@ def _outcome(produced: Produced | None) -> Outcome:
     if code == 0:
         return Outcome(OutcomeKind.APPENDED, produced.base_offset)
     message = f"{error_name(code)}: {produced.message}" if produced.message else error_name(code)
-    return Outcome(append_kind(code), -1, code, message, produced.record_index)
+    return Outcome(append_kind(code), -1, code, message, produced.record_index, produced.record_indexes)
