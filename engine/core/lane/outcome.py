@@ -12,6 +12,11 @@ RECORD_REFUSED = frozenset({32, 87})
 """The target refuses a record of the batch (Kafka: INVALID_TIMESTAMP, INVALID_RECORD)."""
 
 
+REFUSED_FOR_GOOD = RECORD_REFUSED | {10, 18, 44}
+"""The target refuses a record for what it is: also for its size (Kafka: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE) or by
+a policy (POLICY_VIOLATION). Other refusals are about the topic or about rights: they concern all of its records."""
+
+
 class OutcomeKind(enum.Enum):
     """The classes of answers; `engine/kafka/protocol/faults.py` maps every Kafka error code to one of them."""
 

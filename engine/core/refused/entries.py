@@ -1,0 +1,212 @@
+"""Entries of the quarantine topic: one for each refused record that was left out of the copy, and marks.
+
+    partition 0, an entry   key      ["raymirror-quarantine",{"cluster":A,"offset":n,"partition":p,"topic":t,
+                                     "topic_id":i}]
+                            value    JSON: the facts (`RefusedRecord`)
+                            headers  "key" and "value" of the record as they are, then its own headers; none for a
+                                     record that was skipped, or whose contents were dropped
+    partition 1, a mark     key      the same with "raymirror-quarantine-mark"
+                            value    JSON: what became of the record (`RefusedMark`)
+    partition 1, a producer key      ["raymirror-quarantine-producer",{"id":n}]: a producer id that replays records
+
+The topic is on the target and compacted. An entry is written at least once; its key makes repeats one. Marks have keys
+of their own, so an entry that arrives late does not undo a mark. `core/formats.py` has the version rule.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from engine.core.formats import check_format
+from engine.wire.record import Headers, Record
+from policies.model import TopicPartition
+
+FORMAT_VERSION = 1
+ENTRIES, MARKS = 0, 1
+"""The partitions of the topic."""
+_ENTRY, _MARK, _PRODUCER = "raymirror-quarantine", "raymirror-quarantine-mark", "raymirror-quarantine-producer"
+_KEY, _VALUE = b"key", b"value"
+_OWN_HEADERS = 2
+T = TypeVar("T")
+Did = Literal["replayed", "dropped"]
+
+
+def quarantine_topic(source: str) -> str:
+    """Return the name of the quarantine topic for flows from a source; the topic is on their target."""
+    return f"raymirror-quarantine.{source}.internal"
+
+
+class RefusedName(NamedTuple):
+    """The identity of a refused record: its source partition and offset; `topic_id`: empty where topics have no ids."""
+
+    topic: str
+    partition: int
+    offset: int
+    topic_id: str = ""
+
+    @property
+    def lane(self) -> TopicPartition:
+        """The source partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+
+class RefusedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of one record that was left out. Sizes in bytes, None for null; times in Unix ms.
+
+    `timestamp_ms` is that of the record, which its copy would have. `error_code` and `words` are the target's. `held`:
+    whether the entry has the record's contents.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    topic_id: str = ""
+    target_topic: str
+    timestamp_ms: int
+    error_code: int
+    words: str
+    at_ms: int
+    held: bool
+    key_bytes: int | None
+    value_bytes: int | None
+    headers: int
+    deployment: str = ""
+    format: int = FORMAT_VERSION
+
+    @property
+    def name(self) -> RefusedName:
+        """The identity of the record."""
+        return RefusedName(self.topic, self.partition, self.offset, self.topic_id)
+
+    @property
+    def target(self) -> TopicPartition:
+        """The partition of the copy."""
+        return TopicPartition(self.target_topic, self.partition)
+
+
+class RefusedMark(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a record. `target_offset`: where a replayed record is in the copy's partition; -1: nowhere."""
+
+    did: Did
+    at_ms: int
+    target_topic: str = ""
+    target_offset: int = -1
+    format: int = FORMAT_VERSION
+
+
+class RefusedState(msgspec.Struct, kw_only=True):
+    """One record with its last entry; `at`: the entry's offset on the topic; `mark`: None while nothing was done."""
+
+    record: RefusedRecord
+    at: int
+    mark: RefusedMark | None = None
+
+
+class _Name(msgspec.Struct):
+    cluster: str
+    offset: int
+    partition: int
+    topic: str
+    topic_id: str = ""
+
+
+class _Producer(msgspec.Struct):
+    id: int
+
+
+def _key(kind: str, source: str, name: RefusedName) -> bytes:
+    where = _Name(source, name.offset, name.partition, name.topic, name.topic_id)
+    return msgspec.json.encode([kind, where])
+
+
+def _name(kind: str, key: bytes | None) -> RefusedName | None:
+    """Decode a key of some kind; None for any other key."""
+    try:
+        found, where = msgspec.json.decode(key or b"", type=tuple[str, _Name])
+    except msgspec.MsgspecError:
+        return None
+    return RefusedName(where.topic, where.partition, where.offset, where.topic_id) if found == kind else None
+
+
+def entry_of(source: str, facts: RefusedRecord, record: Record | None) -> Record:
+    """Encode an entry; `record`: the refused record, None to leave its contents out."""
+    headers: Headers = ()
+    if record is not None:
+        headers = ((_KEY, record.key), (_VALUE, record.value), *record.headers)
+    return Record(0, facts.at_ms, _key(_ENTRY, source, facts.name), msgspec.json.encode(facts), headers)
+
+
+def emptied(facts: RefusedRecord) -> RefusedRecord:
+    """Return the facts of an entry whose contents are dropped."""
+    return msgspec.structs.replace(facts, held=False)
+
+
+def read_entry(entry: Record) -> RefusedRecord | None:
+    """Decode the facts of an entry; None for any other record. Raises NewerFormat, ValueError."""
+    if _name(_ENTRY, entry.key) is None or entry.value is None:
+        return None
+    facts = _decoded(entry.value, RefusedRecord)
+    check_format(facts.format, FORMAT_VERSION)
+    return facts
+
+
+def contents_of(entry: Record) -> Record | None:
+    """Return the refused record with its source offset; None if the entry does not hold it. Raises as `read_entry`."""
+    facts = read_entry(entry)
+    if facts is None or not facts.held:
+        return None
+    own = entry.headers[:_OWN_HEADERS]
+    if tuple(name for name, _ in own) != (_KEY, _VALUE):
+        raise ValueError(f"the entry of {facts.name} does not hold the record that it says it holds")
+    return Record(facts.offset, facts.timestamp_ms, own[0][1], own[1][1], entry.headers[_OWN_HEADERS:])
+
+
+def mark_of(source: str, name: RefusedName, mark: RefusedMark) -> Record:
+    """Encode a mark."""
+    return Record(0, mark.at_ms, _key(_MARK, source, name), msgspec.json.encode(mark))
+
+
+def read_mark(key: bytes | None, value: bytes | None) -> tuple[RefusedName, RefusedMark] | None:
+    """Decode a mark; None for any other record. Raises NewerFormat, ValueError."""
+    name = _name(_MARK, key)
+    if name is None or value is None:
+        return None
+    mark = _decoded(value, RefusedMark)
+    check_format(mark.format, FORMAT_VERSION)
+    return name, mark
+
+
+def producer_of(producer_id: int, now_ms: int) -> Record:
+    """Encode the note that a producer id replays records."""
+    return Record(0, now_ms, msgspec.json.encode([_PRODUCER, _Producer(producer_id)]), b"{}")
+
+
+def read_producer(key: bytes | None) -> int | None:
+    """Decode the note of a producer id; None for any other record."""
+    try:
+        kind, producer = msgspec.json.decode(key or b"", type=tuple[str, _Producer])
+    except msgspec.MsgspecError:
+        return None
+    return producer.id if kind == _PRODUCER else None
+
+
+def _decoded(value: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a record of the quarantine topic: {error}") from error
+
+
+def fold(
+    entries: Sequence[tuple[int, RefusedRecord]], marks: Sequence[tuple[RefusedName, RefusedMark]]
+) -> list[RefusedState]:
+    """Return the states of all records by name; of repeats the last entry counts. `entries`: (offset, facts)."""
+    did = dict(marks)
+    found: dict[RefusedName, RefusedState] = {}
+    for at, facts in entries:
+        found[facts.name] = RefusedState(record=facts, at=at, mark=did.get(facts.name))
+    return [found[name] for name in sorted(found)]
