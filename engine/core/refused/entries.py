@@ -13,11 +13,12 @@ The topic is on the target and compacted. An entry is written at least once; its
 of their own, so an entry that arrives late does not undo a mark. `core/formats.py` has the version rule.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from engine.base.errors import MirrorError
 from engine.core.formats import check_format
 from engine.wire.record import Headers, Record
 from policies.model import TopicPartition
@@ -30,6 +31,12 @@ _KEY, _VALUE = b"key", b"value"
 _OWN_HEADERS = 2
 T = TypeVar("T")
 Did = Literal["replayed", "dropped"]
+
+
+class BadEntry(MirrorError):
+    """A record of the quarantine topic has the key of an entry or a mark, and no such contents."""
+
+    exit_code = 2
 
 
 def quarantine_topic(source: str) -> str:
@@ -146,7 +153,7 @@ def emptied(facts: RefusedRecord) -> RefusedRecord:
 
 
 def read_entry(entry: Record) -> RefusedRecord | None:
-    """Decode the facts of an entry; None for any other record. Raises NewerFormat, ValueError."""
+    """Decode the facts of an entry; None for any other record. Raises NewerFormat, BadEntry."""
     if _name(_ENTRY, entry.key) is None or entry.value is None:
         return None
     facts = _decoded(entry.value, RefusedRecord)
@@ -161,7 +168,7 @@ def contents_of(entry: Record) -> Record | None:
         return None
     own = entry.headers[:_OWN_HEADERS]
     if tuple(name for name, _ in own) != (_KEY, _VALUE):
-        raise ValueError(f"the entry of {facts.name} does not hold the record that it says it holds")
+        raise BadEntry(f"the entry of {facts.name} does not hold the record that it says it holds")
     return Record(facts.offset, facts.timestamp_ms, own[0][1], own[1][1], entry.headers[_OWN_HEADERS:])
 
 
@@ -171,7 +178,7 @@ def mark_of(source: str, name: RefusedName, mark: RefusedMark) -> Record:
 
 
 def read_mark(key: bytes | None, value: bytes | None) -> tuple[RefusedName, RefusedMark] | None:
-    """Decode a mark; None for any other record. Raises NewerFormat, ValueError."""
+    """Decode a mark; None for any other record. Raises NewerFormat, BadEntry."""
     name = _name(_MARK, key)
     if name is None or value is None:
         return None
@@ -198,7 +205,7 @@ def _decoded(value: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(value, type=kind)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"not a record of the quarantine topic: {error}") from error
+        raise BadEntry(f"not a record of the quarantine topic: {error}") from error
 
 
 def fold(
@@ -210,3 +217,11 @@ def fold(
     for at, facts in entries:
         found[facts.name] = RefusedState(record=facts, at=at, mark=did.get(facts.name))
     return [found[name] for name in sorted(found)]
+
+
+def by_lane(states: Iterable[RefusedState]) -> dict[TopicPartition, list[RefusedState]]:
+    """Group states by source partition."""
+    found: dict[TopicPartition, list[RefusedState]] = {}
+    for one in states:
+        found.setdefault(one.record.name.lane, []).append(one)
+    return found

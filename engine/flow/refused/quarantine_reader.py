@@ -40,7 +40,7 @@ class QuarantineReader:
     async def states(self) -> list[RefusedState]:
         """Return the state of every record that was ever left out, without contents; none without the topic.
 
-        Raises ValueError, NewerFormat for entries that this version cannot read.
+        Raises BadEntry, NewerFormat for entries that this version cannot read.
         """
         if not await self.exists():
             return []

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from engine.base.errors import NewerFormat
 from engine.core.refused.entries import (
     FORMAT_VERSION,
+    BadEntry,
     RefusedMark,
     RefusedName,
     RefusedRecord,
+    by_lane,
     contents_of,
     emptied,
     entry_of,
@@ -69,7 +71,7 @@ def test_an_entry_without_contents_has_no_record() -> None:
 
 
 def test_an_entry_that_says_more_than_it_holds_is_refused() -> None:
-    with pytest.raises(ValueError, match="does not hold"):
+    with pytest.raises(BadEntry, match="does not hold"):
         contents_of(entry_of("A", FACTS, None))
 
 
@@ -84,7 +86,7 @@ def test_other_records_are_no_entries(key: bytes | None, value: bytes | None) ->
 
 def test_what_cannot_be_read_is_said() -> None:
     key = entry_of("A", FACTS, None).key
-    with pytest.raises(ValueError, match="quarantine topic"):
+    with pytest.raises(BadEntry, match="quarantine topic"):
         read_entry(Record(0, 0, key, b"{}"))
     newer = msgspec.structs.replace(FACTS, format=FORMAT_VERSION + 2)
     with pytest.raises(NewerFormat):
@@ -107,3 +109,4 @@ def test_repeats_are_one_and_marks_stay() -> None:
     assert [(state.record.offset, state.at, state.mark) for state in states] == [(4, 1, None), (17, 2, mark)]
     assert states[1].record.at_ms == 3_000
     assert fold([], [(RefusedName("t", 0, 1), mark)]) == []
+    assert list(by_lane(states)) == [TopicPartition("orders", 3)]
