@@ -9,6 +9,7 @@ A record and its mark are committed together. So a replay that died replays noth
 """
 
 from collections.abc import Callable
+from typing import NoReturn
 
 from engine.base.clock import backoff_s, pause
 from engine.base.errors import ConnectionLost, KafkaRefusal, MirrorError
@@ -30,6 +31,8 @@ _NO_RIGHT = "grant Write and Describe on the transactional id"
 
 class ReplayFailed(MirrorError):
     """A record was not replayed, or not marked: its name, and why."""
+
+    exit_code = 1
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(what, why)
@@ -73,20 +76,27 @@ class Replay:
         target, name = state.record.target, str(state.record.name)
         producer = self._producer
         assert producer is not None, "call begin first"
-        await self._target.add_to_transaction(self.transactional_id, producer, [target, self.reader.marks])
+        try:
+            await self._target.add_to_transaction(self.transactional_id, producer, [target, self.reader.marks])
+        except KafkaRefusal as refusal:
+            raise ReplayFailed(name, str(refusal)) from refusal
         outcome = await self._append(producer, target, record)
         if outcome.kind is not OutcomeKind.APPENDED:
-            await self.begin()
-            raise ReplayFailed(name, f"the target answers {outcome.message or outcome.kind.value}")
+            await self._give_up(name, "the target answers", outcome)
         mark = RefusedMark(
             did="replayed", at_ms=self._wall_ms(), target_topic=target.topic, target_offset=outcome.base_offset
         )
         marked = await self._append(producer, self.reader.marks, mark_of(self._flow.source, state.record.name, mark))
         if marked.kind is not OutcomeKind.APPENDED:
-            await self.begin()
-            raise ReplayFailed(name, f"its mark cannot be written: {marked.message or marked.kind.value}")
+            await self._give_up(name, "its mark cannot be written:", marked)
         await self._commit(producer, name)
         return outcome.base_offset
+
+    async def _give_up(self, name: str, what: str, outcome: Outcome) -> NoReturn:
+        """Roll the open transaction back by a new epoch, unless another replay has done so."""
+        if outcome.kind is not OutcomeKind.FENCED:
+            await self.begin()
+        raise ReplayFailed(name, f"{what} {outcome.message or outcome.kind.value}")
 
     async def drop(self, state: RefusedState) -> None:
         """Mark a record as dropped, and write its entry again without its contents. Raises ReplayFailed."""
