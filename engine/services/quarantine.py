@@ -1,4 +1,4 @@
-"""What became of refused records that were left out of a flow's copy; replays and drops them. Runs without Ray.
+"""Lists, replays and drops the refused records of a flow; says what became of each one. Runs without Ray.
 
 It reads the target only, so it works while the source does not answer. Whether a record was copied after all says the
 offset map, not its entry: an owner that died before its position was durable may have been followed by one whose batch
@@ -69,7 +69,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
 
-class Quarantine:
+class RefusedRecords:
     """The refused records of one flow, with the target connected."""
 
     def __init__(self, flow: FlowConfig, target: KafkaCluster) -> None:
@@ -174,11 +174,11 @@ class Quarantine:
 
 
 @asynccontextmanager
-async def quarantine_of(config: MirrorConfig, flow: FlowConfig) -> AsyncIterator[Quarantine]:
+async def quarantine_of(config: MirrorConfig, flow: FlowConfig) -> AsyncIterator[RefusedRecords]:
     """Connect to the target of a flow. Raises ConfigError, BrokerUnreachable."""
     _, client = clients_of(config, flow.name, CLIENT_ID)
     async with opened(client):
-        found = Quarantine(flow, KafkaCluster(client, request_timeout_s=flow.request_timeout_s))
+        found = RefusedRecords(flow, KafkaCluster(client, request_timeout_s=flow.request_timeout_s))
         try:
             yield found
         finally:

@@ -5,14 +5,19 @@
 
 The rest begins with the first sequence of the refused batch, because the target appended nothing of it. The jump of the
 source offset is a run like one after a hole of the source: it must be durable before the rest is appended.
+
+The sequences are not free while an earlier try of a batch may still arrive: they belong to its records until there is a
+new producer epoch. So the lane has to be acquired again first; then the target refuses the records again.
 """
 
 from collections.abc import Iterable, Sequence
 
+from engine.core.events.events import RecordRefused
 from engine.core.lane.outcome import RECORD_REFUSED, Outcome
 from engine.core.lane.pending_batch import PendingBatch
 from engine.wire.batch import read_header
 from engine.wire.records import Encoded
+from policies.model import FlowName, TopicPartition
 
 Stretches = list[tuple[int, int]]
 """(first source offset, records) of consecutive source records, one after the other."""
@@ -27,6 +32,17 @@ def refused_indexes(piece: PendingBatch, refused: Outcome) -> tuple[int, ...]:
         return ()
     named = refused.record_indexes or (refused.record_index,)
     return tuple(sorted({index for index in named if 0 <= index < count}))
+
+
+def record_refused(flow: FlowName, lane: TopicPartition, source_offset: int, refused: Outcome) -> RecordRefused:
+    """Return the event of a refused record."""
+    return RecordRefused(
+        flow=flow,
+        lane=lane,
+        source_offset=source_offset,
+        error_code=refused.error_code,
+        reason=refused.message or refused.kind.value,
+    )
 
 
 def kept_stretches(stretches: Iterable[tuple[int, int]], left_out: Sequence[int]) -> Stretches:

@@ -7,7 +7,7 @@ import pytest
 
 from engine.core.refused.entries import RefusedRecord, RefusedState, entry_of
 from engine.flow.refused.replay import Replay, ReplayFailed
-from engine.services.quarantine import Quarantine, RefusedRow, RefusedStanding, ReplayResult
+from engine.services.quarantine import RefusedRecords, RefusedRow, RefusedStanding, ReplayResult
 from engine.wire.codecs import NONE
 from engine.wire.records import encode_batch
 from tests.unit.engine.config_files import flow
@@ -17,9 +17,9 @@ from tests.unit.engine.flow.stage import FLOW, until
 S = RefusedStanding
 
 
-def quarantine_over(stage: Held) -> Quarantine:
+def quarantine_over(stage: Held) -> RefusedRecords:
     given: Any = stage.b
-    return Quarantine(flow("offset.storage.partitions = 1\n"), given)
+    return RefusedRecords(flow("offset.storage.partitions = 1\n"), given)
 
 
 def forge(stage: Held, state: RefusedState, **changes: Any) -> RefusedRecord:
@@ -29,7 +29,7 @@ def forge(stage: Held, state: RefusedState, **changes: Any) -> RefusedRecord:
     return facts
 
 
-async def standings(found: Quarantine) -> dict[int, RefusedStanding]:
+async def standings(found: RefusedRecords) -> dict[int, RefusedStanding]:
     return {row.name.offset: row.standing for row in await found.rows()}
 
 
