@@ -174,6 +174,7 @@ class Prover(Generic[Table]):
         A stretch of a log that compacts may be wide. Elsewhere equal pairs are needed too, to detect wrong order.
         """
         place, first = self._place, rules.first_of(self._options.most_looked_into)
+        source = self._accepted(source, windows)
         window = place.table(rules.WINDOWS, windows)
         ours = place.query(rules.inside("s"), records=source, windows=window)
         theirs = place.query(rules.inside("t"), records=target, windows=window)
@@ -192,6 +193,21 @@ class Prover(Generic[Table]):
             for row in place.rows(place.query(rules.excused(), left=judged, windows=window)):
                 self.tallies[row["lane"]].not_comparable += row["excused"]
             return place.rows(place.query(first, left=judged))
+
+    def _accepted(self, source: Table, windows: Sequence[tuple[int, ...]]) -> Table:
+        """Take the refused records of logs that compact out of the source, and count them.
+
+        Else a later record of the same key would excuse them, and they would excuse earlier ones.
+        """
+        refused = list[tuple[int, int]]()
+        for number, *_, first, last in windows:
+            if self._lanes[number].compacts:
+                left_out = self._lanes[number].left_out
+                refused += [(number, offset) for offset in sorted(left_out)]
+                self.tallies[number].left_out += sum(first <= offset < last for offset in left_out)
+        if not refused:
+            return source
+        return self._place.query(rules.accepted(), records=source, refused=self._place.table(rules.REFUSED, refused))
 
     def _judge(self, core: LanePart, rows: Sequence[Row], *, cut: bool) -> None:
         lane, tally = self._lanes[core.lane], self.tallies[core.lane]

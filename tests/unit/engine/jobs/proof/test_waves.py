@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -120,6 +121,8 @@ NAMES = [
     "may be gone",
     "refused",
     "refused and lost",
+    "refused and compacts",
+    "refused and lost, compacts",
 ]
 _NULL = altered(value=None)(SOURCE)
 _SUPERSEDED, _TOMBSTONE = 10, 20
@@ -215,16 +218,16 @@ def staged() -> Logs:
     behind = [one._replace(offset=one.offset + BY + 3) for one in SOURCE[40:]]
     logs.add(without(38, 39), [*others, *behind], runs=_BROKEN, target_to=BY + 63)
     logs.add(_CLEANED, in_place(_KEYED), source_compacts=True)
-    lost = [one for one in _CLEANED if one.offset != AT]
-    logs.add(_KEYED, in_place(lost), target_compacts=True)
+    absent = [one for one in _CLEANED if one.offset != AT]
+    logs.add(_KEYED, in_place(absent), target_compacts=True)
     logs.add(SOURCE, [], runs=MapColumns([], [], []), target_to=BY)
     logs.add(SOURCE[:AT], in_place(SOURCE[:AT]), source_bounds=(0, AT))
     logs.add(without(AT, AT + 1), in_place(without(AT, AT + 1, COUNT - 1)))
     logs.add(without(AT, AT + 1), in_place(without(AT, AT + 1)), source_compacts=True, target_compacts=True)
     refused = {"left_out": frozenset({_REFUSED, AT}), "replayed": frozenset({_REPLAYED_AT})}
-    for lost in (-1, BY + 40):
-        kept = [one for one in _LEFT_OUT if one.offset != lost]
-        logs.add(_WITH_REFUSED, kept, runs=_AROUND, target_to=BY + 59, **refused)
+    for compacts, absent in product((False, True), (-1, BY + 40)):
+        kept = [one for one in _LEFT_OUT if one.offset != absent]
+        logs.add(_WITH_REFUSED, kept, runs=_AROUND, target_to=BY + 59, target_compacts=compacts, **refused)
     return logs
 
 
@@ -329,14 +332,17 @@ def test_where_logs_compact_nothing_is_gone(proven: "Prover[Any]") -> None:
     assert (tally.found, tally.bad_from) == ([], -1)
 
 
-def test_refused_records_that_were_left_out_are_counted_and_no_differences(proven: "Prover[Any]") -> None:
-    tally = proven.tallies[NAMES.index("refused")]
+@pytest.mark.parametrize("name", ["refused", "refused and compacts"])
+def test_refused_records_that_were_left_out_are_counted_and_no_differences(proven: "Prover[Any]", name: str) -> None:
+    tally = proven.tallies[NAMES.index(name)]
     assert (tally.found, tally.bad_from, tally.left_out, tally.replayed) == ([], -1, 2, 1)
+    assert tally.not_comparable == 0
 
 
-def test_beside_refused_records_a_lost_one_is_found(proven: "Prover[Any]") -> None:
-    tally = proven.tallies[NAMES.index("refused and lost")]
-    assert found_in(proven, "refused and lost") == {(DifferenceKind.MISSING, 41, BY + 40)}
+@pytest.mark.parametrize("name", ["refused and lost", "refused and lost, compacts"])
+def test_beside_refused_records_a_lost_one_is_found(proven: "Prover[Any]", name: str) -> None:
+    tally = proven.tallies[NAMES.index(name)]
+    assert found_in(proven, name) == {(DifferenceKind.MISSING, 41, BY + 40)}
     assert (tally.left_out, tally.replayed) == (2, 1)
 
 
