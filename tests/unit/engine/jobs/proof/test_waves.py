@@ -218,8 +218,8 @@ def staged() -> Logs:
     behind = [one._replace(offset=one.offset + BY + 3) for one in SOURCE[40:]]
     logs.add(without(38, 39), [*others, *behind], runs=_BROKEN, target_to=BY + 63)
     logs.add(_CLEANED, in_place(_KEYED), source_compacts=True)
-    absent = [one for one in _CLEANED if one.offset != AT]
-    logs.add(_KEYED, in_place(absent), target_compacts=True)
+    lost = [one for one in _CLEANED if one.offset != AT]
+    logs.add(_KEYED, in_place(lost), target_compacts=True)
     logs.add(SOURCE, [], runs=MapColumns([], [], []), target_to=BY)
     logs.add(SOURCE[:AT], in_place(SOURCE[:AT]), source_bounds=(0, AT))
     logs.add(without(AT, AT + 1), in_place(without(AT, AT + 1, COUNT - 1)))
