@@ -1,16 +1,17 @@
-"""Entries of the quarantine topic: one for each refused record that was left out of the copy, and marks.
+"""Entries of the quarantine topic: one for each refused record that was left out of the copy; contents, and marks.
 
     partition 0, an entry   key      ["raymirror-quarantine",{"cluster":A,"offset":n,"partition":p,"topic":t,
                                      "topic_id":i}]
                             value    JSON: the facts (`RefusedRecord`)
-                            headers  "key" and "value" of the record as they are, then its own headers; none for a
-                                     record that was skipped, or whose contents were dropped
     partition 1, a mark     key      the same with "raymirror-quarantine-mark"
                             value    JSON: what became of the record (`RefusedMark`)
     partition 1, a producer key      ["raymirror-quarantine-producer",{"id":n}]: a producer id that replays records
+    partition 2, contents   key      as an entry's, with "raymirror-quarantine-contents"
+                            headers  "key" and "value" of the record as they are, then its own headers
 
-The topic is on the target and compacted. An entry is written at least once; its key makes repeats one. Marks have keys
-of their own, so an entry that arrives late does not undo a mark. `core/formats.py` has the version rule.
+The topic is on the target and compacted. Contents are written before their entry, and both at least once; their keys
+make repeats one. Marks have keys of their own, so an entry that arrives late does not undo a mark. Entries and marks
+are small, and read as a whole; contents are read one by one. `core/formats.py` has the version rule.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,9 +25,10 @@ from engine.wire.record import Headers, Record
 from policies.model import TopicPartition
 
 FORMAT_VERSION = 1
-ENTRIES, MARKS = 0, 1
+ENTRIES, MARKS, CONTENTS = 0, 1, 2
 """The partitions of the topic."""
-_ENTRY, _MARK, _PRODUCER = "raymirror-quarantine", "raymirror-quarantine-mark", "raymirror-quarantine-producer"
+_ENTRY, _MARK, _CONTENTS = "raymirror-quarantine", "raymirror-quarantine-mark", "raymirror-quarantine-contents"
+_PRODUCER = "raymirror-quarantine-producer"
 _KEY, _VALUE = b"key", b"value"
 _OWN_HEADERS = 2
 T = TypeVar("T")
@@ -64,8 +66,8 @@ class RefusedName(NamedTuple):
 class RefusedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of one record that was left out. Sizes in bytes, None for null; times in Unix ms.
 
-    `timestamp_ms` is that of the record, which its copy would have. `error_code` and `words` are the target's. `held`:
-    whether the entry has the record's contents.
+    `timestamp_ms` is that of the record, which its copy would have. `error_code` and `words` are the target's.
+    `contents_at`: the offset of the record's contents on their partition of the topic; -1: nothing holds them.
     """
 
     topic: str
@@ -77,12 +79,17 @@ class RefusedRecord(msgspec.Struct, frozen=True, kw_only=True):
     error_code: int
     words: str
     at_ms: int
-    held: bool
+    contents_at: int = -1
     key_bytes: int | None
     value_bytes: int | None
     headers: int
     deployment: str = ""
     format: int = FORMAT_VERSION
+
+    @property
+    def held(self) -> bool:
+        """Whether the topic holds the record's contents."""
+        return self.contents_at >= 0
 
     @property
     def name(self) -> RefusedName:
@@ -106,10 +113,9 @@ class RefusedMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusedState(msgspec.Struct, kw_only=True):
-    """One record with its last entry; `at`: the entry's offset on the topic; `mark`: None while nothing was done."""
+    """One record with its last entry; `mark`: None while nothing was done."""
 
     record: RefusedRecord
-    at: int
     mark: RefusedMark | None = None
 
 
@@ -139,37 +145,47 @@ def _name(kind: str, key: bytes | None) -> RefusedName | None:
     return RefusedName(where.topic, where.partition, where.offset, where.topic_id) if found == kind else None
 
 
-def entry_of(source: str, facts: RefusedRecord, record: Record | None) -> Record:
-    """Encode an entry; `record`: the refused record, None to leave its contents out."""
-    headers: Headers = ()
-    if record is not None:
-        headers = ((_KEY, record.key), (_VALUE, record.value), *record.headers)
-    return Record(0, facts.at_ms, _key(_ENTRY, source, facts.name), msgspec.json.encode(facts), headers)
+def entry_of(source: str, facts: RefusedRecord) -> Record:
+    """Encode an entry."""
+    return Record(0, facts.at_ms, _key(_ENTRY, source, facts.name), msgspec.json.encode(facts))
 
 
 def emptied(facts: RefusedRecord) -> RefusedRecord:
-    """Return the facts of an entry whose contents are dropped."""
-    return msgspec.structs.replace(facts, held=False)
+    """Return the facts of a record whose contents are dropped."""
+    return msgspec.structs.replace(facts, contents_at=-1)
 
 
-def read_entry(entry: Record) -> RefusedRecord | None:
+def placed_at(facts: RefusedRecord, contents_at: int) -> RefusedRecord:
+    """Return the facts of a record whose contents are at this offset."""
+    return msgspec.structs.replace(facts, contents_at=contents_at)
+
+
+def read_entry(key: bytes | None, value: bytes | None) -> RefusedRecord | None:
     """Decode the facts of an entry; None for any other record. Raises NewerFormat, BadEntry."""
-    if _name(_ENTRY, entry.key) is None or entry.value is None:
+    if _name(_ENTRY, key) is None or value is None:
         return None
-    facts = _decoded(entry.value, RefusedRecord)
+    facts = _decoded(value, RefusedRecord)
     check_format(facts.format, FORMAT_VERSION)
     return facts
 
 
-def contents_of(entry: Record) -> Record | None:
-    """Return the refused record with its source offset; None if the entry does not hold it. Raises as `read_entry`."""
-    facts = read_entry(entry)
-    if facts is None or not facts.held:
+def contents_record(source: str, facts: RefusedRecord, record: Record | None) -> Record:
+    """Encode the contents of a refused record; `record` None: a tombstone, which removes them."""
+    key = _key(_CONTENTS, source, facts.name)
+    if record is None:
+        return Record(0, facts.at_ms, key, None)
+    headers: Headers = ((_KEY, record.key), (_VALUE, record.value), *record.headers)
+    return Record(0, facts.at_ms, key, msgspec.json.encode({"format": FORMAT_VERSION}), headers)
+
+
+def read_contents(found: Record, facts: RefusedRecord) -> Record | None:
+    """Return the refused record, with its source offset; None if these are no contents of it. Raises BadEntry."""
+    if _name(_CONTENTS, found.key) != facts.name or found.value is None:
         return None
-    own = entry.headers[:_OWN_HEADERS]
+    own = found.headers[:_OWN_HEADERS]
     if tuple(name for name, _ in own) != (_KEY, _VALUE):
-        raise BadEntry(f"the entry of {facts.name} does not hold the record that it says it holds")
-    return Record(facts.offset, facts.timestamp_ms, own[0][1], own[1][1], entry.headers[_OWN_HEADERS:])
+        raise BadEntry(f"the contents of {facts.name} have no key and value")
+    return Record(facts.offset, facts.timestamp_ms, own[0][1], own[1][1], found.headers[_OWN_HEADERS:])
 
 
 def mark_of(source: str, name: RefusedName, mark: RefusedMark) -> Record:
@@ -208,14 +224,10 @@ def _decoded(value: bytes, kind: type[T]) -> T:
         raise BadEntry(f"not a record of the quarantine topic: {error}") from error
 
 
-def fold(
-    entries: Sequence[tuple[int, RefusedRecord]], marks: Sequence[tuple[RefusedName, RefusedMark]]
-) -> list[RefusedState]:
-    """Return the states of all records by name; of repeats the last entry counts. `entries`: (offset, facts)."""
+def fold(entries: Sequence[RefusedRecord], marks: Sequence[tuple[RefusedName, RefusedMark]]) -> list[RefusedState]:
+    """Return the states of all records by name; of repeats the last entry counts."""
     did = dict(marks)
-    found: dict[RefusedName, RefusedState] = {}
-    for at, facts in entries:
-        found[facts.name] = RefusedState(record=facts, at=at, mark=did.get(facts.name))
+    found = {facts.name: RefusedState(record=facts, mark=did.get(facts.name)) for facts in entries}
     return [found[name] for name in sorted(found)]
 
 

@@ -19,7 +19,7 @@ from engine.core.lane.actions import RetryRefused
 from engine.core.lane.left_out import sources_at
 from engine.core.lane.outcome import REFUSED_FOR_GOOD
 from engine.core.lane.pending_batch import Payload
-from engine.core.refused.entries import RefusedRecord, entry_of, quarantine_topic
+from engine.core.refused.entries import RefusedRecord
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.io.buffers import BufferPool
 from engine.flow.lane.lane_driver import LaneDriver
@@ -59,8 +59,7 @@ class LeavingOut:
     def __init__(self, context: CopierContext, pool: BufferPool) -> None:
         self._context, self._pool = context, pool
         options = context.options
-        self._topic = quarantine_topic(options.flow.source)
-        self._writer = QuarantineWriter(context.target, self._topic, options.request_timeout_s, pool)
+        self._writer = QuarantineWriter(context.target, options.flow.source, options.request_timeout_s, pool)
 
     def wants(self, driver: LaneDriver, refused: RetryRefused) -> bool:
         """Whether the rules leave out what the target refuses with this error."""
@@ -84,11 +83,9 @@ class LeavingOut:
             partial(_open, piece.payload, indexes, driver.name.target, self._context.options.inflated_bytes)
         )
         held = self._choice(driver) is OnRefused.QUARANTINE
-        entries = []
-        for offset, record in zip(offsets, opened.refused, strict=True):
-            facts = self._facts(driver, refused, offset, record, held=held)
-            entries.append(entry_of(self._context.flow.source, facts, record if held else None))
-        await self._writer.append(entries)
+        pairs = zip(offsets, opened.refused, strict=True)
+        facts = [self._facts(driver, refused, offset, record) for offset, record in pairs]
+        await self._writer.append(facts, opened.refused if held else ())
         if not lane.may_leave_out(piece):
             return LeftOut.DROPPED
         lane.leave_out(piece, indexes, opened.rest)
@@ -96,9 +93,7 @@ class LeavingOut:
         self._tell(driver, refused, offsets, held=held)
         return LeftOut.DONE
 
-    def _facts(
-        self, driver: LaneDriver, refused: RetryRefused, offset: int, record: Record, *, held: bool
-    ) -> RefusedRecord:
+    def _facts(self, driver: LaneDriver, refused: RetryRefused, offset: int, record: Record) -> RefusedRecord:
         source, target = driver.name
         return RefusedRecord(
             topic=source.topic,
@@ -110,7 +105,6 @@ class LeavingOut:
             error_code=refused.event.error_code,
             words=refused.event.reason,
             at_ms=wall_ms(),
-            held=held,
             key_bytes=None if record.key is None else len(record.key),
             value_bytes=None if record.value is None else len(record.value),
             headers=len(record.headers),
@@ -127,7 +121,7 @@ class LeavingOut:
                 source_offset=offsets[-1],
                 error_code=refused.event.error_code,
                 reason=refused.event.reason,
-                topic=self._topic,
+                topic=self._writer.topic,
                 held=held,
             )
             self._context.events.report(event)

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 
 from engine.core.position.resume import TailBatch
 from engine.core.refused.entries import (
+    CONTENTS,
     ENTRIES,
     MARKS,
     RefusedMark,
     RefusedName,
-    RefusedRecord,
     RefusedState,
-    contents_of,
     fold,
     quarantine_topic,
+    read_contents,
     read_entry,
     read_mark,
     read_producer,
 )
-from engine.flow.ports.ports import EARLIEST, LATEST, Cluster
+from engine.flow.ports.ports import LATEST, Cluster
 from engine.wire.record import Record
 from policies.model import TopicPartition
 
@@ -31,37 +31,38 @@ class QuarantineReader:
     def __init__(self, target: Cluster, source: str) -> None:
         self._target = target
         self.topic = quarantine_topic(source)
-        self.entries, self.marks = (TopicPartition(self.topic, number) for number in (ENTRIES, MARKS))
+        self.partitions = [TopicPartition(self.topic, number) for number in (ENTRIES, MARKS, CONTENTS)]
+        self.entries, self.marks, self.held = self.partitions
 
     async def exists(self) -> bool:
-        """Whether the topic exists, with both partitions."""
-        return len(await self._target.leaders([self.entries, self.marks])) == 2
+        """Whether the topic exists, with all partitions."""
+        return len(await self._target.leaders(self.partitions)) == len(self.partitions)
 
     async def states(self) -> list[RefusedState]:
-        """Return the state of every record that was ever left out, without contents; none without the topic.
+        """Return the state of every record that was ever left out; none without the topic.
 
         Raises BadEntry, NewerFormat for entries that this version cannot read.
         """
         if not await self.exists():
             return []
-        found: list[tuple[int, RefusedRecord]] = []
         marks = await self._marks()  # before the entries: what is marked has an entry
-        ends = (
-            (await self._target.offsets([self.entries], EARLIEST)),
-            (await self._target.offsets([self.entries], LATEST)),
-        )
-        first, end = (one[self.entries] for one in ends)
-        async for records in self._target.read_log(self.entries, first, end, committed=True):
-            found += [(one.offset, facts) for one in records if (facts := read_entry(one)) is not None]
-        return fold(found, marks)
+        read = await self._target.read_records(self.topic, [ENTRIES])
+        return fold([facts for key, value in read if (facts := read_entry(key, value)) is not None], marks)
 
     async def contents(self, state: RefusedState) -> Record | None:
-        """Return the refused record itself, with its source offset; None if its entry does not hold it any more."""
-        async for records in self._target.read_log(self.entries, state.at, state.at + 1, committed=True):
-            for one in records:
-                facts = read_entry(one)
-                if facts is not None and facts.name == state.record.name:
-                    return contents_of(one)
+        """Return the refused record itself, with its source offset; None if the topic does not hold it any more.
+
+        A repeat may have replaced the contents that the entry names: then they are further behind.
+        """
+        facts = state.record
+        if not facts.held:
+            return None
+        end = (await self._target.offsets([self.held], LATEST))[self.held]
+        for until in (facts.contents_at + 1, end):
+            async for records in self._target.read_log(self.held, facts.contents_at, until, committed=True):
+                for one in records:
+                    if (found := read_contents(one, facts)) is not None:
+                        return found
         return None
 
     async def _marks(self) -> list[tuple[RefusedName, RefusedMark]]:

@@ -1,4 +1,4 @@
-"""Appends entries to the quarantine topic, at least once: a repeat has the same key."""
+"""Appends refused records to the quarantine topic, at least once: their contents, then their entries."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,15 @@ from functools import partial
 from engine.base.clock import backoff_s, pause
 from engine.base.errors import MirrorError
 from engine.core.lane.outcome import Outcome, OutcomeKind
-from engine.core.refused.entries import ENTRIES
+from engine.core.refused.entries import (
+    CONTENTS,
+    ENTRIES,
+    RefusedRecord,
+    contents_record,
+    entry_of,
+    placed_at,
+    quarantine_topic,
+)
 from engine.flow.io.buffers import BufferPool
 from engine.flow.lane.partition_writer import PartitionWriter
 from engine.flow.ports.ports import Cluster
@@ -35,33 +43,55 @@ class NotQuarantined(MirrorError):
 
 
 class QuarantineWriter:
-    """Writes entries of one copier, some at a time. It needs no fence: an entry of a previous owner does no harm."""
+    """Writes for the lanes of one copier. It needs no fence: an entry of a previous owner does no harm."""
 
-    def __init__(self, cluster: Cluster, topic: str, request_timeout_s: float, pool: BufferPool) -> None:
-        self._topic, self._pool = topic, pool
-        self._line = PartitionWriter(cluster, TopicPartition(topic, ENTRIES), request_timeout_s, by_name=True)
+    def __init__(self, cluster: Cluster, source: str, request_timeout_s: float, pool: BufferPool) -> None:
+        self._source, self._pool = source, pool
+        self.topic = quarantine_topic(source)
+        self._entries, self._contents = (
+            PartitionWriter(cluster, TopicPartition(self.topic, number), request_timeout_s, by_name=True)
+            for number in (ENTRIES, CONTENTS)
+        )
         self._turn = asyncio.Lock()
 
-    async def append(self, entries: Sequence[Record]) -> None:
-        """Return when all entries are durable. Raises NotQuarantined; then some may be durable."""
-        async with self._turn:
-            for batch in batches(entries):
-                codec = GZIP if size_of(batch) >= _COMPRESS_FROM_BYTES else NONE
-                payload = await self._pool.work_beside(partial(encode_batch, batch, codec))
-                await self._send(payload)
+    async def append(self, refused: Sequence[RefusedRecord], records: Sequence[Record]) -> None:
+        """Return when the entries of refused records are durable, and what they hold: `records`, or nothing if empty.
 
-    async def _send(self, payload: bytearray) -> None:
-        for attempt in range(1, _TRIES + 1):
-            outcome = await self._line.send(payload)
-            if outcome.kind is OutcomeKind.APPENDED:
-                return
-            if outcome.kind not in _AGAIN or attempt == _TRIES:
-                raise NotQuarantined(self._topic, outcome.message or outcome.kind.value, _right(outcome))
+        Raises NotQuarantined; then some may be durable.
+        """
+        async with self._turn:
+            if records:
+                pairs = zip(refused, records, strict=True)
+                at = await self._write(self._contents, [contents_record(self._source, *pair) for pair in pairs])
+                refused = [placed_at(facts, offset) for facts, offset in zip(refused, at, strict=True)]
+            await self._write(self._entries, [entry_of(self._source, facts) for facts in refused])
+
+    async def _write(self, line: PartitionWriter, records: Sequence[Record]) -> list[int]:
+        """Append records and return their offsets."""
+        offsets = list[int]()
+        for batch in batches(records):
+            codec = GZIP if size_of(batch) >= _COMPRESS_FROM_BYTES else NONE
+            payload = await self._pool.work_beside(partial(encode_batch, batch, codec))
+            base_offset = await self._send(line, payload)
+            offsets += range(base_offset, base_offset + len(batch))
+        return offsets
+
+    async def _send(self, line: PartitionWriter, payload: bytearray) -> int:
+        for attempt in range(1, _TRIES):
+            outcome = await line.send(payload)
+            if outcome.kind not in _AGAIN:
+                break
             await pause(backoff_s(attempt))
+        else:
+            outcome = await line.send(payload)
+        if outcome.kind is OutcomeKind.APPENDED:
+            return outcome.base_offset
+        raise NotQuarantined(self.topic, outcome.message or outcome.kind.value, _right(outcome))
 
     async def close(self) -> None:
-        """Close the connection."""
-        await self._line.close()
+        """Close the connections."""
+        await self._entries.close()
+        await self._contents.close()
 
 
 def _right(outcome: Outcome) -> str:

@@ -3,7 +3,7 @@
     begin    a new epoch of one transactional id: what an earlier replay left open is rolled back
              the note that this producer id replays, so that no lane takes its records for another writer's
     replay   one transaction: the record at the end of the copy's partition, and the mark with its offset
-    drop     the mark, then the entry again without the record's contents
+    drop     the mark, then the entry again without contents, then a tombstone for the contents
 
 A record and its mark are committed together. So a replay that died replays nothing twice when it is started again.
 """
@@ -14,7 +14,15 @@ from typing import NoReturn
 from engine.base.clock import backoff_s, pause
 from engine.base.errors import ConnectionLost, KafkaRefusal, MirrorError
 from engine.core.lane.outcome import Outcome, OutcomeKind
-from engine.core.refused.entries import RefusedMark, RefusedState, emptied, entry_of, mark_of, producer_of
+from engine.core.refused.entries import (
+    RefusedMark,
+    RefusedState,
+    contents_record,
+    emptied,
+    entry_of,
+    mark_of,
+    producer_of,
+)
 from engine.flow.lane.partition_writer import PartitionWriter
 from engine.flow.ports.ports import Cluster, Producer
 from engine.flow.refused.quarantine_reader import QuarantineReader
@@ -99,12 +107,13 @@ class Replay:
         raise ReplayFailed(name, f"{what} {outcome.message or outcome.kind.value}")
 
     async def drop(self, state: RefusedState) -> None:
-        """Mark a record as dropped, and write its entry again without its contents. Raises ReplayFailed."""
+        """Mark a record as dropped, write its entry again, and remove its contents. Raises ReplayFailed."""
         facts = state.record
         mark = RefusedMark(did="dropped", at_ms=self._wall_ms())
         await self._write(self.reader.marks, mark_of(self._flow.source, facts.name, mark))
         if facts.held:
-            await self._write(self.reader.entries, entry_of(self._flow.source, emptied(facts), None))
+            await self._write(self.reader.entries, entry_of(self._flow.source, emptied(facts)))
+            await self._write(self.reader.held, contents_record(self._flow.source, facts, None))
 
     async def _append(self, producer: Producer, partition: TopicPartition, record: Record) -> Outcome:
         """Append a record in the open transaction; repeats are recognised by their sequence."""

@@ -45,8 +45,8 @@ MM2_CONFIGS = {_POLICY: "compact"}
 QUARANTINE_CONFIGS = {_POLICY: "compact", "max.message.bytes": str(100 << 20)}
 """Records above the limit of their copies must fit. More than 100 MiB no broker takes in one request (its default of
 `socket.request.max.bytes`)."""
-QUARANTINE_PARTITIONS = 2
-"""One for entries, which hold records, and one for marks, which are read often (`core/refused/entries.py`)."""
+QUARANTINE_PARTITIONS = 3
+"""One for entries, one for marks, and one for the contents of records (`core/refused/entries.py`)."""
 _NO_SUCH_CONFIG = frozenset({_INVALID_CONFIG, 44})
 
 

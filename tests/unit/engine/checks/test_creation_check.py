@@ -106,7 +106,7 @@ async def test_the_quarantine_topic_is_tried_if_refused_records_are_left_out(sta
     stage.topics["A"] = {"t": 1}
     assert await stage.problems(mirror("raymirror.refused = t@quarantine\n"), "t") == ()
     made = stage.tried["raymirror-quarantine.A.internal"]
-    assert (made.partitions, made.configs["cleanup.policy"]) == (2, "compact")
+    assert (made.partitions, made.configs["cleanup.policy"]) == (3, "compact")
 
 
 async def test_every_topic_is_tried_as_run_would_make_it(stage: Stage) -> None:

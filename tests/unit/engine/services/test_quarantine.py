@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.core.refused.entries import RefusedRecord, RefusedState, entry_of
+from engine.core.refused.entries import RefusedRecord, RefusedState, contents_record, entry_of, placed_at
 from engine.flow.refused.replay import Replay, ReplayFailed
 from engine.services.quarantine import RefusedRecords, RefusedRow, RefusedStanding, ReplayResult
 from engine.wire.codecs import NONE
@@ -25,7 +25,7 @@ def quarantine_over(stage: Held) -> RefusedRecords:
 def forge(stage: Held, state: RefusedState, **changes: Any) -> RefusedRecord:
     """Write one more entry, with other facts."""
     facts = msgspec.structs.replace(state.record, **changes)
-    stage.entries.append(bytes(encode_batch([entry_of("A", facts, None)], NONE)))
+    stage.entries.append(bytes(encode_batch([entry_of("A", facts)], NONE)))
     return facts
 
 
@@ -39,9 +39,9 @@ async def test_each_record_is_told_by_what_became_of_it() -> None:
         states = await stage.held()
         found = quarantine_over(stage)
         assert await standings(found) == {1: S.HELD, 3: S.HELD}
-        forge(stage, states[0], offset=2, held=False)  # of an owner that died: the next one's batch was taken
+        forge(stage, states[0], offset=2, contents_at=-1)  # of an owner that died: the next one's batch was taken
         forge(stage, states[0], offset=99)
-        forge(stage, states[0], offset=3, held=False)
+        forge(stage, states[0], offset=3, contents_at=-1)
         assert await standings(found) == {1: S.HELD, 2: S.COPIED, 3: S.SKIPPED, 99: S.PENDING}
         await found.drop([row for row in await found.rows() if row.name.offset == 3])
         assert (await standings(found))[3] is S.DROPPED
@@ -112,7 +112,9 @@ async def test_records_that_are_not_sure_are_replayed_only_on_request() -> None:
         facts = msgspec.structs.replace(states[0].record, topic_id="another", offset=7)
         record = await stage.reader.contents(states[0])
         assert record is not None
-        stage.entries.append(bytes(encode_batch([entry_of("A", facts, record)], NONE)))
+        at = stage.held_records.end
+        stage.held_records.append(bytes(encode_batch([contents_record("A", facts, record)], NONE)))
+        stage.entries.append(bytes(encode_batch([entry_of("A", placed_at(facts, at))], NONE)))
         found = quarantine_over(stage)
         assert await found.replay(lambda row: row.name.offset == 7, lambda _one: None) == []
         (one,) = await found.replay(lambda row: row.name.offset == 7, lambda _one: None, unsure=True)

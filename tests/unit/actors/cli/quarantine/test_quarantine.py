@@ -22,8 +22,8 @@ HEADERS = ((b"h", None), (b"g", b"\x01"))
 
 
 def row(offset: int, standing: RefusedStanding, mark: RefusedMark | None = None) -> RefusedRow:
-    facts = msgspec.structs.replace(FACTS, offset=offset, held=standing is not S.SKIPPED)
-    return RefusedRow(standing=standing, state=RefusedState(record=facts, at=0, mark=mark))
+    facts = msgspec.structs.replace(FACTS, offset=offset, contents_at=-1 if standing is S.SKIPPED else 5)
+    return RefusedRow(standing=standing, state=RefusedState(record=facts, mark=mark))
 
 
 DONE = RefusedMark(did="replayed", at_ms=5, target_topic="A.orders", target_offset=400)

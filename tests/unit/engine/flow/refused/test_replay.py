@@ -5,9 +5,11 @@ import pytest
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import ForeignWriter
 from engine.core.lane.states import State
-from engine.core.refused.entries import RefusedState
+from engine.core.refused.entries import RefusedState, contents_record
 from engine.flow.refused.quarantine_reader import Replayers
 from engine.flow.refused.replay import Replay, ReplayFailed
+from engine.wire.codecs import NONE
+from engine.wire.records import encode_batch
 from tests.unit.engine.flow.refused.test_leaving_out import Leaving
 from tests.unit.engine.flow.stage import FLOW, lane_name, until
 
@@ -169,6 +171,7 @@ async def test_a_dropped_record_is_marked_and_its_contents_are_gone() -> None:
         assert (dropped.mark.did, dropped.record.held) == ("dropped", False)
         assert await stage.reader.contents(dropped) is None
         assert await stage.reader.contents(kept) is not None
+        assert stage.held_records.records()[-1].value is None  # compaction removes what is before
 
 
 async def test_a_cluster_without_the_topic_has_no_entries_and_nobody_replays() -> None:
@@ -179,3 +182,17 @@ async def test_a_cluster_without_the_topic_has_no_entries_and_nobody_replays() -
     stage.targets[0].foreign(1)
     others = await Replayers(stage.b, "A").others(lane_name(0).target, ((0, 0),))
     assert others == ((0, 0),)
+
+
+async def test_contents_that_a_repeat_has_replaced_are_found_behind() -> None:
+    stage = Held()
+    async with stage.running():
+        (first, _) = await stage.held()
+        record = await stage.reader.contents(first)
+        assert record is not None
+        repeat = contents_record("A", first.record, record)
+        stage.held_records.append(bytes(encode_batch([repeat], NONE)))
+        stage.held_records.batches.pop(0)  # compaction
+        assert await stage.reader.contents(first) == record
+        stage.held_records.batches.clear()
+        assert await stage.reader.contents(first) is None

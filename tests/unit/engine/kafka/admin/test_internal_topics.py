@@ -80,7 +80,7 @@ async def test_a_cluster_that_allows_no_large_records_gets_the_quarantine_topic_
         return True
 
     monkeypatch.setattr(internal_topics, "create_topic", refuses)
-    given: Any = Client(2, None)
+    given: Any = Client(3, None)
     await ensure_quarantine_topic(given, TOPIC, 1)
     assert tried == [QUARANTINE_CONFIGS, {"cleanup.policy": "compact"}]
 
@@ -90,6 +90,6 @@ async def test_other_refusals_of_the_quarantine_topic_are_passed_on(monkeypatch:
         raise KafkaRefusal("creating", 29, "TopicAuthorizationFailed", "")
 
     monkeypatch.setattr(internal_topics, "create_topic", refuses)
-    given: Any = Client(2, None)
+    given: Any = Client(3, None)
     with pytest.raises(KafkaRefusal, match="TopicAuthorizationFailed"):
         await ensure_quarantine_topic(given, TOPIC, 1)
