@@ -63,6 +63,20 @@ async def test_refused_records_of_a_batch_are_set_aside_and_the_others_are_copie
     assert stage.told(RecordRefused) == []
 
 
+@pytest.mark.parametrize("merges", [False, True])
+async def test_where_no_record_is_named_halves_show_it(*, merges: bool) -> None:
+    stage = Leaving(merges=merges)
+    stage.sources[0].data(20)
+    stage.sources[0].data(3)
+    stage.targets[0].policy = lambda key: key in (b"0", b"7", b"8", b"22")
+    stage.assign()
+    async with stage.running():
+        await until(stage.written_down)
+    assert stage.copied() == stage.wanted_without(0, 7, 8, 22)
+    states = await stage.reader.states()
+    assert [(one.record.offset, one.record.error_code) for one in states] == [(0, 44), (7, 44), (8, 44), (22, 44)]
+
+
 async def test_one_event_tells_of_many_records() -> None:
     stage = Leaving()
     stage.sources[0].data(9)
