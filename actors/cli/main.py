@@ -74,6 +74,10 @@ COMMANDS: Final = {
         "actors.cli.proof.compare_ends",
         "compare where the partitions of a flow end on both clusters, and explain the difference",
     ),
+    "quarantine": (
+        "actors.cli.quarantine.quarantine",
+        "list, show, replay or drop records that the target refused and that were left out of a copy",
+    ),
     "translate": (
         "actors.cli.failover.translate",
         "show the exact target offsets of a consumer group, or commit them on the target",

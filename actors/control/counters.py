@@ -24,6 +24,7 @@ class Counts(NamedTuple):
     append_failures: int = 0
     merged_batches: int = 0
     merged_from: int = 0
+    left_out: int = 0
     range_vain_bytes: int = 0
 
     @staticmethod
@@ -34,6 +35,7 @@ class Counts(NamedTuple):
             progress.append_failures,
             progress.merged_batches,
             progress.merged_from,
+            progress.left_out,
             progress.range_vain_bytes,
         )
 

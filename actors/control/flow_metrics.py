@@ -101,6 +101,7 @@ class FlowMetrics:
             append_failures=counts.append_failures,
             merged_batches=counts.merged_batches,
             merged_from=counts.merged_from,
+            left_out=counts.left_out,
             range_vain_bytes=counts.range_vain_bytes,
             append_latency=latencies.append,
             replication_latency=latencies.replication,

@@ -108,6 +108,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     merged_batches: int = 0
     """Acknowledged batches that were made of several source batches; `merged_from`: of how many."""
     merged_from: int = 0
+    left_out: int = 0
+    """Records that the target refused and that were left out; `raymirror quarantine list` names them."""
     range_vain_bytes: int = 0
     """Bytes that were fetched in vain because a partition is read in ranges (`engine/flow/ranges`)."""
     append_latency: Histogram = Histogram()

@@ -267,6 +267,14 @@ def bound_text(flow: FlowStatus) -> str:
     return f"as fast as the distance allows: {flow.bound}" if flow.bound and flow.at_end is None else ""
 
 
+def left_out_text(flow: FlowStatus) -> str:
+    """Say how many refused records were left out since the supervisor started; empty if none were."""
+    if not flow.left_out:
+        return ""
+    said = f"{counted(flow.left_out, 'record')} that the target refuses left out since the mirror started"
+    return f"{said}; raymirror quarantine list names all of them"
+
+
 def unremembered_text(status: MirrorStatus, flow: str) -> str:
     """Say that the wanted state of a flow is not stored on the target yet; empty if it is."""
     if flow not in status.unremembered:
@@ -296,7 +304,16 @@ def render(status: MirrorStatus) -> RenderableType:
     parts += [
         Text(f"{flow.flow}: waiting for {flow.waiting_for}", style=waits) for flow in status.flows if flow.waiting_for
     ]
-    for say in (ended_text, unknown_text, stalled_text, held_text, bound_text, groups_text, configs_text):
+    for say in (
+        ended_text,
+        unknown_text,
+        stalled_text,
+        held_text,
+        left_out_text,
+        bound_text,
+        groups_text,
+        configs_text,
+    ):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     for tell in (unremembered_text, proof_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := tell(status, flow.flow))]

@@ -158,6 +158,7 @@ def _flows(series: Collected, status: MirrorStatus) -> None:
         series[f.APPEND_FAILURES][key] = flow.append_failures
         series[f.MERGED_BATCHES][key] = flow.merged_batches
         series[f.MERGED_FROM][key] = flow.merged_from
+        series[f.LEFT_OUT][key] = flow.left_out
         series[f.RANGE_VAIN_BYTES][key] = flow.range_vain_bytes
         series[f.STALLED][key] = flow.stalled
         series[f.UNKNOWN_LAG][key] = flow.unknown_lanes

@@ -124,6 +124,9 @@ MERGED_BATCHES = _by_flow(
     "merged_batches_total", COUNTER, "{batch}", "Acknowledged batches that were made of several small source batches."
 )
 MERGED_FROM = _by_flow("merged_source_batches_total", COUNTER, "{batch}", "Source batches in merged batches.")
+LEFT_OUT = _by_flow(
+    "left_out_records_total", COUNTER, "{record}", "Records that the target refused and that were left out of the copy."
+)
 RANGE_VAIN_BYTES = _by_flow(
     "range_vain_bytes_total", COUNTER, "By", "Bytes fetched in vain because a partition is read in ranges of offsets."
 )

@@ -8,6 +8,7 @@ from engine.base.errors import ConfigError, KafkaRefusal
 from engine.checks.room_check import lack_of_room
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.offset_map.map_blocks import map_topic
+from engine.core.refused.entries import quarantine_topic
 from engine.core.reports.progress_sample import lag_topic, progress_topic
 from engine.kafka.admin.admin import ConfigsOf, broker_configs, refusal_text
 from engine.kafka.admin.internal_topics import (
@@ -20,6 +21,8 @@ from engine.kafka.admin.internal_topics import (
     POSITIONS_CONFIGS,
     POSITIONS_KEY,
     PROGRESS_CONFIGS,
+    QUARANTINE_CONFIGS,
+    QUARANTINE_PARTITIONS,
     STATE_CONFIGS,
     SYNCS_KEY,
     check_partitions,
@@ -88,6 +91,8 @@ def own_topics(flow: FlowConfig, brokers: Mapping[str, int]) -> tuple[Planned, .
         (state_topic(source), 1, STATE_CONFIGS, True),
         (events_topic(source), 1, EVENTS_CONFIGS, False),
     ]
+    if flow.faults.leaves_out:
+        rows.append((quarantine_topic(source), QUARANTINE_PARTITIONS, QUARANTINE_CONFIGS, False))
     if flow.progress_s:
         rows += [
             (progress_topic(source), PARTITIONS, PROGRESS_CONFIGS, False),

@@ -33,7 +33,7 @@ from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
 from policies.shared_clusters import OneCluster
 from policies.start import Start, StartRules, parse_reset, parse_rules
 from policies.sync.topic_configs import EXCLUDED_CONFIGS
-from policies.sync.topic_faults import FaultRules, OnGap, OnRenewal, TopicRule, parse_choices
+from policies.sync.topic_faults import FaultRules, OnGap, OnRefused, OnRenewal, TopicRule, parse_choices
 
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._\-]+")
 _MIB = 1024 * 1024
@@ -130,6 +130,7 @@ class FlowReader:
             faults=FaultRules(
                 self._choices("raymirror.source.gap", OnGap, "logs.*@continue"),
                 self._choices("raymirror.topic.recreated", OnRenewal, "orders.*@append, tmp.*@re-create"),
+                self._choices("raymirror.refused", OnRefused, "orders.*@quarantine, logs.*@skip"),
             ),
             # What MM2 would copy with this file: by default all records.
             mm2_read_committed=reader.text(keys.consumer("isolation.level"), "").lower() == "read_committed",
@@ -255,7 +256,9 @@ class FlowReader:
         except ValueError as bad:
             raise self._reader.error(key, str(bad), "write pattern@start, ..., e.g. orders.*@-PT6H") from None
 
-    def _choices(self, name: str, choices: type[OnGap] | type[OnRenewal], example: str) -> tuple[TopicRule, ...]:
+    def _choices(
+        self, name: str, choices: type[OnGap] | type[OnRenewal] | type[OnRefused], example: str
+    ) -> tuple[TopicRule, ...]:
         key = self.keys.flow(name)
         try:
             return parse_choices(self._reader.list(key), choices)

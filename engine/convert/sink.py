@@ -62,7 +62,11 @@ def _carry(draft: Draft, flow: str, aliases: dict[str, str], key: str, value: Gi
         name = key.removeprefix(client)
         draft.carry(f"{flow}.{_CLIENTS[client]}{name}", value)
     elif key == "group.id" or key.startswith("errors.deadletterqueue."):
-        draft.drop_needless(value.origin, "raymirror copies without a consumer group, and skips no record", flow)
+        draft.drop_needless(
+            value.origin,
+            "raymirror copies without a consumer group; raymirror.refused = quarantine keeps what the target refuses",
+            flow,
+        )
     else:
         draft.carry(f"{flow}.{key}", value)
 

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.position.end_offsets import EndsRow
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.end_comparison import EndComparison
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.settings import KafkaSettings
@@ -24,4 +25,5 @@ async def compare_ends_of(config: MirrorConfig, flow: FlowConfig, topics: Collec
         source, target = clusters_of(flow, clients)
         found = await KafkaSettings(clients[0]).topics(None)
         lanes = flow.selection.lanes({n: one.partitions for n, one in found.items() if not topics or n in topics})
-        return await EndComparison(source, target, maps_of(flow, source, target)).compare(lanes)
+        quarantine = QuarantineReader(target, flow.name.source)
+        return await EndComparison(source, target, maps_of(flow, source, target), quarantine).compare(lanes)

@@ -17,6 +17,7 @@ from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_c
 from engine.flow.groups.translations import Translations
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
 from engine.flow.ownership.stored_positions import stored_positions
+from engine.flow.refused.quarantine_reader import Replayers
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.flow.topic_logs.last_known import LastKnown, stored_state
 from engine.kafka.admin.flow_clusters import check_clusters
@@ -183,4 +184,5 @@ class Failover(Opened):
             for lane, one in stored.lanes.items()
             if isinstance(one, Position) and selection.wants(lane.topic)
         }
-        return await other_writers(self._target, positions, stops=self._flow.stop_on_foreign_writer)
+        replayers = Replayers(self._target, self._flow.name.source)
+        return await other_writers(self._target, positions, replayers, stops=self._flow.stop_on_foreign_writer)

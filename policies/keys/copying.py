@@ -122,6 +122,18 @@ ROWS = (
         "MM2 continues silently",
     ),
     ReadKey(
+        "raymirror.refused",
+        "flow",
+        "stop",
+        (
+            "`pattern@choice, ...`, or one choice for all topics: what to do with a record that the target refuses for"
+            " good (too large, a bad timestamp, no key in a compacted topic, a policy): `stop` waits until the target"
+            " takes it; `skip` leaves it out and notes that; `quarantine` leaves it out once it is durable in"
+            " `raymirror-quarantine.A.internal` on B ([docs/quarantine.md](../docs/quarantine.md))"
+        ),
+        "MM2's task fails",
+    ),
+    ReadKey(
         "raymirror.start",
         "flow",
         "none",

@@ -214,8 +214,8 @@ CONNECTOR = {
     "consumer.poll.timeout.ms": Ruling(KeyFate.NEEDLESS, "it limits how long MM2's threads wait"),
     "errors.tolerance": Ruling(
         KeyFate.UNSUPPORTED,
-        "raymirror skips no record: if the target refuses one, the partition waits, and an event reports it",
-        "remove the key if you want that",
+        "by default raymirror skips no record: if the target refuses one, the partition waits, and an event reports it",
+        "set raymirror.refused = skip, or quarantine to keep such records, instead",
         fine="(?i:none)",
     ),
     "forwarding.admin.class": Ruling(

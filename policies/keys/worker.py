@@ -27,8 +27,8 @@ ROWS = (
         "storage",
         "3",
         (
-            "of that topic, and of `raymirror-map.A.internal`, `raymirror-state.A.internal` and"
-            " `raymirror-events.A.internal`; -1: the broker's default"
+            "of that topic, and of `raymirror-map.A.internal`, `raymirror-state.A.internal`,"
+            " `raymirror-events.A.internal` and `raymirror-quarantine.A.internal`; -1: the broker's default"
         ),
     ),
     ReadKey(

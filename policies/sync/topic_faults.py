@@ -1,4 +1,4 @@
-"""Fault rules: what a lane does when its topic lost records or was re-created. The first pattern that matches wins.
+"""Fault rules: lost records, re-created topics, records that the target refuses. The first pattern that matches wins.
 
 | What happened | `fail` | otherwise |
 | --- | --- | --- |
@@ -8,6 +8,11 @@
 | the copy was re-created | stops | `append`: continues at the position |
 | | | `re-create`: copies everything again that the source has |
 | a cluster is another one | stops | stops |
+
+| What happened | `stop` | otherwise |
+| --- | --- | --- |
+| the target refuses a record for good | waits | `skip`: leaves it out, and notes that it did |
+| | | `quarantine`: the same, once the record is durable in the quarantine topic |
 
 With every choice, an event names the records that are not on the target.
 """
@@ -34,6 +39,14 @@ class OnRenewal(Enum):
     FAIL = "fail"
     APPEND = "append"
     RECREATE = "re-create"
+
+
+class OnRefused(Enum):
+    """The choices for a record that the target refuses for good."""
+
+    STOP = "stop"
+    SKIP = "skip"
+    QUARANTINE = "quarantine"
 
 
 class Renewed(Enum):
@@ -76,25 +89,37 @@ class TopicRule(msgspec.Struct, frozen=True):
 
 
 class FaultRules(msgspec.Struct, frozen=True):
-    """The rules of a flow; a topic that matches no rule gets `fail`."""
+    """The rules of a flow; a topic that matches no rule gets `fail`, and `stop` for refused records."""
 
     gaps: tuple[TopicRule, ...] = ()
     renewals: tuple[TopicRule, ...] = ()
+    refusals: tuple[TopicRule, ...] = ()
 
     def on_gap(self, topic: str) -> OnGap:
         """Return the choice for lost records of a topic."""
-        return OnGap(_chosen(self.gaps, topic))
+        return OnGap(_chosen(self.gaps, topic, OnGap.FAIL.value))
 
     def on_renewal(self, topic: str) -> OnRenewal:
         """Return the choice for a re-created topic."""
-        return OnRenewal(_chosen(self.renewals, topic))
+        return OnRenewal(_chosen(self.renewals, topic, OnRenewal.FAIL.value))
+
+    def on_refused(self, topic: str) -> OnRefused:
+        """Return the choice for records of a topic that the target refuses."""
+        return OnRefused(_chosen(self.refusals, topic, OnRefused.STOP.value))
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether refused records of any topic are left out."""
+        return any(rule.choice != OnRefused.STOP.value for rule in self.refusals)
 
 
-def _chosen(rules: Iterable[TopicRule], topic: str) -> str:
-    return next((rule.choice for rule in rules if re.fullmatch(rule.pattern, topic)), "fail")
+def _chosen(rules: Iterable[TopicRule], topic: str, otherwise: str) -> str:
+    return next((rule.choice for rule in rules if re.fullmatch(rule.pattern, topic)), otherwise)
 
 
-def parse_choices(entries: Iterable[str], choices: type[OnGap] | type[OnRenewal]) -> tuple[TopicRule, ...]:
+def parse_choices(
+    entries: Iterable[str], choices: type[OnGap] | type[OnRenewal] | type[OnRefused]
+) -> tuple[TopicRule, ...]:
     """Read `pattern@choice` entries; a choice alone is for all topics. Raises ValueError that names the entry."""
     words = [choice.value for choice in choices]
     rules = []

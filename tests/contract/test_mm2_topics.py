@@ -9,6 +9,7 @@ from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.announced_runs import lane_keys
 from engine.core.position.position import Position, encode_value
 from engine.core.position.position_keys import PositionKeys
+from engine.core.refused.entries import quarantine_topic
 from engine.state.state import events_topic, state_topic
 from policies.model import FlowName, TopicPartition
 from policies.naming import DefaultNaming
@@ -17,7 +18,7 @@ from policies.selection import TopicSelection
 pytestmark = pytest.mark.contract
 
 CONNECT = "org.apache.kafka.connect"
-OURS = [state_topic("A"), events_topic("A"), map_topic("A"), "raymirror-progress.A.internal"]
+OURS = [state_topic("A"), events_topic("A"), map_topic("A"), quarantine_topic("A"), "raymirror-progress.A.internal"]
 POSITION = Position(
     source_next=5_000_000_000,
     target_next=50,

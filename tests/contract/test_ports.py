@@ -270,8 +270,9 @@ async def test_a_batch_too_large(stage: Stage) -> None:
 
 async def test_a_record_without_key_into_a_compacted_topic(stage: Stage) -> None:
     async with writing(stage, {"cleanup.policy": "compact"}) as writer:
-        outcome = await writer.ask(batch(writer.producer, 0, keys=[b"a", b"b", None, b"c"]))
+        outcome = await writer.ask(batch(writer.producer, 0, keys=[b"a", b"b", None, b"c", None]))
         assert (told(outcome), outcome.record_index) == (refused(K.REFUSED, 87), 2)
+        assert outcome.record_indexes == (2, 4)  # all of them
         assert await writer.append(0) == appended(1)
 
 

@@ -22,6 +22,7 @@ from engine.wire.records import Record, decode_records
 NONE, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 0, 10, 32, 45, 47, 87
 DENIED = 29
 INVALID_TRANSACTION = 48
+POLICY_VIOLATION = 44
 SPAN = 2**31
 _REMEMBERED = 5
 EXPIRATION_MS = 24 * 3600 * 1000
@@ -71,6 +72,8 @@ class TargetLog:
         self.oldest_ms = -1
         """Records with an older timestamp are refused."""
         self.refuses: Callable[[bytes], bool] = lambda _key: False
+        self.policy: Callable[[bytes], bool] = lambda _key: False
+        """Which keys a policy refuses: then no record of the batch is named."""
         self.denied = False
         """Whether nobody may write: a broker says so before it looks at anything else."""
         self.producers: dict[int, Remembered] = {}
@@ -88,6 +91,8 @@ class TargetLog:
         assert not header.is_control
         if self.size_of(payload) > self.max_bytes:
             return Answer(TOO_LARGE)
+        if any(self.policy(record.key or b"") for record in decoded(payload)):
+            return Answer(POLICY_VIOLATION)
         for index, record in enumerate(decoded(payload)):
             if (code := self._judge(record)) != NONE:
                 return Answer(code, record_index=index)
@@ -115,6 +120,10 @@ class TargetLog:
         known.batches.append((first, last, base))
         known.last_timestamp_ms = header.max_timestamp
         return Answer(NONE, base)
+
+    def refused_indexes(self, payload: bytes) -> tuple[int, ...]:
+        """Return which records of a batch are refused: a broker names all of them (LogValidator)."""
+        return tuple(index for index, record in enumerate(decoded(payload)) if self._judge(record) != NONE)
 
     def _judge(self, record: Record) -> int:
         if (self.compacted and record.key is None) or self.refuses(record.key or b""):

@@ -208,6 +208,10 @@ def notes(lanes: Sequence[LaneReport]) -> list[str]:
             _sum(lanes, "not_comparable"),
         ),
         (
+            "left out, because the target refused the records (raymirror quarantine list names them)",
+            _sum(lanes, "left_out"),
+        ),
+        (
             "below the offset map: not copied by raymirror, so nothing can be proven",
             sum(lane.unmapped for lane in lanes if lane.verdict is not ProofVerdict.UNPROVEN),
         ),

@@ -21,6 +21,7 @@ from engine.core.events.group_events import GroupWentBack as GroupWentBack
 from engine.core.events.progress_events import ProgressEvent
 from engine.core.events.proof_events import CopyDiffers as CopyDiffers
 from engine.core.events.recovery_events import WorksAgain
+from engine.core.events.refused_events import RecordsLeftOut
 from engine.core.events.renewal_events import ClusterChanged as ClusterChanged
 from engine.core.events.renewal_events import CopyDeleted as CopyDeleted
 from engine.core.events.renewal_events import CopyKept as CopyKept
@@ -353,6 +354,7 @@ AnyEvent = (
     | TargetCut
     | ForeignWriter
     | RecordRefused
+    | RecordsLeftOut
     | TargetEaten
     | PositionRefused
     | LaneRefused

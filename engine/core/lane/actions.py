@@ -13,10 +13,16 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class RetryRefused(msgspec.Struct, frozen=True):
-    """The target refused a record: report `event`, call `on_retry` after a long back-off."""
+    """The target refused a record of `piece`: report `event`, call `on_retry` after a long back-off.
+
+    If the rules leave refused records out, call `leave_out` instead. `indexes`: of the refused records, in rising
+    order; empty if the target does not say which of several it refuses.
+    """
 
     attempt: int
     event: RecordRefused
+    piece: PendingBatch
+    indexes: tuple[int, ...] = ()
 
 
 class Split(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.core.events.events import RecordRefused, TargetGap
+from engine.core.events.events import TargetGap
 from engine.core.lane import actions, states
 from engine.core.lane.actions import (
     NOTHING,
@@ -36,6 +36,7 @@ from engine.core.lane.actions import (
 )
 from engine.core.lane.batch_limit import DEFAULT_BYTES
 from engine.core.lane.batch_queue import BatchQueue
+from engine.core.lane.left_out import kept_stretches, record_refused, refused_indexes, rest_piece
 from engine.core.lane.narrow_window import NarrowWindow
 from engine.core.lane.outcome import OUT_OF_ORDER, Outcome, OutcomeKind, RecoveryAction, recovery_action
 from engine.core.lane.pending_batch import (
@@ -76,7 +77,7 @@ class Lane:
         self.draining = False
         self.fetch_offset = -1
         self.records = self.wire_bytes = self.offsets = 0
-        self.reencoded = self.skipped = self.fetched = 0
+        self.reencoded = self.skipped = self.fetched = self.left_out = 0
         self.newest_ms = -1
         self.position_version = self.markers = 0
         """`markers`: the number of this lane's commit markers at or after `target_next`, one per transaction."""
@@ -402,14 +403,35 @@ class Lane:
     def _refuse(self, first: Outcome) -> RetryRefused:
         piece = self.pieces.waiting[0]
         offset = self._runs.source_of(piece.sequence + max(0, first.record_index))
-        event = RecordRefused(
-            flow=self.flow,
-            lane=self.name.source,
-            source_offset=piece.source_base if offset is None else offset,
-            error_code=first.error_code,
-            reason=first.message or first.kind.value,
-        )
-        return RetryRefused(self._attempt, event)
+        event = record_refused(self.flow, self.name.source, piece.source_base if offset is None else offset, first)
+        return RetryRefused(self._attempt, event, piece, refused_indexes(piece, first))
+
+    def may_leave_out(self, refused: PendingBatch) -> bool | None:
+        """Whether a refused batch's sequences are free (`left_out.py`); None if the lane has dropped that batch."""
+        if self.state is not State.REFUSED or not self.pieces.waiting or self.pieces.waiting[0] is not refused:
+            return None
+        return not any(piece.unknown for piece in self.pieces.waiting)
+
+    def leave_out(self, refused: PendingBatch, indexes: Sequence[int], rest: Encoded | None) -> None:
+        """Copy a refused batch without the records at `indexes`; ignored unless `may_leave_out`.
+
+        `rest`: the other records as one batch; None: there are none. It takes the refused sequences, of which the
+        broker has appended nothing; what follows is fetched again. What must be known of the records that are left out
+        is durable by now, because the next position is behind them.
+        """
+        if not self.may_leave_out(refused):
+            return
+        kept = kept_stretches(self._runs.stretches(refused.sequence, refused.record_count), indexes)
+        made = [] if rest is None else [rest_piece(refused, rest, kept)]
+        self.pieces.drop_all()
+        self._continue_behind()
+        for source, count in kept:
+            self._runs.extend(source, count)
+        for piece in made:
+            self._queue(piece)
+        self.skip_to(refused.source_next)
+        self.left_out += len(indexes)
+        self._attempt = 0
 
     def on_split(self, whole: PendingBatch, parts: Sequence[Encoded]) -> None:
         """Replace the refused batch by smaller ones with the same sequences; ignored if the lane dropped that batch."""

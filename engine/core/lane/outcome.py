@@ -12,6 +12,11 @@ RECORD_REFUSED = frozenset({32, 87})
 """The target refuses a record of the batch (Kafka: INVALID_TIMESTAMP, INVALID_RECORD)."""
 
 
+REFUSED_FOR_GOOD = RECORD_REFUSED | {10, 18, 44}
+"""The target refuses a record for what it is: also for its size (Kafka: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE) or by
+a policy (POLICY_VIOLATION). Other refusals are about the topic or about rights: they concern all of its records."""
+
+
 class OutcomeKind(enum.Enum):
     """The classes of answers; `engine/kafka/protocol/faults.py` maps every Kafka error code to one of them."""
 
@@ -35,13 +40,17 @@ cluster and transactional id (Kafka: `Errors`)."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """One answer; `record_index` is the refused record's index in its batch, -1 if the broker did not say."""
+    """One answer; `record_index` is the refused record's index in its batch, -1 if the broker did not say.
+
+    `record_indexes`: the indexes of all refused records that the broker named (Kafka: LogValidator names all of them).
+    """
 
     kind: OutcomeKind
     base_offset: int = -1
     error_code: int = 0
     message: str = ""
     record_index: int = -1
+    record_indexes: tuple[int, ...] = ()
 
 
 UNKNOWN_OUTCOME = Outcome(OutcomeKind.UNKNOWN, message="connection lost")

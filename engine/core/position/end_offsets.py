@@ -33,10 +33,10 @@ class EndsVerdict(Enum):
 class EndsRow(msgspec.Struct, frozen=True, kw_only=True):
     """One partition: both end offsets, and the parts of their difference, in offsets.
 
-    `copied`: records in the copy. Source offsets: `left_out` (markers, aborted and compacted records), `waiting` (not
-    copied yet). Target offsets: `markers` (of raymirror's barriers and transactions), `rolled_back`, `strangers`
-    (records of other writers), `gone` (no longer in the log), `unseen` (too many to inspect). `shift`: target offset
-    minus source offset at the start of the copy.
+    `copied`: records in the copy. Source offsets: `left_out` (markers, aborted and compacted records, records that the
+    target refused), `waiting` (not copied yet). Target offsets: `markers` (of raymirror's barriers and transactions),
+    `rolled_back`, `replayed` (from the quarantine topic), `strangers` (records of other writers), `gone` (no longer in
+    the log), `unseen` (too many to inspect). `shift`: target offset minus source offset at the start of the copy.
     """
 
     topic: str
@@ -51,6 +51,7 @@ class EndsRow(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     markers: int = 0
     rolled_back: int = 0
+    replayed: int = 0
     strangers: int = 0
     gone: int = 0
     unseen: int = 0
@@ -93,10 +94,12 @@ def target_holes(runs: Iterable[MapRun], first: int, end: int) -> Holes:
 
 
 class Kinds(msgspec.Struct):
-    """The offsets in holes, counted by kind."""
+    """The offsets in holes, counted by kind. `replayers`: the producers that replay refused records."""
 
+    replayers: frozenset[int] = frozenset()
     markers: int = 0
     rolled_back: int = 0
+    replayed: int = 0
     strangers: int = 0
     gone: int = 0
 
@@ -112,6 +115,8 @@ class Kinds(msgspec.Struct):
                 self.markers += size
             elif batch.is_control:
                 self.rolled_back += size
+            elif batch.producer_id in self.replayers:
+                self.replayed += size
             else:
                 self.strangers += size
         self.gone += end - first - seen
@@ -130,6 +135,7 @@ def compare_ends(
         waiting=max(0, row.source_end - head.source_next),
         markers=kinds.markers,
         rolled_back=kinds.rolled_back,
+        replayed=kinds.replayed,
         strangers=kinds.strangers,
         gone=kinds.gone,
         unseen=unseen,
@@ -156,6 +162,7 @@ def _why(row: EndsRow, verdict: EndsVerdict) -> str:
         (row.markers, counted(row.markers, "marker")),
         (row.rolled_back, f"{counted(row.rolled_back, 'offset')} of rolled-back transactions"),
         (row.left_out, f"{counted(row.left_out, 'source offset')} without a record to copy"),
+        (row.replayed, f"{counted(row.replayed, 'record')} replayed from the quarantine topic"),
         (row.waiting, f"{row.waiting} not copied yet"),
         (row.shift if row.whole else 0, f"the copy starts {abs(row.shift)} {'below' if row.shift < 0 else 'above'}"),
         (row.strangers, f"{counted(row.strangers, 'record')} of another writer"),

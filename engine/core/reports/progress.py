@@ -182,6 +182,8 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     merged_batches: int = 0
     """The number of acknowledged batches that were made of several source batches; `merged_from`: of how many."""
     merged_from: int = 0
+    left_out: int = 0
+    """The number of records that the target refused and that were left out (`raymirror.refused`)."""
     range_vain_bytes: int = 0
     """Bytes of sources that were fetched in vain because a partition is read in ranges."""
     waits_for: str = ""
@@ -202,6 +204,7 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
             self.records,
             self.wire_bytes,
             self.append_failures,
+            self.left_out,
             self.set_ids,
             self.waits_for,
             self.is_open,

@@ -24,6 +24,8 @@ class CopierMetrics:
         self.append_failures = 0
         self.merged_batches = self.merged_from = 0
         """Merged batches that were acknowledged, and the source batches that they were made of."""
+        self.left_out_records = 0
+        """Records that the target refused and that were left out."""
         self.vain_bytes = 0
         """Bytes that were fetched in vain by ranges."""
         self.now_ms = wall()
@@ -69,6 +71,10 @@ class CopierMetrics:
         if batches:
             self.merged_batches += 1
             self.merged_from += batches
+
+    def left_out(self, records: int) -> None:
+        """Count refused records that were left out of the copy."""
+        self.left_out_records += records
 
     def leave(self, topic: str, records: int, wire_bytes: int, latency_ms: int) -> None:
         """Keep the counts of a lane that leaves this copier."""

@@ -32,6 +32,10 @@ class HoldWatch:
         return HoldChange.HELD
 
 
+QUIET_S = 60.0
+"""Seconds between two events about refused records of one lane that are left out."""
+
+
 class LaneHealth:
     """The troubles of one lane. `reason`: why it makes no progress; empty if no cause is known."""
 
@@ -47,6 +51,7 @@ class LaneHealth:
         self.refused = False
         """Whether the target refuses a record of the lane."""
         self._retention_passed = False
+        self._left_out, self._left_out_told_s = 0, -QUIET_S
 
     def explain(self, reason: str) -> None:
         """Store why the lane makes no progress."""
@@ -82,6 +87,14 @@ class LaneHealth:
         if was_refused:
             self.reason = ""
         return was_refused
+
+    def left_out(self, records: int, now_s: float) -> int:
+        """Note refused records that were left out; return how many to report now: all since the last report, or 0."""
+        self._left_out += records
+        if now_s - self._left_out_told_s < QUIET_S:
+            return 0
+        told, self._left_out, self._left_out_told_s = self._left_out, 0, now_s
+        return told
 
     def deny(self, what: str, reason: str) -> bool:
         """Note that an ACL denies something."""

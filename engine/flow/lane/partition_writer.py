@@ -25,8 +25,11 @@ class PartitionWriter:
         self._by_name = by_name
         self._broker: TargetBroker | None = None
 
-    async def send(self, payload: Payload) -> Outcome:
-        """Append one batch and return the broker's answer; RETRY if it was never sent."""
+    async def send(self, payload: Payload, transactional_id: str = "") -> Outcome:
+        """Append one batch and return the broker's answer; RETRY if it was never sent.
+
+        `transactional_id`: of the transaction that the batch is in; empty: none.
+        """
         try:
             broker = await self._connected()
         except (BrokerUnreachable, ConnectionLost) as error:
@@ -37,7 +40,7 @@ class PartitionWriter:
             if not answered.done():
                 answered.set_result(outcomes[0])
 
-        broker.append([Append(self._partition, payload)], on_outcomes)
+        broker.append([Append(self._partition, payload, transactional_id)], on_outcomes)
         try:
             async with asyncio.timeout(self._request_timeout_s):
                 outcome = await answered

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import msgspec
+
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.core.events.commit_events import CommitUnmarked
@@ -45,8 +47,10 @@ from engine.flow.ownership.earlier_source import EarlierSource
 from engine.flow.ownership.gap_inspector import GapInspector
 from engine.flow.ownership.source_faults import FaultResponse, respond
 from engine.flow.ports.ports import EARLIEST, LATEST, Slice
+from engine.flow.refused.leaving_out import MAY_ARRIVE, LeavingOut, LeftOut
+from engine.flow.refused.quarantine_writer import NotQuarantined
 from engine.wire.batch import read_header
-from engine.wire.merging.cut import cut
+from engine.wire.merging.cut import cut, halves
 from engine.wire.records import Coding, Encoded, reencode
 from policies.model import TopicPartition
 from policies.sync.topic_faults import OnGap, OnRenewal
@@ -66,6 +70,7 @@ class FailureHandler:
         self.denials = Denials(context)
         self._earlier = EarlierSource(context)
         self._gaps = GapInspector(context, self.denials)
+        self.leaving_out = LeavingOut(context, router.pool)
 
     def perform(self, driver: LaneDriver, action: Action) -> None:
         """Start the action that the lane asks for; no action blocks the data path."""
@@ -74,7 +79,9 @@ class FailureHandler:
                 self._router.leaders.look_up([driver])
                 self._spawn(self._retry(driver, self._options.target_pace.retry.after_s(action.attempt)))
             case RetryRefused():
-                self._refused(driver, action.event, action.attempt)
+                self._refused(driver, action)
+            case Split() if action.before and action.refused.indexes and self.leaving_out.wants(driver, action.refused):
+                self._refused(driver, action.refused)
             case Split():
                 self._spawn(self._split(driver, action))
             case ReadTail():
@@ -108,7 +115,34 @@ class FailureHandler:
         self._router.schedule_send([driver])
         self._router.wake(driver)
 
-    def _refused(self, driver: LaneDriver, event: RecordRefused, attempt: int) -> None:
+    def _refused(self, driver: LaneDriver, action: RetryRefused) -> None:
+        if self.leaving_out.wants(driver, action):
+            self._spawn(self._leave_out(driver, action))
+        else:
+            self._wait_refused(driver, action.event, action.attempt)
+
+    async def _leave_out(self, driver: LaneDriver, action: RetryRefused) -> None:
+        """Leave refused records out; if they cannot be made durable elsewhere, the lane waits as if they stayed."""
+        if not action.indexes:  # the target does not say which: halves show it
+            return await self._split(driver, Split(action.piece, action, halves(action.piece.record_count)))
+        try:
+            done = await self.leaving_out.leave_out(driver, action)
+        except NotQuarantined as failed:
+            if _stands_refused(driver):
+                reason = f"{action.event.reason}; it is not left out, because {failed}"
+                self._wait_refused(driver, msgspec.structs.replace(action.event, reason=reason), action.attempt)
+            return None
+        except WireError as error:
+            error.offset = action.piece.source_base
+            return self.corrupt(driver, error) if _stands_refused(driver) else None
+        if done is LeftOut.REACQUIRE:
+            return self.reacquire(driver, MAY_ARRIVE, fenced=False, settles=True)
+        if done is LeftOut.DONE:
+            self.released(driver)
+            await self._retry(driver, 0.0)
+        return None
+
+    def _wait_refused(self, driver: LaneDriver, event: RecordRefused, attempt: int) -> None:
         if event.error_code in UNAUTHORIZED:
             self.denials.append_denied(driver, event)
         elif driver.health.refuse(event.text()):
@@ -143,7 +177,7 @@ class FailureHandler:
             if not _stands_refused(driver):
                 return None
             if piece.record_count == 1:
-                return self._refused(driver, action.refused.event, action.refused.attempt)
+                return self._refused(driver, action.refused)
             driver.limit.refused(len(piece.payload))
         limits = driver.limit.bytes, self._options.inflated_bytes
         try:

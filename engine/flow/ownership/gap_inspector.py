@@ -11,6 +11,7 @@ from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.denials import Denials
 from engine.flow.ports.ports import EARLIEST, LATEST, Producer
+from engine.flow.refused.quarantine_reader import Replayers
 from policies.model import TopicPartition
 
 QUIET_S = 60.0
@@ -65,6 +66,7 @@ class GapInspector:
         self._options = context.options
         self._target = context.target
         self._denials = denials
+        self._replayers = Replayers(context.target, context.flow.source)
         self._lanes: dict[LaneDriver, _Lane] = {}
 
     def found(self, driver: LaneDriver, first: int, last: int) -> None:
@@ -127,7 +129,7 @@ class GapInspector:
             for batch in batches:
                 if batch.base_offset > gap.last or (found and self._is_ours(batch, gap)):
                     return _span(found)
-                if not batch.is_control and not self._is_ours(batch, gap):
+                if not batch.is_control and not self._is_ours(batch, gap) and not await self._replayers.knows([batch]):
                     found = [*found[:1], batch]
             at = batches[-1].next_offset
             reads += bool(found)

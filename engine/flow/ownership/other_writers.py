@@ -19,6 +19,7 @@ from engine.core.position.position import Position
 from engine.core.position.resume import TailBatch, ranges_of
 from engine.flow.lane.bisection import log_spans
 from engine.flow.ports.ports import Cluster
+from engine.flow.refused.quarantine_reader import Replayers
 from policies.model import LaneName
 
 MOST_OFFSETS = 100_000
@@ -53,8 +54,13 @@ class OtherWriters(msgspec.Struct, frozen=True, kw_only=True):
     stops: bool = True
 
 
-async def other_writers(target: Cluster, positions: Mapping[LaneName, Position], *, stops: bool) -> OtherWriters:
-    """Read what follows lanes' positions. Raises ConnectionLost, BrokerUnreachable if no broker names the leaders."""
+async def other_writers(
+    target: Cluster, positions: Mapping[LaneName, Position], replayers: Replayers, *, stops: bool
+) -> OtherWriters:
+    """Read what follows lanes' positions, without replayed records.
+
+    Raises ConnectionLost, BrokerUnreachable if no broker names the leaders.
+    """
     spans = await log_spans(target, {lane.target for lane in positions})
     found: dict[LaneName, OtherWriter] = {}
     unknown = {str(lane.target): _NOT_TOLD for lane in positions if lane.target not in spans}
@@ -63,7 +69,7 @@ async def other_writers(target: Cluster, positions: Mapping[LaneName, Position],
     async def look(lane: LaneName) -> None:
         async with at_once:
             try:
-                one = await _look(target, lane, positions[lane], spans[lane.target])
+                one = await _look(target, lane, positions[lane], spans[lane.target], replayers)
             except (BrokerUnreachable, ConnectionLost, KafkaRefusal) as failure:
                 unknown[str(lane.target)] = str(failure)
                 return
@@ -74,12 +80,15 @@ async def other_writers(target: Cluster, positions: Mapping[LaneName, Position],
     return OtherWriters(found=tuple(found[lane] for lane in sorted(found)), unknown=unknown, stops=stops)
 
 
-async def _look(target: Cluster, lane: LaneName, position: Position, span: tuple[int, int]) -> OtherWriter | None:
+async def _look(
+    target: Cluster, lane: LaneName, position: Position, span: tuple[int, int], replayers: Replayers
+) -> OtherWriter | None:
     first = max(position.target_next, span[0])
     end = min(span[1], first + MOST_OFFSETS)
     if first >= end:
         return None
-    ranges = _ranges(await target.read_headers(lane.target, first, end), position.producer_id, first)
+    found = _ranges(await target.read_headers(lane.target, first, end), position.producer_id, first)
+    ranges = await replayers.others(lane.target, tuple(found))
     if not ranges:
         return None
     return OtherWriter(

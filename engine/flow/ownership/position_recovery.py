@@ -24,6 +24,7 @@ from engine.flow.ownership.tail import is_kept, tail_headers
 from engine.flow.ownership.takeover import Reach, Takeover
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
+from engine.flow.refused.quarantine_reader import Replayers
 from policies.model import LaneName, TopicPartition
 
 _REGRESSION_WINDOW = 100_000
@@ -99,6 +100,7 @@ class PositionRecovery:
         self._source = source
         self._target = target
         self._starts = starts
+        self._replayers = Replayers(target, options.flow.source)
         self._takeover = Takeover(source, target, read_committed=options.mm2_read_committed)
 
     # --- reads for many lanes --------------------------------------------------------------------------------
@@ -212,6 +214,9 @@ class PositionRecovery:
                     found=found.found,
                     cause=found.cause,
                 )
+            if found.foreign:
+                others = await self._replayers.others(target, found.foreign)
+                found = msgspec.structs.replace(found, foreign=others)
             if found.foreign and same_source:
                 # Perhaps of an MM2 that continued from this position, and was killed before it wrote its own.
                 start = logs.source_starts[driver.name.source]

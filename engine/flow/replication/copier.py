@@ -117,6 +117,7 @@ class FlowCopier:
             pass
         finally:
             self._context.tasks.close()
+            await self._failures.leaving_out.close()
 
     def report(self, event: AnyEvent) -> None:
         """Add an event to the next snapshot."""
@@ -264,6 +265,7 @@ class FlowCopier:
             append_failures=meter.append_failures,
             merged_batches=meter.merged_batches,
             merged_from=meter.merged_from,
+            left_out=meter.left_out_records,
             range_vain_bytes=meter.vain_bytes,
             bandwidth=self.router.turns.use(),
         )

@@ -12,6 +12,7 @@ from engine.core.offset_map.map_runs import MapHead, MapRun
 from engine.core.offset_map.offset_map import OffsetMap
 from engine.core.position.end_offsets import EndsRow, Kinds, compare_ends, target_holes
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.map_reader import MapReader
 from policies.model import LaneName, TopicPartition
 
@@ -28,16 +29,19 @@ NO_COPY = "its copy does not exist"
 class EndComparison:
     """Reads both ends, the maps, and the batch headers at target offsets that no map covers; writes nothing."""
 
-    def __init__(self, source: Cluster, target: Cluster, maps: MapReader) -> None:
+    def __init__(self, source: Cluster, target: Cluster, maps: MapReader, quarantine: QuarantineReader) -> None:
         self._source = source
         self._target = target
         self._maps = maps
+        self._quarantine = quarantine
+        self._replayers = frozenset[int]()
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def compare(self, lanes: Sequence[LaneName]) -> list[EndsRow]:
         """Compare lanes, in their order. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, MirrorError."""
         rows = await self._bounds(lanes)
         await self._maps.follow()
+        self._replayers = await self._quarantine.replayers()
         found: dict[LaneName, EndsRow] = {}
         open_rows = rows
         for attempt in range(_TRIES):
@@ -90,7 +94,7 @@ class EndComparison:
         runs = await self._runs(lane.source, known, head)
         first = row.target_start if begins.first else max(row.target_start, begins.target)
         holes = target_holes(runs, first, row.target_end).stretches
-        kinds = Kinds()
+        kinds = Kinds(self._replayers)
         for start, end in holes[:_MOST_HOLES]:
             kinds.add(start, end, await self._target.read_headers(lane.target, start, end))
         unseen = sum(end - start for start, end in holes[_MOST_HOLES:])

@@ -6,7 +6,7 @@
 
 All records of raymirror behind a position come from the producer that the position names, because an owner writes its
 position before it appends. So the positions are read once more after the ends: records of any other producer behind
-them come from another writer.
+them come from another writer, or were replayed from the quarantine topic.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from engine.base.clock import pause
 from engine.core.position.resume import TailBatch
 from engine.flow.ports.ports import Cluster
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.map_reader import MapReader
 from engine.jobs.proof.model import DifferenceKind, RecordDifference
 from policies.model import LaneName
@@ -39,8 +40,8 @@ class BeyondStretch(NamedTuple):
 class BeyondScan:
     """Finds the records of other writers behind the newest positions of lanes."""
 
-    def __init__(self, target: Cluster, maps: MapReader) -> None:
-        self._target, self._maps = target, maps
+    def __init__(self, target: Cluster, maps: MapReader, quarantine: QuarantineReader) -> None:
+        self._target, self._maps, self._quarantine = target, maps, quarantine
 
     async def find(self, lanes: Mapping[LaneName, BeyondStretch]) -> dict[LaneName, tuple[Stretch, ...]]:
         """Return ranges [first, end) by lane, for lanes that have any. Raises ConnectionLost, BrokerUnreachable."""
@@ -64,7 +65,11 @@ class BeyondScan:
         end = min(behind.end, first + MOST_OFFSETS)
         if first >= end:
             return ()
-        return foreign_ranges(await self._target.read_headers(lane.target, first, end), producer, (first, end))
+        batches = await self._target.read_headers(lane.target, first, end)
+        if foreign_ranges(batches, producer, (first, end)):
+            replayers = await self._quarantine.replayers()
+            batches = [batch for batch in batches if batch.producer_id not in replayers]
+        return foreign_ranges(batches, producer, (first, end))
 
 
 def foreign_ranges(batches: Sequence[TailBatch], producer_id: int, within: Stretch) -> tuple[Stretch, ...]:

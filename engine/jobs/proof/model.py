@@ -94,7 +94,9 @@ class LaneReport(msgspec.Struct, frozen=True, kw_only=True):
     was proven before, `proven_from` to `proven_to` is whole. `records` and `payload_bytes` (keys and values) are those
     of the source. `without_record`: source offsets without a readable record (markers, aborted transactions, compacted
     away). `not_comparable`: copied records that compaction or retention removed on one side, or whose time the target
-    stamps. `unmapped`: source offsets below the map, which raymirror did not copy. `copied_to`: how far the map goes.
+    stamps. `left_out`: records that the target refused and that were left out, as the quarantine topic names them;
+    `replayed`: records of the copy that are such records, replayed later. `unmapped`: source offsets below the map,
+    which raymirror did not copy. `copied_to`: how far the map goes.
     Beyond that nothing was compared: `waiting` source offsets, and `behind` target offsets, of which `strangers` are
     records of another writer (they count as `differences`). `stopped`: why the lane is stopped, if a mirror says so.
     """
@@ -116,6 +118,8 @@ class LaneReport(msgspec.Struct, frozen=True, kw_only=True):
     without_record: int = 0
     not_comparable: int = 0
     unmapped: int = 0
+    left_out: int = 0
+    replayed: int = 0
     copied_to: int = -1
     waiting: int = 0
     behind: int = 0

@@ -39,6 +39,11 @@ class MapColumns:
         """Return the number of the first run that ends behind a source offset."""
         return int(np.searchsorted(self._ends[0], source_offset, "right"))
 
+    def has(self, source_offset: int) -> bool:
+        """Whether the record at a source offset was copied."""
+        at = self.at(source_offset)
+        return at < len(self) and bool(self.source[at] <= source_offset)
+
     def clip(self, source_from: int, source_to: int) -> "MapColumns":
         """Return the runs within a stretch of the source."""
         first = self.at(source_from)
@@ -95,6 +100,10 @@ class ProofLane(msgspec.Struct, kw_only=True):
     target_bounds: tuple[int, int]
     source_compacts: bool = False
     target_compacts: bool = False
+    left_out: frozenset[int] = frozenset()
+    """Source offsets of records that the target refused and that were left out (`raymirror.refused`)."""
+    replayed: frozenset[int] = frozenset()
+    """Target offsets of such records that were replayed: each stands behind the place that it would have had."""
     stamped: bool = False
     """The target gives records its own timestamp (LogAppendTime)."""
 

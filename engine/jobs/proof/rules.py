@@ -26,6 +26,7 @@ RUNS = ("run_lane", "bucket", "first", "behind", "shift")
 WINDOWS = ("w_lane", "s_low", "s_high", "t_low", "t_high", "core_from", "core_to")
 STEPS = ("step_lane", "start")
 COMPACTING = ("c_lane", "source_compacts", "target_compacts")
+REFUSED = ("f_lane", "f_offset")
 _KEPT = ("offset", "h1", "h2", "key", "key2", *FIELDS[1:])
 
 
@@ -95,6 +96,14 @@ def digests(say: Dialect) -> str:
           BIT_XOR({say.hash}(COALESCE(at, offset), h2, h1)) AS d2,
           MIN(offset) AS first, MAX(offset) AS last
         FROM {{records}} GROUP BY lane, range"""
+
+
+def accepted() -> str:
+    """Leave out the `records` of a source that its target refused (`refused`): they superseded nothing there."""
+    return """
+        SELECT /*+ BROADCAST(f) */ r.* FROM {records} r LEFT JOIN {refused} f
+          ON r.lane = f.f_lane AND r.offset = f.f_offset
+        WHERE f.f_lane IS NULL"""
 
 
 def inside(side: str) -> str:

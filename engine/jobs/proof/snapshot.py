@@ -4,7 +4,7 @@ The maps are read as the translation of offsets reads them. They are read before
 map's head are below the ends, unless the target lost them.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -14,7 +14,9 @@ from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import OffsetMap
+from engine.core.refused.entries import RefusedState, by_lane
 from engine.flow.ports.ports import EARLIEST, LATEST
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.map_reader import MapReader
 from engine.jobs.proof.beyond import BeyondScan, BeyondStretch, differences_of, size
 from engine.jobs.proof.model import LaneReport, NothingToProve, ProofOptions, ProofVerdict, Proven, RecordDifference
@@ -81,6 +83,7 @@ class ProofSnapshotReader:
         self._source, self._target = clusters_of(flow, self.clients)
         self._settings = [KafkaSettings(client) for client in self.clients]
         self._maps: MapReader = maps_of(flow, self._source, self._target)
+        self._quarantine = QuarantineReader(self._target, flow.name.source)
 
     async def read(self, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
         """Read the clusters, and choose the stretches to prove.
@@ -89,6 +92,7 @@ class ProofSnapshotReader:
         """
         names = await self._lanes(options)
         await self._maps.follow()
+        refused = by_lane(await self._quarantine.states())  # after the maps: what they pass over has an entry by now
         led = await self._source.leaders([one.source for one in names])
         copies = await self._target.leaders([one.target for one in names])
         sights = _Sights(
@@ -116,6 +120,7 @@ class ProofSnapshotReader:
                 continue
             here_is, there_is = (configs[n].found.get(name[n].topic, {}) for n in (0, 1))
             lane.source_compacts, lane.target_compacts = "compact" in _value(here_is), "compact" in _value(there_is)
+            _set_aside(lane, refused.get(source, ()), report.source_id)
             lane.stamped = _value(there_is, _STAMPS) == "LogAppendTime"
             found.lanes.append(lane)
             found.begun.append(report)
@@ -129,7 +134,7 @@ class ProofSnapshotReader:
             lane.name: BeyondStretch(one.target_to, lane.target_bounds[1], lane.target_bounds[0])
             for lane, one in zip(found.lanes, found.begun, strict=True)
         }
-        strangers = await BeyondScan(self._target, self._maps).find(behind)
+        strangers = await BeyondScan(self._target, self._maps, self._quarantine).find(behind)
         begun = [
             replace(
                 one,
@@ -246,6 +251,14 @@ class ProofSnapshotReader:
 
 def _value(configs: Mapping[str, ConfigEntry], name: str = _POLICY) -> str:
     return configs[name].value if name in configs else ""
+
+
+def _set_aside(lane: ProofLane, refused: Iterable[RefusedState], source_id: str) -> None:
+    """Note which records of a lane were left out, unless the map knows a copy, and where replayed ones are."""
+    ours = [one for one in refused if not one.record.topic_id or one.record.topic_id == source_id]
+    lane.left_out = frozenset(one.record.offset for one in ours if not lane.runs.has(one.record.offset))
+    marks = [one.mark for one in ours if one.mark is not None]
+    lane.replayed = frozenset(mark.target_offset for mark in marks if mark.target_topic == lane.name.target.topic)
 
 
 class _Unproven(MirrorError):

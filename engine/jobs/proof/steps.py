@@ -129,6 +129,8 @@ def _reports(looked: ProofSnapshot, tallies: Sequence[LaneCount]) -> list[LaneRe
                 payload_bytes=tally.payload_bytes,
                 without_record=lane.source_to - lane.source_from - tally.records,
                 not_comparable=begun.not_comparable + tally.not_comparable,
+                left_out=tally.left_out,
+                replayed=tally.replayed,
                 differences=tally.differences + begun.strangers,
                 verdict=verdict,
                 note=tally.note,

@@ -27,6 +27,8 @@ class LaneCount(msgspec.Struct, kw_only=True):
     records: int = 0
     payload_bytes: int = 0
     not_comparable: int = 0
+    left_out: int = 0
+    replayed: int = 0
     found: list[FoundDifference] = []
     more: int = 0
     bad_from: int = -1
@@ -172,6 +174,7 @@ class Prover(Generic[Table]):
         A stretch of a log that compacts may be wide. Elsewhere equal pairs are needed too, to detect wrong order.
         """
         place, first = self._place, rules.first_of(self._options.most_looked_into)
+        source = self._accepted(source, windows)
         window = place.table(rules.WINDOWS, windows)
         ours = place.query(rules.inside("s"), records=source, windows=window)
         theirs = place.query(rules.inside("t"), records=target, windows=window)
@@ -191,10 +194,25 @@ class Prover(Generic[Table]):
                 self.tallies[row["lane"]].not_comparable += row["excused"]
             return place.rows(place.query(first, left=judged))
 
+    def _accepted(self, source: Table, windows: Sequence[tuple[int, ...]]) -> Table:
+        """Take the refused records of logs that compact out of the source, and count them.
+
+        Else a later record of the same key would excuse them, and they would excuse earlier ones.
+        """
+        refused = list[tuple[int, int]]()
+        for number, *_, first, last in windows:
+            if self._lanes[number].compacts:
+                left_out = self._lanes[number].left_out
+                refused += [(number, offset) for offset in sorted(left_out)]
+                self.tallies[number].left_out += sum(first <= offset < last for offset in left_out)
+        if not refused:
+            return source
+        return self._place.query(rules.accepted(), records=source, refused=self._place.table(rules.REFUSED, refused))
+
     def _judge(self, core: LanePart, rows: Sequence[Row], *, cut: bool) -> None:
         lane, tally = self._lanes[core.lane], self.tallies[core.lane]
-        places = [_pair(row) for row in rows]
         first, last = core.source_from, core.source_to
+        places = self._without_refused(core, [_pair(row) for row in rows])
         if cut:
             last = max(first + 1, max(one.at for one in places) - AROUND)
             tally.note = f"too much differs from source offset {last} on: the rest was not compared record by record"
@@ -218,6 +236,21 @@ class Prover(Generic[Table]):
         told = max(0, self._options.most_told - sum(len(one.found) for one in self.tallies))
         tally.found = [*tally.found, *found[:told]]
         tally.more += sum(one.records for one in found[told:])
+
+    def _without_refused(self, core: LanePart, places: Sequence[AlignedPair]) -> list[AlignedPair]:
+        """Take out, and count, records that were left out of the copy, and those that were replayed behind it.
+
+        Else a record with the same contents could be taken for the copy of one that was left out.
+        """
+        lane, tally, kept = self._lanes[core.lane], self.tallies[core.lane], list[AlignedPair]()
+        for one in places:
+            if one.theirs is None and one.source in lane.left_out:
+                tally.left_out += core.source_from <= one.source < core.source_to
+            elif one.ours is None and one.target in lane.replayed:
+                tally.replayed += core.target_from <= one.target < core.target_to
+            else:
+                kept.append(one)
+        return kept
 
 
 def _pair(row: Row) -> AlignedPair:

@@ -47,6 +47,12 @@ LAG_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
 """Every lane is written every few seconds. The cleaner skips the active segment, so segments are short."""
 MAP_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
 MM2_CONFIGS = {_POLICY: "compact"}
+QUARANTINE_CONFIGS = {_POLICY: "compact", "max.message.bytes": str(100 << 20)}
+"""Records above the limit of their copies must fit. More than 100 MiB no broker takes in one request (its default of
+`socket.request.max.bytes`)."""
+QUARANTINE_PARTITIONS = 3
+"""One for entries, one for marks, and one for the contents of records (`core/refused/entries.py`)."""
+_NO_SUCH_CONFIG = frozenset({_INVALID_CONFIG, 44})
 
 
 async def ensure_internal_topic(
@@ -70,6 +76,21 @@ async def ensure_internal_topic(
     check_partitions(client, topic, found, partitions, how_to_recreate(partitions, configs))
     await check_policy(client, topic, configs)
     return False
+
+
+async def ensure_quarantine_topic(client: ClusterClient, topic: str, replication_factor: int) -> None:
+    """Create or check the quarantine topic; where a cluster allows no such record size, with the cluster's own limit.
+
+    Raises what `ensure_internal_topic` raises.
+    """
+    configs, partitions = QUARANTINE_CONFIGS, QUARANTINE_PARTITIONS
+    try:
+        await ensure_internal_topic(client, topic, replication_factor, configs, partitions=partitions)
+    except KafkaRefusal as refusal:
+        if refusal.code not in _NO_SUCH_CONFIG:
+            raise
+        only_policy = {_POLICY: configs[_POLICY]}
+        await ensure_internal_topic(client, topic, replication_factor, only_policy, partitions=partitions)
 
 
 async def _partitions(client: ClusterClient, topic: str) -> int:

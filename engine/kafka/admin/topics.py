@@ -10,6 +10,7 @@ from engine.config.settings import FlowConfig
 from engine.core.events.events import AnyEvent, Mm2TopicFailed, TopicCreated, TopicFailed, TopicWarning
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position import Position, decode_value
+from engine.core.refused.entries import quarantine_topic
 from engine.flow.ports.discovery import Discovery
 from engine.kafka.admin.admin import create_topic, describe_topic_configs, grow_topic
 from engine.kafka.admin.flow_clusters import check_clusters
@@ -22,6 +23,7 @@ from engine.kafka.admin.internal_topics import (
     check_partitions,
     check_policy,
     ensure_mm2_topic,
+    ensure_quarantine_topic,
     how_to_recreate,
 )
 from engine.kafka.admin.renewal import Renewals
@@ -89,6 +91,7 @@ class Topics:
         source = await self._source.metadata(None)
         self._within_one |= within_one_cluster(self._flow, source, own)
         await self._ensure_syncs_topic()
+        await self._ensure_quarantine_topic()
         topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
         hidden = await hidden_topics(self._source, filter(self._wants, self._literals | self._ready.keys()), source)
         target = await self._target.metadata([self._remote(topic) for topic in topics])
@@ -182,6 +185,21 @@ class Topics:
                 self._untold.append(Mm2TopicFailed(flow=name, topic=syncs.topic, cluster=syncs.cluster, what=what))
         else:
             self._failed.pop(syncs.topic, None)
+
+    async def _ensure_quarantine_topic(self) -> None:
+        """Create the quarantine topic if refused records are left out; without it, lanes wait at such records."""
+        flow, topic = self._flow, quarantine_topic(self._flow.name.source)
+        if not flow.faults.leaves_out:
+            return
+        try:
+            await ensure_quarantine_topic(self._target, topic, flow.positions_replication_factor)
+        except KafkaRefusal as refusal:
+            if self._failed.get(topic) != str(refusal):
+                self._failed[topic] = str(refusal)
+                what = f"{refusal}; until then, partitions wait at records that the target refuses"
+                self._untold.append(TopicFailed(flow=flow.name, topic=topic, what=what))
+        else:
+            self._failed.pop(topic, None)
 
     async def _highest_epoch(self) -> int:
         """Return the highest assignment epoch written, so that the next one is above it.

@@ -119,7 +119,7 @@ class KafkaTargetBroker:
         message = f"{error_name(code)}: {produced.message}" if produced.message else error_name(code)
         if code in AUTHORIZATION:
             message = f"{error_name(code)}; {self._right(code, topic, transactional_id)}"
-        return Outcome(append_kind(code), -1, code, message, produced.record_index)
+        return Outcome(append_kind(code), -1, code, message, produced.record_index, produced.record_indexes)
 
     def _right(self, code: int, topic: str, transactional_id: str) -> str:
         """Say which right an append lacks; before 2.8 a broker asks for IdempotentWrite, too (KIP-679)."""

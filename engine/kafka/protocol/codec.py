@@ -61,13 +61,17 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Produced(msgspec.Struct, frozen=True, gc=False):
-    """One partition of a Produce answer; `record_index`: of the first refused record, -1 if the answer names none."""
+    """One partition of a Produce answer; `record_index`: of the first refused record, -1 if the answer names none.
+
+    `record_indexes`: of all refused records that the answer names, as it names them.
+    """
 
     error_code: int
     base_offset: int
     log_start: int
     record_index: int
     message: str
+    record_indexes: tuple[int, ...] = ()
 
 
 def uvarint(value: int) -> bytes:
@@ -316,13 +320,15 @@ def _produced(reader: _Cursor, names_records: bool) -> tuple[int, Produced]:
     partition, error_code, base_offset, _append_time, log_start = reader.take(_PRODUCED_PARTITION)
     if not names_records:
         return partition, Produced(error_code, base_offset, log_start, -1, "")
-    record_index, message = -1, ""
+    indexes, message = list[int](), ""
     for at in range(reader.count()):
         (index,) = reader.take(_I32)
         reason = reader.text()
         reader.tags()
+        indexes.append(index)
         if at == 0:
-            record_index, message = index, reason or ""
+            message = reason or ""
     whole = reader.text() or ""
     reader.tags()
-    return partition, Produced(error_code, base_offset, log_start, record_index, message or whole)
+    first = indexes[0] if indexes else -1
+    return partition, Produced(error_code, base_offset, log_start, first, message or whole, tuple(indexes))

@@ -39,7 +39,35 @@ def cut(
     """
     try:
         source = inflate(buffer, 0, header, inflated_bytes)
-        return [_encoded(source, part) for part in _slices(source, before)]
+        return [_sealed(source, [part]) for part in _slices(source, before)]
+    except InflatedTooLarge as error:
+        raise BatchTooLarge(topic, partition, header.base_offset, str(error)) from error
+    except (InflateError, BadRecords) as error:
+        raise MalformedBatch(topic, partition, header.base_offset, str(error)) from error
+
+
+def without(
+    buffer: Buffer,
+    header: BatchHeader,
+    left_out: Sequence[int],
+    topic: str,
+    partition: int,
+    *,
+    inflated_bytes: int = MAX_INFLATED_BYTES,
+) -> Encoded | None:
+    """Return the batch at the start of `buffer` without the records at the indexes `left_out`; None if none is left.
+
+    Codec and timestamps of the other records stay. Raises what `cut` raises.
+    """
+    count, absent = header.record_count, set(left_out)
+    if len(absent) == count:
+        return None
+    before = sorted({at for index in absent for at in (index, index + 1) if 0 < at < count})
+    try:
+        source = inflate(buffer, 0, header, inflated_bytes)
+        parts = zip((0, *before), _slices(source, before), strict=True)
+        kept = [part for first, part in parts if first not in absent]
+        return _sealed(source, kept)
     except InflatedTooLarge as error:
         raise BatchTooLarge(topic, partition, header.base_offset, str(error)) from error
     except (InflateError, BadRecords) as error:
@@ -58,8 +86,8 @@ def _slices(source: InflatedBatch, before: Sequence[int]) -> list[RecordSlice]:
     return [RecordSlice(at, end, last - first, known) for (at, first, known), (end, last, _) in pairwise(cuts)]
 
 
-def _encoded(source: InflatedBatch, part: RecordSlice) -> Encoded:
-    written = areas.write([(source, part)], source.base_timestamp)
-    newest = source.base_timestamp + written.max_delta
-    payload = seal(written.area, source.codec, part.count, source.base_timestamp, newest)
-    return Encoded(payload, part.count, written.runs, written.next_offset)
+def _sealed(source: InflatedBatch, parts: Sequence[RecordSlice]) -> Encoded:
+    written = areas.write([(source, part) for part in parts], source.base_timestamp)
+    newest, count = source.base_timestamp + written.max_delta, sum(part.count for part in parts)
+    payload = seal(written.area, source.codec, count, source.base_timestamp, newest)
+    return Encoded(payload, count, written.runs, written.next_offset)

@@ -75,6 +75,7 @@ def test_checkpoints_topics(topic: str, expected: bool) -> None:
         ("mm2-offsets_CLUSTER_internal", False),
         ("A.checkpoints.internal", True),
         ("raymirror-progress.A.internal", True),
+        ("raymirror-quarantine.A.internal", True),
         ("foo.internal", False),
         ("foo-internal", False),
         ("mm2-news", False),

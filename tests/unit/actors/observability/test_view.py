@@ -18,6 +18,7 @@ from actors.observability.view import (
     flows_table,
     fresh,
     groups_text,
+    left_out_text,
     open_view,
     proof_text,
     render,
@@ -349,3 +350,11 @@ def test_proof_of_copy_all_the_time_is_told_where_it_is_on() -> None:
     out = io.StringIO()
     Console(file=out, width=200).print(render(replace(begun, proofs={"A->B": told})))
     assert text in out.getvalue()
+
+
+def test_refused_records_that_were_left_out_are_counted() -> None:
+    assert left_out_text(flow()) == ""
+    assert left_out_text(replace(flow(), left_out=12)) == (
+        "12 records that the target refuses left out since the mirror started; raymirror quarantine list names all of"
+        " them"
+    )

@@ -102,6 +102,7 @@ def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
         append_failures=7,
         merged_batches=3,
         merged_from=90,
+        left_out=4,
         range_vain_bytes=8,
         append_latency=histogram(3.0, 4.0),
         replication_latency=histogram(30.0, 90_000_000.0),

@@ -103,6 +103,13 @@ def texts(problems: Sequence[Problem]) -> list[str]:
     return [one.text for one in problems]
 
 
+async def test_the_quarantine_topic_is_tried_if_refused_records_are_left_out(stage: Stage) -> None:
+    stage.topics["A"] = {"t": 1}
+    assert await stage.problems(mirror("raymirror.refused = t@quarantine\n"), "t") == ()
+    made = stage.tried["raymirror-quarantine.A.internal"]
+    assert (made.partitions, made.configs["cleanup.policy"]) == (3, "compact")
+
+
 async def test_every_topic_is_tried_as_run_would_make_it(stage: Stage) -> None:
     stage.topics = {"A": {"t": 3, "u": 2, "v": 1}, "B": {"A.u": 1, "A.v": 1}}
     lines = "replication.factor = 2\nraymirror.progress.interval.seconds = 5\n"

@@ -85,6 +85,7 @@ def test_clusters_that_cannot_be_used(text: str, line: int, key: str, wrong: str
         ("A.consumer.auto.offset.reset = none", "A.consumer.auto.offset.reset", "'none' is not a start"),
         ("raymirror.start = x", "raymirror.start", "'x' has no @"),
         ("raymirror.start = x@never", "raymirror.start", "'never' is not a start"),
+        ("raymirror.refused = x@drop", "raymirror.refused", "'x@drop' does not end in one of stop, skip, quarantine"),
         ("raymirror.source.gap = x@append", "raymirror.source.gap", "'x@append' does not end in one of fail, continue"),
         (
             "A->B.raymirror.topic.recreated = (@append",

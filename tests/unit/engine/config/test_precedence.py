@@ -11,7 +11,7 @@ from engine.config.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from policies.naming import IdentityNaming
 from policies.shared_clusters import OneCluster
 from policies.start import Earliest, Latest
-from policies.sync.topic_faults import OnGap, OnRenewal
+from policies.sync.topic_faults import OnGap, OnRefused, OnRenewal
 from policies.traffic import Priority
 from tests.unit.engine.config_files import flow
 
@@ -190,6 +190,13 @@ KEYS: list[Row] = [
         ("t@continue", "fail"),
         lambda found: found.faults.on_gap("t"),
         (OnGap.CONTINUE, OnGap.FAIL),
+    ),
+    (
+        "raymirror.refused",
+        FLOW,
+        ("t@quarantine", "skip"),
+        lambda found: found.faults.on_refused("t"),
+        (OnRefused.QUARANTINE, OnRefused.SKIP),
     ),
     (
         "raymirror.topic.recreated",

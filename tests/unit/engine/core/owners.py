@@ -25,11 +25,11 @@ from engine.core.streams.fenced_stream import FencedStream
 from engine.core.streams.position_stream import PositionStream
 from engine.core.streams.transaction import CommittedPositions, TransactionStage, TransactionStep
 from engine.wire.batch import read_header
-from engine.wire.merging.cut import cut
+from engine.wire.merging.cut import cut, halves, without
 from engine.wire.records import reencode
 from policies.model import FlowName, LaneName, TopicPartition
 from tests.fakes.source_log import BORN_MS
-from tests.fakes.target_log import EXPIRATION_MS, NONE, TargetLog
+from tests.fakes.target_log import EXPIRATION_MS, NONE, TargetLog, decoded
 from tests.unit.engine.core.connections import Connection, Lease, Request
 from tests.unit.engine.core.coordinator import FENCED, OK
 
@@ -340,10 +340,10 @@ class Owner:
 
     def perform(self, action: Action) -> None:
         match action:
-            case Retry() | RetryRefused():
-                self.lane.on_retry()
-                self.positions.on_retry()
-                self.blocks.on_retry()
+            case Retry():
+                self._retry()
+            case RetryRefused():
+                self._refused(action)
             case Split():
                 self._split(action)
             case ReadTail():
@@ -366,23 +366,67 @@ class Owner:
     def _is_foreign(self, batch: TailBatch) -> bool:
         return not batch.is_control and batch.producer_id != PRODUCER_ID
 
+    def _retry(self) -> None:
+        self.lane.on_retry()
+        self.positions.on_retry()
+        self.blocks.on_retry()
+
+    def _refused(self, action: RetryRefused) -> None:
+        """Try again, or leave out what is refused, as `flow/quarantine` does: what is left out is durable before."""
+        piece = action.piece
+        if not self.world.leaves_out:
+            return self._retry()
+        if not action.indexes:
+            return self._halve(piece)
+        return self.reads.append(lambda: self._set_aside(action, self.epoch))
+
+    def _halve(self, piece: PendingBatch) -> None:
+        if self.lane.may_leave_out(piece) is not None:
+            view = memoryview(piece.payload)
+            self.lane.on_split(piece, cut(view, read_header(view, 0), halves(piece.record_count), "t", 0))
+        self._retry()
+
+    def _set_aside(self, action: RetryRefused, epoch: int) -> None:
+        """The first half: the records are durable elsewhere. The owner may die before the second one."""
+        may = self.lane.may_leave_out(action.piece)
+        if epoch != self.epoch or may is None:
+            return None
+        if not may:
+            self.world.count("acquired again to leave out")
+            return self.perform(Reacquire("a copy of the batch may still arrive", settles=True))
+        keys = [record.key for record in decoded(bytes(action.piece.payload))]
+        self.world.set_aside.update(int(keys[index] or b"") for index in action.indexes)
+        return self.reads.append(lambda: self._leave_out(action))
+
+    def _leave_out(self, action: RetryRefused) -> None:
+        piece = action.piece
+        if self.lane.may_leave_out(piece):
+            self.world.count("left out of a batch" if piece.record_count > 1 else "left out alone")
+            view = memoryview(piece.payload)
+            self.lane.leave_out(piece, action.indexes, without(view, read_header(view, 0), action.indexes, "t", 0))
+            self._retry()
+
     def _split(self, action: Split) -> None:
+        if action.before and self.world.leaves_out:
+            return self._refused(action.refused)
         if action.before:
             self.world.count("cuts around a record")
             payload = memoryview(action.piece.payload)
             if self.lane.state is State.REFUSED:
                 self.lane.on_split(action.piece, cut(payload, read_header(payload, 0), action.before, "t", 0))
                 self.lane.on_retry()
-            return
+            return None
         self.world.count("splits")
         self.max_batch_bytes = self.world.target.max_bytes
         view = memoryview(action.piece.payload)
         parts = reencode(view, 0, read_header(view, 0), "t", 0, wanted_offset=0, max_batch_bytes=self.max_batch_bytes)
         if self.lane.state is not State.REFUSED:
-            return
+            return None
         if len(parts) > 1:
             self.lane.on_split(action.piece, parts)
-        self.lane.on_retry()
+        elif self.world.leaves_out:
+            return self._refused(action.refused)
+        return self.lane.on_retry()
 
     def _settle(self, first: int, end: int, epoch: int) -> None:
         """The second half of a read: appends may have come between the end offset and the headers."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 
-from engine.core.lane.outcome import Outcome
+from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.lane.states import State
 from engine.core.offset_map.map_blocks import decode_block, read_block_key
 from engine.core.offset_map.map_runs import MapBlock
@@ -22,7 +22,7 @@ from engine.flow.ownership.stored_positions import Unreadable, resumable_positio
 from engine.kafka.protocol.faults import append_kind
 from policies.rebatch import RebatchRules, SmallBatches
 from tests.fakes.source_log import BORN_MS, COMMIT, SourceLog
-from tests.fakes.target_log import NONE, SPAN, TargetLog
+from tests.fakes.target_log import NONE, SPAN, TargetLog, decoded
 from tests.unit.engine.core.coordinator import Coordinator
 from tests.unit.engine.core.owners import LARGE, NAME, NOW_MS, PRODUCER_ID, Owner
 
@@ -58,6 +58,8 @@ class World:
     In eight worlds of eleven small batches are merged, also parts of what one fetch brought; there a broker does not
     always say which record it refuses.
 
+    In two worlds of nine the records that the target refuses are left out for good, once they are durable elsewhere.
+
     In every sixth world nearly all transactions have the same size: there the lane expects runs.
     """
 
@@ -78,6 +80,11 @@ class World:
         self.window = 256 if self.deep else 5
         """The most appends in flight."""
         self.rebatch = _WAYS[seed % len(_WAYS)]
+        self.leaves_out = seed % 9 in (2, 7)
+        self.set_aside: set[int] = set()
+        """Source offsets of the records that are durable elsewhere, because they were to be left out."""
+        self.refused: set[int] = set()
+        """Source offsets of all records that the target has refused."""
         self.clock = 0
         self.transactions = seed % 4
         """0 and 2: none; 1: every owner copies in transactions; 3: some do."""
@@ -123,15 +130,18 @@ class World:
         if chance < 0.05:
             return Outcome(append_kind(7), error_code=7)
         code, base, index = log.append(payload)
+        if log is self.target and append_kind(code) in (OutcomeKind.REFUSED, OutcomeKind.TOO_LARGE):
+            self.refused.update(int(record.key or b"") for record in decoded(payload))
+        named = log.refused_indexes(payload) if index >= 0 else ()
         if self.rebatch is not None and chance < 0.5:
-            index = -1
+            index, named = -1, ()
         if code == NONE and chance < 0.10:
             after = AFTER_APPEND[int(chance * 1000) % len(AFTER_APPEND)]
             self.count("refused behind the append")
             if after != 20:
                 self._depose(log)
             return Outcome(append_kind(after), error_code=after)
-        return Outcome(append_kind(code), base, code, record_index=index)
+        return Outcome(append_kind(code), base, code, record_index=index, record_indexes=named)
 
     @staticmethod
     def refuse() -> Outcome:
@@ -245,6 +255,8 @@ class World:
         self.hasty = max(0, self.hasty - 1)
         if self.hasty and self.kills < 4 and self.random.random() < 0.1:
             self._replace(owner)
+        if self.leaves_out and self.random.random() < 0.03:
+            self._refuse_more(owner)
         roll = self.random.random()
         if roll < 0.10:
             self._produce()
@@ -385,6 +397,24 @@ class World:
         """Whoever stood down is forgotten; a lane without an owner gets one."""
         self.owners = [one for one in self.owners if not one.gone] or [Owner(self, self.kills + 100, watches=False)]
 
+    def _refuse_more(self, owner: Owner) -> None:
+        """Let the target refuse all records or every few, for their contents or their size; or mend it.
+
+        What a lost connection leaves behind may then be refused when it is sent again, and arrive when it is not.
+        """
+        if self.random.random() < (0.6 if self.ghosts else 0.2):
+            return self._mend()
+        if self.random.random() < 0.3:
+            owner.data.cut(lost=False)
+            owner.lane.rewind()
+        if self.random.random() < 0.2:
+            self.target.max_bytes = self.random.choice((72, 74, LARGE))
+            return None
+        every = self.random.choice((1, 2, 3, 7, 15))
+        bad = self.random.randrange(every)
+        self.target.refuses = lambda key: key.isdigit() and int(key) % every == bad
+        return None
+
     def _mend(self) -> None:
         self.target.max_bytes = LARGE
         self.target.refuses = lambda _key: False
@@ -439,7 +469,10 @@ class World:
         """Nothing lost, nothing twice, nothing out of order; every buffer given back; the position tells the truth."""
         copied = [int(record.key or b"") for record in self.target.records()]
         assert all(before < after for before, after in pairwise(copied)), copied
-        assert set(self.source.wanted()) <= set(copied), sorted(set(self.source.wanted()) - set(copied))
+        lost = set(self.source.wanted()) - set(copied) - self.set_aside
+        assert not lost, sorted(lost)
+        assert self.set_aside <= self.refused, sorted(self.set_aside - self.refused)
+        assert self.leaves_out or not self.set_aside
         assert set(copied) <= self.ever_wanted, sorted(set(copied) - self.ever_wanted)
         assert self.leased == 0
         stored = self.stored()

@@ -132,7 +132,7 @@ def test_what_means_nothing_here_says_why_nothing_is_lost(key: str, why: str) ->
         ("predicates", "isBig", "unchanged", "remove"),
         ("key.converter", "org.apache.kafka.connect.json.JsonConverter", "no converters", "ByteArrayConverter"),
         ("A->B.value.converter", "com.acme.Avro", "no converters", "ByteArrayConverter"),
-        ("A->B.errors.tolerance", "all", "skips no record", "remove"),
+        ("A->B.errors.tolerance", "all", "skips no record", "raymirror.refused = skip"),
         ("forwarding.admin.class", "com.acme.Admin", "creates topics", "remove"),
         ("A.consumer.interceptor.classes", "com.acme.Mask", "every record", "remove"),
         ("A->B.producer.override.interceptor.classes", "com.acme.Mask", "every record", "remove"),

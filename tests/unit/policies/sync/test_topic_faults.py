@@ -3,7 +3,7 @@
 import pytest
 
 from policies.patterns import BadPattern
-from policies.sync.topic_faults import FaultRules, GoOn, OnGap, OnRenewal, Renewed, go_on, parse_choices
+from policies.sync.topic_faults import FaultRules, GoOn, OnGap, OnRefused, OnRenewal, Renewed, go_on, parse_choices
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,18 @@ def test_the_first_rule_that_matches_a_whole_name_wins() -> None:
         OnRenewal.FAIL,
         OnRenewal.FAIL,
     ]
+
+
+def test_refused_records_stop_their_lane_unless_a_rule_says_otherwise() -> None:
+    assert (FaultRules().on_refused("t"), FaultRules().leaves_out) == (OnRefused.STOP, False)
+    rules = FaultRules(refusals=parse_choices(["a.*@quarantine", "b@skip", "stop"], OnRefused))
+    assert [rules.on_refused(topic) for topic in ("a1", "b", "b1")] == [
+        OnRefused.QUARANTINE,
+        OnRefused.SKIP,
+        OnRefused.STOP,
+    ]
+    assert rules.leaves_out
+    assert not FaultRules(refusals=parse_choices(["stop"], OnRefused)).leaves_out
 
 
 def test_without_a_rule_everything_fails() -> None:

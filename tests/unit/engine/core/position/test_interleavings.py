@@ -1,11 +1,12 @@
 """The lane under random interleavings never loses, repeats or reorders (see simulation.py)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import pytest
 
 from engine.core.lane import rebatching
+from engine.core.lane.actions import Reacquire, RetryRefused
 from engine.core.lane.batch_queue import BatchQueue
 from engine.core.lane.lane import Lane
 from engine.core.lane.outcome import OutcomeKind
@@ -22,8 +23,9 @@ from engine.core.streams.position_stream import PositionStream
 from engine.core.streams.transaction import CommittedPositions, TransactionStage
 from engine.flow.ownership.stored_positions import decode_positions
 from engine.kafka.protocol.faults import append_kind
+from engine.wire.records import Encoded
 from policies.rebatch import RebatchRules
-from tests.fakes.target_log import SPAN, TargetLog
+from tests.fakes.target_log import SPAN, TargetLog, decoded
 from tests.unit.engine.core import owners, simulation
 from tests.unit.engine.core.owners import Owner
 from tests.unit.engine.core.simulation import World, run
@@ -255,6 +257,40 @@ def test_the_simulation_sees_a_merged_batch_whose_holes_are_not_mapped(monkeypat
     assert _fails(range(300))
 
 
+def test_the_simulation_sees_records_that_are_left_out_before_they_are_durable_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leave_out = Owner._leave_out
+
+    def late(owner: Owner, action: RetryRefused) -> None:
+        keys = [record.key for record in decoded(bytes(action.piece.payload))]
+        if owner.lane.may_leave_out(action.piece):
+            leave_out(owner, action)
+            owner.reads.append(lambda: owner.world.set_aside.update(int(keys[at] or b"") for at in action.indexes))
+
+    def at_once(owner: Owner, action: RetryRefused, _epoch: int) -> None:
+        if owner.lane.may_leave_out(action.piece) is False:
+            owner.perform(Reacquire("a copy may still arrive", settles=True))
+        else:
+            owner._leave_out(action)
+
+    monkeypatch.setattr(Owner, "_leave_out", late)
+    monkeypatch.setattr(Owner, "_set_aside", at_once)
+    assert _fails(range(2, 3000, 9))
+
+
+def test_the_simulation_sees_records_left_out_without_a_new_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_out = Lane.leave_out
+
+    def in_the_old_run(lane: Lane, refused: PendingBatch, indexes: Sequence[int], rest: Encoded | None) -> None:
+        with monkeypatch.context() as within:
+            within.setattr(SequenceMap, "_begin_run", lambda _line, _source: None)
+            leave_out(lane, refused, indexes, rest)
+
+    monkeypatch.setattr(Lane, "leave_out", in_the_old_run)
+    assert _fails(range(2, 1000, 9))
+
+
 def test_the_simulation_plays_what_it_should() -> None:
     """A simulation in which nothing happens proves nothing: these must all occur often."""
     happenings = "kills", "splits", "settles", "acquired again", "records", "wraps", "watched", "woken", "mapped blocks"
@@ -269,6 +305,8 @@ def test_the_simulation_plays_what_it_should() -> None:
         "with expected runs",
         "merged batches",
         "cuts around a record",
+        "left out alone",
+        "left out of a batch",
     )
     seen = dict.fromkeys((*happenings, *vacant, *others), 0)
     for seed in range(1000):
@@ -286,5 +324,7 @@ def test_the_simulation_plays_what_it_should() -> None:
         seen["wraps"] += min(first, default=SPAN) in range(20) and max(first) > SPAN - 20
     assert seen["records"] > 1000
     seen.pop("unfolded", 0)  # rare in so few worlds: `test_map_resume.py` tests it
-    assert min(seen.pop("unmarked"), seen.pop("undone"), seen.pop("settles")) > 4, seen
+    assert (
+        min(seen.pop("unmarked"), seen.pop("undone"), seen.pop("settles"), seen.pop("acquired again to leave out")) > 4
+    ), seen
     assert min(seen.values()) > 10, seen

@@ -9,11 +9,13 @@ from engine.base.errors import ConnectionLost
 from engine.core.position.position import Position
 from engine.flow.ownership import other_writers as module
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters, other_writers
+from engine.flow.refused.quarantine_reader import Replayers
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
 from policies.model import LaneName, TopicPartition
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.target_log import TargetLog
+from tests.unit.engine.flow.refused.test_replay import Held
 
 OURS = 5
 
@@ -41,7 +43,8 @@ def plain(log: TargetLog, count: int) -> None:
 
 
 async def asked(cluster: FakeCluster, *target_next: int) -> OtherWriters:
-    return await other_writers(cluster, {lane(at): position(end) for at, end in enumerate(target_next)}, stops=True)
+    positions = {lane(at): position(end) for at, end in enumerate(target_next)}
+    return await other_writers(cluster, positions, Replayers(cluster, "A"), stops=True)
 
 
 async def test_only_what_others_wrote_behind_the_position_counts() -> None:
@@ -94,3 +97,18 @@ async def test_a_long_log_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch
         plain(log, 1)
     (found,) = (await asked(cluster, 1)).found
     assert (found.first, found.last, found.records, found.whole) == (1, 2, 2, False)
+
+
+async def test_replayed_records_are_no_other_writers() -> None:
+    stage = Held()
+    async with stage.running():
+        states = await stage.held()
+        behind = stage.targets[0].end
+        stage.mend()
+        await stage.replay.begin()
+        record = await stage.reader.contents(states[0])
+        assert record is not None
+        await stage.replay.replay(states[0], record)
+        assert (await asked(stage.b, behind)).found == ()
+        plain(stage.targets[0], 1)
+        assert len((await asked(stage.b, behind)).found) == 1

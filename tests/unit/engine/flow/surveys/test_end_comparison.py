@@ -5,17 +5,21 @@ import pytest
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.end_offsets import EndsRow, EndsVerdict
 from engine.core.position.position_keys import PositionKeys
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys import end_comparison
 from engine.flow.surveys.end_comparison import NO_COPY, NO_MAP, EndComparison
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from policies.model import LaneName, TopicPartition
+from tests.unit.engine.flow.refused.test_replay import Held
 from tests.unit.engine.flow.stage import POSITIONS, Stage, lane_name, until
 
 
 async def compared(stage: Stage, *lanes: LaneName) -> list[EndsRow]:
     options = MapOptions(positions_topic=POSITIONS, position_keys=PositionKeys("A"), positions_partitions=1)
     reader = MapReader(options, stage.b)
-    return await EndComparison(stage.a, stage.b, reader).compare(lanes or [lane_name(0)])
+    return await EndComparison(stage.a, stage.b, reader, QuarantineReader(stage.b, "A")).compare(
+        lanes or [lane_name(0)]
+    )
 
 
 async def copied(stage: Stage, *, clean: bool = True) -> None:
@@ -84,3 +88,18 @@ async def test_more_holes_than_are_looked_into_are_counted(monkeypatch: pytest.M
         await copied(stage, clean=False)
     (row,) = await compared(stage)
     assert (row.verdict, row.markers, row.unseen) == (EndsVerdict.UNEXPLAINED, 1, 1)
+
+
+async def test_refused_records_and_their_replays_are_explained() -> None:
+    stage = Held()
+    async with stage.running():
+        states = await stage.held()
+        stage.mend()
+        await stage.replay.begin()
+        record = await stage.reader.contents(states[0])
+        assert record is not None
+        await stage.replay.replay(states[0], record)
+        (row,) = await compared(stage)
+    assert (row.left_out, row.replayed, row.strangers) == (2, 1, 0)
+    assert "1 record replayed from the quarantine topic" in row.why
+    assert row.verdict is EndsVerdict.EXPLAINED

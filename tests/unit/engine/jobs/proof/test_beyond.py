@@ -4,10 +4,12 @@ import pytest
 
 from engine.core.position.position_keys import PositionKeys
 from engine.core.position.resume import TailBatch
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.jobs.proof import beyond as proof_beyond
 from engine.jobs.proof.beyond import BeyondScan, BeyondStretch, differences_of, foreign_ranges
 from policies.model import LaneName, TopicPartition
+from tests.unit.engine.flow.refused.test_replay import Held
 from tests.unit.engine.flow.stage import POSITIONS, Stage, lane_name, until
 from tests.unit.engine.flow.surveys.test_end_comparison import copied, quiet
 
@@ -71,4 +73,23 @@ async def test_what_a_new_owner_has_just_copied_is_no_strangers(clean: bool, mon
 
 def strangers_of(stage: Stage) -> BeyondScan:
     options = MapOptions(positions_topic=POSITIONS, positions_partitions=1, position_keys=PositionKeys("A"))
-    return BeyondScan(stage.b, MapReader(options, stage.b))
+    return BeyondScan(stage.b, MapReader(options, stage.b), QuarantineReader(stage.b, "A"))
+
+
+async def test_replayed_records_behind_the_copy_are_no_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof_beyond, "AGAIN_S", 0.0)
+    stage = Held()
+    async with stage.running():
+        states = await stage.held()
+        stage.mend()
+        await stage.replay.begin()
+        record = await stage.reader.contents(states[0])
+        assert record is not None
+        await stage.replay.replay(states[0], record)
+        behind = {lane_name(0): BeyondStretch(0, stage.targets[0].end, 0)}
+        assert await strangers_of(stage).find(behind) == {}
+        stage.targets[0].foreign(1)
+        end = stage.targets[0].end
+        assert await strangers_of(stage).find({lane_name(0): BeyondStretch(0, end, 0)}) == {
+            lane_name(0): ((end - 1, end),)
+        }

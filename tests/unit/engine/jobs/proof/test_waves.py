@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -118,6 +119,10 @@ NAMES = [
     "cut",
     "gone",
     "may be gone",
+    "refused",
+    "refused and lost",
+    "refused and compacts",
+    "refused and lost, compacts",
 ]
 _NULL = altered(value=None)(SOURCE)
 _SUPERSEDED, _TOMBSTONE = 10, 20
@@ -127,6 +132,16 @@ _KEYED = [
 _CLEANED = [one for one in _KEYED if one.offset not in (_SUPERSEDED, _TOMBSTONE)]
 _BROKEN = MapColumns([0, 40], [BY, BY + 43], [38, 20])
 """A map with places for nothing of ours: the source's 38 and 39 hold no record, the target's from 38 to 42 none."""
+_REFUSED, _REPLAYED_AT = 10, BY + 32
+_ALIKE = [one._replace(key=b"k10", value=b"v10", time=SOURCE[_REFUSED].time, headers=None) for one in SOURCE[10:12]]
+_WITH_REFUSED = [*SOURCE[:10], *_ALIKE, *SOURCE[12:]]
+"""Two records alike, of which the target refuses the first; it also refuses the one at `AT`."""
+_AROUND = MapColumns([0, 11, AT + 1], [BY, BY + 10, BY + 33], [10, 22, COUNT - AT - 1])
+_LEFT_OUT = [
+    one._replace(offset=BY + n)
+    for n, one in enumerate([*SOURCE[:10], *_WITH_REFUSED[11:AT], _ALIKE[0], *SOURCE[AT + 1 :]])
+]
+"""The copy without both; the first one was replayed between."""
 
 
 def batch(kept: Kept) -> tuple[BatchHeader, tuple[Record]]:
@@ -209,6 +224,10 @@ def staged() -> Logs:
     logs.add(SOURCE[:AT], in_place(SOURCE[:AT]), source_bounds=(0, AT))
     logs.add(without(AT, AT + 1), in_place(without(AT, AT + 1, COUNT - 1)))
     logs.add(without(AT, AT + 1), in_place(without(AT, AT + 1)), source_compacts=True, target_compacts=True)
+    refused = {"left_out": frozenset({_REFUSED, AT}), "replayed": frozenset({_REPLAYED_AT})}
+    for compacts, absent in product((False, True), (-1, BY + 40)):
+        kept = [one for one in _LEFT_OUT if one.offset != absent]
+        logs.add(_WITH_REFUSED, kept, runs=_AROUND, target_to=BY + 59, target_compacts=compacts, **refused)
     return logs
 
 
@@ -311,6 +330,20 @@ def test_what_the_map_knows_and_neither_side_has_is_gone(proven: "Prover[Any]") 
 def test_where_logs_compact_nothing_is_gone(proven: "Prover[Any]") -> None:
     tally = proven.tallies[NAMES.index("may be gone")]
     assert (tally.found, tally.bad_from) == ([], -1)
+
+
+@pytest.mark.parametrize("name", ["refused", "refused and compacts"])
+def test_refused_records_that_were_left_out_are_counted_and_no_differences(proven: "Prover[Any]", name: str) -> None:
+    tally = proven.tallies[NAMES.index(name)]
+    assert (tally.found, tally.bad_from, tally.left_out, tally.replayed) == ([], -1, 2, 1)
+    assert tally.not_comparable == 0
+
+
+@pytest.mark.parametrize("name", ["refused and lost", "refused and lost, compacts"])
+def test_beside_refused_records_a_lost_one_is_found(proven: "Prover[Any]", name: str) -> None:
+    tally = proven.tallies[NAMES.index(name)]
+    assert found_in(proven, name) == {(DifferenceKind.MISSING, 41, BY + 40)}
+    assert (tally.left_out, tally.replayed) == (2, 1)
 
 
 def test_what_both_sides_passed_over_once_is_read_again(spark: "SparkSession") -> None:

@@ -7,7 +7,12 @@ import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.kafka.admin import internal_topics
-from engine.kafka.admin.internal_topics import MAP_CONFIGS, ensure_internal_topic
+from engine.kafka.admin.internal_topics import (
+    MAP_CONFIGS,
+    QUARANTINE_CONFIGS,
+    ensure_internal_topic,
+    ensure_quarantine_topic,
+)
 
 TOPIC = "raymirror-map.a.internal"
 
@@ -61,3 +66,30 @@ async def test_a_topic_that_no_broker_hears_of_is_not_taken(monkeypatch: pytest.
     monkeypatch.setattr(internal_topics, "HEARD_S", 0.1)
     with pytest.raises(ConnectionLost, match=r"still do not know it after 0\.1 s"):
         await ensure(Client(5, None))
+
+
+async def test_a_cluster_that_allows_no_large_records_gets_the_quarantine_topic_with_its_own_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[dict[str, str]] = []
+
+    async def refuses(client: object, topic: str, partitions: int, replicas: int, configs: Any, *, key: str) -> bool:
+        tried.append(configs)
+        if "max.message.bytes" in configs:
+            raise KafkaRefusal("creating", 44, "PolicyViolation: too large", "")
+        return True
+
+    monkeypatch.setattr(internal_topics, "create_topic", refuses)
+    given: Any = Client(3, None)
+    await ensure_quarantine_topic(given, TOPIC, 1)
+    assert tried == [QUARANTINE_CONFIGS, {"cleanup.policy": "compact"}]
+
+
+async def test_other_refusals_of_the_quarantine_topic_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuses(*_: object, key: str) -> bool:
+        raise KafkaRefusal("creating", 29, "TopicAuthorizationFailed", "")
+
+    monkeypatch.setattr(internal_topics, "create_topic", refuses)
+    given: Any = Client(3, None)
+    with pytest.raises(KafkaRefusal, match="TopicAuthorizationFailed"):
+        await ensure_quarantine_topic(given, TOPIC, 1)

@@ -246,8 +246,8 @@ def test_a_produce_8_answer_of_aiokafka_is_read() -> None:
     assert throttle_ms == 9
     assert found == {
         ("topic", 0): Produced(0, 77, 5, -1, ""),
-        ("topic", 1): Produced(87, -1, 5, 4, "no key"),
-        ("topic", 2): Produced(87, -1, 5, 3, "whole batch"),
+        ("topic", 1): Produced(87, -1, 5, 4, "no key", (4, 6)),
+        ("topic", 2): Produced(87, -1, 5, 3, "whole batch", (3,)),
         ("topic", 3): Produced(10, -1, -1, -1, ""),
     }
 
@@ -273,7 +273,7 @@ def test_a_produce_13_answer_is_read_with_its_tags() -> None:
     assert found == {
         ("topic", 0): Produced(0, 77, 5, -1, ""),
         ("topic", 1): Produced(6, -1, -1, -1, "moved"),
-        ("topic", 2): Produced(87, -1, 5, 4, "no key"),
+        ("topic", 2): Produced(87, -1, 5, 4, "no key", (4,)),
         ("ünïcode", 0): Produced(0, 77, 5, -1, ""),
     }
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import BatchTooLarge, MalformedBatch
-from engine.wire.merging.cut import around, cut, halves
+from engine.wire.merging.cut import around, cut, halves, without
 from engine.wire.records import Record
 from tests.unit.engine.wire.batches import PARTITION, TOPIC, batch, header_of, only, records, with_area
 from tests.unit.engine.wire.merging.sets import sources
@@ -54,3 +54,27 @@ def test_what_cannot_be_cut() -> None:
     broken = with_area(built, b"nothing")
     with pytest.raises(MalformedBatch, match="lz4"):
         cut(broken, header_of(broken), (2,), TOPIC, PARTITION)
+
+
+@given(sources(codecs=st.integers(0, 4)), st.data())
+def test_a_batch_without_some_records_has_the_others(
+    made: list[tuple[bytearray, list[Record]]], data: st.DataObject
+) -> None:
+    built, content = made[0]
+    left_out = sorted(data.draw(st.sets(st.integers(0, len(content) - 1), min_size=1)))
+    rest = without(built, only(built), left_out, TOPIC, PARTITION)
+    kept = [record for index, record in enumerate(content) if index not in left_out]
+    if rest is None:
+        assert kept == []
+    else:
+        assert source_records(rest, only(built).codec) == kept
+        assert rest.record_count == len(kept)
+
+
+def test_what_cannot_be_opened_keeps_all() -> None:
+    built = batch(records(5), 3)
+    with pytest.raises(BatchTooLarge):
+        without(built, only(built), (2,), TOPIC, PARTITION, inflated_bytes=10)
+    broken = with_area(built, b"nothing")
+    with pytest.raises(MalformedBatch, match="lz4"):
+        without(broken, header_of(broken), (2,), TOPIC, PARTITION)

@@ -1,0 +1,1 @@
+"""The command `raymirror quarantine`: refused records that were left out of a copy."""

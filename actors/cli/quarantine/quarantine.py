@@ -1,0 +1,218 @@
+"""`raymirror quarantine list|show|replay|drop CONFIG`: refused records that were left out of a copy."""
+
+import argparse
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors.cli.common import exits
+from actors.cli.common.flags import add_flow_argument, add_json_argument
+from actors.cli.common.questions import BadQuestion, chosen_flows
+from actors.cli.quarantine.quarantine_tables import facts_of, record_text, records_table, row_facts
+from actors.observability.colours import stdout_console
+from engine.config.config import load_config
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.services.quarantine import RefusedRow, RefusedStanding, ReplayResult, quarantine_of
+from engine.wire.record import Record
+from policies.words import counted
+
+_RECORD = re.compile(r"(.+)-([0-9]+)@([0-9]+)")
+Wanted = Callable[[RefusedRow], bool]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    found = actions.add_parser("list", help="list the records that are left out and not replayed, dropped or copied")
+    found.add_argument("--all", action="store_true", help="also records that are done with")
+    found.set_defaults(action=list_records)
+    one = actions.add_parser("show", help="show records with key, value and headers")
+    one.set_defaults(action=show_records)
+    replay = actions.add_parser("replay", help="append held records to their copies, each exactly once")
+    replay.add_argument("--unsure", action="store_true", help="also records of which the offset map says nothing")
+    replay.set_defaults(action=replay_records)
+    drop = actions.add_parser("drop", help="give records up: their contents are removed, their names stay")
+    drop.set_defaults(action=drop_records)
+    for action in (replay, drop):
+        action.add_argument("--all", action="store_true", help="all records of the flow")
+    for action in (found, one, replay, drop):
+        action.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+        add_flow_argument(action, "default: every flow" if action is found else "required if there are several flows")
+        action.add_argument(
+            "--topic", action="append", metavar="TOPIC", help="a source topic; may be given several times"
+        )
+        action.add_argument(
+            "--record",
+            action="append",
+            metavar="TOPIC-PARTITION@OFFSET",
+            help="a record, as list names it; may be given several times",
+        )
+        add_json_argument(action)
+        action.epilog = (
+            "exit codes: 0 done (list: also if there are records), 1 some record was not replayed, 2 bad input, or a"
+            " cluster that does not answer; no mirror needs to run"
+        )
+    parser.epilog = "docs/quarantine.md says what each state of a record means, and where a replayed record goes"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the given action.
+
+    Raises ConfigError, BadQuestion, BadEntry, ReplayFailed, BrokerUnreachable, ConnectionLost, KafkaRefusal.
+    """
+    return int(args.action(args, load_config(args.config)))
+
+
+def list_records(args: argparse.Namespace, config: MirrorConfig) -> int:
+    """Print a table of records."""
+    wanted, flows = _wanted(args, needed=False), chosen_flows(config, args.flow)
+    found = {str(flow.name): asyncio.run(_rows(config, flow, wanted)) for flow in flows}
+    if not args.all:
+        found = {name: [row for row in rows if row.is_open] for name, rows in found.items()}
+    if args.json:
+        said = [{"flow": name, "records": [row_facts(row) for row in rows]} for name, rows in found.items()]
+        _print_json({"flows": said})
+        return exits.OK
+    for name, rows in found.items():
+        print(f"{name}: {summary(rows)}")
+        if rows:
+            stdout_console().print(records_table(rows))
+    return exits.OK
+
+
+def show_records(args: argparse.Namespace, config: MirrorConfig) -> int:
+    """Print records with their contents."""
+    rows = asyncio.run(_contents(config, _chosen_flow(config, args.flow), _wanted(args, needed=True)))
+    _refuse_none(args, [row for row, _ in rows])
+    if args.json:
+        _print_json({"records": [{**row_facts(row), "contents": facts_of(record)} for row, record in rows]})
+    else:
+        print("\n\n".join(record_text(row, record) for row, record in rows))
+    return exits.OK
+
+
+def replay_records(args: argparse.Namespace, config: MirrorConfig) -> int:
+    """Replay records, and print where each one is."""
+    wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
+
+    def tell(result: ReplayResult) -> None:
+        if not args.json:
+            where = f"replayed to target offset {result.target_offset}" if not result.why_not else "not replayed"
+            print(f"{result.name}: {where}{f': {result.why_not}' if result.why_not else ''}")
+
+    results, left = asyncio.run(_replay(config, flow, wanted, tell, unsure=args.unsure))
+    done = [one for one in results if not one.why_not]
+    if args.json:
+        said = [{"record": str(one.name), **msgspec.to_builtins(one)} for one in results]
+        _print_json({"flow": str(flow.name), "replayed": len(done), "results": said, "left": _by_standing(left)})
+    else:
+        print(f"{flow.name}: {counted(len(done), 'record')} replayed{_left_text(left)}")
+    return exits.OK if len(done) == len(results) else exits.FAILED
+
+
+def drop_records(args: argparse.Namespace, config: MirrorConfig) -> int:
+    """Drop records, and print how many."""
+    wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
+    rows = asyncio.run(_drop(config, flow, wanted))
+    _refuse_none(args, rows)
+    if args.json:
+        _print_json({"flow": str(flow.name), "dropped": [str(row.name) for row in rows]})
+    else:
+        print(f"{flow.name}: {counted(len(rows), 'record')} dropped")
+    return exits.OK
+
+
+# --- what is asked for -----------------------------------------------------------------------------------------------
+
+
+def _wanted(args: argparse.Namespace, *, needed: bool) -> Wanted:
+    """Return which records the arguments name; all if they name none. Raises BadQuestion."""
+    topics, names = frozenset(args.topic or ()), frozenset(_name(text) for text in args.record or ())
+    if needed and not (topics or names or getattr(args, "all", False)):
+        whole = " or --all" if hasattr(args, "all") else ""
+        raise BadQuestion("no record is named", f"name records with --record, topics with --topic{whole}")
+    return lambda row: (not topics and not names) or row.name.topic in topics or row.name[:3] in names
+
+
+def _name(text: str) -> tuple[str, int, int]:
+    found = _RECORD.fullmatch(text)
+    if found is None:
+        raise BadQuestion(f"{text!r} names no record", "write TOPIC-PARTITION@OFFSET, e.g. orders-3@17")
+    return found[1], int(found[2]), int(found[3])
+
+
+def _chosen_flow(config: MirrorConfig, name: str | None) -> FlowConfig:
+    found = chosen_flows(config, name)
+    if len(found) > 1:
+        names = " or ".join(repr(str(flow.name)) for flow in found)
+        raise BadQuestion(f"there are {len(found)} flows", f"choose one: --flow {names}")
+    return found[0]
+
+
+def _refuse_none(args: argparse.Namespace, rows: list[RefusedRow]) -> None:
+    if not rows:
+        named = ", ".join([*(args.record or ()), *(args.topic or ())])
+        raise BadQuestion(
+            f"no refused record is known of {named or 'the flow'}", "see: raymirror quarantine list --all"
+        )
+
+
+# --- what the target says --------------------------------------------------------------------------------------------
+
+
+async def _rows(config: MirrorConfig, flow: FlowConfig, wanted: Wanted) -> list[RefusedRow]:
+    async with quarantine_of(config, flow) as found:
+        return [row for row in await found.rows() if wanted(row)]
+
+
+async def _contents(config: MirrorConfig, flow: FlowConfig, wanted: Wanted) -> list[tuple[RefusedRow, Record | None]]:
+    async with quarantine_of(config, flow) as found:
+        return [(row, await found.contents(row)) for row in await found.rows() if wanted(row)]
+
+
+async def _replay(
+    config: MirrorConfig, flow: FlowConfig, wanted: Wanted, tell: Callable[[ReplayResult], None], *, unsure: bool
+) -> tuple[list[ReplayResult], list[RefusedRow]]:
+    """Replay; return the results, and the wanted records that were not tried."""
+    async with quarantine_of(config, flow) as found:
+        before = [row for row in await found.rows() if wanted(row)]
+        if not any(row.state.record.held for row in before):
+            return [], before
+        results = await found.replay(wanted, tell, unsure=unsure)
+        tried = {one.name for one in results}
+        return results, [row for row in before if row.name not in tried]
+
+
+async def _drop(config: MirrorConfig, flow: FlowConfig, wanted: Wanted) -> list[RefusedRow]:
+    async with quarantine_of(config, flow) as found:
+        rows = [row for row in await found.rows() if wanted(row) and row.standing is not RefusedStanding.DROPPED]
+        await found.drop(rows)
+        return rows
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def summary(rows: list[RefusedRow]) -> str:
+    """Count records by what became of them."""
+    if not rows:
+        return "no refused records"
+    said = [f"{number} {standing}" for standing, number in _by_standing(rows).items()]
+    return f"{counted(len(rows), 'refused record')}: {', '.join(said)}"
+
+
+def _by_standing(rows: list[RefusedRow]) -> dict[str, int]:
+    numbers = {one: sum(row.standing is one for row in rows) for one in RefusedStanding}
+    return {one.value: number for one, number in numbers.items() if number}
+
+
+def _left_text(left: list[RefusedRow]) -> str:
+    said = ", ".join(f"{number} {standing}" for standing, number in _by_standing(left).items())
+    return f"; not tried: {said}" if said else ""
+
+
+def _print_json(said: Any) -> None:
+    print(msgspec.json.encode(said).decode())

@@ -1,0 +1,107 @@
+"""Reads the quarantine topic of a flow: entries, their contents, marks, and who replays."""
+
+from collections.abc import Sequence
+
+from engine.core.position.resume import TailBatch
+from engine.core.refused.entries import (
+    CONTENTS,
+    ENTRIES,
+    MARKS,
+    RefusedMark,
+    RefusedName,
+    RefusedState,
+    fold,
+    quarantine_topic,
+    read_contents,
+    read_entry,
+    read_mark,
+    read_producer,
+)
+from engine.flow.ports.ports import LATEST, Cluster
+from engine.wire.record import Record
+from policies.model import TopicPartition
+
+Ranges = tuple[tuple[int, int], ...]
+"""(first, last) target offsets, both inclusive."""
+
+
+class QuarantineReader:
+    """Reads the quarantine topic of flows from `source`, on their target. Raises what the Cluster port raises."""
+
+    def __init__(self, target: Cluster, source: str) -> None:
+        self._target = target
+        self.topic = quarantine_topic(source)
+        self.partitions = [TopicPartition(self.topic, number) for number in (ENTRIES, MARKS, CONTENTS)]
+        self.entries, self.marks, self.held = self.partitions
+
+    async def exists(self) -> bool:
+        """Whether the topic exists, with all partitions."""
+        return len(await self._target.leaders(self.partitions)) == len(self.partitions)
+
+    async def states(self) -> list[RefusedState]:
+        """Return the state of every record that was ever left out; none without the topic.
+
+        Raises BadEntry, NewerFormat for entries that this version cannot read.
+        """
+        if not await self.exists():
+            return []
+        marks = await self._marks()  # before the entries: what is marked has an entry
+        read = await self._target.read_records(self.topic, [ENTRIES])
+        return fold([facts for key, value in read if (facts := read_entry(key, value)) is not None], marks)
+
+    async def contents(self, state: RefusedState) -> Record | None:
+        """Return the refused record itself, with its source offset; None if the topic does not hold it any more.
+
+        A repeat may have replaced the contents that the entry names: then they are further behind.
+        """
+        facts = state.record
+        if not facts.held:
+            return None
+        end = (await self._target.offsets([self.held], LATEST))[self.held]
+        for until in (facts.contents_at + 1, end):
+            async for records in self._target.read_log(self.held, facts.contents_at, until, committed=True):
+                for one in records:
+                    if (found := read_contents(one, facts)) is not None:
+                        return found
+        return None
+
+    async def _marks(self) -> list[tuple[RefusedName, RefusedMark]]:
+        read = await self._target.read_records(self.topic, [MARKS])
+        return [mark for key, value in read if (mark := read_mark(key, value)) is not None]
+
+    async def replayers(self) -> frozenset[int]:
+        """Return the producer ids that replay, or have replayed, records of the topic; none without the topic."""
+        if not await self.exists():
+            return frozenset()
+        read = await self._target.read_records(self.topic, [MARKS])
+        return frozenset(one for key, _ in read if (one := read_producer(key)) is not None)
+
+
+class Replayers:
+    """Tells records that were replayed from those of another writer; asks again only for producers that are new."""
+
+    def __init__(self, target: Cluster, source: str) -> None:
+        self._target = target
+        self._reader = QuarantineReader(target, source)
+        self._known: frozenset[int] = frozenset()
+
+    async def knows(self, batches: Sequence[TailBatch]) -> bool:
+        """Whether all these batches of other producers are replays."""
+        producers = {batch.producer_id for batch in batches}
+        if -1 in producers:
+            return False
+        if not producers <= self._known:
+            self._known = await self._reader.replayers()
+        return producers <= self._known
+
+    async def others(self, target: TopicPartition, ranges: Ranges) -> Ranges:
+        """Return the ranges without those in which every record was replayed."""
+        left: list[tuple[int, int]] = []
+        for first, last in ranges:
+            batches = await self._target.read_headers(target, first, last + 1)
+            within = [
+                one for one in batches if not one.is_control and one.next_offset > first and one.base_offset <= last
+            ]
+            if not within or not await self.knows(within):
+                left.append((first, last))
+        return tuple(left)

@@ -1,0 +1,144 @@
+"""What became of refused records: told by their entries, their marks and the offset map together."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.core.refused.entries import RefusedRecord, RefusedState, contents_record, entry_of, placed_at
+from engine.flow.refused.replay import Replay, ReplayFailed
+from engine.services.quarantine import RefusedRecords, RefusedRow, RefusedStanding, ReplayResult
+from engine.wire.codecs import NONE
+from engine.wire.records import encode_batch
+from tests.unit.engine.config_files import flow
+from tests.unit.engine.flow.refused.test_replay import Held
+from tests.unit.engine.flow.stage import FLOW, until
+
+S = RefusedStanding
+
+
+def quarantine_over(stage: Held) -> RefusedRecords:
+    given: Any = stage.b
+    return RefusedRecords(flow("offset.storage.partitions = 1\n"), given)
+
+
+def forge(stage: Held, state: RefusedState, **changes: Any) -> RefusedRecord:
+    """Write one more entry, with other facts."""
+    facts = msgspec.structs.replace(state.record, **changes)
+    stage.entries.append(bytes(encode_batch([entry_of("A", facts)], NONE)))
+    return facts
+
+
+async def standings(found: RefusedRecords) -> dict[int, RefusedStanding]:
+    return {row.name.offset: row.standing for row in await found.rows()}
+
+
+async def test_each_record_is_told_by_what_became_of_it() -> None:
+    stage = Held()
+    async with stage.running():
+        states = await stage.held()
+        found = quarantine_over(stage)
+        assert await standings(found) == {1: S.HELD, 3: S.HELD}
+        forge(stage, states[0], offset=2, contents_at=-1)  # of an owner that died: the next one's batch was taken
+        forge(stage, states[0], offset=99)
+        forge(stage, states[0], offset=3, contents_at=-1)
+        assert await standings(found) == {1: S.HELD, 2: S.COPIED, 3: S.SKIPPED, 99: S.PENDING}
+        await found.drop([row for row in await found.rows() if row.name.offset == 3])
+        assert (await standings(found))[3] is S.DROPPED
+        other = forge(stage, states[0], offset=1, topic_id="of a topic that was deleted")
+        rows = {row.name: row.standing for row in await found.rows()}
+        assert rows[other.name] is S.UNSURE
+        await found.close()
+
+
+async def test_of_a_lane_without_a_map_nothing_is_sure() -> None:
+    stage = Held()
+    async with stage.running():
+        states = await stage.held()
+        facts = forge(stage, states[0], topic="elsewhere")
+        rows = {row.name: row.standing for row in await quarantine_over(stage).rows()}
+        assert rows[facts.name] is S.UNSURE
+
+
+async def test_a_replay_takes_held_records_in_their_order() -> None:
+    stage = Held()
+    async with stage.running():
+        await stage.held()
+        stage.mend()
+        found, told = quarantine_over(stage), list[ReplayResult]()
+        results = await found.replay(lambda _row: True, told.append)
+        assert [(one.name.offset, one.why_not) for one in results] == [(1, ""), (3, "")]
+        assert told == results
+        places = stage.targets[0].places()
+        assert [one.target_offset for one in results] == [places[1], places[3]]
+        assert await standings(found) == {1: S.REPLAYED, 3: S.REPLAYED}
+        assert await found.replay(lambda _row: True, told.append) == []
+
+
+async def test_behind_a_record_that_is_still_refused_its_partition_waits() -> None:
+    stage = Held()
+    async with stage.running():
+        await stage.held()
+        found = quarantine_over(stage)
+        results = await found.replay(lambda _row: True, lambda _one: None)
+        assert [one.name.offset for one in results] == [1, 3]
+        assert "the target answers" in results[0].why_not
+        assert results[1].why_not == "t-0@1 before it was not replayed"
+        stage.targets[0].refuses = lambda key: key == b"1"
+        (only,) = await found.replay(lambda row: row.name.offset == 3, lambda _one: None)
+        assert only.target_offset >= 0
+
+
+async def test_contents_that_were_dropped_meanwhile_are_not_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Held()
+    async with stage.running():
+        await stage.held()
+        stage.mend()
+        found = quarantine_over(stage)
+
+        async def nothing(_row: RefusedRow) -> None:
+            return None
+
+        monkeypatch.setattr(found, "contents", nothing)
+        results = await found.replay(lambda row: row.name.offset == 1, lambda _one: None)
+        assert [one.why_not for one in results] == ["its entry was replaced meanwhile"]
+
+
+async def test_records_that_are_not_sure_are_replayed_only_on_request() -> None:
+    stage = Held()
+    async with stage.running():
+        states = await stage.held()
+        stage.mend()
+        facts = msgspec.structs.replace(states[0].record, topic_id="another", offset=7)
+        record = await stage.reader.contents(states[0])
+        assert record is not None
+        at = stage.held_records.end
+        stage.held_records.append(bytes(encode_batch([contents_record("A", facts, record)], NONE)))
+        stage.entries.append(bytes(encode_batch([entry_of("A", placed_at(facts, at))], NONE)))
+        found = quarantine_over(stage)
+        assert await found.replay(lambda row: row.name.offset == 7, lambda _one: None) == []
+        (one,) = await found.replay(lambda row: row.name.offset == 7, lambda _one: None, unsure=True)
+        assert one.why_not == ""
+
+
+async def test_a_replay_that_another_one_fences_ends_with_the_reason() -> None:
+    stage = Held()
+    async with stage.running():
+        await stage.held()
+        stage.mend()
+        found = quarantine_over(stage)
+        rows = await found.rows()
+        first = Replay(stage.b, FLOW, lambda: 1)
+        await first.begin()
+        await found.replay(lambda row: row.name.offset == 1, lambda _one: None)
+        record = await found.contents(rows[1])
+        assert record is not None
+        with pytest.raises(ReplayFailed, match="InvalidProducerEpoch"):
+            await first.replay(rows[1].state, record)
+        await until(lambda: len(stage.targets[0].records()) == 4)
+
+
+async def test_without_the_topic_there_is_nothing() -> None:
+    stage = Held()
+    stage.b.leader.pop(stage.reader.entries)
+    assert await quarantine_over(stage).rows() == []
