@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.config.effective import BESIDE, SYNCS, changed, settings_of, settings_of_mirror
+from actors.config.effective import BESIDE, HTTP, SYNCS, changed, settings_of, settings_of_mirror
 from actors.model.fingerprint import fingerprint_of
+from engine.config.http.http_config import secrets_of
 from engine.config.secrets import SECRET_KEYS
 from engine.config.settings import MirrorConfig
 from policies.model import FlowName
@@ -46,6 +47,7 @@ _WHY_FIXED = {
 _WIDE = {
     "deployment_id": ("raymirror.deployment.id",),
     "telemetry": ("raymirror.metrics.", "raymirror.otlp."),
+    HTTP: ("raymirror.http.",),
     "spark": ("raymirror.spark", "raymirror.storage.shared"),
     "storage": ("raymirror.storage",),
     "audit_days": ("raymirror.audit.",),
@@ -200,9 +202,10 @@ class _Comparison:
 
 
 def _secrets(config: MirrorConfig) -> dict[str, str]:
-    return {
+    of_clusters = {
         cluster.places.get(name, (f"{alias}.{name}", 0))[0]: cluster.security[name]
         for alias, cluster in config.clusters.items()
         for name in SECRET_KEYS
         if name in cluster.security
     }
+    return of_clusters | secrets_of(config.http)

@@ -1,5 +1,9 @@
-"""Turns the security settings of a cluster into handshake options; the only module that resolves secrets."""
+"""Turns the security settings of a cluster into handshake options; knows which keys may hold a secret.
 
+Only this module resolves secrets of clusters; `engine/config/http/http_secrets.py` resolves those of the HTTP server.
+"""
+
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,6 +67,7 @@ SECRET_KEYS = (
     TRUSTSTORE.password,
 )
 """The security keys whose values may contain a clear-text secret."""
+_HTTP_SECRET = re.compile(r"raymirror\.http\..*\.(?:password|token)")
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STAND_IN = "placeholder"
@@ -73,7 +78,8 @@ _NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", 
 
 def is_secret(key: str) -> bool:
     """Whether the value of a key, with or without an alias, may contain a clear-text password."""
-    return any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
+    of_cluster = any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
+    return of_cluster or bool(_HTTP_SECRET.fullmatch(key))
 
 
 def check_security(cluster: ClusterConfig) -> None:

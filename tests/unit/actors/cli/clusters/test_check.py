@@ -17,6 +17,7 @@ from engine.jobs.runtime import storage_check
 from engine.jobs.runtime.storage_access import BadStorageAccess
 from engine.jobs.runtime.storage_check import StorageUnusable
 from policies.model import FlowName
+from tests.unit.engine.config_files import mirror
 
 FLOW = FlowName("A", "B")
 TOPIC = TopicPreview(source="t", target="A.t", partitions=3, exists=False)
@@ -165,3 +166,19 @@ def test_a_bucket_that_cannot_be_listed_from_here_is_a_warning(monkeypatch: pyte
     monkeypatch.setattr(storage_check, "list_bucket", misnamed)
     (warning,) = check.storage_warnings(bucket)
     assert "it is none; write a URL" in str(warning)
+
+
+def test_secrets_of_the_http_server_that_are_not_here_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVE", raising=False)
+    lines = (
+        "raymirror.http.users = eve\nraymirror.http.user.eve.token = ${env:EVE}\n"
+        "raymirror.http.tls.certificate = /nowhere.pem\n"
+    )
+    token, certificate = check.http_warnings(mirror(lines).http)
+    assert (token.line, token.key) == (6, "raymirror.http.user.eve.token")
+    assert token.what == "environment variable EVE is not set on this machine; set it for this process"
+    assert str(certificate).startswith(
+        "line 7: raymirror.http.tls.certificate: cannot be used: No such file or directory on this machine;"
+    )
+    monkeypatch.setenv("EVE", "t0ken")
+    assert check.http_warnings(mirror(lines.partition("raymirror.http.tls")[0]).http) == []
