@@ -117,6 +117,8 @@ class FlowMetrics:
             else None,
             discovered=bool(flow_state.serial),
             failed_over=flow_state.failed_over,
+            may_return=flow_state.may_return,
+            target_id=flow_state.found.target_id,
         )
 
     @property

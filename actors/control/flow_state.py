@@ -78,6 +78,8 @@ class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
     site: str = ""
     """The site where its copiers must run; empty: anywhere."""
     traffic: TrafficRules = TrafficRules()
+    resumable: bool = False
+    """Whether the mirror stays for the flow when it is stopped alone, so that a request over HTTP can resume it."""
 
 
 class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,20 +137,21 @@ class FlowState:
         """The lanes from which the sets were last planned."""
         self._started_ms = flow.started_ms
         self._site = flow.site
+        self._resumable = flow.resumable
         self.traffic = flow.traffic
         """The limits of the whole flow; each copier gets a part of them."""
 
     def replan(self, flow: FlowPlan) -> None:
         """Apply other settings of the same flow: copiers of another fingerprint are replaced, the sets stay."""
         self.fingerprint, self._most, self._site = flow.fingerprint, flow.scaling.maximum, flow.site
-        self.traffic = flow.traffic
+        self.traffic, self._resumable = flow.traffic, flow.resumable
         self.copiers_wanted = min(max(self.copiers_wanted, flow.scaling.minimum), flow.scaling.maximum)
 
     def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:
         """Change the wanted state of the flow, or of topics that `known_of` returned. Raises IllegalCommand."""
-        # a flow that was stopped alone may be resumed, because its mirror has not ended
-        is_back = command is Command.RESUME and not topics
-        state = Desired.RUNNING if is_back else desired_after(self.wanted.state, command)
+        # a flow that was stopped alone may be resumed, because its mirror has not ended; with HTTP it may be paused too
+        is_back = not topics and (command is Command.RESUME or (command is Command.PAUSE and self.may_return))
+        state = desired_after(Desired.RUNNING if is_back else self.wanted.state, command)
         wake = self.wanted.wake + (command is Command.RESUME)
         if command is Command.RESUME:
             self.release()
@@ -275,6 +278,12 @@ class FlowState:
     def is_over(self) -> bool:
         """Whether this mirror must not copy the flow: it was stopped, or removed, or another mirror owns it."""
         return self.is_removed or bool(self.taken) or self.wanted.state is Desired.STOPPED
+
+    @property
+    def may_return(self) -> bool:
+        """Whether the mirror stays for the flow although it is stopped. A failover ends it: its consumers have left."""
+        is_gone = self.is_removed or bool(self.taken) or self.failed_over
+        return self._resumable and self.wanted.state is Desired.STOPPED and not is_gone
 
     @property
     def is_ending(self) -> bool:

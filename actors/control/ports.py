@@ -111,6 +111,7 @@ class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     `unrenewed_s`: for how many seconds it has not been known whether this mirror still has the flow.
     `groups`: the last round of its consumer groups, None before the first. `configs`: that of its configs and ACLs.
     `round_id`: a round of configs and ACLs that waits for a plan of Spark. `memory_id`: what the last round remembers.
+    `target_id`: the id of the target cluster, empty while it is not known.
     """
 
     serial: int
@@ -126,6 +127,7 @@ class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     configs: ConfigReport | None = None
     round_id: str = ""
     memory_id: str = ""
+    target_id: str = ""
 
 
 class ConfigRound(NamedTuple):

@@ -6,7 +6,7 @@ restarted supervisor finds the living copiers, continues from what they report t
 the state topic. A set gets a new owner when its previous owner has released it, has ended, or has no lease any more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -208,7 +208,7 @@ class Supervisor:
         for topic, partitions in flow_state.apply_discovery(found, now_s).items():
             self._events.note(TopicGone(flow=flow_state.flow, topic=topic, partitions=partitions))
         self._events.note(*found.events)
-        if not self._draining and all(one.is_over for one in self._states()):
+        if not self._draining and all(one.is_over and not one.may_return for one in self._states()):
             self.refused = next((one.taken for one in self._states() if one.taken), "")
             if not self.refused:
                 self.desired = Desired.STOPPED
@@ -291,15 +291,19 @@ class Supervisor:
         flow_state = self._flow_state(flow)
         self.command(Command.STOP, flow)
         flow_state.failed_over = True
-        goes_on = not self._draining and any(not one.is_over for one in self._states())
+        goes_on = not self._draining and any(not one.is_over or one.may_return for one in self._states())
         self._events.note(FailedOver(flow=flow_state.flow, outcome=outcome, mirror_goes_on=goes_on))
 
-    def restart(self, flow: str) -> None:
-        """Replace the copiers of a flow, one by one, and try its quarantined sets again. Raises UnknownFlow."""
+    def restart(self, flow: str, copiers: Collection[str] | None = None) -> None:
+        """Replace the copiers of a flow, one by one, and try its quarantined sets again; `copiers`: only these.
+
+        Raises UnknownFlow. A copier that has ended since is ignored.
+        """
         flow_state = self._flow_state(flow)
         flow_state.release()
         for handle in flow_state.handles.values():
-            handle.is_outdated = True
+            if copiers is None or handle.copier_id in copiers:
+                handle.is_outdated = True
 
     def clear_node(self, node: str) -> int:
         """Replace the copiers on a node by others elsewhere; return how many are still there."""
@@ -363,6 +367,8 @@ class Supervisor:
     def _phase(self) -> str:
         if self._draining:
             return "stopped" if self.is_drained else "draining"
+        if all(one.is_over for one in self._states()):
+            return "running"  # each flow is stopped, and one may be resumed
         # whether some flow has discovered its topics, or was adopted with its lanes
         has_begun = any(one.serial or next(one.lanes(), None) is not None for one in self._states())
         if has_begun and any(handle.state is CopierState.READY for handle in self._handles()):

@@ -50,7 +50,20 @@ class RestartFlow(Request, frozen=True, tag="restart"):
     flow: str
 
 
-AnyRequest = AskStatus | GiveCommand | RestartFlow
+class RestartCopiers(Request, frozen=True, tag="restart_copiers"):
+    """Replaces some copiers of a flow, and tries its quarantined partitions again; without copiers, only that."""
+
+    flow: str
+    copiers: tuple[str, ...]
+
+
+class AskPositions(Request, frozen=True, tag="positions"):
+    """Asks how far the partitions of a flow are copied by their positions on the target."""
+
+    flow: str
+
+
+AnyRequest = AskStatus | GiveCommand | RestartFlow | RestartCopiers | AskPositions
 
 
 ENDED: Final = "it has ended"

@@ -16,7 +16,7 @@ from actors.config.effective import BESIDE, HEARTBEATS, only
 from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.logging.logs import setup_logging
 from actors.model.events import unpack
-from actors.model.messages import MirrorSpec
+from actors.model.messages import MirrorSpec, StoredOffset
 from actors.model.states import Desired
 from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState
 from actors.ray.watch import (
@@ -167,7 +167,10 @@ class FlowLoops:
             known = self._found.lanes
             lanes = known if discovery.lanes == known else discovery.lanes  # the same object: quickly compared
             self._found = DiscoveryAnswer(
-                serial=self._found.serial + 1, lanes=lanes, highest_epoch=discovery.highest_epoch
+                serial=self._found.serial + 1,
+                lanes=lanes,
+                highest_epoch=discovery.highest_epoch,
+                target_id=discovery.target_id,
             )
             # every broker knows a new topic a moment later: discover again soon
             made = any(isinstance(event, TopicCreated | CopyDeleted) for event in discovery.events)
@@ -216,6 +219,12 @@ class FlowLoops:
         if self._watch.configs is None:
             raise LookupError(f"{self._watch.flow} syncs no configs")
         return self._watch.configs
+
+    async def positions(self) -> tuple[StoredOffset, ...]:
+        """Read how far each partition is copied. Raises LookupError if nothing can, and what reading raises."""
+        if self._watch.positions is None:
+            raise LookupError(f"{self._watch.flow} has no reader of positions")
+        return await self._watch.positions()
 
     def store_events(self, events: bytes) -> None:
         self._watch.events.append(unpack(events))
@@ -365,6 +374,10 @@ class MetadataActor:
     async def store_state(self, source: str, target: str, state: bytes) -> None:
         """Store the state of one flow; returns when it is durable. Raises MirrorError."""
         await self._flows[FlowName(source, target)].memory.store(msgspec.msgpack.decode(state, type=RememberedFlow))
+
+    async def positions(self, source: str, target: str) -> bytes:
+        """Return how far each partition of a flow is copied by its position on the target: StoredOffsets as msgpack."""
+        return msgspec.msgpack.encode(await self._flows[FlowName(source, target)].positions())
 
     async def config_round(self, source: str, target: str, round_id: str) -> bytes | None:
         """Return the request of a round that waits for a plan; None if it waits no longer."""

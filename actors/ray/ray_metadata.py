@@ -35,6 +35,8 @@ RESTART_S = 30.0  # an actor older than this that fails a call is replaced
 AGAIN_S = 2.0  # one that has died is replaced sooner
 EVENTS_KEPT = 1000
 SETTLE_S = 5.0
+POSITIONS_S = 25.0
+"""Seconds that reading all positions of a flow may take."""
 METADATA = "metadata"
 
 
@@ -170,6 +172,14 @@ class RayMetadata:
         if (link := self._flows.get(event.flow)) is not None:
             link.to_store.append(event)
             self._hurry()
+
+    async def positions(self, flow: FlowName) -> bytes:
+        """Read how far each partition of a flow is copied by its position on the target. Raises ActorUnreachable."""
+        if self._actor is None:
+            raise ActorUnreachable(METADATA, "positions", "it has not started")
+        call = self._actor.handle.positions.remote(flow.source, flow.target)
+        found: bytes = await bounded(METADATA, "positions", call, POSITIONS_S)
+        return found
 
     def config_round(self, flow: FlowName) -> ConfigRound | None:
         """Return the round of configs and ACLs of a flow that waits for a plan."""

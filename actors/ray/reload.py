@@ -91,6 +91,7 @@ def flow_plans(spec: MirrorSpec, config: MirrorConfig) -> list[FlowPlan]:
             started_ms=spec.added_ms.get(str(flow.name), spec.started_ms),
             site=flow.copiers_site,
             traffic=flow.traffic,
+            resumable=bool(config.http.port),
         )
         for flow in config.flows
     ]

@@ -17,7 +17,7 @@ from actors.local_socket.server import open_if_possible
 from actors.logging.logs import log_sentence, setup_logging
 from actors.model.events import FailoverOutcome
 from actors.model.messages import ConfigRef, MirrorSpec
-from actors.model.states import Command, Replaced
+from actors.model.states import Command, Replaced, UnknownFlow
 from actors.model.status import MirrorStatus, encode_status
 from actors.ray.kept_spec import forget_spec, keep_spec, kept_spec
 from actors.ray.mirror_parts import MirrorParts
@@ -216,6 +216,22 @@ class SupervisorActor:
     async def restart(self, flow: str) -> None:
         (await self._ready()).supervisor.restart(flow)
         self._nudge.set()
+
+    async def restart_copiers(self, flow: str, copiers: tuple[str, ...]) -> None:
+        """Replace some copiers of a flow, and try its quarantined partitions again. Raises UnknownFlow."""
+        (await self._ready()).supervisor.restart(flow, copiers)
+        self._nudge.set()
+
+    async def positions(self, flow: str) -> bytes:
+        """Return how far the partitions of a flow are copied by their positions: StoredOffsets as msgpack.
+
+        Raises UnknownFlow, ActorUnreachable.
+        """
+        parts = await self._ready()
+        names = {str(one.name): one.name for one in parts.config.flows}
+        if flow not in names:
+            raise UnknownFlow(flow, tuple(names))
+        return await parts.metadata.positions(names[flow])
 
     async def clear_node(self, node: str) -> int:
         """Replace the copiers of a node elsewhere; say how many are there still."""

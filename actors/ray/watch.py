@@ -1,13 +1,14 @@
 """The services of each flow that the metadata actor runs; creates them in the actor's process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
-from actors.model.messages import MirrorSpec
+from actors.model.messages import MirrorSpec, StoredOffset
 from actors.ray.durable_flow_state import EventServiceLike, StateServiceLike
-from engine.config.settings import FlowConfig
+from engine.base.errors import MirrorError
+from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import AnyEvent
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
@@ -26,6 +27,8 @@ class DiscoveryLike(Protocol):
     def events(self) -> tuple[AnyEvent, ...]: ...
     @property
     def highest_epoch(self) -> int: ...
+    @property
+    def target_id(self) -> str: ...
 
 
 class TopicServiceLike(Protocol):
@@ -113,10 +116,44 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     beats: Callable[[Callable[[AnyEvent], None]], RunsUntilCancelled] | None = None
     audit: AuditLike | None = None
     history: HistoryLike | None = None
+    positions: Callable[[], Awaitable[tuple[StoredOffset, ...]]] | None = None
+    """Reads how far each partition is copied by its position on the target."""
     late: bool = False
     """Whether the start could not check the flow: nothing is synced before its clusters are reached."""
     settings: dict[str, str] = {}
     """Digests of the settings that its services use, by name: with the same digests they need not be created again."""
+
+
+class PositionsUnread(MirrorError):
+    """Some positions of a flow could not be read, so it is not known how far all of its partitions are copied."""
+
+    exit_code = 1  # it may succeed in a moment
+
+    def __init__(self, flow: str, unread: dict[str, str]) -> None:
+        super().__init__(flow, unread)
+        self.flow, self.unread = flow, unread
+
+    def __str__(self) -> str:
+        parts = "; ".join(f"{partition}: {why}" for partition, why in self.unread.items())
+        return f"the positions of flow {self.flow} cannot be read now: {parts}; try again"
+
+
+async def stored_offsets(config: MirrorConfig, flow: FlowConfig) -> tuple[StoredOffset, ...]:
+    """Read how far each partition is copied, over a connection of its own.
+
+    Raises PositionsUnread, BrokerUnreachable, ConnectionLost, OtherCluster, KafkaRefusal.
+    """
+    from engine.services.target_view import TargetView
+
+    async with TargetView(config, flow) as view:
+        found = await view.positions()
+    if found.unread:
+        raise PositionsUnread(str(flow.name), found.unread)
+    return tuple(
+        StoredOffset(topic=one.lane.topic, partition=one.lane.partition, source_next=one.source_next)
+        for one in found.lanes
+        if one.source_next >= 0
+    )
 
 
 def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
@@ -172,6 +209,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             configs=ConfigService(config, flow, audit=audit, history=history),
             audit=audit,
             history=history,
+            positions=partial(stored_offsets, config, flow),
             late=flow.name in unchecked,
             settings=settings_of(config, flow),
         )

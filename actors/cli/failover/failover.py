@@ -262,7 +262,7 @@ def mirror_goes_on(mirror: Mirror, place: session.MirrorPlace) -> bool | None:
         status = mirror.status()
     except MirrorLost as lost:
         return False if lost.has_ended or (place.pid and is_noted(place)) else None
-    is_left = any(flow.desired is not Desired.STOPPED for flow in status.flows)
+    is_left = any(flow.desired is not Desired.STOPPED or flow.may_return for flow in status.flows)
     return is_left and status.phase not in session.ENDING_PHASES
 
 

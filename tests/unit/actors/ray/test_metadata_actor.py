@@ -1,6 +1,7 @@
 """The metadata actor around a fake keeper."""
 
 import asyncio
+import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
@@ -9,12 +10,12 @@ import pytest
 
 from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.model.events import CopierReplaced, pack
-from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.messages import ConfigRef, MirrorSpec, StoredOffset
 from actors.model.states import Desired
 from actors.ray import durable_flow_state as memory
 from actors.ray import metadata_actor as metadata
 from actors.ray.metadata_actor import MetadataActor
-from actors.ray.watch import Watch
+from actors.ray.watch import PositionsUnread, Watch
 from engine.base.errors import ClusterAway, FlowHeld, KafkaRefusal, MirrorError, NotReady, SameCluster
 from engine.core.events.config_events import AclsRest
 from engine.core.events.events import AnyEvent, Event, GroupNotSynced, TopicCreated
@@ -41,6 +42,7 @@ class Seen(msgspec.Struct, frozen=True):
     lanes: tuple[LaneName, ...]
     events: tuple[TopicCreated, ...] = ()
     highest_epoch: int = 0
+    target_id: str = ""
 
 
 class FakeKeeper:
@@ -686,3 +688,45 @@ async def test_events_that_have_arrived_are_not_told_to_another_supervisor() -> 
     assert await events_of(shell, 2) == [CREATED]
     await shell.read_again()
     assert await events_of(shell, 2) == []
+
+
+async def test_the_target_cluster_is_named() -> None:
+    shell, _ = make(Seen(lanes("t", 1), target_id="kafka-1"))
+    assert (await look(shell, lambda found: found.serial > 0)).target_id == "kafka-1"
+
+
+async def test_positions_are_read_when_they_are_asked_for() -> None:
+    offsets = (StoredOffset(topic="t", partition=3, source_next=9),)
+    asked: list[int] = []
+
+    async def positions() -> tuple[StoredOffset, ...]:
+        asked.append(1)
+        return offsets
+
+    watch = Watch(
+        flow=FLOW,
+        service=FakeKeeper([Seen(())]),
+        state=FakeState,
+        events=FakeEvents(),
+        every_s=0.01,
+        positions=positions,
+    )
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    await look(shell, lambda found: found.serial > 1)
+    assert asked == []
+    assert msgspec.msgpack.decode(await shell.positions("A", "B"), type=tuple[StoredOffset, ...]) == offsets
+    assert asked == [1]
+
+
+async def test_a_flow_without_a_reader_has_no_positions() -> None:
+    shell, _ = make(Seen(()))
+    with pytest.raises(LookupError, match="no reader of positions"):
+        await shell.positions("A", "B")
+
+
+def test_positions_that_are_not_whole_say_what_is_missing() -> None:
+    unread = PositionsUnread("A->B", {"mm2-offsets.A.internal-3": "b:1: cannot connect"})
+    assert str(unread) == (
+        "the positions of flow A->B cannot be read now: mm2-offsets.A.internal-3: b:1: cannot connect; try again"
+    )
+    assert str(pickle.loads(pickle.dumps(unread))) == str(unread)

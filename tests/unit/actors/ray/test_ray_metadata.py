@@ -38,8 +38,12 @@ class FakeActor:
         self.config_round, self.config_memory = Remote(self._config_round), Remote(self._config_memory)
         self.answer_round, self.remember_configs = Remote(self._answer_round), Remote(self._remember)
         self.hurry = Remote(lambda: None)
+        self.positions = Remote(self._positions)
         self.round_answers: list[tuple[object, ...]] = []
         self.remembered: list[bytes] = []
+
+    async def _positions(self, source: str, target: str) -> bytes:
+        return f"positions of {source}->{target}".encode()
 
     async def _config_round(self, _source: str, _target: str, round_id: str) -> bytes:
         return f"request of {round_id}".encode()
@@ -234,3 +238,14 @@ async def test_rounds_of_config_sync_go_to_and_fro_and_the_memory_outlives_the_a
         await until(lambda: len(started.actors) > 1 and started.actors[1].remembered)
         task.cancel()
     assert started.actors[1].remembered == [b"memory"]
+
+
+async def test_positions_are_asked_of_the_actor(started: Started) -> None:
+    line = RayMetadata(SPEC, (FLOW,), asyncio.Event())
+    with pytest.raises(ActorUnreachable, match="it has not started"):
+        await line.positions(FLOW)
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        await until(lambda: started.actors)
+        assert await line.positions(FLOW) == b"positions of A->B"
+        task.cancel()

@@ -14,7 +14,7 @@ from actors.config.config_ref import ConfigMissing, refer
 from actors.control.ports import RememberedFlow
 from actors.local.session import MirrorPlace
 from actors.local_socket.client import reach
-from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.messages import ConfigRef, MirrorSpec, StoredOffset
 from actors.model.needs import CopierNeeds
 from actors.model.states import Command, Replaced
 from actors.model.status import MirrorStatus, decode_status
@@ -101,6 +101,9 @@ class FakeMetadata(FakeFleet):
     async def wait_written(self, _within_s: float) -> None:
         return
 
+    async def positions(self, _flow: FlowName) -> bytes:
+        return msgspec.msgpack.encode((StoredOffset(topic="t", partition=3, source_next=9),))
+
     async def settle(self) -> None:
         self.settled = True
 
@@ -108,10 +111,10 @@ class FakeMetadata(FakeFleet):
 class Stage:
     """A shell that runs as in its actor, around a fleet and a metadata actor that are none."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, instance_id: str = "") -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, instance_id: str = "", extra: str = "") -> None:
         self.file = folder / "mm2.properties"
         self.file.write_text(
-            "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+            f"clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n{extra}"
         )
         self.metadata = FakeMetadata()
         self.codes: list[int] = []

@@ -1,0 +1,121 @@
+"""A mirror with an HTTP server: a flow that is stopped alone does not end it, so that a request can resume the flow."""
+
+import pytest
+
+from actors.control.flow_state import FlowPlan
+from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow
+from actors.control.supervisor import Supervisor
+from actors.model.events import FailoverOutcome
+from actors.model.states import Command, Desired, IllegalCommand
+from tests.unit.actors.fakes import FLOW, SPEC, Clock, FakeFleet, by_topic, lanes, ports
+from tests.unit.actors.mirrors import advance, started
+
+OUTCOME = FailoverOutcome(records=0, groups=0, unequal=0)
+
+
+def resumable(fleet: FakeFleet, clock: Clock, plan: bool = True) -> Supervisor:
+    """A mirror of one flow with a copier that copies."""
+    flow = FlowPlan(name=FLOW, fingerprint="r1", resumable=plan)
+    supervisor = Supervisor(SPEC, [flow], ports(fleet, clock), by_topic)
+    fleet.discover(*lanes("a", 1))
+    supervisor.step()
+    fleet.copiers[0].life = CopierVitals(state="ready")
+    supervisor.step()
+    supervisor.step()
+    return supervisor
+
+
+def stopped(fleet: FakeFleet, clock: Clock, supervisor: Supervisor) -> Supervisor:
+    """Stop its flow, and let the copier drain."""
+    supervisor.command(Command.STOP, "A->B")
+    advance(supervisor, clock, 2)
+    assert fleet.copiers[0].calls.count("drain") == 1
+    fleet.copiers[0].life = CopierVitals(state="closed", last=fleet.copiers[0].snapshot())
+    advance(supervisor, clock, 2)
+    return supervisor
+
+
+def test_a_flow_that_is_stopped_leaves_its_mirror_running(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = stopped(fleet, clock, resumable(fleet, clock))
+    advance(supervisor, clock, 60)
+    status = supervisor.status()
+    assert (status.phase, status.desired, status.copiers) == ("running", Desired.RUNNING, ())
+    assert (status.flows[0].desired, status.flows[0].may_return) == (Desired.STOPPED, True)
+    assert not supervisor.is_drained
+
+
+def test_it_is_resumed(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = stopped(fleet, clock, resumable(fleet, clock))
+    supervisor.command(Command.RESUME, "A->B")
+    advance(supervisor, clock, 1)
+    assert len(fleet.copiers) == 2
+    assert (supervisor.status().flows[0].desired, supervisor.status().flows[0].may_return) == (Desired.RUNNING, False)
+
+
+def test_it_may_return_paused_and_copies_nothing(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = stopped(fleet, clock, resumable(fleet, clock))
+    supervisor.command(Command.PAUSE, "A->B")
+    advance(supervisor, clock, 1)
+    fleet.copiers[1].life = CopierVitals(state="ready")
+    advance(supervisor, clock, 3)
+    assert fleet.copiers[1].calls[0] == "pause *"
+    assert supervisor.status().flows[0].desired is Desired.PAUSED
+
+
+def test_without_http_the_mirror_ends_with_its_last_flow(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = stopped(fleet, clock, resumable(fleet, clock, plan=False))
+    assert supervisor.is_drained
+    with pytest.raises(IllegalCommand):
+        supervisor.command(Command.PAUSE, "A->B")
+
+
+def test_a_failover_of_the_last_flow_ends_the_mirror(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = resumable(fleet, clock)
+    supervisor.fail_over("A->B", OUTCOME)
+    advance(supervisor, clock, 1)
+    assert supervisor.is_ending
+    assert not supervisor.status().flows[0].may_return
+
+
+def test_a_stop_of_the_whole_mirror_ends_it(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = stopped(fleet, clock, resumable(fleet, clock))
+    supervisor.command(Command.STOP)
+    advance(supervisor, clock, 1)
+    assert supervisor.is_drained
+
+
+def test_a_reload_without_http_ends_a_mirror_whose_flows_are_stopped(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = stopped(fleet, clock, resumable(fleet, clock))
+    supervisor.reconfigure(SPEC, [FlowPlan(name=FLOW, fingerprint="r1")])
+    advance(supervisor, clock, 1)
+    assert supervisor.is_drained
+
+
+def test_the_next_supervisor_stays_too(fleet: FakeFleet, clock: Clock) -> None:
+    kept = RememberedFlow(state=Desired.STOPPED, at_ms=clock.wall_ms())
+    fleet.answers[FLOW] = DiscoveryAnswer(serial=1, kept=kept)
+    flow = FlowPlan(name=FLOW, fingerprint="r1", started_ms=clock.wall_ms() - 1, resumable=True)
+    supervisor = Supervisor(SPEC, [flow], ports(fleet, clock), by_topic)
+    advance(supervisor, clock, 5)
+    assert (supervisor.status().phase, supervisor.status().flows[0].may_return) == ("running", True)
+
+
+def test_only_the_copiers_that_are_named_are_replaced(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock, copiers=2)
+    supervisor.restart("A->B", (fleet.copiers[1].copier_id, "ended since"))
+    advance(supervisor, clock, 1)
+    fleet.copiers[2].life = CopierVitals(state="ready")
+    advance(supervisor, clock, 6)
+    assert fleet.copiers[0].calls.count("drain") == 0
+    assert fleet.copiers[1].calls.count("drain") == 1
+    supervisor.restart("A->B", ())
+    advance(supervisor, clock, 3)
+    assert len(fleet.copiers) == 3
+
+
+def test_the_status_knows_the_target_cluster(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    assert supervisor.status().flows[0].target_id == ""
+    fleet.answers[FLOW] = DiscoveryAnswer(serial=2, kept=RememberedFlow(), target_id="kafka-1")
+    advance(supervisor, clock, 1)
+    assert supervisor.status().flows[0].target_id == "kafka-1"
