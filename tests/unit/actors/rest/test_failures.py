@@ -1,0 +1,28 @@
+"""Errors of the mirror as statuses: what may pass in a moment is 409, which tools try again."""
+
+import pytest
+
+from actors.control.flow_state import TopicsNotKnownYet, UnknownTopic
+from actors.control.ports import ActorUnreachable
+from actors.model.requests import MirrorLost
+from actors.model.states import IllegalCommand, Replaced, UnknownFlow
+from actors.rest.failures import refusal_of
+from engine.base.errors import BrokerUnreachable, MirrorError
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UnknownFlow("A->B", ()), 404),
+        (UnknownTopic("t", "A->B"), 404),
+        (IllegalCommand("pause", "stopped"), 409),
+        (TopicsNotKnownYet("t", "A->B", "x"), 409),
+        (Replaced(1, 2), 409),
+        (MirrorLost("m", "gone"), 409),
+        (ActorUnreachable("metadata", "positions", "dead"), 409),
+        (BrokerUnreachable("b:1", "refused"), 500),
+    ],
+)
+def test_an_error_has_a_status_and_keeps_its_text(error: MirrorError, status: int) -> None:
+    refusal = refusal_of(error)
+    assert (refusal.status, refusal.message) == (status, str(error))
