@@ -65,6 +65,7 @@ class SupervisorActor:
                 server = open_if_possible(self._spec.namespace, self._spec.instance_id, self)
                 if server is not None:
                     parts.serve(server)
+                parts.serve_http(self._spec, self)
                 self._begun.set()
                 try:
                     await self._rounds(parts)

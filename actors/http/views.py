@@ -1,0 +1,120 @@
+"""Asks the supervisor for what a route needs, and has it done what an answer asks for."""
+
+import asyncio
+import logging
+from typing import Any, Protocol
+
+import msgspec
+
+from actors.model.messages import StoredOffset
+from actors.model.requests import AnyRequest, AskPositions, AskStatus
+from actors.model.status import MirrorStatus, decode_status
+from actors.rest.connectors import ConnectorKind, MirrorConnector
+from actors.rest.entities import LoggerLevel
+from actors.rest.exchange import Deed, HttpCall, SetLogLevel
+from actors.rest.loggers import LOGGERS, NUMBERS, ROOT, level_named
+from actors.rest.view import MirrorView, Need
+from engine.base.clock import wall_ms
+
+_DEAR = (Need.LANES, Need.POSITIONS, Need.METRICS)
+_MOST_DEAR = 2
+"""Answers with all partitions that are made at one time."""
+
+
+class TelemetryPages(Protocol):
+    """What telemetry knows about the supervisor's process."""
+
+    async def metrics(self) -> str:
+        """Return the page of metrics."""
+
+    def why_dead(self) -> str:
+        """Return why the mirror is not alive; empty if it is."""
+
+    def why_not_ready(self) -> str:
+        """Return why the mirror is not ready; empty if it is."""
+
+
+class MirrorFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says about a mirror; it changes with a reload."""
+
+    connectors: dict[str, MirrorConnector]
+    version: str
+    config_path: str
+    host: str
+    node: str
+
+
+class SupervisorViews:
+    """Views of the mirror. `supervisor` has the methods that requests name; `pages`: metrics and probes."""
+
+    def __init__(self, supervisor: Any, pages: TelemetryPages, facts: MirrorFacts) -> None:
+        self._supervisor, self._pages, self._facts = supervisor, pages, facts
+        self._dear = asyncio.Semaphore(_MOST_DEAR)
+        self._modified_ms: dict[str, int] = {}
+
+    def reload(self, pages: TelemetryPages, facts: MirrorFacts) -> None:
+        """Use other facts from now on."""
+        self._pages, self._facts = pages, facts
+
+    async def view(self, need: Need, call: HttpCall) -> MirrorView:
+        """Return the mirror as it is now, with what a route needs. Raises what the supervisor raises."""
+        view = MirrorView(
+            connectors=self._facts.connectors,
+            version=self._facts.version,
+            config_path=self._facts.config_path,
+            host=self._facts.host,
+            node=self._facts.node,
+            loggers={name: self._level(name) for name in LOGGERS},
+            why_dead=self._pages.why_dead(),
+        )
+        if need in _DEAR:
+            async with self._dear:
+                return await self._filled(view, need, call)
+        return await self._filled(view, need, call)
+
+    async def _filled(self, view: MirrorView, need: Need, call: HttpCall) -> MirrorView:
+        match need:
+            case Need.STATUS:
+                status = await self._status(lanes=False)
+                if any(flow.errors for flow in status.flows):
+                    status = await self._status(lanes=True)
+                return msgspec.structs.replace(view, status=status)
+            case Need.LANES:
+                return msgspec.structs.replace(view, status=await self._status(lanes=True))
+            case Need.POSITIONS:
+                return msgspec.structs.replace(view, positions=await self._positions(call))
+            case Need.METRICS:
+                return msgspec.structs.replace(view, metrics=await self._pages.metrics())
+            case Need.READINESS:
+                return msgspec.structs.replace(view, why_not_ready=self._pages.why_not_ready())
+        return view
+
+    async def _status(self, *, lanes: bool) -> MirrorStatus:
+        data = await self._ask(AskStatus(lanes))
+        return await asyncio.to_thread(decode_status, data) if lanes else decode_status(data)
+
+    async def _positions(self, call: HttpCall) -> tuple[StoredOffset, ...]:
+        connector = self._facts.connectors.get(call.path.get("connector", ""))
+        if connector is None or connector.kind is not ConnectorKind.SOURCE:
+            return ()
+        data = await self._ask(AskPositions(connector.flow))
+        return await asyncio.to_thread(msgspec.msgpack.decode, data, type=tuple[StoredOffset, ...])
+
+    async def _ask(self, request: AnyRequest) -> bytes:
+        found: bytes | None = await getattr(self._supervisor, request.method)(*request.arguments)
+        return found or b""
+
+    async def do(self, deed: Deed) -> None:
+        """Have something done. Raises what the supervisor raises."""
+        if isinstance(deed, SetLogLevel):
+            _logger(deed.logger).setLevel(NUMBERS[deed.level])
+            self._modified_ms[deed.logger] = wall_ms()
+        else:
+            await self._ask(deed)
+
+    def _level(self, name: str) -> LoggerLevel:
+        return LoggerLevel(level_named(_logger(name).getEffectiveLevel()), self._modified_ms.get(name))
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger() if name == ROOT else logging.getLogger(name)
