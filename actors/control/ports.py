@@ -10,7 +10,7 @@ import msgspec
 
 from actors.model.messages import Orders, Report
 from actors.model.spark_status import SparkNews, SparkStatus
-from actors.model.states import Desired
+from actors.model.states import Desired, StopKind
 from actors.model.status import EventLine
 from engine.base.errors import MirrorError
 from engine.core.events.events import AnyEvent, Event
@@ -94,9 +94,11 @@ class Fleet(Protocol):
 class RememberedFlow(msgspec.Struct, frozen=True, kw_only=True):
     """The stored state of a flow, as in the state topic on its target. `at_ms`: when the state was requested, Unix
     time. `sets`: by id, sets that no plan would create again (of hot lanes, of suspects). `quarantine`: by set id too.
+    `stop`: what a stop is part of.
     """
 
     state: Desired = Desired.RUNNING
+    stop: StopKind = StopKind.MIRROR
     paused_topics: tuple[str, ...] = ()
     at_ms: int = 0
     sets: dict[str, SetState] = {}

@@ -34,7 +34,7 @@ from actors.model.events import (
     spark_event,
 )
 from actors.model.messages import MirrorSpec, Orders, Report
-from actors.model.states import Command, CopierState, Desired, Replaced, UnknownFlow, desired_after
+from actors.model.states import Command, CopierState, Desired, Replaced, StopKind, UnknownFlow, desired_after
 from actors.model.status import MirrorStatus
 from engine.core.events.events import Event
 from policies.model import FlowName
@@ -260,14 +260,29 @@ class Supervisor:
 
         Raises UnknownFlow, UnknownTopic, TopicsNotKnownYet, IllegalCommand.
         """
-        after = desired_after(self.desired, command)
-        # a command to all flows does not apply to a flow that was stopped alone
-        everyone = [
-            flow_state
-            for flow_state in self._states()
-            if not flow_state.is_removed and flow_state.wanted.state is not Desired.STOPPED
+        kind = StopKind.FLOW if flow is not None else StopKind.MIRROR
+        self._command(command, [self._flow_state(flow)] if flow is not None else self._meant(command), topics, kind)
+        if flow is None and not topics:
+            self.desired = desired_after(self.desired, command)
+        if self.desired is Desired.STOPPED:
+            self.drain()
+
+    def _meant(self, command: Command) -> list[FlowState]:
+        """Return the flows to which a command to all flows applies: not to one that was stopped alone.
+
+        But a stop of the whole mirror counts for that one too: else the next supervisor would stay for it.
+        """
+        return [
+            one
+            for one in self._states()
+            if not one.is_removed
+            and (one.wanted.state is not Desired.STOPPED or (command is Command.STOP and one.may_return))
         ]
-        flow_states = [self._flow_state(flow)] if flow is not None else everyone
+
+    def _command(
+        self, command: Command, flow_states: Sequence[FlowState], topics: tuple[str, ...], stop: StopKind
+    ) -> None:
+        desired_after(self.desired, command)  # whether the mirror allows it
         copied = {one.flow: one.known_of(topics) for one in flow_states}  # check all topics before any change
         for topic in topics:
             if not any(topic in known for known in copied.values()):
@@ -276,21 +291,16 @@ class Supervisor:
             known = copied[flow_state.flow]
             if topics and not known:
                 continue
-            flow_state.command(command, known)
+            flow_state.command(command, known, stop)
             flow_state.wanted_at_ms = self._clock.wall_ms()
             if command is not Command.STOP:
                 self._events.note(PausedOrResumed(flow=flow_state.flow, command=command, topics=known))
             self._store(flow_state)
-        if flow is None and not topics:
-            self.desired = after
-        if self.desired is Desired.STOPPED:
-            self.drain()
 
     def fail_over(self, flow: str, outcome: FailoverOutcome) -> None:
         """Stop one flow for good, its consumers having moved to the target. Raises UnknownFlow."""
         flow_state = self._flow_state(flow)
-        self.command(Command.STOP, flow)
-        flow_state.failed_over = True
+        self._command(Command.STOP, [flow_state], (), StopKind.FAILOVER)
         goes_on = not self._draining and any(not one.is_over or one.may_return for one in self._states())
         self._events.note(FailedOver(flow=flow_state.flow, outcome=outcome, mirror_goes_on=goes_on))
 

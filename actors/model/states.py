@@ -24,6 +24,24 @@ class Command(enum.StrEnum):
 _AFTER = {Command.PAUSE: Desired.PAUSED, Command.RESUME: Desired.RUNNING, Command.STOP: Desired.STOPPED}
 
 
+class StopKind(enum.StrEnum):
+    """What a stop of a flow is part of; it decides what the mirror does then. A later kind outranks an earlier one."""
+
+    FLOW = "flow"
+    """The flow was stopped alone: with an HTTP server the mirror stays, so that a request can resume the flow."""
+    MIRROR = "mirror"
+    """The whole mirror was stopped, so it ends."""
+    FAILOVER = "failover"
+    """The consumers of the flow have moved to the target."""
+
+    def outranks(self, other: "StopKind") -> bool:
+        """Whether this kind replaces the kind of an earlier stop."""
+        return _RANKS.index(self) > _RANKS.index(other)
+
+
+_RANKS = tuple(StopKind)
+
+
 class CopierState(enum.StrEnum):
     """The state of one copier, as the supervisor sees it."""
 

@@ -6,7 +6,7 @@ from actors.control.flow_state import FlowPlan
 from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow
 from actors.control.supervisor import Supervisor
 from actors.model.events import FailoverOutcome
-from actors.model.states import Command, Desired, IllegalCommand
+from actors.model.states import Command, Desired, IllegalCommand, StopKind
 from tests.unit.actors.fakes import FLOW, SPEC, Clock, FakeFleet, by_topic, lanes, ports
 from tests.unit.actors.mirrors import advance, started
 
@@ -32,6 +32,18 @@ def stopped(fleet: FakeFleet, clock: Clock, supervisor: Supervisor) -> Superviso
     assert fleet.copiers[0].calls.count("drain") == 1
     fleet.copiers[0].life = CopierVitals(state="closed", last=fleet.copiers[0].snapshot())
     advance(supervisor, clock, 2)
+    return supervisor
+
+
+def restarted(
+    fleet: FakeFleet, clock: Clock, stop: StopKind, *, started_ms: int = 0, resumable: bool = True
+) -> Supervisor:
+    """A supervisor that finds the flow stopped."""
+    kept = RememberedFlow(state=Desired.STOPPED, stop=stop, at_ms=clock.wall_ms())
+    fleet.answers[FLOW] = DiscoveryAnswer(serial=1, kept=kept)
+    flow = FlowPlan(name=FLOW, fingerprint="r1", started_ms=started_ms, resumable=resumable)
+    supervisor = Supervisor(SPEC, [flow], ports(fleet, clock), by_topic)
+    advance(supervisor, clock, 5)
     return supervisor
 
 
@@ -92,12 +104,49 @@ def test_a_reload_without_http_ends_a_mirror_whose_flows_are_stopped(fleet: Fake
 
 
 def test_the_next_supervisor_stays_too(fleet: FakeFleet, clock: Clock) -> None:
-    kept = RememberedFlow(state=Desired.STOPPED, at_ms=clock.wall_ms())
-    fleet.answers[FLOW] = DiscoveryAnswer(serial=1, kept=kept)
-    flow = FlowPlan(name=FLOW, fingerprint="r1", started_ms=clock.wall_ms() - 1, resumable=True)
-    supervisor = Supervisor(SPEC, [flow], ports(fleet, clock), by_topic)
-    advance(supervisor, clock, 5)
+    supervisor = restarted(fleet, clock, StopKind.FLOW)
     assert (supervisor.status().phase, supervisor.status().flows[0].may_return) == ("running", True)
+
+
+@pytest.mark.parametrize("stop", [StopKind.MIRROR, StopKind.FAILOVER])
+def test_the_next_supervisor_ends_a_mirror_that_was_stopped_or_failed_over(
+    fleet: FakeFleet, clock: Clock, stop: StopKind
+) -> None:
+    supervisor = restarted(fleet, clock, stop)
+    assert supervisor.is_drained
+    assert supervisor.status().flows[0].failed_over is (stop is StopKind.FAILOVER)
+
+
+def test_a_new_start_leaves_a_flow_stopped_that_was_stopped_alone(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = restarted(fleet, clock, StopKind.FLOW, started_ms=clock.wall_ms() + 1)
+    assert supervisor.status().flows[0].desired is Desired.STOPPED
+    supervisor.command(Command.RESUME, "A->B")
+    advance(supervisor, clock, 1)
+    assert supervisor.status().flows[0].desired is Desired.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("stop", "resumable"), [(StopKind.MIRROR, True), (StopKind.FAILOVER, True), (StopKind.FLOW, False)]
+)
+def test_a_new_start_runs_any_other_flow(fleet: FakeFleet, clock: Clock, stop: StopKind, resumable: bool) -> None:
+    supervisor = restarted(fleet, clock, stop, started_ms=clock.wall_ms() + 1, resumable=resumable)
+    assert supervisor.status().flows[0].desired is Desired.RUNNING
+
+
+def test_what_a_stop_is_part_of_is_stored(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = stopped(fleet, clock, resumable(fleet, clock))
+    supervisor.fail_over("A->B", OUTCOME)
+    supervisor.command(Command.STOP, "A->B")
+    supervisor.command(Command.RESUME, "A->B")
+    kinds = [(one.state, one.stop) for one in fleet.kept[-3:]]
+    running = (Desired.RUNNING, StopKind.MIRROR)
+    assert kinds == [(Desired.STOPPED, StopKind.FLOW), (Desired.STOPPED, StopKind.FAILOVER), running]
+
+
+def test_a_stop_of_the_mirror_counts_for_a_flow_that_was_stopped_before(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = stopped(fleet, clock, resumable(fleet, clock))
+    supervisor.command(Command.STOP)
+    assert fleet.kept[-1].stop is StopKind.MIRROR
 
 
 def test_only_the_copiers_that_are_named_are_replaced(fleet: FakeFleet, clock: Clock) -> None:

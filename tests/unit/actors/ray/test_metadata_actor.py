@@ -3,7 +3,7 @@
 import asyncio
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.model.events import CopierReplaced, pack
 from actors.model.messages import ConfigRef, MirrorSpec, StoredOffset
-from actors.model.states import Desired
+from actors.model.states import Desired, StopKind
 from actors.ray import durable_flow_state as memory
 from actors.ray import metadata_actor as metadata
 from actors.ray.metadata_actor import MetadataActor
@@ -296,9 +296,22 @@ async def test_what_was_wanted_is_read_and_what_is_wanted_is_written() -> None:
     found = await look(shell, lambda found: found.kept is not None)
     assert found.kept == RememberedFlow(state=Desired.PAUSED, paused_topics=("x",), at_ms=5)
     await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.STOPPED, at_ms=9)))
-    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=9)
+    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=9, stop="mirror")
     await shell.close()
     assert FakeState.closed == [True]
+
+
+@pytest.mark.parametrize(
+    ("stop", "kind"), [("flow", StopKind.FLOW), ("failover", StopKind.FAILOVER), (msgspec.UNSET, StopKind.MIRROR)]
+)
+async def test_what_a_stop_is_part_of_is_read_and_written(stop: Any, kind: StopKind) -> None:
+    FakeState.topic[DESIRED] = DesiredState(state="stopped", at_ms=5, stop=stop)
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: found.kept is not None)
+    assert found.kept == RememberedFlow(state=Desired.STOPPED, stop=kind, at_ms=5)
+    await shell.store_state("A", "B", msgspec.msgpack.encode(found.kept))
+    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=5, stop=kind.value)
+    await shell.close()
 
 
 async def test_sets_and_quarantine_are_written_read_and_removed_again() -> None:
