@@ -40,9 +40,18 @@ class HttpListener:
         self._listener, self._server, self._context = listener, server, context
         self._beginning = 0
         """Connections whose TLS handshake is not done."""
+        self._unbegun: set[socket.socket] = set()
+        """Connections whose task has not started, so that it cannot close them."""
 
     async def run(self) -> None:
         """Accept until cancelled. Raises OSError."""
+        try:
+            await self._accept_all()
+        finally:
+            for connection in self._unbegun:
+                connection.close()
+
+    async def _accept_all(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
                 await readable(self._listener)
@@ -55,9 +64,11 @@ class HttpListener:
                     continue
                 connection.setblocking(False)
                 self._beginning += 1
+                self._unbegun.add(connection)
                 group.create_task(self._begin(connection))
 
     async def _begin(self, connection: socket.socket) -> None:
+        self._unbegun.discard(connection)
         handshake_s = HANDSHAKE_S if self._context is not None else None
         loop = asyncio.get_running_loop()
         try:

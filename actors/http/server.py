@@ -37,12 +37,31 @@ SEND_S: Final = 60.0
 AGAIN_S: Final = 5.0
 LOGINS_LAST_S: Final = 10.0
 """Seconds for which a resolved password is used; then its placeholder is resolved again, at the next request."""
+MOST_REFUSALS: Final = 20
+REFUSALS_S: Final = 60.0
 _USUAL: Final = (
     ("Server", "raymirror"),
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
     ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
 )
+
+
+class RefusalLog:
+    """Logs requests of nobody, or without the right: not as many as come, because a client decides how many come."""
+
+    def __init__(self) -> None:
+        self._began_at_s, self._count = -REFUSALS_S, 0
+
+    def note(self, text: str) -> None:
+        """Log the first requests of a while; later, how many more there were."""
+        if now_s() - self._began_at_s >= REFUSALS_S:
+            if self._count > MOST_REFUSALS:
+                log_sentence("warning", f"{self._count - MOST_REFUSALS} more HTTP requests were refused after these")
+            self._began_at_s, self._count = now_s(), 0
+        self._count += 1
+        if self._count <= MOST_REFUSALS:
+            log_sentence("warning", text)
 
 
 class MirrorServer:
@@ -53,6 +72,7 @@ class MirrorServer:
         self._logins: tuple[HttpLogin, ...] = ()
         self._logins_until_s = 0.0
         self._said = ""
+        self._refusals = RefusalLog()
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -139,7 +159,7 @@ class MirrorServer:
             admitted = admit(ROUTES, parts, await self._present_logins())
         except HttpRefusal as refusal:
             if refusal.status in (401, 403):
-                log_sentence("warning", f"an HTTP request of {request.remote} was refused: {refusal.message}")
+                self._refusals.note(f"an HTTP request of {request.remote} was refused: {refusal.message}")
             raise
         if isinstance(admitted, HttpAnswer):
             return admitted

@@ -14,11 +14,15 @@ from actors.rest.entities import LoggerLevel
 from actors.rest.exchange import Deed, HttpCall, SetLogLevel
 from actors.rest.loggers import LOGGERS, NUMBERS, ROOT, level_named
 from actors.rest.view import MirrorView, Need
-from engine.base.clock import wall_ms
+from engine.base.clock import now_s, wall_ms
 
 _DEAR = (Need.LANES, Need.POSITIONS, Need.METRICS)
 _MOST_DEAR = 2
 """Answers with all partitions that are made at one time."""
+_OPEN = (Need.HEALTH, Need.READINESS)
+"""The needs of routes that everybody may ask."""
+_OPEN_LASTS_S = 1.0
+"""Seconds for which they are answered without asking again, so that nobody can keep the supervisor busy with them."""
 
 
 class TelemetryPages(Protocol):
@@ -51,13 +55,25 @@ class SupervisorViews:
         self._supervisor, self._pages, self._facts = supervisor, pages, facts
         self._dear = asyncio.Semaphore(_MOST_DEAR)
         self._modified_ms: dict[str, int] = {}
+        self._open: dict[Need, tuple[float, MirrorView]] = {}
+        """The last view for each of _OPEN, and when it was made."""
 
     def reload(self, pages: TelemetryPages, facts: MirrorFacts) -> None:
         """Use other facts from now on."""
         self._pages, self._facts = pages, facts
+        self._open.clear()
 
     async def view(self, need: Need, call: HttpCall) -> MirrorView:
         """Return the mirror as it is now, with what a route needs. Raises what the supervisor raises."""
+        if need not in _OPEN:
+            return await self._present(need, call)
+        made_at_s, known = self._open.get(need, (0.0, None))
+        if known is None or now_s() - made_at_s > _OPEN_LASTS_S:
+            known = await self._present(need, call)
+            self._open[need] = now_s(), known
+        return known
+
+    async def _present(self, need: Need, call: HttpCall) -> MirrorView:
         view = MirrorView(
             connectors=self._facts.connectors,
             version=self._facts.version,
@@ -74,10 +90,13 @@ class SupervisorViews:
 
     async def _filled(self, view: MirrorView, need: Need, call: HttpCall) -> MirrorView:
         match need:
-            case Need.STATUS:
+            case Need.HEALTH | Need.STATUS:
+                return msgspec.structs.replace(view, status=await self._status(lanes=False))
+            case Need.TASKS:
                 status = await self._status(lanes=False)
                 if any(flow.errors for flow in status.flows):
-                    status = await self._status(lanes=True)
+                    async with self._dear:
+                        status = await self._status(lanes=True)
                 return msgspec.structs.replace(view, status=status)
             case Need.LANES:
                 return msgspec.structs.replace(view, status=await self._status(lanes=True))

@@ -83,9 +83,18 @@ def refuse_foreign_page(method: str, headers: Mapping[str, str], *, has_users: b
     if method in SAFE_METHODS:
         return
     origin = headers.get("origin")
-    is_foreign = origin is not None and (urlsplit(origin).netloc.lower() != host.lower() or not host)
-    if is_foreign or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+    if (origin is not None and not _is_origin_of(origin, host)) or headers.get("sec-fetch-site", "none") not in (
+        "none",
+        "same-origin",
+    ):
         raise HttpRefusal(403, "A page of another origin may not change a mirror")
+
+
+def _is_origin_of(origin: str, host: str) -> bool:
+    try:
+        return bool(host) and urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:  # no address
+        return False
 
 
 def _is_this_machine(host: str) -> bool:

@@ -44,7 +44,7 @@ def _get(template: str, summary: str, handler: HttpHandler, gives: Any, **more: 
 
 
 def _change(method: str, template: str, summary: str, handler: HttpHandler, **more: Any) -> HttpRoute:
-    usual = {"role": Role.OPERATE, "need": Need.STATUS}
+    usual = {"role": Role.OPERATE, "need": Need.TASKS}
     return HttpRoute(method=method, template=template, summary=summary, handler=handler, **usual | more)
 
 
@@ -52,19 +52,19 @@ def _openapi(_call: HttpCall, view: MirrorView) -> HttpAnswer:
     return HttpAnswer(body=describe(ROUTES, view.version))
 
 
-_STATUS: Final = {"need": Need.STATUS}
+_TASKS: Final = {"need": Need.TASKS}
 _OWN: Final = {"tag": "raymirror"}
 
 ROUTES: Final[tuple[HttpRoute, ...]] = (
-    _get("/", "Who answers", reading.root, WorkerInfo, **_STATUS),
-    _get("/health", "Whether the mirror works (KIP-1017)", reading.health, WorkerHealth, role=None, **_STATUS),
+    _get("/", "Who answers", reading.root, WorkerInfo, need=Need.STATUS),
+    _get("/health", "Whether the mirror works (KIP-1017)", reading.health, WorkerHealth, role=None, need=Need.HEALTH),
     _get(
         "/connectors",
         "The connectors: each flow as up to three of MM2's classes",
         reading.list_connectors,
         tuple[str, ...] | dict[str, ConnectorExpansion],
         query=_EXPAND,
-        **_STATUS,
+        **_TASKS,
     ),
     _change(
         "POST",
@@ -76,7 +76,7 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         gives={},
         missing=True,
     ),
-    _get(_ONE, "A connector with its settings and tasks", reading.info, ConnectorInfo, **_STATUS),
+    _get(_ONE, "A connector with its settings and tasks", reading.info, ConnectorInfo, **_TASKS),
     _change("DELETE", _ONE, "Remove a connector", configuring.delete, role=Role.ADMIN, gives={}, missing=True),
     _get(f"{_ONE}/config", "Its settings, without passwords", reading.config, dict[str, str]),
     _change(
@@ -99,9 +99,9 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         gives={200: ConnectorInfo},
         missing=True,
     ),
-    _get(f"{_ONE}/status", "Its state and that of its tasks", reading.status, ConnectorStatus, **_STATUS),
+    _get(f"{_ONE}/status", "Its state and that of its tasks", reading.status, ConnectorStatus, **_TASKS),
     _get(f"{_ONE}/tasks", "Its tasks with their settings", reading.tasks, tuple[TaskInfo, ...], need=Need.LANES),
-    _get(f"{_TASK}/status", "The state of a task", reading.task_status, TaskState, **_STATUS),
+    _get(f"{_TASK}/status", "The state of a task", reading.task_status, TaskState, **_TASKS),
     _change("POST", f"{_TASK}/restart", "Restart a task", steering.restart_task, gives={204: None}),
     _change(
         "POST",
@@ -111,9 +111,9 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         gives={202: ConnectorStatus, 204: None},
         query=_RESTART,
     ),
-    _change("PUT", f"{_ONE}/pause", "Pause copying", steering.pause, gives={202: None}),
-    _change("PUT", f"{_ONE}/resume", "Copy again", steering.resume, gives={202: None}),
-    _change("PUT", f"{_ONE}/stop", "Stop the flow (KIP-875)", steering.stop, gives={204: None}),
+    _change("PUT", f"{_ONE}/pause", "Pause copying", steering.pause, need=Need.STATUS, gives={202: None}),
+    _change("PUT", f"{_ONE}/resume", "Copy again", steering.resume, need=Need.STATUS, gives={202: None}),
+    _change("PUT", f"{_ONE}/stop", "Stop the flow (KIP-875)", steering.stop, need=Need.STATUS, gives={204: None}),
     _get(f"{_ONE}/topics", "The topics that it writes", reading.topics, dict[str, ActiveTopics], need=Need.LANES),
     _change("PUT", f"{_ONE}/topics/reset", "Forget these topics", steering.reset_topics, need=Need.NOTHING, gives={}),
     _get(f"{_ONE}/offsets", "How far it has copied", reading.offsets, ConnectorOffsets, need=Need.POSITIONS),

@@ -25,8 +25,7 @@ class HttpTarget(msgspec.Struct, frozen=True):
 def read_target(target: str) -> HttpTarget:
     """Read a target: origin form, or with a host before it as proxies send it. Raises HttpRefusal."""
     if not target.startswith("/"):
-        parts = urlsplit(target)
-        target = f"{parts.path or '/'}?{parts.query}" if parts.scheme in ("http", "https") else ""
+        target = _without_host(target)
     if not target.startswith("/") or _BAD_ESCAPE.search(target):
         raise HttpRefusal(400, "HTTP 400 Bad Request")
     path, _, query = target.partition("#")[0].partition("?")
@@ -42,3 +41,12 @@ def read_target(target: str) -> HttpTarget:
     for name, value in pairs:
         found[name] = (*found.get(name, ()), value)
     return HttpTarget(parts_of_path, found)
+
+
+def _without_host(target: str) -> str:
+    """Return path and query of a target with a host; empty if it is none."""
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return ""
+    return f"{parts.path or '/'}?{parts.query}" if parts.scheme in ("http", "https") else ""

@@ -23,7 +23,11 @@ class Need(enum.Enum):
     """How much of the mirror's state a route needs."""
 
     NOTHING = enum.auto()
+    HEALTH = enum.auto()
+    """The status without partitions, perhaps a second old: everybody may ask for it, as often as they like."""
     STATUS = enum.auto()
+    """The status without partitions."""
+    TASKS = enum.auto()
     """The status, with all partitions only if some have stopped on an error."""
     LANES = enum.auto()
     """The status with all partitions."""
@@ -32,7 +36,7 @@ class Need(enum.Enum):
     METRICS = enum.auto()
     """The page of metrics."""
     READINESS = enum.auto()
-    """Why the mirror is not ready."""
+    """Why the mirror is not ready, perhaps a second old."""
 
 
 class MirrorView(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from actors.rest.connectors import ConnectorKind
 from actors.rest.definitions.rows import KeyRow, groups_of, rows_of
 from actors.rest.entities import JudgedConfig, JudgedSetting, JudgedValue
 from actors.rest.exchange import HttpRefusal
-from engine.config.plugins.loading import find
+from engine.config.plugins.loading import provided
 from policies.naming import LIKE_IDENTITY, PACKAGE
 
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
@@ -140,7 +140,7 @@ def parsed(row: KeyRow, given: str | None) -> Parsed:
 
 def _is_class(key: str, name: str) -> bool:
     """Whether a class is Kafka's, or one that works here instead of it; other classes of Java cannot run."""
-    return name.startswith(_KAFKA) or name in LIKE_IDENTITY or (key in _OWN_CLASSES and find(name) is not None)
+    return name.startswith(_KAFKA) or name in LIKE_IDENTITY or (key in _OWN_CLASSES and name in provided())
 
 
 def _check(row: KeyRow, value: Parsed) -> None:

@@ -354,3 +354,16 @@ async def test_the_memory_of_a_flood_of_bodies_is_bounded() -> None:
             del reader
             assert await is_cut_off(writer, chunk)
         assert resident() - before < 64 * 1024 * 1024
+
+
+async def test_the_log_has_the_first_refused_requests_and_how_many_more_there_were(
+    monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    monkeypatch.setattr(server, "MOST_REFUSALS", 2)
+    refusals = server.RefusalLog()
+    for number in range(5):
+        refusals.note(str(number))
+    assert [text for _, text in told] == ["0", "1"]
+    monkeypatch.setattr(server, "REFUSALS_S", 0.0)
+    refusals.note("5")
+    assert [text for _, text in told[2:]] == ["3 more HTTP requests were refused after these", "5"]

@@ -83,7 +83,9 @@ def call(name: str = SOURCE) -> HttpCall:
     ("need", "asked"),
     [
         (Need.NOTHING, []),
+        (Need.HEALTH, [("status", False)]),
         (Need.STATUS, [("status", False)]),
+        (Need.TASKS, [("status", False)]),
         (Need.LANES, [("status", True)]),
         (Need.POSITIONS, [("positions", "A->B")]),
         (Need.METRICS, []),
@@ -94,7 +96,7 @@ async def test_no_more_is_asked_than_a_route_needs(need: Need, asked: list[tuple
     supervisor = FakeSupervisor()
     view = await views(supervisor).view(need, call())
     assert supervisor.asked == asked
-    assert (view.status is not None) is (need in (Need.STATUS, Need.LANES))
+    assert (view.status is not None) is (need in (Need.HEALTH, Need.STATUS, Need.TASKS, Need.LANES))
     assert view.positions == (OFFSETS if need is Need.POSITIONS else ())
     assert view.metrics == ("# metrics\n" if need is Need.METRICS else "")
     assert (view.version, view.config_path, view.host, view.node) == ("1", "/c", "h:1", "n")
@@ -102,9 +104,24 @@ async def test_no_more_is_asked_than_a_route_needs(need: Need, asked: list[tuple
 
 async def test_partitions_are_asked_for_if_one_has_stopped() -> None:
     supervisor = FakeSupervisor(status_with(lane(state="failed", reason="x"), errors=1))
-    view = await views(supervisor).view(Need.STATUS, call())
+    view = await views(supervisor).view(Need.TASKS, call())
     assert supervisor.asked == [("status", False), ("status", True)]
     assert len(view.present.lanes) == 1
+
+
+async def test_what_everybody_may_ask_is_not_asked_each_time() -> None:
+    supervisor = FakeSupervisor(status_with(errors=1))
+    seen = views(supervisor)
+    for _ in range(3):
+        assert (await seen.view(Need.HEALTH, call())).present.phase == "running"
+    assert supervisor.asked == [("status", False)]
+    await asyncio.sleep(1.1)
+    await seen.view(Need.HEALTH, call())
+    assert supervisor.asked == [("status", False)] * 2
+    pages = FakePages()
+    pages.why = "no step"
+    seen.reload(pages, facts())
+    assert (await seen.view(Need.HEALTH, call())).why_dead == "no step"
 
 
 @pytest.mark.parametrize("name", [CHECKPOINT, "unknown"])

@@ -90,6 +90,7 @@ PAGES = [
     ("PUT", {"host": "h:1", "origin": "http://evil"}, True, False),
     ("PUT", {"host": "h:1", "origin": "null"}, True, False),
     ("PUT", {"origin": "null"}, True, False),
+    ("PUT", {"host": "h:1", "origin": "http://["}, True, False),
     ("POST", {"host": "h:1", "sec-fetch-site": "cross-site"}, True, False),
     ("POST", {"host": "h:1", "sec-fetch-site": "same-site"}, True, False),
     ("DELETE", {"host": "h:1", "origin": "http://h:2"}, True, False),

@@ -56,7 +56,7 @@ def test_what_a_setting_does_here_comes_from_the_table_of_keys() -> None:
 def test_a_class_may_come_from_a_python_package(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"replication.policy.class": "com.acme.SuffixPolicy"}
     assert validate(FINE | own)["error_count"] == 1
-    monkeypatch.setattr("actors.rest.definitions.judging.find", lambda name: name == "com.acme.SuffixPolicy" or None)
+    monkeypatch.setattr("actors.rest.definitions.judging.provided", lambda: frozenset(["com.acme.SuffixPolicy"]))
     assert validate(FINE | own)["error_count"] == 0
     assert validate(FINE | {"key.converter": "com.acme.SuffixPolicy"})["error_count"] == 1
 

@@ -69,6 +69,7 @@ def test_what_a_target_means(target: str, path: tuple[str, ...], query: dict[str
         "x",
         "*",
         "ftp://h/x",
+        "http://[/x",
         "/%",
         "/%zz",
         "/%ff",
