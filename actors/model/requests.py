@@ -63,7 +63,14 @@ class AskPositions(Request, frozen=True, tag="positions"):
     flow: str
 
 
-AnyRequest = AskStatus | GiveCommand | RestartFlow | RestartCopiers | AskPositions
+class ChangeSettings(Request, frozen=True, tag="change_settings"):
+    """Changes settings of a flow in the mirror's file, and applies it; names are a connector's, None removes one."""
+
+    flow: str
+    changes: dict[str, str | None]
+
+
+AnyRequest = AskStatus | GiveCommand | RestartFlow | RestartCopiers | AskPositions | ChangeSettings
 
 
 ENDED: Final = "it has ended"

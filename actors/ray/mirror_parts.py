@@ -1,7 +1,7 @@
 """The parts of a supervisor's process: creates them at its start, reloads them, and ends them with it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from actors.config.difference import ConfigDifference
@@ -50,6 +50,22 @@ class MirrorParts:
     def begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in parallel with the supervisor's steps until the process ends or the work is replaced."""
         self._tasks[name] = self._group.create_task(work)
+
+    async def finish(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do some work to its end, also if the caller is cancelled; what it raises goes to the caller."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def work() -> None:
+            try:
+                await begin()
+            except Exception as failure:  # noqa: BLE001 - it is the caller's; here it would end the mirror
+                ended.set_exception(failure)
+            else:
+                ended.set_result(None)
+
+        task = self._group.create_task(work())
+        task.add_done_callback(lambda _: ended.cancel())  # no change if it has ended by itself
+        await asyncio.shield(ended)
 
     def serve(self, server: LocalServer) -> None:
         """Answer commands of this machine at a socket."""

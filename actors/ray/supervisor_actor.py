@@ -7,12 +7,17 @@ this process ends itself a moment later, and the next supervisor continues to le
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import msgspec
 import ray
 
 from actors.config import config_ref
+from actors.config.config_ref import ConfigMissing, digest_of
 from actors.config.difference import ADDED, ConfigDifference, ConfigSide, difference
+from actors.config.file_change import planned, replace_file, take_back
+from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
 from actors.local_socket.server import open_if_possible
 from actors.logging.logs import log_sentence, setup_logging
 from actors.model.events import FailoverOutcome
@@ -21,10 +26,11 @@ from actors.model.states import Command, Replaced, UnknownFlow
 from actors.model.status import MirrorStatus, encode_status
 from actors.ray.kept_spec import forget_spec, keep_spec, kept_spec
 from actors.ray.mirror_parts import MirrorParts
-from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, read_side, successor
+from actors.ray.reload import read_side, successor
 from engine.base.clock import now_s, wall_ms
-from engine.base.errors import MirrorError
+from engine.base.errors import ConfigError, MirrorError
 from engine.base.tasks import first_cause, join
+from policies.model import FlowName
 
 STEP_S = 1.0
 CONFIG_LOOK_S = 10.0
@@ -52,6 +58,7 @@ class SupervisorActor:
         self._handed_over = False
         self._began_s = now_s()
         self._reloading = asyncio.Lock()
+        self._changing_file = asyncio.Lock()
         self._end = end
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._ended)
@@ -214,6 +221,30 @@ class SupervisorActor:
         await parts.reload(spec, side.config, found)
         self._nudge.set()
 
+    async def change_settings(self, flow: str, changes: dict[str, str | None]) -> None:
+        """Change settings of a flow in the mirror's file, given as those of a connector, and apply the file.
+
+        Raises UnknownFlow, FileFixed, FileEdited, CannotChange, CannotReload, ReloadBusy, ConfigError, ConfigMissing
+        (nothing was changed), ReloadFailed. A caller that goes away does not leave it half done.
+        """
+        parts = await self._ready()
+        await parts.finish(partial(self._change_settings, parts, _flow_named(parts, flow), changes))
+
+    async def _change_settings(self, parts: MirrorParts, flow: FlowName, changes: dict[str, str | None]) -> None:
+        async with self._changing_file:
+            ref = self._spec.config
+            before, changed = await asyncio.to_thread(planned, ref, flow, changes)
+            new = ConfigRef(path=ref.path, digest=digest_of(changed.data), kept=changed.plain)
+            found = self._difference(parts, ConfigSide(changed.config, new.kept, new.digest))
+            if found.refused:
+                raise CannotReload(found.refused)
+            await asyncio.to_thread(replace_file, Path(ref.path), changed.data)
+            try:
+                await self.reload(msgspec.msgpack.encode(new), ref.digest)
+            except (CannotReload, ReloadBusy, ConfigError, ConfigMissing):  # nothing was applied
+                await asyncio.to_thread(take_back, Path(ref.path), before, changed.data)
+                raise
+
     async def restart(self, flow: str) -> None:
         (await self._ready()).supervisor.restart(flow)
         self._nudge.set()
@@ -229,10 +260,7 @@ class SupervisorActor:
         Raises UnknownFlow, ActorUnreachable.
         """
         parts = await self._ready()
-        names = {str(one.name): one.name for one in parts.config.flows}
-        if flow not in names:
-            raise UnknownFlow(flow, tuple(names))
-        return await parts.metadata.positions(names[flow])
+        return await parts.metadata.positions(_flow_named(parts, flow))
 
     async def clear_node(self, node: str) -> int:
         """Replace the copiers of a node elsewhere; say how many are there still."""
@@ -262,6 +290,14 @@ class SupervisorActor:
         """Send no more orders: another supervisor takes the copiers over."""
         self._handed_over = True
         self._nudge.set()
+
+
+def _flow_named(parts: MirrorParts, name: str) -> FlowName:
+    """Return a flow of the running configuration. Raises UnknownFlow."""
+    names = {str(one.name): one.name for one in parts.config.flows}
+    if name not in names:
+        raise UnknownFlow(name, tuple(names))
+    return names[name]
 
 
 def _encoded(status: MirrorStatus, parts: MirrorParts) -> bytes:

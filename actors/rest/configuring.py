@@ -1,10 +1,14 @@
-"""Answers what would change settings or offsets: it refuses what Connect refuses, and most of the rest, as missing yet.
+"""Answers what changes settings or offsets: it refuses what Connect refuses, and what cannot be done yet.
 
-A request that changes nothing succeeds, so that a tool which sets the same settings again and again is content.
+Settings of a flow are changed in the mirror's file, which is then applied as by `raymirror reload`. A request that
+changes nothing succeeds, so that a tool which sets the same settings again and again is content.
 """
 
 from collections.abc import Mapping
 
+import msgspec
+
+from actors.model.requests import ChangeSettings
 from actors.rest.connectors import MirrorConnector
 from actors.rest.definitions.judging import invalid, judged
 from actors.rest.entities import NewConnector
@@ -47,7 +51,7 @@ def create(call: HttpCall, view: MirrorView) -> HttpAnswer:
 
 
 def put_config(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    """Accept the present settings; refuse others."""
+    """Replace the settings of a flow."""
     name = call.path["connector"]
     settings = _named(name, strings_of(call.body))
     connector = view.connectors.get(name)
@@ -58,7 +62,7 @@ def put_config(call: HttpCall, view: MirrorView) -> HttpAnswer:
 
 
 def patch_config(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    """Accept a patch that changes nothing; refuse others (KIP-477: null removes a setting)."""
+    """Change some settings of a flow (KIP-477: null removes one)."""
     connector = view.connector(call)
     given = strings_of(call.body)
     patched = {key: value for key, value in {**connector.config, **given}.items() if value is not None}
@@ -69,8 +73,11 @@ def _changed(view: MirrorView, connector: MirrorConnector, settings: Mapping[str
     if settings == connector.config:
         return HttpAnswer(body=info_of(view, connector))
     _refuse_invalid(settings)
-    keys = sorted(key for key in {*settings, *connector.config} if settings.get(key) != connector.config.get(key))
-    raise HttpRefusal(501, f"Settings cannot be changed over HTTP yet: change {', '.join(keys)} in {_reload(view)}")
+    names = sorted(name for name in {*settings, *connector.config} if settings.get(name) != connector.config.get(name))
+    deed = ChangeSettings(connector.flow, {name: settings.get(name) for name in names})
+    after = {name: value for name, value in settings.items() if value is not None}
+    changed = msgspec.structs.replace(connector, config=after)
+    return HttpAnswer(body=info_of(view, changed), deeds=(deed,))
 
 
 def _refuse_invalid(settings: Mapping[str, str | None]) -> None:

@@ -1,13 +1,19 @@
 """Turns errors of the mirror into statuses: what may succeed in a moment is 409, as tools retry that."""
 
+from actors.config.file_change import FileEdited, FileFixed
+from actors.config.reload_errors import CannotReload, ReloadBusy
+from actors.config.settings_change import CannotChange
 from actors.control.flow_state import TopicsNotKnownYet, UnknownTopic
 from actors.control.ports import ActorUnreachable
 from actors.model.requests import MirrorLost
 from actors.model.states import IllegalCommand, Replaced, UnknownFlow
 from actors.rest.exchange import HttpRefusal
-from engine.base.errors import MirrorError
+from engine.base.errors import ConfigError, MirrorError
 
 _STATUSES: tuple[tuple[type[MirrorError], int], ...] = (
+    (CannotChange, 400),
+    (CannotReload, 400),
+    (ConfigError, 400),
     (UnknownFlow, 404),
     (UnknownTopic, 404),
     (IllegalCommand, 409),
@@ -15,6 +21,9 @@ _STATUSES: tuple[tuple[type[MirrorError], int], ...] = (
     (Replaced, 409),
     (MirrorLost, 409),
     (ActorUnreachable, 409),
+    (FileEdited, 409),
+    (ReloadBusy, 409),
+    (FileFixed, 501),
 )
 BROKEN = HttpRefusal(500, "The mirror could not answer, because of an error in raymirror; see: raymirror logs")
 

@@ -25,17 +25,23 @@ _PREFIXES: Final[Mapping[Layer, str]] = {
 
 def connector_settings(plain: Mapping[str, str], flow: FlowName) -> dict[str, str]:
     """Return the settings of a flow that its file sets; `plain`: the file's, without passwords. Raises ConfigError."""
+    found = {"source.cluster.alias": flow.source, "target.cluster.alias": flow.target, "enabled": "true"}
+    return found | {name: plain[key] for name, key in setting_places(plain, flow).items()}
+
+
+def setting_places(plain: Mapping[str, str], flow: FlowName) -> dict[str, str]:
+    """Return the key of the file that sets each of a flow's settings. Raises ConfigError."""
     reader = PropertyReader(Properties("", {key: Property(key, value, 0) for key, value in plain.items()}, ()))
     flow_reader = FlowReader(reader, flow)
     flow_reader.read()
-    found = {"source.cluster.alias": flow.source, "target.cluster.alias": flow.target, "enabled": "true"}
+    found: dict[str, str] = {}
     for side, alias in (("source", flow.source), ("target", flow.target)):
         for name in ("bootstrap.servers", *SECURITY_KEYS):
             key = reader.first_key(f"{alias}.{name}", name)
             if key is not None and not is_secret(key):
-                found[f"{side}.cluster.{name}"] = plain[key]
+                found[f"{side}.cluster.{name}"] = key
     for layer, name in tuple(flow_reader.keys.asked):  # asking adds to it
         key = layer(flow_reader.keys, name) if layer in _PREFIXES else ""
         if key in plain and not is_secret(key):
-            found[f"{_PREFIXES[layer]}{name}"] = plain[key]
+            found[f"{_PREFIXES[layer]}{name}"] = key
     return found

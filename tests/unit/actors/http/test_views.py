@@ -10,7 +10,7 @@ import pytest
 
 from actors.http.views import MirrorFacts, SupervisorViews
 from actors.model.messages import StoredOffset
-from actors.model.requests import GiveCommand, RestartCopiers, RestartFlow
+from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command, UnknownFlow
 from actors.model.status import MirrorStatus, encode_status
 from actors.rest.exchange import HttpCall, LogLevel, SetLogLevel
@@ -18,6 +18,7 @@ from actors.rest.view import Need
 from tests.unit.actors.rest.rest_views import CHECKPOINT, SOURCE, configured, status_with
 from tests.unit.actors.telemetry.statuses import lane
 
+CHANGE = ChangeSettings("A->B", {"topics": None})
 OFFSETS = (StoredOffset(topic="t", partition=0, source_next=7),)
 
 
@@ -46,6 +47,9 @@ class FakeSupervisor:
 
     async def restart_copiers(self, *words: Any) -> None:
         self.asked.append(("restart_copiers", *words))
+
+    async def change_settings(self, *words: Any) -> None:
+        self.asked.append(("change_settings", *words))
 
     async def positions(self, flow: str) -> bytes:
         self.asked.append(("positions", flow))
@@ -143,12 +147,13 @@ async def test_answers_with_all_partitions_are_made_two_at_a_time() -> None:
 async def test_deeds_are_the_requests_of_commands() -> None:
     supervisor = FakeSupervisor()
     seen = views(supervisor)
-    for deed in (GiveCommand(Command.PAUSE, "A->B"), RestartFlow("A->B"), RestartCopiers("A->B", ("c",))):
+    for deed in (GiveCommand(Command.PAUSE, "A->B"), RestartFlow("A->B"), RestartCopiers("A->B", ("c",)), CHANGE):
         await seen.do(deed)
     assert supervisor.asked == [
         ("command", Command.PAUSE, "A->B", ()),
         ("restart", "A->B"),
         ("restart_copiers", "A->B", ("c",)),
+        ("change_settings", "A->B", {"topics": None}),
     ]
 
 

@@ -1,5 +1,6 @@
 """A reload in the supervisor actor: all or nothing, and the configuration after a death during it."""
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -7,9 +8,11 @@ import pytest
 
 from actors.config.config_ref import refer
 from actors.config.difference import ADDED, CHANGED, UNTOUCHED, ConfigDifference
+from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.needs import CopierNeeds
-from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, successor
+from actors.model.states import UnknownFlow
+from actors.ray.reload import successor
 from actors.ray.supervisor_actor import FAILED
 from policies.model import FlowName
 from tests.unit.actors.ray.test_supervisor_actor import Stage
@@ -207,3 +210,63 @@ def test_a_flow_is_added_once_and_a_stop_of_later_stays() -> None:
     assert successor(two, ConfigRef(path="/c", digest="g"), ("A->B",), 9).added_ms == {"A->B": 9, "A->C": 7}
     assert two.config.digest == "f"
     assert (two.deployment_id, two.namespace) == (spec.deployment_id, spec.namespace)
+
+
+async def test_settings_are_changed_in_the_file_and_applied(stage: Stage, kept: Kept) -> None:
+    stage.file.write_text(BASE)
+    await reload(stage, f"# by hand\n{BASE}")
+    await stage.shell.change_settings("A->B", {"topics": "t.*"})
+    assert stage.file.read_text() == f"# by hand\n{BASE}A->B.topics = t.*\n"
+    status = await stage.status()
+    assert status.config_digest == refer(stage.file).digest == kept.specs[-1].config.digest
+    assert kept.specs[-1].config.kept["A->B.topics"] == "t.*"
+    await stage.shell.change_settings("A->B", {"topics": None})
+    assert stage.file.read_text() == f"# by hand\n{BASE}"
+    await stage.end()
+
+
+async def test_a_change_of_settings_that_is_refused_leaves_file_and_mirror(stage: Stage, kept: Kept) -> None:
+    before = stage.file.read_text()
+    with pytest.raises(CannotReload, match="cannot change while the flow is mirrored"):
+        await stage.shell.change_settings("A->B", {"replication.policy.separator": "_"})
+    with pytest.raises(UnknownFlow):
+        await stage.shell.change_settings("A->C", {"topics": "t"})
+    assert (stage.file.read_text(), kept.specs) == (before, [])
+    await stage.end()
+
+
+async def test_a_change_that_comes_too_late_is_taken_back(
+    stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def busy(*_args: object) -> bytes:
+        raise ReloadBusy("the mirror is ending")
+
+    before = stage.file.read_text()
+    monkeypatch.setattr(stage.shell, "reload", busy)
+    with pytest.raises(ReloadBusy):
+        await stage.shell.change_settings("A->B", {"topics": "t"})
+    assert (stage.file.read_text(), kept.specs) == (before, [])
+    await stage.end()
+
+
+async def test_a_caller_that_goes_away_leaves_no_half_change(
+    stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, free = asyncio.Event(), asyncio.Event()
+    reload_of_it = stage.shell.reload
+
+    async def slow(config: bytes, running: str) -> bytes:
+        begun.set()
+        await free.wait()
+        return await reload_of_it(config, running)
+
+    monkeypatch.setattr(stage.shell, "reload", slow)
+    caller = asyncio.create_task(stage.shell.change_settings("A->B", {"topics": "t"}))
+    await begun.wait()
+    caller.cancel()
+    await asyncio.wait([caller])
+    assert not kept.specs
+    free.set()
+    await stage.until(lambda _status: bool(kept.specs))
+    assert kept.specs[-1].config.digest == refer(stage.file).digest
+    await stage.end()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from actors.model.requests import ChangeSettings
 from actors.model.states import Desired
 from tests.unit.actors.rest.rest_views import CHECKPOINT, SOURCE, ask, configured, error, shown, status_with, view_of
 
@@ -24,12 +25,18 @@ def test_a_name_is_added_and_must_be_the_one_of_the_path() -> None:
 
 
 @pytest.mark.parametrize(("method", "body"), [("PUT", SAME | {"tasks.max": 4}), ("PATCH", {"tasks.max": 4})])
-def test_other_settings_cannot_be_set_yet(method: str, body: dict[str, object]) -> None:
-    status, message = error(ask(method, f"{ONE}/config", body))
-    assert status == 501
-    assert message == (
-        f"Settings cannot be changed over HTTP yet: change tasks.max in {FILE}, then: raymirror reload {FILE}"
-    )
+def test_other_settings_are_given_to_the_supervisor(method: str, body: dict[str, object]) -> None:
+    answer = ask(method, f"{ONE}/config", body)
+    assert (answer.status, shown(answer)["config"]) == (200, SAME | {"tasks.max": "4"})
+    assert answer.deeds == (ChangeSettings("A->B", {"tasks.max": "4"}),)
+
+
+@pytest.mark.parametrize(("method", "body"), [("PUT", SAME), ("PATCH", {"tasks.max": None})])
+def test_a_setting_that_is_absent_or_null_is_removed(method: str, body: dict[str, object]) -> None:
+    view = view_of(extra="tasks.max = 4\n")
+    answer = ask(method, f"{ONE}/config", body, view=view)
+    assert (answer.status, shown(answer)["config"]) == (200, SAME)
+    assert answer.deeds == (ChangeSettings("A->B", {"tasks.max": None}),)
 
 
 @pytest.mark.parametrize("value", [0, "0", "x", True, 1.5])
