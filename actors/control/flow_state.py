@@ -170,8 +170,7 @@ class FlowState:
     def _stop_after(self, state: Desired, stop: StopKind) -> StopKind:
         if state is not Desired.STOPPED:
             return StopKind.MIRROR
-        is_weaker = self.wanted.state is Desired.STOPPED and not stop.outranks(self.wanted.stop)
-        return self.wanted.stop if is_weaker else stop
+        return stop.after(self.wanted.stop) if self.wanted.state is Desired.STOPPED else stop
 
     def known_of(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """Return the given topics that the flow copies, or that are paused in it."""
@@ -243,7 +242,7 @@ class FlowState:
         if self.wanted != DesiredFlow():
             return  # a command came before the stored state was read: it wins
         # starting a stopped mirror means that it is to run; a flow that was stopped alone over HTTP waits for a resume
-        is_alone = kept.stop is StopKind.FLOW and self._resumable
+        is_alone = kept.stop.is_alone and self._resumable
         is_started = kept.state is Desired.STOPPED and kept.at_ms < self._started_ms and not is_alone
         wanted = Desired.RUNNING if is_started else kept.state
         stop = kept.stop if wanted is Desired.STOPPED else StopKind.MIRROR
@@ -296,9 +295,14 @@ class FlowState:
         return self.wanted.state is Desired.STOPPED and self.wanted.stop is StopKind.FAILOVER
 
     @property
+    def deleted(self) -> bool:
+        """Whether a request has deleted the flow's connector; a resume or a pause creates it again."""
+        return self.may_return and self.wanted.stop is StopKind.DELETED
+
+    @property
     def may_return(self) -> bool:
         """Whether the mirror stays for the flow although it is stopped: a stop of the mirror or a failover ends it."""
-        is_alone = self.wanted.state is Desired.STOPPED and self.wanted.stop is StopKind.FLOW
+        is_alone = self.wanted.state is Desired.STOPPED and self.wanted.stop.is_alone
         return self._resumable and is_alone and not self.is_removed and not self.taken
 
     @property

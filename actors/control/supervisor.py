@@ -297,6 +297,10 @@ class Supervisor:
                 self._events.note(PausedOrResumed(flow=flow_state.flow, command=command, topics=known))
             self._store(flow_state)
 
+    def delete(self, flow: str) -> None:
+        """Stop one flow, which then has no connector until it is resumed, paused or stopped. Raises UnknownFlow."""
+        self._command(Command.STOP, [self._flow_state(flow)], (), StopKind.DELETED)
+
     def fail_over(self, flow: str, outcome: FailoverOutcome) -> None:
         """Stop one flow for good, its consumers having moved to the target. Raises UnknownFlow."""
         flow_state = self._flow_state(flow)

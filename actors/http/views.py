@@ -91,17 +91,18 @@ class SupervisorViews:
     async def _filled(self, view: MirrorView, need: Need, call: HttpCall) -> MirrorView:
         match need:
             case Need.HEALTH | Need.STATUS:
-                return msgspec.structs.replace(view, status=await self._status(lanes=False))
+                return _of_status(view, await self._status(lanes=False))
             case Need.TASKS:
                 status = await self._status(lanes=False)
                 if any(flow.errors for flow in status.flows):
                     async with self._dear:
                         status = await self._status(lanes=True)
-                return msgspec.structs.replace(view, status=status)
+                return _of_status(view, status)
             case Need.LANES:
-                return msgspec.structs.replace(view, status=await self._status(lanes=True))
+                return _of_status(view, await self._status(lanes=True))
             case Need.POSITIONS:
-                return msgspec.structs.replace(view, positions=await self._positions(call))
+                present = _of_status(view, await self._status(lanes=False))
+                return msgspec.structs.replace(present, positions=await self._positions(present, call))
             case Need.METRICS:
                 return msgspec.structs.replace(view, metrics=await self._pages.metrics())
             case Need.READINESS:
@@ -112,8 +113,8 @@ class SupervisorViews:
         data = await self._ask(AskStatus(lanes))
         return await asyncio.to_thread(decode_status, data) if lanes else decode_status(data)
 
-    async def _positions(self, call: HttpCall) -> tuple[StoredOffset, ...]:
-        connector = self._facts.connectors.get(call.path.get("connector", ""))
+    async def _positions(self, view: MirrorView, call: HttpCall) -> tuple[StoredOffset, ...]:
+        connector = view.connectors.get(call.path.get("connector", ""))
         if connector is None or connector.kind is not ConnectorKind.SOURCE:
             return ()
         data = await self._ask(AskPositions(connector.flow))
@@ -133,6 +134,18 @@ class SupervisorViews:
 
     def _level(self, name: str) -> LoggerLevel:
         return LoggerLevel(level_named(_logger(name).getEffectiveLevel()), self._modified_ms.get(name))
+
+
+def _of_status(view: MirrorView, status: MirrorStatus) -> MirrorView:
+    """Return a view with a status, and without the connectors of deleted flows. Heartbeats do not stop with a flow."""
+    gone = {flow.flow for flow in status.flows if flow.deleted}
+    deleted = {
+        name: one
+        for name, one in view.connectors.items()
+        if one.flow in gone and one.kind is not ConnectorKind.HEARTBEAT
+    }
+    present = {name: one for name, one in view.connectors.items() if name not in deleted}
+    return msgspec.structs.replace(view, status=status, connectors=present, deleted=deleted)
 
 
 def _logger(name: str) -> logging.Logger:

@@ -44,6 +44,12 @@ class GiveCommand(Request, frozen=True, tag="command"):
     topics: tuple[str, ...] = ()
 
 
+class DeleteFlow(Request, frozen=True, tag="delete_flow"):
+    """Stops a flow, which then has no connector until it is resumed, paused or stopped."""
+
+    flow: str
+
+
 class RestartFlow(Request, frozen=True, tag="restart"):
     """Replaces the copiers of a flow, one by one."""
 
@@ -70,7 +76,7 @@ class ChangeSettings(Request, frozen=True, tag="change_settings"):
     changes: dict[str, str | None]
 
 
-AnyRequest = AskStatus | GiveCommand | RestartFlow | RestartCopiers | AskPositions | ChangeSettings
+AnyRequest = AskStatus | GiveCommand | DeleteFlow | RestartFlow | RestartCopiers | AskPositions | ChangeSettings
 
 
 ENDED: Final = "it has ended"

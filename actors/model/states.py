@@ -25,21 +25,28 @@ _AFTER = {Command.PAUSE: Desired.PAUSED, Command.RESUME: Desired.RUNNING, Comman
 
 
 class StopKind(enum.StrEnum):
-    """What a stop of a flow is part of; it decides what the mirror does then. A later kind outranks an earlier one."""
+    """What a stop of a flow is part of; it decides what the mirror does then."""
 
     FLOW = "flow"
     """The flow was stopped alone: with an HTTP server the mirror stays, so that a request can resume the flow."""
+    DELETED = "deleted"
+    """The same, and the flow has no connector any more until one is created again."""
     MIRROR = "mirror"
     """The whole mirror was stopped, so it ends."""
     FAILOVER = "failover"
     """The consumers of the flow have moved to the target."""
 
-    def outranks(self, other: "StopKind") -> bool:
-        """Whether this kind replaces the kind of an earlier stop."""
-        return _RANKS.index(self) > _RANKS.index(other)
+    @property
+    def is_alone(self) -> bool:
+        """Whether only this flow was stopped, and may be resumed."""
+        return self in (StopKind.FLOW, StopKind.DELETED)
+
+    def after(self, earlier: "StopKind") -> "StopKind":
+        """Return the kind of a stop that comes after an earlier one: a weaker one changes nothing."""
+        return earlier if _RANKS[self] < _RANKS[earlier] else self
 
 
-_RANKS = tuple(StopKind)
+_RANKS = {StopKind.FLOW: 0, StopKind.DELETED: 0, StopKind.MIRROR: 1, StopKind.FAILOVER: 2}
 
 
 class CopierState(enum.StrEnum):

@@ -126,6 +126,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a failover stopped the flow, and it was not resumed since."""
     may_return: bool = False
     """Whether the flow is stopped and its mirror stays, so that a request over HTTP can resume it."""
+    deleted: bool = False
+    """Whether a request over HTTP has deleted the flow's connector, which has stopped the flow."""
     target_id: str = ""
     """The id of the target cluster; empty while it is not known."""
 

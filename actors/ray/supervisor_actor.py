@@ -153,6 +153,12 @@ class SupervisorActor:
         await self._await_written(parts)
         return _encoded(parts.supervisor.status(), parts)
 
+    async def delete_flow(self, flow: str) -> None:
+        """Stop a flow, which then has no connector; return when that is stored, or after REMEMBER_S seconds."""
+        parts = await self._ready()
+        parts.supervisor.delete(flow)
+        await self._await_written(parts)
+
     async def _await_written(self, parts: MirrorParts) -> None:
         """Do a step at once, and wait up to REMEMBER_S seconds until the wanted state is stored."""
         self._nudge.set()

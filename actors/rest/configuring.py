@@ -5,17 +5,26 @@ changes nothing succeeds, so that a tool which sets the same settings again and 
 """
 
 from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote
 
 import msgspec
 
-from actors.model.requests import ChangeSettings
-from actors.rest.connectors import MirrorConnector
+from actors.model.requests import ChangeSettings, DeleteFlow, GiveCommand
+from actors.model.states import Command
+from actors.rest.connectors import ConnectorKind, MirrorConnector
 from actors.rest.definitions.judging import invalid, judged
 from actors.rest.entities import NewConnector
 from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal
-from actors.rest.states import STOPPED, info_of, state_of
+from actors.rest.states import PAUSED, RUNNING, STOPPED, info_of, state_of
 from actors.rest.view import MirrorView
 
+_BEGINNINGS: Final[Mapping[str, Command]] = {
+    RUNNING: Command.RESUME,
+    PAUSED: Command.PAUSE,
+    STOPPED: Command.STOP,
+}
+"""The command that gives a new connector its initial state (KIP-980)."""
 Settings = dict[str, str | int | float | bool | None]
 """Settings as JSON has them; Connect turns numbers and booleans into text (Jackson's Map<String, String>)."""
 
@@ -40,24 +49,47 @@ def _named(name: str, settings: Mapping[str, str | None]) -> dict[str, str | Non
 
 
 def create(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    """Refuse a new connector; one that exists is a conflict, as in Connect."""
+    """Create the connector of a flow that a request has deleted (KIP-980: running, paused or stopped).
+
+    One that exists is a conflict, as in Connect. A flow that the file has not is refused.
+    """
     wanted: NewConnector = call.body
     name = (wanted.name or "").strip()
     settings = _named(name, strings_of(wanted.config))
     _refuse_invalid(settings)
     if name in view.connectors:
         raise HttpRefusal(409, f"Connector {name} already exists")
-    raise HttpRefusal(501, f"A flow cannot be added over HTTP yet: add it to {_reload(view)}")
+    command = _BEGINNINGS.get(wanted.initial_state or RUNNING)
+    if command is None:
+        words = ", ".join(_BEGINNINGS)
+        raise HttpRefusal(400, f"Unknown initial state {wanted.initial_state!r}; it is one of: {words}")
+    return _created(view, name, settings, command)
+
+
+def _created(view: MirrorView, name: str, settings: Mapping[str, str | None], command: Command) -> HttpAnswer:
+    connector = view.deleted.get(name)
+    if connector is None:
+        raise HttpRefusal(501, f"A flow cannot be added over HTTP yet: add it to {_reload(view)}")
+    if connector.kind is not ConnectorKind.SOURCE:
+        source = f"{connector.flow}.{ConnectorKind.SOURCE}"
+        raise HttpRefusal(501, f"{name} comes with the flow that it belongs to: create connector {source} instead")
+    changed = _changed(view, connector, settings)
+    return msgspec.structs.replace(
+        changed,
+        status=201,
+        headers=(("Location", f"/connectors/{quote(name, safe='')}"),),
+        deeds=(*changed.deeds, GiveCommand(command, connector.flow)),
+    )
 
 
 def put_config(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    """Replace the settings of a flow."""
+    """Replace the settings of a flow; a connector that a request has deleted is created, as in Connect."""
     name = call.path["connector"]
     settings = _named(name, strings_of(call.body))
     connector = view.connectors.get(name)
     if connector is None:
         _refuse_invalid(settings)
-        raise HttpRefusal(501, f"A flow cannot be added over HTTP yet: add it to {_reload(view)}")
+        return _created(view, name, settings, Command.RESUME)
     return _changed(view, connector, settings)
 
 
@@ -90,13 +122,22 @@ def _refuse_invalid(settings: Mapping[str, str | None]) -> None:
 
 
 def delete(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    """Refuse to remove a connector."""
-    name = view.connector(call).name
-    raise HttpRefusal(
-        501,
-        f"A flow cannot be removed over HTTP yet: remove it from {_reload(view)}. To stop it only: PUT"
-        f" /connectors/{name}/stop",
-    )
+    """Remove the connectors of a flow, which stops it. Its settings stay in the file, its positions on the target."""
+    connector = view.connector(call)
+    flow = view.flow(connector)
+    if connector.kind is not ConnectorKind.SOURCE:
+        raise HttpRefusal(501, f"{connector.name} cannot be removed alone. {_switched_off(connector, view)}")
+    if flow is not None and flow.failed_over:
+        raise HttpRefusal(501, f"Flow {flow.flow} was failed over, and is stopped. Remove it from {_reload(view)}")
+    return HttpAnswer(status=204, deeds=(DeleteFlow(connector.flow),))
+
+
+def _switched_off(connector: MirrorConnector, view: MirrorView) -> str:
+    """Say how the work of a connector is switched off."""
+    if connector.kind is ConnectorKind.HEARTBEAT:
+        return f"Set {connector.flow}.emit.heartbeats.enabled = false in {_reload(view)}"
+    names = "emit.checkpoints.enabled and sync.group.offsets.enabled"
+    return f"Set {names} of the flow to false, or remove {connector.flow}.{ConnectorKind.SOURCE}"
 
 
 def alter_offsets(call: HttpCall, view: MirrorView) -> HttpAnswer:

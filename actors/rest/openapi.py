@@ -8,7 +8,7 @@ import msgspec
 from actors.rest.exchange import JSON, ErrorBody
 from actors.rest.routes import HttpRoute
 
-_REASONS = {200: "done", 202: "accepted", 204: "done, nothing to say"}
+_REASONS = {200: "done", 201: "created", 202: "accepted", 204: "done, nothing to say"}
 _REF = "#/components/schemas/{name}"
 
 

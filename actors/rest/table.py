@@ -69,16 +69,17 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
     _change(
         "POST",
         "/connectors",
-        "Create a connector",
+        "Create the connector of a flow of the file that was deleted",
         configuring.create,
         role=Role.ADMIN,
         takes=NewConnector,
-        gives={},
-        missing=True,
+        gives={201: ConnectorInfo},
     ),
     _get(_ONE, "A connector with its settings and tasks", reading.info, ConnectorInfo, **_TASKS),
-    _change("DELETE", _ONE, "Remove a connector", configuring.delete, role=Role.ADMIN, gives={}, missing=True),
-    _get(f"{_ONE}/config", "Its settings, without passwords", reading.config, dict[str, str]),
+    _change(
+        "DELETE", _ONE, "Delete a connector: stop its flow", configuring.delete, role=Role.ADMIN, gives={204: None}
+    ),
+    _get(f"{_ONE}/config", "Its settings, without passwords", reading.config, dict[str, str], need=Need.STATUS),
     _change(
         "PUT",
         f"{_ONE}/config",
@@ -86,7 +87,7 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         configuring.put_config,
         role=Role.ADMIN,
         takes=Settings,
-        gives={200: ConnectorInfo},
+        gives={200: ConnectorInfo, 201: ConnectorInfo},
     ),
     _change(
         "PATCH",

@@ -32,7 +32,7 @@ class Need(enum.Enum):
     LANES = enum.auto()
     """The status with all partitions."""
     POSITIONS = enum.auto()
-    """The positions of the connector's flow on its target."""
+    """The status without partitions, and the positions of the connector's flow on its target."""
     METRICS = enum.auto()
     """The page of metrics."""
     READINESS = enum.auto()
@@ -43,6 +43,8 @@ class MirrorView(msgspec.Struct, frozen=True, kw_only=True):
     """The mirror at one moment."""
 
     connectors: dict[str, MirrorConnector]
+    deleted: dict[str, MirrorConnector] = {}
+    """Connectors of flows that requests have deleted; they are configured still, and not among `connectors`."""
     version: str
     """raymirror's own."""
     config_path: str = ""

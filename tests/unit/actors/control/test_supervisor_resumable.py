@@ -143,6 +143,36 @@ def test_what_a_stop_is_part_of_is_stored(fleet: FakeFleet, clock: Clock) -> Non
     assert kinds == [(Desired.STOPPED, StopKind.FLOW), (Desired.STOPPED, StopKind.FAILOVER), running]
 
 
+def test_a_deleted_flow_is_stopped_and_comes_back_as_it_is_created(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = resumable(fleet, clock)
+    supervisor.delete("A->B")
+    flow = supervisor.status().flows[0]
+    assert (flow.desired, flow.deleted, flow.may_return) == (Desired.STOPPED, True, True)
+    supervisor.command(Command.STOP, "A->B")
+    flow = supervisor.status().flows[0]
+    assert (flow.desired, flow.deleted) == (Desired.STOPPED, False), "created as stopped"
+    supervisor.delete("A->B")
+    supervisor.command(Command.PAUSE, "A->B")
+    flow = supervisor.status().flows[0]
+    assert (flow.desired, flow.deleted) == (Desired.PAUSED, False)
+    supervisor.delete("A->B")
+    supervisor.command(Command.RESUME, "A->B")
+    assert not supervisor.status().flows[0].deleted
+
+
+def test_a_new_start_leaves_a_deleted_flow_deleted(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = restarted(fleet, clock, StopKind.DELETED, started_ms=clock.wall_ms() + 1)
+    assert supervisor.status().flows[0].deleted
+
+
+def test_a_failover_is_stronger_than_a_delete(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = resumable(fleet, clock)
+    supervisor.fail_over("A->B", OUTCOME)
+    supervisor.delete("A->B")
+    flow = supervisor.status().flows[0]
+    assert (flow.failed_over, flow.deleted) == (True, False)
+
+
 def test_a_stop_of_the_mirror_counts_for_a_flow_that_was_stopped_before(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = stopped(fleet, clock, resumable(fleet, clock))
     supervisor.command(Command.STOP)

@@ -10,12 +10,12 @@ import pytest
 
 from actors.http.views import MirrorFacts, SupervisorViews
 from actors.model.messages import StoredOffset
-from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
-from actors.model.states import Command, UnknownFlow
+from actors.model.requests import ChangeSettings, DeleteFlow, GiveCommand, RestartCopiers, RestartFlow
+from actors.model.states import Command, Desired, UnknownFlow
 from actors.model.status import MirrorStatus, encode_status
 from actors.rest.exchange import HttpCall, LogLevel, SetLogLevel
 from actors.rest.view import Need
-from tests.unit.actors.rest.rest_views import CHECKPOINT, SOURCE, configured, status_with
+from tests.unit.actors.rest.rest_views import CHECKPOINT, HEARTBEAT, SOURCE, configured, status_with
 from tests.unit.actors.telemetry.statuses import lane
 
 CHANGE = ChangeSettings("A->B", {"topics": None})
@@ -50,6 +50,9 @@ class FakeSupervisor:
 
     async def change_settings(self, *words: Any) -> None:
         self.asked.append(("change_settings", *words))
+
+    async def delete_flow(self, *words: Any) -> None:
+        self.asked.append(("delete_flow", *words))
 
     async def positions(self, flow: str) -> bytes:
         self.asked.append(("positions", flow))
@@ -91,7 +94,7 @@ def call(name: str = SOURCE) -> HttpCall:
         (Need.STATUS, [("status", False)]),
         (Need.TASKS, [("status", False)]),
         (Need.LANES, [("status", True)]),
-        (Need.POSITIONS, [("positions", "A->B")]),
+        (Need.POSITIONS, [("status", False), ("positions", "A->B")]),
         (Need.METRICS, []),
         (Need.READINESS, []),
     ],
@@ -100,7 +103,7 @@ async def test_no_more_is_asked_than_a_route_needs(need: Need, asked: list[tuple
     supervisor = FakeSupervisor()
     view = await views(supervisor).view(need, call())
     assert supervisor.asked == asked
-    assert (view.status is not None) is (need in (Need.HEALTH, Need.STATUS, Need.TASKS, Need.LANES))
+    assert (view.status is not None) is (need not in (Need.NOTHING, Need.METRICS, Need.READINESS))
     assert view.positions == (OFFSETS if need is Need.POSITIONS else ())
     assert view.metrics == ("# metrics\n" if need is Need.METRICS else "")
     assert (view.version, view.config_path, view.host, view.node) == ("1", "/c", "h:1", "n")
@@ -132,7 +135,15 @@ async def test_what_everybody_may_ask_is_not_asked_each_time() -> None:
 async def test_only_a_source_connector_has_positions(name: str) -> None:
     supervisor = FakeSupervisor()
     assert (await views(supervisor).view(Need.POSITIONS, call(name))).positions == ()
-    assert supervisor.asked == []
+    assert supervisor.asked == [("status", False)]
+
+
+async def test_a_deleted_flow_has_no_connector_but_its_heartbeats() -> None:
+    supervisor = FakeSupervisor(status_with(desired=Desired.STOPPED, may_return=True, deleted=True))
+    for need in (Need.STATUS, Need.TASKS, Need.LANES, Need.POSITIONS):
+        view = await views(supervisor).view(need, call())
+        assert (list(view.connectors), list(view.deleted)) == ([HEARTBEAT], [SOURCE, CHECKPOINT])
+        assert view.positions == ()
 
 
 async def test_answers_with_all_partitions_are_made_two_at_a_time() -> None:
@@ -147,13 +158,20 @@ async def test_answers_with_all_partitions_are_made_two_at_a_time() -> None:
 async def test_deeds_are_the_requests_of_commands() -> None:
     supervisor = FakeSupervisor()
     seen = views(supervisor)
-    for deed in (GiveCommand(Command.PAUSE, "A->B"), RestartFlow("A->B"), RestartCopiers("A->B", ("c",)), CHANGE):
+    for deed in (
+        GiveCommand(Command.PAUSE, "A->B"),
+        RestartFlow("A->B"),
+        RestartCopiers("A->B", ("c",)),
+        CHANGE,
+        DeleteFlow("A->B"),
+    ):
         await seen.do(deed)
     assert supervisor.asked == [
         ("command", Command.PAUSE, "A->B", ()),
         ("restart", "A->B"),
         ("restart_copiers", "A->B", ("c",)),
         ("change_settings", "A->B", {"topics": None}),
+        ("delete_flow", "A->B"),
     ]
 
 

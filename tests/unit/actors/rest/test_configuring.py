@@ -2,9 +2,20 @@
 
 import pytest
 
-from actors.model.requests import ChangeSettings
-from actors.model.states import Desired
-from tests.unit.actors.rest.rest_views import CHECKPOINT, SOURCE, ask, configured, error, shown, status_with, view_of
+from actors.model.requests import ChangeSettings, DeleteFlow, GiveCommand
+from actors.model.states import Command, Desired
+from actors.rest.view import MirrorView
+from tests.unit.actors.rest.rest_views import (
+    CHECKPOINT,
+    HEARTBEAT,
+    SOURCE,
+    ask,
+    configured,
+    error,
+    shown,
+    status_with,
+    view_of,
+)
 
 SAME = configured()[SOURCE].config
 ONE = f"/connectors/{SOURCE}"
@@ -60,10 +71,9 @@ def test_a_connector_that_exists_is_a_conflict() -> None:
     [
         ("POST", "/connectors", {"name": "new", "config": SAME | {"name": "new"}}),
         ("PUT", "/connectors/new/config", SAME | {"name": "new"}),
-        ("DELETE", ONE, None),
     ],
 )
-def test_a_flow_is_added_and_removed_in_the_file(method: str, target: str, body: object) -> None:
+def test_a_flow_is_added_in_the_file(method: str, target: str, body: object) -> None:
     answer = ask(method, target, body)
     status, message = error(answer)
     assert (status, answer.deeds) == (501, ())
@@ -87,6 +97,74 @@ def test_a_connector_of_another_class_is_refused(config: dict[str, object], mess
         status, found = error(ask(method, target, body))
         assert status == 400
         assert message in found
+
+
+def after_a_delete() -> MirrorView:
+    """Return a view of a mirror whose flow a request has deleted."""
+    known = configured()
+    status = status_with(desired=Desired.STOPPED, may_return=True, deleted=True)
+    deleted = {name: known[name] for name in (SOURCE, CHECKPOINT)}
+    return view_of(status, connectors={HEARTBEAT: known[HEARTBEAT]}, deleted=deleted)
+
+
+def test_a_source_connector_is_deleted_with_its_flow_and_then_unknown() -> None:
+    answer = ask("DELETE", ONE)
+    assert (answer.status, shown(answer), answer.deeds) == (204, None, (DeleteFlow("A->B"),))
+    gone = after_a_delete()
+    assert error(ask("DELETE", ONE, view=gone)) == (404, f"Connector {SOURCE} not found")
+    assert shown(ask("GET", "/connectors", view=gone)) == [HEARTBEAT]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (CHECKPOINT, "emit.checkpoints.enabled and sync.group.offsets.enabled of the flow to false, or remove A->B.M"),
+        (HEARTBEAT, f"A->B.emit.heartbeats.enabled = false in {FILE}, then: raymirror reload"),
+    ],
+)
+def test_the_other_connectors_are_not_deleted_alone(name: str, says: str) -> None:
+    answer = ask("DELETE", f"/connectors/{name}")
+    status, message = error(answer)
+    assert (status, answer.deeds) == (501, ())
+    assert says in message
+
+
+def test_a_flow_that_was_failed_over_stays_as_it_is() -> None:
+    answer = ask("DELETE", ONE, view=view_of(status_with(desired=Desired.STOPPED, failed_over=True)))
+    assert (answer.status, answer.deeds) == (501, ())
+    assert "was failed over, and is stopped. Remove it from" in error(answer)[1]
+
+
+@pytest.mark.parametrize(
+    ("state", "command"),
+    [(None, Command.RESUME), ("RUNNING", Command.RESUME), ("PAUSED", Command.PAUSE), ("STOPPED", Command.STOP)],
+)
+def test_a_deleted_connector_is_created_again(state: str | None, command: Command) -> None:
+    answer = ask("POST", "/connectors", {"name": SOURCE, "config": SAME, "initial_state": state}, view=after_a_delete())
+    assert (answer.status, shown(answer)["config"], shown(answer)["tasks"]) == (201, SAME, [])
+    assert answer.headers == (("Location", "/connectors/A-%3EB.MirrorSourceConnector"),)
+    assert answer.deeds == (GiveCommand(command, "A->B"),)
+
+
+@pytest.mark.parametrize(("method", "target"), [("POST", "/connectors"), ("PUT", f"{ONE}/config")])
+def test_its_settings_are_changed_first(method: str, target: str) -> None:
+    config = SAME | {"tasks.max": "4"}
+    body = {"name": SOURCE, "config": config} if method == "POST" else config
+    answer = ask(method, target, body, view=after_a_delete())
+    assert answer.status == 201
+    assert answer.deeds == (ChangeSettings("A->B", {"tasks.max": "4"}), GiveCommand(Command.RESUME, "A->B"))
+
+
+def test_an_unknown_initial_state_is_refused() -> None:
+    answer = ask("POST", "/connectors", {"name": SOURCE, "config": SAME, "initial_state": "x"}, view=after_a_delete())
+    assert error(answer) == (400, "Unknown initial state 'x'; it is one of: RUNNING, PAUSED, STOPPED")
+
+
+def test_a_checkpoint_connector_comes_with_its_flow() -> None:
+    config = configured()[CHECKPOINT].config
+    answer = ask("POST", "/connectors", {"name": CHECKPOINT, "config": config}, view=after_a_delete())
+    assert (answer.status, answer.deeds) == (501, ())
+    assert f"create connector {SOURCE} instead" in error(answer)[1]
 
 
 def test_a_refusal_repeats_no_value() -> None:

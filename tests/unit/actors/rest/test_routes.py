@@ -7,6 +7,7 @@ import pytest
 from actors.rest.exchange import JSON
 from actors.rest.routes import HttpRoute
 from actors.rest.table import ROUTES
+from actors.rest.view import Need
 from engine.config.http.http_secrets import HttpLogin, digest_of_secret
 from policies.roles import ROLES, Role
 from tests.unit.actors.rest.rest_views import SOURCE, ask, error, shown
@@ -163,3 +164,9 @@ def test_a_body_that_is_something_else_is_400(route: HttpRoute, body: bytes) -> 
 
 def test_roles_are_ordered_as_they_are_named() -> None:
     assert ROLES == ("view", "operate", "admin")
+
+
+def test_a_route_of_a_connector_knows_whether_a_request_has_deleted_it() -> None:
+    knowing = (Need.STATUS, Need.TASKS, Need.LANES, Need.POSITIONS)
+    ignorant = [route.template for route in ROUTES if "{connector}" in route.template and route.need not in knowing]
+    assert ignorant == ["/connectors/{connector}/topics/reset"], "it is refused for each connector"
