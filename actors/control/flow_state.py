@@ -108,6 +108,8 @@ class FlowState:
         self.copiers_wanted = flow.scaling.minimum
         self.is_removed = False
         """Whether the configuration no longer has this flow: it is drained, and then forgotten."""
+        self.is_held_back = False
+        """Whether no copier may start now: its positions are being changed."""
         self.mirror_ends = False
         """Whether the whole mirror ends, so that only a new start of the mirror copies again."""
         self._most = flow.scaling.maximum

@@ -7,6 +7,7 @@ the state topic. A set gets a new owner when its previous owner has released it,
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -34,7 +35,7 @@ from actors.model.events import (
     spark_event,
 )
 from actors.model.messages import MirrorSpec, Orders, Report
-from actors.model.states import Command, CopierState, Desired, Replaced, StopKind, UnknownFlow, desired_after
+from actors.model.states import Command, CopierState, Desired, NotAtRest, Replaced, StopKind, UnknownFlow, desired_after
 from actors.model.status import MirrorStatus
 from engine.core.events.events import Event
 from policies.model import FlowName
@@ -145,7 +146,7 @@ class Supervisor:
             self._apply_discovery(flow)
             if self._draining or flow.state.is_over:
                 self._drain(flow)
-            else:
+            elif not flow.state.is_held_back:
                 flow.scaler.update(now_s, self._clock.wall_ms())
                 self._lifecycle.staff(flow.state)
                 place(flow.state, now_s)
@@ -300,6 +301,22 @@ class Supervisor:
     def delete(self, flow: str) -> None:
         """Stop one flow, which then has no connector until it is resumed, paused or stopped. Raises UnknownFlow."""
         self._command(Command.STOP, [self._flow_state(flow)], (), StopKind.DELETED)
+
+    @contextmanager
+    def at_rest(self, flow: str) -> Iterator[None]:
+        """Let no copier of a stopped flow start while the block runs. Raises UnknownFlow, NotAtRest."""
+        flow_state = self._flow_state(flow)
+        if flow_state.wanted.state is not Desired.STOPPED or self._draining:
+            raise NotAtRest(flow, "it is not stopped, or its mirror ends")
+        if flow_state.handles:
+            raise NotAtRest(flow, "its copiers are still being drained; try again")
+        if flow_state.is_held_back:
+            raise NotAtRest(flow, "another request changes them; try again")
+        flow_state.is_held_back = True
+        try:
+            yield
+        finally:
+            flow_state.is_held_back = False
 
     def fail_over(self, flow: str, outcome: FailoverOutcome) -> None:
         """Stop one flow for good, its consumers having moved to the target. Raises UnknownFlow."""

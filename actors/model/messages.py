@@ -106,3 +106,11 @@ class StoredOffset(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     source_next: int
+
+
+class AlteredOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """The last copied offset that a source partition is to have; None: none, so that it begins as a new one."""
+
+    topic: str
+    partition: int
+    offset: int | None

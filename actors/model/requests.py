@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.model.messages import AlteredOffset
 from actors.model.states import Command
 from actors.model.status import MirrorStatus, decode_status
 from engine.base.errors import MirrorError
@@ -76,7 +77,16 @@ class ChangeSettings(Request, frozen=True, tag="change_settings"):
     changes: dict[str, str | None]
 
 
-AnyRequest = AskStatus | GiveCommand | DeleteFlow | RestartFlow | RestartCopiers | AskPositions | ChangeSettings
+class AlterPositions(Request, frozen=True, tag="alter_positions"):
+    """Sets positions of a flow that is stopped; `wanted` None: removes those of all its partitions."""
+
+    flow: str
+    wanted: tuple[AlteredOffset, ...] | None
+
+
+AnyRequest = (
+    AskStatus | GiveCommand | DeleteFlow | RestartFlow | RestartCopiers | AskPositions | ChangeSettings | AlterPositions
+)
 
 
 ENDED: Final = "it has ended"

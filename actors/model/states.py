@@ -81,6 +81,19 @@ class IllegalCommand(MirrorError):
         return f"cannot {self.command} a mirror that is {self.state}; start it again with: raymirror run CONFIG"
 
 
+class NotAtRest(MirrorError):
+    """A flow whose positions are to be changed still copies, or is not stopped."""
+
+    exit_code = 1
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow, why)
+        self.flow, self.why = flow, why
+
+    def __str__(self) -> str:
+        return f"the positions of flow {self.flow} cannot be changed now: {self.why}"
+
+
 class UnknownFlow(MirrorError):
     """A command named a flow that this mirror does not have."""
 

@@ -16,14 +16,15 @@ from actors.config.effective import BESIDE, HEARTBEATS, only
 from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.logging.logs import setup_logging
 from actors.model.events import unpack
-from actors.model.messages import MirrorSpec, StoredOffset
+from actors.model.messages import AlteredOffset, MirrorSpec, StoredOffset
 from actors.model.states import Desired
-from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState
+from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState, NotOpen
 from actors.ray.watch import (
     AuditLike,
     ConfigServiceLike,
     HistoryLike,
     LoopServiceLike,
+    PositionsLike,
     RunsUntilCancelled,
     Watch,
     make_watches,
@@ -222,9 +223,19 @@ class FlowLoops:
 
     async def positions(self) -> tuple[StoredOffset, ...]:
         """Read how far each partition is copied. Raises LookupError if nothing can, and what reading raises."""
+        return await self._positions.read()
+
+    async def alter_positions(self, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        """Set positions; None: remove all. Raises NotOpen, LookupError if nothing can, and what writing raises."""
+        if not self.memory.holds:
+            raise NotOpen(self.memory.taken or self.memory.trouble or "this mirror does not hold the flow now")
+        await self._positions.alter(wanted)
+
+    @property
+    def _positions(self) -> PositionsLike:
         if self._watch.positions is None:
             raise LookupError(f"{self._watch.flow} has no reader of positions")
-        return await self._watch.positions()
+        return self._watch.positions
 
     def store_events(self, events: bytes) -> None:
         self._watch.events.append(unpack(events))
@@ -378,6 +389,11 @@ class MetadataActor:
     async def positions(self, source: str, target: str) -> bytes:
         """Return how far each partition of a flow is copied by its position on the target: StoredOffsets as msgpack."""
         return msgspec.msgpack.encode(await self._flows[FlowName(source, target)].positions())
+
+    async def alter_positions(self, source: str, target: str, wanted: bytes) -> None:
+        """Set positions of one flow: AlteredOffsets as msgpack, None: remove all."""
+        asked = msgspec.msgpack.decode(wanted, type=tuple[AlteredOffset, ...] | None)
+        await self._flows[FlowName(source, target)].alter_positions(asked)
 
     async def config_round(self, source: str, target: str, round_id: str) -> bytes | None:
         """Return the request of a round that waits for a plan; None if it waits no longer."""

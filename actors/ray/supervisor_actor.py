@@ -18,10 +18,11 @@ from actors.config.config_ref import ConfigMissing, digest_of
 from actors.config.difference import ADDED, ConfigDifference, ConfigSide, difference
 from actors.config.file_change import planned, replace_file, take_back
 from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
+from actors.config.settings_change import CannotChange
 from actors.local_socket.server import open_if_possible
 from actors.logging.logs import log_sentence, setup_logging
 from actors.model.events import FailoverOutcome
-from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.messages import AlteredOffset, ConfigRef, MirrorSpec
 from actors.model.states import Command, Replaced, UnknownFlow
 from actors.model.status import MirrorStatus, encode_status
 from actors.ray.kept_spec import forget_spec, keep_spec, kept_spec
@@ -267,6 +268,24 @@ class SupervisorActor:
         """
         parts = await self._ready()
         return await parts.metadata.positions(_flow_named(parts, flow))
+
+    async def alter_positions(self, flow: str, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        """Set positions of a flow that is stopped; None: remove all. No copier of it starts meanwhile.
+
+        Raises UnknownFlow, CannotChange, NotAtRest (nothing was changed), ActorUnreachable. A caller that goes away
+        does not end it.
+        """
+        parts = await self._ready()
+        name = _flow_named(parts, flow)
+        wants = parts.config.flow(name).selection.wants
+        if others := sorted({one.topic for one in wanted or () if not wants(one.topic)}):
+            raise CannotChange(tuple(f"topic {topic} is not one that flow {flow} copies" for topic in others))
+        await parts.finish(partial(self._alter_positions, parts, name, wanted))
+
+    @staticmethod
+    async def _alter_positions(parts: MirrorParts, flow: FlowName, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        with parts.supervisor.at_rest(str(flow)):
+            await parts.metadata.alter_positions(flow, wanted)
 
     async def clear_node(self, node: str) -> int:
         """Replace the copiers of a node elsewhere; say how many are there still."""

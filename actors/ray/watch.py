@@ -1,11 +1,11 @@
 """The services of each flow that the metadata actor runs; creates them in the actor's process."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
-from actors.model.messages import MirrorSpec, StoredOffset
+from actors.model.messages import AlteredOffset, MirrorSpec, StoredOffset
 from actors.ray.durable_flow_state import EventServiceLike, StateServiceLike
 from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -13,7 +13,7 @@ from engine.core.events.events import AnyEvent
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
 from engine.flow.config_sync.audit import AuditRow
-from policies.model import FlowName, LaneName
+from policies.model import FlowName, LaneName, TopicPartition
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -98,6 +98,13 @@ class HistoryLike(Protocol):
     async def flush(self) -> None: ...
 
 
+class PositionsLike(Protocol):
+    """The methods of `FlowPositions` that are used."""
+
+    async def read(self) -> tuple[StoredOffset, ...]: ...
+    async def alter(self, wanted: tuple[AlteredOffset, ...] | None) -> None: ...
+
+
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
     """The services of one flow; `every_s`: seconds between two rounds of discovery.
 
@@ -116,8 +123,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     beats: Callable[[Callable[[AnyEvent], None]], RunsUntilCancelled] | None = None
     audit: AuditLike | None = None
     history: HistoryLike | None = None
-    positions: Callable[[], Awaitable[tuple[StoredOffset, ...]]] | None = None
-    """Reads how far each partition is copied by its position on the target."""
+    positions: PositionsLike | None = None
     late: bool = False
     """Whether the start could not check the flow: nothing is synced before its clusters are reached."""
     settings: dict[str, str] = {}
@@ -138,22 +144,36 @@ class PositionsUnread(MirrorError):
         return f"the positions of flow {self.flow} cannot be read now: {parts}; try again"
 
 
-async def stored_offsets(config: MirrorConfig, flow: FlowConfig) -> tuple[StoredOffset, ...]:
-    """Read how far each partition is copied, over a connection of its own.
+class FlowPositions:
+    """The positions of one flow on its target; each call has a connection of its own.
 
-    Raises PositionsUnread, BrokerUnreachable, ConnectionLost, OtherCluster, KafkaRefusal.
+    Raises BrokerUnreachable, ConnectionLost, OtherCluster, KafkaRefusal.
     """
-    from engine.services.target_view import TargetView
 
-    async with TargetView(config, flow) as view:
-        found = await view.positions()
-    if found.unread:
-        raise PositionsUnread(str(flow.name), found.unread)
-    return tuple(
-        StoredOffset(topic=one.lane.topic, partition=one.lane.partition, source_next=one.source_next)
-        for one in found.lanes
-        if one.source_next >= 0
-    )
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+        self._config, self._flow = config, flow
+
+    async def read(self) -> tuple[StoredOffset, ...]:
+        """Read how far each partition is copied. Raises PositionsUnread."""
+        from engine.services.target_view import TargetView
+
+        async with TargetView(self._config, self._flow) as view:
+            found = await view.positions()
+        if found.unread:
+            raise PositionsUnread(str(self._flow.name), found.unread)
+        return tuple(
+            StoredOffset(topic=one.lane.topic, partition=one.lane.partition, source_next=one.source_next)
+            for one in found.lanes
+            if one.source_next >= 0
+        )
+
+    async def alter(self, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        """Set positions; None: remove all. Raises PositionsNotAltered."""
+        from engine.services.position_alteration import PositionAlteration
+
+        lanes = None if wanted is None else {TopicPartition(one.topic, one.partition): one.offset for one in wanted}
+        async with PositionAlteration(self._config, self._flow) as altering:
+            await altering.alter(lanes)
 
 
 def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
@@ -209,7 +229,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             configs=ConfigService(config, flow, audit=audit, history=history),
             audit=audit,
             history=history,
-            positions=partial(stored_offsets, config, flow),
+            positions=FlowPositions(config, flow),
             late=flow.name in unchecked,
             settings=settings_of(config, flow),
         )

@@ -1,4 +1,4 @@
-"""Answers what changes settings or offsets: it refuses what Connect refuses, and what cannot be done yet.
+"""Answers what changes settings, and what creates and deletes connectors: it refuses what Connect refuses, and more.
 
 Settings of a flow are changed in the mirror's file, which is then applied as by `raymirror reload`. A request that
 changes nothing succeeds, so that a tool which sets the same settings again and again is content.
@@ -16,7 +16,7 @@ from actors.rest.connectors import ConnectorKind, MirrorConnector
 from actors.rest.definitions.judging import invalid, judged
 from actors.rest.entities import NewConnector
 from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal
-from actors.rest.states import PAUSED, RUNNING, STOPPED, info_of, state_of
+from actors.rest.states import PAUSED, RUNNING, STOPPED, info_of
 from actors.rest.view import MirrorView
 
 _BEGINNINGS: Final[Mapping[str, Command]] = {
@@ -138,33 +138,6 @@ def _switched_off(connector: MirrorConnector, view: MirrorView) -> str:
         return f"Set {connector.flow}.emit.heartbeats.enabled = false in {_reload(view)}"
     names = "emit.checkpoints.enabled and sync.group.offsets.enabled"
     return f"Set {names} of the flow to false, or remove {connector.flow}.{ConnectorKind.SOURCE}"
-
-
-def alter_offsets(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    """Refuse to change offsets."""
-    if not (call.body or {}).get("offsets"):
-        raise HttpRefusal(400, "Partitions / offsets need to be provided for an alter offsets request")
-    return _refuse_offsets(call, view)
-
-
-def reset_offsets(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    """Refuse to remove offsets."""
-    return _refuse_offsets(call, view)
-
-
-def _refuse_offsets(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    connector = view.connector(call)
-    if state_of(view, connector).state != STOPPED:
-        raise HttpRefusal(
-            400,
-            "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the"
-            f" specified connector by issuing a 'PUT' request to the '/connectors/{connector.name}/stop' endpoint",
-        )
-    raise HttpRefusal(
-        501,
-        "Offsets cannot be changed over HTTP yet. To copy a topic from another offset: raymirror.start in"
-        f" {_reload(view)}",
-    )
 
 
 def _reload(view: MirrorView) -> str:

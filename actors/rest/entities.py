@@ -105,6 +105,12 @@ class ConnectorOffsets(msgspec.Struct, frozen=True):
     offsets: tuple[ConnectorOffset, ...]
 
 
+class Said(msgspec.Struct, frozen=True):
+    """What was done (Connect: Message)."""
+
+    message: str
+
+
 class PluginInfo(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
     """A class of connectors that can be configured."""
 

@@ -6,7 +6,7 @@ from actors.config.settings_change import CannotChange
 from actors.control.flow_state import TopicsNotKnownYet, UnknownTopic
 from actors.control.ports import ActorUnreachable
 from actors.model.requests import MirrorLost
-from actors.model.states import IllegalCommand, Replaced, UnknownFlow
+from actors.model.states import IllegalCommand, NotAtRest, Replaced, UnknownFlow
 from actors.rest.exchange import HttpRefusal
 from engine.base.errors import ConfigError, MirrorError
 
@@ -17,6 +17,7 @@ _STATUSES: tuple[tuple[type[MirrorError], int], ...] = (
     (UnknownFlow, 404),
     (UnknownTopic, 404),
     (IllegalCommand, 409),
+    (NotAtRest, 409),
     (TopicsNotKnownYet, 409),
     (Replaced, 409),
     (MirrorLost, 409),

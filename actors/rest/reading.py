@@ -1,12 +1,9 @@
-"""Answers what only reads: who answers, connectors with their states, tasks, topics, offsets."""
+"""Answers what only reads: who answers, connectors with their states, tasks, topics."""
 
 from actors.rest.connectors import ConnectorKind, MirrorConnector
 from actors.rest.entities import (
     ActiveTopics,
     ConnectorExpansion,
-    ConnectorOffset,
-    ConnectorOffsets,
-    SourceOffset,
     TaskId,
     TaskInfo,
     WorkerHealth,
@@ -110,22 +107,3 @@ def topics(call: HttpCall, view: MirrorView) -> HttpAnswer:
     elif connector is not None:
         found = connector.topics
     return HttpAnswer(body={name: ActiveTopics(found)})
-
-
-def offsets(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    """Return how far each partition is copied by its position on the target, in MM2's shape.
-
-    MM2's offset is that of the last copied record; for heartbeats it is always 0, and raymirror stores none for groups.
-    """
-    connector = view.connector(call)
-    source, target = (connector.config[f"{side}.cluster.alias"] for side in ("source", "target"))
-    found = [
-        ConnectorOffset(
-            {"cluster": source, "partition": one.partition, "topic": one.topic}, SourceOffset(one.source_next - 1)
-        )
-        for one in view.positions
-        if connector.kind is ConnectorKind.SOURCE and one.source_next > 0
-    ]
-    if connector.kind is ConnectorKind.HEARTBEAT:
-        found = [ConnectorOffset({"sourceClusterAlias": source, "targetClusterAlias": target}, SourceOffset(0))]
-    return HttpAnswer(body=ConnectorOffsets(tuple(found)))

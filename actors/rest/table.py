@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from actors.rest import configuring, loggers, plugins, probes, reading, steering
+from actors.rest import configuring, loggers, offsets, plugins, probes, reading, steering
 from actors.rest.configuring import Settings
 from actors.rest.entities import (
     ActiveTopics,
@@ -15,6 +15,7 @@ from actors.rest.entities import (
     LoggerLevel,
     NewConnector,
     PluginInfo,
+    Said,
     TaskInfo,
     TaskState,
     WorkerHealth,
@@ -115,25 +116,23 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
     _change("PUT", f"{_ONE}/stop", "Stop the flow (KIP-875)", steering.stop, need=Need.STATUS, gives={204: None}),
     _get(f"{_ONE}/topics", "The topics that it writes", reading.topics, dict[str, ActiveTopics], need=Need.LANES),
     _change("PUT", f"{_ONE}/topics/reset", "Forget these topics", steering.reset_topics, need=Need.NOTHING, gives={}),
-    _get(f"{_ONE}/offsets", "How far it has copied", reading.offsets, ConnectorOffsets, need=Need.POSITIONS),
+    _get(f"{_ONE}/offsets", "How far it has copied", offsets.offsets, ConnectorOffsets, need=Need.POSITIONS),
     _change(
         "PATCH",
         f"{_ONE}/offsets",
-        "Change its offsets",
-        configuring.alter_offsets,
+        "Set offsets of a stopped flow (KIP-875)",
+        offsets.alter_offsets,
         role=Role.ADMIN,
         takes=dict[str, Any],
-        gives={},
-        missing=True,
+        gives={200: Said},
     ),
     _change(
         "DELETE",
         f"{_ONE}/offsets",
-        "Remove its offsets",
-        configuring.reset_offsets,
+        "Remove the offsets of a stopped flow (KIP-875)",
+        offsets.reset_offsets,
         role=Role.ADMIN,
-        gives={},
-        missing=True,
+        gives={200: Said},
     ),
     _get(
         "/connector-plugins",

@@ -6,7 +6,7 @@ from actors.control.flow_state import FlowPlan
 from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow
 from actors.control.supervisor import Supervisor
 from actors.model.events import FailoverOutcome
-from actors.model.states import Command, Desired, IllegalCommand, StopKind
+from actors.model.states import Command, Desired, IllegalCommand, NotAtRest, StopKind, UnknownFlow
 from tests.unit.actors.fakes import FLOW, SPEC, Clock, FakeFleet, by_topic, lanes, ports
 from tests.unit.actors.mirrors import advance, started
 
@@ -198,3 +198,32 @@ def test_the_status_knows_the_target_cluster(fleet: FakeFleet, clock: Clock) -> 
     fleet.answers[FLOW] = DiscoveryAnswer(serial=2, kept=RememberedFlow(), target_id="kafka-1")
     advance(supervisor, clock, 1)
     assert supervisor.status().flows[0].target_id == "kafka-1"
+
+
+def test_no_copier_starts_while_the_positions_of_a_stopped_flow_are_changed(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = stopped(fleet, clock, resumable(fleet, clock))
+    with supervisor.at_rest("A->B"):
+        supervisor.command(Command.RESUME, "A->B")
+        advance(supervisor, clock, 5)
+        assert len(fleet.copiers) == 1
+        with pytest.raises(NotAtRest, match="it is not stopped"), supervisor.at_rest("A->B"):
+            pass
+    advance(supervisor, clock, 1)
+    assert len(fleet.copiers) == 2
+
+
+def test_positions_are_changed_only_after_the_last_copier(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = resumable(fleet, clock)
+    with pytest.raises(NotAtRest, match="it is not stopped"), supervisor.at_rest("A->B"):
+        pass
+    supervisor.command(Command.STOP, "A->B")
+    with pytest.raises(NotAtRest, match="still being drained"), supervisor.at_rest("A->B"):
+        pass
+    supervisor = stopped(fleet, clock, supervisor)
+    with supervisor.at_rest("A->B"), pytest.raises(NotAtRest, match="another request"), supervisor.at_rest("A->B"):
+        pass
+    with pytest.raises(UnknownFlow), supervisor.at_rest("B->A"):
+        pass
+    supervisor.command(Command.STOP)
+    with pytest.raises(NotAtRest, match="its mirror ends"), supervisor.at_rest("A->B"):
+        pass

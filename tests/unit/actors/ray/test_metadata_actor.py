@@ -10,7 +10,7 @@ import pytest
 
 from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.model.events import CopierReplaced, pack
-from actors.model.messages import ConfigRef, MirrorSpec, StoredOffset
+from actors.model.messages import AlteredOffset, ConfigRef, MirrorSpec, StoredOffset
 from actors.model.states import Desired, StopKind
 from actors.ray import durable_flow_state as memory
 from actors.ray import metadata_actor as metadata
@@ -708,14 +708,22 @@ async def test_the_target_cluster_is_named() -> None:
     assert (await look(shell, lambda found: found.serial > 0)).target_id == "kafka-1"
 
 
-async def test_positions_are_read_when_they_are_asked_for() -> None:
-    offsets = (StoredOffset(topic="t", partition=3, source_next=9),)
-    asked: list[int] = []
+class FakePositions:
+    """Notes what is asked of it."""
 
-    async def positions() -> tuple[StoredOffset, ...]:
-        asked.append(1)
-        return offsets
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.stored = (StoredOffset(topic="t", partition=3, source_next=9),)
 
+    async def read(self) -> tuple[StoredOffset, ...]:
+        self.asked.append("read")
+        return self.stored
+
+    async def alter(self, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        self.asked.append(wanted)
+
+
+async def with_positions(positions: FakePositions) -> MetadataActor:
     watch = Watch(
         flow=FLOW,
         service=FakeKeeper([Seen(())]),
@@ -726,9 +734,32 @@ async def test_positions_are_read_when_they_are_asked_for() -> None:
     )
     shell = MetadataActor(SPEC, make=lambda spec: (watch,))
     await look(shell, lambda found: found.serial > 1)
-    assert asked == []
-    assert msgspec.msgpack.decode(await shell.positions("A", "B"), type=tuple[StoredOffset, ...]) == offsets
-    assert asked == [1]
+    assert positions.asked == []
+    return shell
+
+
+async def test_positions_are_read_when_they_are_asked_for() -> None:
+    positions = FakePositions()
+    shell = await with_positions(positions)
+    found = msgspec.msgpack.decode(await shell.positions("A", "B"), type=tuple[StoredOffset, ...])
+    assert (found, positions.asked) == (positions.stored, ["read"])
+
+
+@pytest.mark.parametrize("wanted", [None, (AlteredOffset(topic="t", partition=3, offset=7),)])
+async def test_positions_are_changed_by_the_mirror_that_has_the_flow(wanted: tuple[AlteredOffset, ...] | None) -> None:
+    positions = FakePositions()
+    shell = await with_positions(positions)
+    await shell.alter_positions("A", "B", msgspec.msgpack.encode(wanted))
+    assert positions.asked == [wanted]
+
+
+async def test_positions_are_not_changed_by_a_mirror_that_has_lost_the_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    positions = FakePositions()
+    shell = await with_positions(positions)
+    monkeypatch.setattr(memory.DurableFlowState, "holds", property(lambda _self: False))
+    with pytest.raises(memory.NotOpen):
+        await shell.alter_positions("A", "B", msgspec.msgpack.encode(None))
+    assert positions.asked == []
 
 
 async def test_a_flow_without_a_reader_has_no_positions() -> None:

@@ -1,4 +1,4 @@
-"""Requests that would change settings or offsets: Connect's refusals, no change, and what is not there yet."""
+"""Requests that change settings, create and delete: Connect's refusals, no change, and what is not there yet."""
 
 import pytest
 
@@ -170,25 +170,3 @@ def test_a_checkpoint_connector_comes_with_its_flow() -> None:
 def test_a_refusal_repeats_no_value() -> None:
     body = {"name": "new", "sasl.jaas.config": "hunter2"}
     assert "hunter2" not in error(ask("PUT", "/connectors/new/config", body))[1]
-
-
-MUST_STOP = (
-    "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified"
-    f" connector by issuing a 'PUT' request to the '/connectors/{SOURCE}/stop' endpoint"
-)
-
-
-@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-@pytest.mark.parametrize(("desired", "status"), [(Desired.RUNNING, 400), (Desired.PAUSED, 400), (Desired.STOPPED, 501)])
-def test_offsets_are_changed_only_when_stopped_and_not_yet(method: str, desired: Desired, status: int) -> None:
-    view = view_of(status_with(desired=desired))
-    body: object = {"offsets": [{"partition": {}, "offset": {}}]} if method == "PATCH" else None
-    found, message = error(ask(method, f"{ONE}/offsets", body, view=view))
-    assert found == status
-    assert message == MUST_STOP if status == 400 else "raymirror.start" in message
-
-
-@pytest.mark.parametrize("body", [{}, {"offsets": []}, {"offsets": None}])
-def test_a_change_of_offsets_without_offsets_is_refused(body: object) -> None:
-    message = "Partitions / offsets need to be provided for an alter offsets request"
-    assert error(ask("PATCH", f"/connectors/{CHECKPOINT}/offsets", body)) == (400, message)

@@ -8,7 +8,7 @@ from actors.config.settings_change import CannotChange
 from actors.control.flow_state import TopicsNotKnownYet, UnknownTopic
 from actors.control.ports import ActorUnreachable
 from actors.model.requests import MirrorLost
-from actors.model.states import IllegalCommand, Replaced, UnknownFlow
+from actors.model.states import IllegalCommand, NotAtRest, Replaced, UnknownFlow
 from actors.rest.failures import refusal_of
 from engine.base.errors import BrokerUnreachable, ConfigError, MirrorError
 
@@ -25,6 +25,7 @@ from engine.base.errors import BrokerUnreachable, ConfigError, MirrorError
         (UnknownFlow("A->B", ()), 404),
         (UnknownTopic("t", "A->B"), 404),
         (IllegalCommand("pause", "stopped"), 409),
+        (NotAtRest("A->B", "draining"), 409),
         (TopicsNotKnownYet("t", "A->B", "x"), 409),
         (Replaced(1, 2), 409),
         (MirrorLost("m", "gone"), 409),

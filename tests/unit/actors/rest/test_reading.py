@@ -115,14 +115,6 @@ def test_topics_are_the_copies() -> None:
     assert get(f"/connectors/{HEARTBEAT}/topics") == {HEARTBEAT: {"topics": ["heartbeats"]}}
 
 
-def test_offsets_are_mm2s_the_last_copied_record() -> None:
-    offset = {"partition": {"cluster": "A", "partition": 0, "topic": "t"}, "offset": {"offset": 99}}
-    assert get(f"{ONE}/offsets") == {"offsets": [offset]}
-    assert get(f"/connectors/{CHECKPOINT}/offsets") == {"offsets": []}
-    beat = {"partition": {"sourceClusterAlias": "A", "targetClusterAlias": "B"}, "offset": {"offset": 0}}
-    assert get(f"/connectors/{HEARTBEAT}/offsets") == {"offsets": [beat]}
-
-
 def test_probes_and_metrics_are_text() -> None:
     for path, text in (("/healthz", "ok\n"), ("/readyz", "ok\n"), ("/metrics", "# HELP x\n")):
         answer = ask("GET", path)
