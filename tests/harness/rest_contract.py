@@ -20,7 +20,9 @@ COMPARED = ("content-type", "allow", "location")
 
 
 class ContractRow(NamedTuple):
-    """A request. `{flow}` in target and body stands for the flow of the server; `name` is unique."""
+    """A request. `{flow}` in target and body stands for the flow of the server, `{source}` in a body for its source;
+    `name` is unique.
+    """
 
     name: str
     method: str
@@ -204,7 +206,8 @@ class RestServer:
     def send(self, row: ContractRow) -> Reply:
         """Send a request of the table."""
         body = json.dumps(row.body).encode() if not isinstance(row.body, bytes | None) else row.body
-        data = body.replace(b"{flow}", self.flow.encode()) if body is not None else None
+        alias = self.flow.partition("->")[0]
+        data = body.replace(b"{flow}", self.flow.encode()).replace(b"{source}", alias.encode()) if body else body
         headers = dict(row.headers)
         if data is not None:
             headers.setdefault("Content-Type", JSON)

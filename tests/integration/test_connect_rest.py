@@ -5,6 +5,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import pick_ports
 from tests.conftest import Pair
 from tests.harness.admin import create_topics
+from tests.harness.compare import read_topic
 from tests.harness.connect import ConnectWorker, connector_of
 from tests.harness.groups import commit
 from tests.harness.load import append, numbered, producer
@@ -44,10 +46,10 @@ GROUPS = ContractRow("groups", "GET", f"/connectors/{CHECKPOINT}/status")
 
 
 class BothServers:
-    """Connect and raymirror, each with a flow of the same topic."""
+    """Connect and raymirror, each with a flow of the same topic; `config`: raymirror's file."""
 
-    def __init__(self, theirs: RestServer, ours: RestServer) -> None:
-        self.theirs, self.ours = theirs, ours
+    def __init__(self, theirs: RestServer, ours: RestServer, target: EmbeddedCluster, config: Path) -> None:
+        self.theirs, self.ours, self.target, self.config = theirs, ours, target, config
 
     def until(self, holds: Callable[[RestServer], Any], what: str) -> None:
         """Wait until something holds of both."""
@@ -95,7 +97,8 @@ def both(cluster_pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     worker = ConnectWorker(folder / "worker", mirror, group="rest-workers", positions_topic="rest-offsets")
     try:
         asyncio.run(_submit(worker, mirror))
-        servers = BothServers(RestServer(worker.port, str(mirror.flow)), RestServer(port, OURS))
+        theirs = RestServer(worker.port, str(mirror.flow))
+        servers = BothServers(theirs, RestServer(port, OURS), cluster_pair.target, config)
         servers.until_state("RUNNING", 1)
         servers.until(_has_offsets, "positions are stored")
         servers.until(_has_checkpoints, "checkpoints are written")
@@ -143,6 +146,7 @@ def test_a_running_mirror_answers_as_connect_does(both: BothServers) -> None:
     both.compare(RUNNING)
 
 
+@pytest.mark.full
 def test_offsets_are_equal(both: BothServers) -> None:
     row = ContractRow("offsets", "GET", f"/connectors/{SOURCE}/offsets")
 
@@ -156,6 +160,7 @@ def test_offsets_are_equal(both: BothServers) -> None:
     both.until(is_whole, "the offset of the last record is stored")
 
 
+@pytest.mark.full
 def test_paused_stopped_and_running_again(both: BothServers) -> None:
     both.until_state("RUNNING", 1)
     both.compare([PAUSE])
@@ -170,4 +175,87 @@ def test_paused_stopped_and_running_again(both: BothServers) -> None:
     both.compare([*reading("stopped"), STOP, PAUSE])
     both.until_state("PAUSED", 0, 1)  # Connect makes no tasks for it before it runs again; raymirror starts a copier
     both.compare([RESUME, RESUME_GROUPS])
+    both.until_state("RUNNING", 1)
+
+
+PATCH_SETTING = ContractRow("patch", "PATCH", f"/connectors/{SOURCE}/config", {"refresh.topics.interval.seconds": "2"})
+REMOVE_SETTING = ContractRow("remove", "PATCH", f"/connectors/{SOURCE}/config", {"sync.topic.acls.enabled": None})
+SET_SETTING = ContractRow("set", "PATCH", f"/connectors/{SOURCE}/config", {"sync.topic.acls.enabled": "false"})
+INVALID = ContractRow("invalid", "PATCH", f"/connectors/{SOURCE}/config", {"refresh.topics.interval.seconds": "x"})
+
+
+@pytest.mark.full
+def test_settings_are_changed_in_the_file_and_the_mirror_follows(both: BothServers) -> None:
+    before = both.config.read_text()
+    both.until_state("RUNNING", 1)
+    both.compare([INVALID])
+    assert both.config.read_text() == before
+    both.compare([PATCH_SETTING, SET_SETTING])
+    own = {"ours->b.refresh.topics.interval.seconds = 2", "ours->b.sync.topic.acls.enabled = false"}
+    assert own <= set(both.config.read_text().splitlines())
+    shown = both.ours.send(ContractRow("config", "GET", f"/connectors/{SOURCE}/config")).body
+    assert (shown["refresh.topics.interval.seconds"], shown["sync.topic.acls.enabled"]) == ("2", "false")
+    both.until_state("RUNNING", 1)
+    both.compare([REMOVE_SETTING])
+    assert "sync.topic.acls.enabled" not in both.config.read_text()
+    same = ContractRow("same", "PUT", f"/connectors/{SOURCE}/config", {**shown, "sync.topic.acls.enabled": "false"})
+    assert both.ours.send(same).status == 200
+    text = both.config.read_text()
+    assert both.ours.send(same).status == 200
+    assert both.config.read_text() == text
+    both.until_state("RUNNING", 1)
+
+
+@pytest.mark.full
+def test_offsets_are_set_and_removed(both: BothServers) -> None:
+    """As `MirrorConnectorsIntegrationExactlyOnceTest.testReplication`: copying starts again where the offsets say."""
+    one = f"/connectors/{SOURCE}/offsets"
+    half = RECORDS // 2 - 1
+    entry = {"partition": {"cluster": "{source}", "partition": 0, "topic": TOPIC}, "offset": {"offset": half}}
+    wanted = ContractRow("alter", "PATCH", one, {"offsets": [entry]})
+    both.until_state("RUNNING", 1)
+    both.compare([STOP])
+    both.until_state("STOPPED", 0)
+    both.until(lambda server: server.send(wanted).status == 200, "offsets are set: no copier or task is left")
+    both.compare([wanted])
+    for server in (both.theirs, both.ours):
+        (stored,) = server.send(ContractRow("offsets", "GET", one)).body["offsets"]
+        assert stored["offset"] == {"offset": half}
+    both.compare([RESUME])
+    both.until(_has_records(both, RECORDS + RECORDS // 2), "the second half is there twice")
+    both.compare([STOP])
+    both.until_state("STOPPED", 0)
+    reset = ContractRow("reset", "DELETE", one)
+    both.until(lambda server: server.send(reset).status == 200, "offsets are removed")
+    both.compare([reset, ContractRow("offsets", "GET", one), RESUME])
+    both.until(_has_records(both, 2 * RECORDS + RECORDS // 2), "all records are there once more")
+    both.until_state("RUNNING", 1)
+
+
+def _has_records(both: BothServers, count: int) -> Callable[[RestServer], bool]:
+    """Return a check whether a server's copy has at least so many records, and fail if it has more."""
+
+    def check(server: RestServer) -> bool:
+        copy = f"{server.flow.partition('->')[0]}.{TOPIC}"
+        found = asyncio.run(read_topic(both.target, copy))
+        assert len(found[0]) <= count
+        return len(found[0]) == count
+
+    return check
+
+
+@pytest.mark.full
+def test_a_connector_is_deleted_and_created_again(both: BothServers) -> None:
+    one = f"/connectors/{SOURCE}"
+    config = both.ours.send(ContractRow("config", "GET", f"{one}/config")).body
+    assert both.ours.send(ContractRow("delete", "DELETE", one)).status == 204
+    for path in ("", "/config", "/status", "/offsets"):
+        assert both.ours.send(ContractRow("gone", "GET", f"{one}{path}")).status == 404
+    assert SOURCE.replace("{flow}", OURS) not in both.ours.send(ContractRow("list", "GET", "/connectors")).body
+    new = {"name": SOURCE, "config": config, "initial_state": "PAUSED"}
+    created = both.ours.send(ContractRow("create", "POST", "/connectors", new))
+    assert (created.status, created.body["config"]) == (201, config)
+    assert both.ours.send(ContractRow("again", "POST", "/connectors", new)).status == 409
+    resumed = ContractRow("resume", "PUT", f"{one}/resume")
+    assert both.ours.send(resumed).status == 202
     both.until_state("RUNNING", 1)
