@@ -1,4 +1,4 @@
-"""Changes settings of a flow in the file of a running mirror, as a request over HTTP asks.
+"""Changes the file of a running mirror, as a request over HTTP asks: settings of a flow, or a new flow.
 
 The file is written whole, next to the old one, and takes its place by a rename. A file that this process may not write
 is never changed: a mount of Kubernetes, the working directory of a Ray job, `mirror.yaml`.
@@ -6,10 +6,14 @@ is never changed: a mount of Kubernetes, the working directory of a Ray job, `mi
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from actors.config.config_ref import ConfigMissing, digest_of
-from actors.config.settings_change import ChangedFile, SettingChanges, changed_file
+from actors.config.reload_errors import CannotReload
+from actors.config.settings_change import ChangedFile, SettingChanges, changed_file, file_with_flow
 from actors.model.messages import ConfigRef
 from engine.base.errors import MirrorError
 from engine.config.file.file_kind import is_yaml
@@ -43,18 +47,43 @@ class FileEdited(MirrorError):
         return f"{self.path} was edited and is not applied yet; apply it first: raymirror reload {self.path}"
 
 
-def planned(ref: ConfigRef, flow: FlowName, changes: SettingChanges) -> tuple[bytes, ChangedFile]:
-    """Return the present bytes of a mirror's file, and the changed file; nothing is written.
-
-    Raises FileFixed, FileEdited, CannotChange, ConfigError, ConfigMissing, OSError.
-    """
+def present_file(ref: ConfigRef) -> bytes:
+    """Return the bytes of a mirror's file, which may be changed. Raises FileFixed, FileEdited, ConfigMissing."""
     path = Path(ref.path)
     if why := _why_fixed(path):
         raise FileFixed(ref.path, why)
     data = path.read_bytes()
     if digest_of(data) != ref.digest:
         raise FileEdited(ref.path)
-    return data, changed_file(data, ref.path, flow, changes)
+    return data
+
+
+def with_changes(flow: FlowName, changes: SettingChanges, data: bytes, file: str) -> ChangedFile:
+    """Return a file in which a flow has other settings. Raises CannotChange, ConfigError."""
+    return changed_file(data, file, flow, changes)
+
+
+def with_flow(flow: FlowName, settings: Mapping[str, str], data: bytes, file: str) -> ChangedFile:
+    """Return a file with a new flow, whose clusters were asked as by a start. Raises CannotChange, ConfigError.
+
+    Raises CannotReload with every problem of the clusters. It blocks, so call it in a thread.
+    """
+    from actors.config.checks import (  # imports clients of Kafka, which are else not needed
+        ask_clusters,
+        unchecked_flows,
+    )
+
+    found = file_with_flow(data, file, flow, settings)
+    absent: list[str] = []
+    config = msgspec.structs.replace(found.config, flows=[found.config.flow(flow)])
+    try:
+        config, checked = ask_clusters(config, absent.append)
+    except MirrorError as problem:
+        raise CannotReload((str(problem),)) from problem
+    if unchecked_flows(config, checked):
+        why = "; ".join(absent) or "one of its clusters is unreachable"
+        raise CannotReload((f"{flow} cannot be checked: {why}; try again when both clusters answer",))
+    return found
 
 
 def _why_fixed(path: Path) -> str:

@@ -78,6 +78,8 @@ class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
     site: str = ""
     """The site where its copiers must run; empty: anywhere."""
     traffic: TrafficRules = TrafficRules()
+    is_added: bool = False
+    """Whether a reload has added it: then it is to run, even if it was stopped alone before it was removed."""
     resumable: bool = False
     """Whether the mirror stays for the flow when it is stopped alone, so that a request over HTTP can resume it."""
 
@@ -139,7 +141,7 @@ class FlowState:
         """The lanes from which the sets were last planned."""
         self._started_ms = flow.started_ms
         self._site = flow.site
-        self._resumable = flow.resumable
+        self._resumable, self._is_added = flow.resumable, flow.is_added
         self.traffic = flow.traffic
         """The limits of the whole flow; each copier gets a part of them."""
 
@@ -244,7 +246,7 @@ class FlowState:
         if self.wanted != DesiredFlow():
             return  # a command came before the stored state was read: it wins
         # starting a stopped mirror means that it is to run; a flow that was stopped alone over HTTP waits for a resume
-        is_alone = kept.stop.is_alone and self._resumable
+        is_alone = kept.stop.is_alone and self._resumable and not self._is_added
         is_started = kept.state is Desired.STOPPED and kept.at_ms < self._started_ms and not is_alone
         wanted = Desired.RUNNING if is_started else kept.state
         stop = kept.stop if wanted is Desired.STOPPED else StopKind.MIRROR

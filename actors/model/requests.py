@@ -84,9 +84,16 @@ class AlterPositions(Request, frozen=True, tag="alter_positions"):
     wanted: tuple[AlteredOffset, ...] | None
 
 
-AnyRequest = (
-    AskStatus | GiveCommand | DeleteFlow | RestartFlow | RestartCopiers | AskPositions | ChangeSettings | AlterPositions
-)
+class CreateFlow(Request, frozen=True, tag="create_flow"):
+    """Adds a flow between two clusters of the mirror's file, and applies the file; `settings`: a connector's."""
+
+    source: str
+    target: str
+    settings: dict[str, str]
+
+
+_Changes = ChangeSettings | CreateFlow | DeleteFlow | AlterPositions
+AnyRequest = AskStatus | AskPositions | GiveCommand | RestartFlow | RestartCopiers | _Changes
 
 
 ENDED: Final = "it has ended"

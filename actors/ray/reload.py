@@ -51,6 +51,7 @@ def flow_plans(spec: MirrorSpec, config: MirrorConfig) -> list[FlowPlan]:
             started_ms=spec.added_ms.get(str(flow.name), spec.started_ms),
             site=flow.copiers_site,
             traffic=flow.traffic,
+            is_added=str(flow.name) in spec.added_ms,
             resumable=bool(config.http.port),
         )
         for flow in config.flows

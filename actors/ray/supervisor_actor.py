@@ -16,9 +16,9 @@ import ray
 from actors.config import config_ref
 from actors.config.config_ref import ConfigMissing, digest_of
 from actors.config.difference import ADDED, ConfigDifference, ConfigSide, difference
-from actors.config.file_change import planned, replace_file, take_back
+from actors.config.file_change import present_file, replace_file, take_back, with_changes, with_flow
 from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
-from actors.config.settings_change import CannotChange
+from actors.config.settings_change import CannotChange, ChangedFile
 from actors.local_socket.server import open_if_possible
 from actors.logging.logs import log_sentence, setup_logging
 from actors.model.events import FailoverOutcome
@@ -235,12 +235,19 @@ class SupervisorActor:
         (nothing was changed), ReloadFailed. A caller that goes away does not leave it half done.
         """
         parts = await self._ready()
-        await parts.finish(partial(self._change_settings, parts, _flow_named(parts, flow), changes))
+        await parts.finish(partial(self._change_file, parts, partial(with_changes, _flow_named(parts, flow), changes)))
 
-    async def _change_settings(self, parts: MirrorParts, flow: FlowName, changes: dict[str, str | None]) -> None:
+    async def create_flow(self, source: str, target: str, settings: dict[str, str]) -> None:
+        """Add a flow between two clusters of the mirror's file, and apply the file; raise as `change_settings`."""
+        parts = await self._ready()
+        flow = FlowName(source, target)
+        await parts.finish(partial(self._change_file, parts, partial(with_flow, flow, settings)))
+
+    async def _change_file(self, parts: MirrorParts, change: Callable[[bytes, str], ChangedFile]) -> None:
         async with self._changing_file:
             ref = self._spec.config
-            before, changed = await asyncio.to_thread(planned, ref, flow, changes)
+            before = await asyncio.to_thread(present_file, ref)
+            changed = await asyncio.to_thread(change, before, ref.path)
             new = ConfigRef(path=ref.path, digest=digest_of(changed.data), kept=changed.plain)
             found = self._difference(parts, ConfigSide(changed.config, new.kept, new.digest))
             if found.refused:

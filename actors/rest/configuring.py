@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from actors.model.requests import ChangeSettings, DeleteFlow, GiveCommand
+from actors.model.requests import ChangeSettings, CreateFlow, DeleteFlow, GiveCommand
 from actors.model.states import Command
 from actors.rest.connectors import ConnectorKind, MirrorConnector
-from actors.rest.definitions.judging import invalid, judged
-from actors.rest.entities import NewConnector
+from actors.rest.definitions.judging import invalid, judged, kind_named
+from actors.rest.entities import ConnectorInfo, NewConnector
 from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal
 from actors.rest.states import PAUSED, RUNNING, STOPPED, info_of
 from actors.rest.view import MirrorView
@@ -49,9 +49,9 @@ def _named(name: str, settings: Mapping[str, str | None]) -> dict[str, str | Non
 
 
 def create(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    """Create the connector of a flow that a request has deleted (KIP-980: running, paused or stopped).
+    """Create the connector of a flow that a request has deleted (KIP-980: running, paused or stopped), or a new flow.
 
-    One that exists is a conflict, as in Connect. A flow that the file has not is refused.
+    One that exists is a conflict, as in Connect.
     """
     wanted: NewConnector = call.body
     name = (wanted.name or "").strip()
@@ -69,17 +69,45 @@ def create(call: HttpCall, view: MirrorView) -> HttpAnswer:
 def _created(view: MirrorView, name: str, settings: Mapping[str, str | None], command: Command) -> HttpAnswer:
     connector = view.deleted.get(name)
     if connector is None:
-        raise HttpRefusal(501, f"A flow cannot be added over HTTP yet: add it to {_reload(view)}")
-    if connector.kind is not ConnectorKind.SOURCE:
-        source = f"{connector.flow}.{ConnectorKind.SOURCE}"
-        raise HttpRefusal(501, f"{name} comes with the flow that it belongs to: create connector {source} instead")
+        return _new_flow(name, settings, command)
+    _refuse_all_but_source(name, connector.flow, connector.kind)
     changed = _changed(view, connector, settings)
     return msgspec.structs.replace(
-        changed,
-        status=201,
-        headers=(("Location", f"/connectors/{quote(name, safe='')}"),),
-        deeds=(*changed.deeds, GiveCommand(command, connector.flow)),
+        changed, status=201, headers=_location(name), deeds=(*changed.deeds, GiveCommand(command, connector.flow))
     )
+
+
+def _new_flow(name: str, settings: Mapping[str, str | None], command: Command) -> HttpAnswer:
+    """Add a flow to the mirror's file."""
+    flow, _, word = name.rpartition(".")
+    source, arrow, target = flow.partition("->")
+    kind, named = kind_named(settings.get("connector.class") or ""), kind_named(word)
+    if not (source and arrow and target and named) or word != named or kind is not named:
+        usual = f"A->B.{ConnectorKind.SOURCE}"
+        raise HttpRefusal(400, f"Connector {name} must have the name of its flow and class, for example {usual}")
+    _refuse_all_but_source(name, flow, named)
+    if command is not Command.RESUME:
+        raise HttpRefusal(501, "A flow that is new in the file begins RUNNING: create it so, then pause or stop it")
+    given = {key: value for key, value in settings.items() if value is not None}
+    own = {key: value for key, value in given.items() if key not in ("name", "connector.class")}
+    return HttpAnswer(
+        status=201,
+        body=ConnectorInfo(name, given, ()),
+        headers=_location(name),
+        deeds=(CreateFlow(source, target, own),),
+    )
+
+
+def _refuse_all_but_source(name: str, flow: str, kind: ConnectorKind) -> None:
+    """Refuse to create a connector that comes with a flow. Raises HttpRefusal."""
+    if kind is not ConnectorKind.SOURCE:
+        source = f"{flow}.{ConnectorKind.SOURCE}"
+        right = f"create connector {source}, or switch on what it does in the settings of that one"
+        raise HttpRefusal(501, f"{name} comes with its flow: {right}")
+
+
+def _location(name: str) -> tuple[tuple[str, str], ...]:
+    return (("Location", f"/connectors/{quote(name, safe='')}"),)
 
 
 def put_config(call: HttpCall, view: MirrorView) -> HttpAnswer:

@@ -70,7 +70,7 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
     _change(
         "POST",
         "/connectors",
-        "Create the connector of a flow of the file that was deleted",
+        "Create a connector: a new flow, or one that was deleted",
         configuring.create,
         role=Role.ADMIN,
         takes=NewConnector,

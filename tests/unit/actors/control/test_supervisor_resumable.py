@@ -36,12 +36,12 @@ def stopped(fleet: FakeFleet, clock: Clock, supervisor: Supervisor) -> Superviso
 
 
 def restarted(
-    fleet: FakeFleet, clock: Clock, stop: StopKind, *, started_ms: int = 0, resumable: bool = True
+    fleet: FakeFleet, clock: Clock, stop: StopKind, *, started_ms: int = 0, resumable: bool = True, added: bool = False
 ) -> Supervisor:
     """A supervisor that finds the flow stopped."""
     kept = RememberedFlow(state=Desired.STOPPED, stop=stop, at_ms=clock.wall_ms())
     fleet.answers[FLOW] = DiscoveryAnswer(serial=1, kept=kept)
-    flow = FlowPlan(name=FLOW, fingerprint="r1", started_ms=started_ms, resumable=resumable)
+    flow = FlowPlan(name=FLOW, fingerprint="r1", started_ms=started_ms, resumable=resumable, is_added=added)
     supervisor = Supervisor(SPEC, [flow], ports(fleet, clock), by_topic)
     advance(supervisor, clock, 5)
     return supervisor
@@ -130,6 +130,11 @@ def test_a_new_start_leaves_a_flow_stopped_that_was_stopped_alone(fleet: FakeFle
 )
 def test_a_new_start_runs_any_other_flow(fleet: FakeFleet, clock: Clock, stop: StopKind, resumable: bool) -> None:
     supervisor = restarted(fleet, clock, stop, started_ms=clock.wall_ms() + 1, resumable=resumable)
+    assert supervisor.status().flows[0].desired is Desired.RUNNING
+
+
+def test_a_deleted_flow_that_a_reload_adds_again_runs(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = restarted(fleet, clock, StopKind.DELETED, started_ms=clock.wall_ms() + 1, added=True)
     assert supervisor.status().flows[0].desired is Desired.RUNNING
 
 

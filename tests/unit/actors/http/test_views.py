@@ -51,6 +51,9 @@ class FakeSupervisor:
     async def change_settings(self, *words: Any) -> None:
         self.asked.append(("change_settings", *words))
 
+    async def create_flow(self, *words: Any) -> None:
+        self.asked.append(("create_flow", *words))
+
     async def delete_flow(self, *words: Any) -> None:
         self.asked.append(("delete_flow", *words))
 

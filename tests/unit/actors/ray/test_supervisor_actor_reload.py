@@ -2,6 +2,8 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,11 +11,13 @@ import pytest
 from actors.config.config_ref import refer
 from actors.config.difference import ADDED, CHANGED, UNTOUCHED, ConfigDifference
 from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
+from actors.config.settings_change import CannotChange
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.needs import CopierNeeds
 from actors.model.states import UnknownFlow
 from actors.ray.reload import successor
 from actors.ray.supervisor_actor import FAILED
+from engine.config.settings import MirrorConfig
 from policies.model import FlowName
 from tests.unit.actors.ray.test_supervisor_actor import Stage
 
@@ -270,3 +274,19 @@ async def test_a_caller_that_goes_away_leaves_no_half_change(
     await stage.until(lambda _status: bool(kept.specs))
     assert kept.specs[-1].config.digest == refer(stage.file).digest
     await stage.end()
+
+
+async def test_a_flow_is_added_to_the_file_and_begun(stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.config.checks.ask_clusters", lambda config, _absent: (config, _checked(config)))
+    before = stage.file.read_text()
+    await stage.shell.create_flow("B", "A", {"topics": "t"})
+    assert stage.file.read_text() == f"{before}B->A.enabled = true\nB->A.topics = t\n"
+    assert [flow.flow for flow in (await stage.status()).flows] == ["A->B", "B->A"]
+    assert kept.specs[-1].added_ms.keys() == {"B->A"}
+    with pytest.raises(CannotChange, match="B->A is in the file already"):
+        await stage.shell.create_flow("B", "A", {"topics": "t"})
+    await stage.end()
+
+
+def _checked(config: MirrorConfig) -> tuple[Any, ...]:
+    return tuple(SimpleNamespace(flow=flow.name) for flow in config.flows)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.model.requests import ChangeSettings, DeleteFlow, GiveCommand
+from actors.model.requests import ChangeSettings, CreateFlow, DeleteFlow, GiveCommand
 from actors.model.states import Command, Desired
 from actors.rest.view import MirrorView
 from tests.unit.actors.rest.rest_views import (
@@ -66,18 +66,41 @@ def test_a_connector_that_exists_is_a_conflict() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("method", "target", "body"),
-    [
-        ("POST", "/connectors", {"name": "new", "config": SAME | {"name": "new"}}),
-        ("PUT", "/connectors/new/config", SAME | {"name": "new"}),
-    ],
-)
-def test_a_flow_is_added_in_the_file(method: str, target: str, body: object) -> None:
-    answer = ask(method, target, body)
-    status, message = error(answer)
-    assert (status, answer.deeds) == (501, ())
-    assert f"raymirror reload {FILE}" in message
+OTHER = "B->A.MirrorSourceConnector"
+FRESH = {"connector.class": "MirrorSourceConnector", "source.cluster.alias": "B", "topics": "t"}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_a_new_flow_is_added_to_the_file(method: str) -> None:
+    target = "/connectors" if method == "POST" else f"/connectors/{OTHER}/config"
+    answer = ask(method, target, {"name": OTHER, "config": FRESH} if method == "POST" else FRESH)
+    assert (answer.status, shown(answer)) == (
+        201,
+        {"name": OTHER, "config": {**FRESH, "name": OTHER}, "tasks": [], "type": "source"},
+    )
+    assert answer.headers == (("Location", "/connectors/B-%3EA.MirrorSourceConnector"),)
+    assert answer.deeds == (CreateFlow("B", "A", {"source.cluster.alias": "B", "topics": "t"}),)
+
+
+@pytest.mark.parametrize("name", ["new", "B->A", "B->A.MirrorSource", "->A.MirrorSourceConnector", "B->A.Other"])
+def test_a_flow_is_named_by_its_connector(name: str) -> None:
+    status, message = error(ask("POST", "/connectors", {"name": name, "config": FRESH}))
+    assert status == 400
+    assert f"Connector {name} must have the name of its flow and class" in message
+
+
+def test_a_connector_is_named_by_its_class() -> None:
+    name = "B->A.MirrorCheckpointConnector"
+    assert error(ask("POST", "/connectors", {"name": name, "config": FRESH}))[0] == 400
+    config = FRESH | {"connector.class": "MirrorCheckpointConnector"}
+    status, message = error(ask("POST", "/connectors", {"name": name, "config": config}))
+    assert (status, f"create connector {OTHER}" in message) == (501, True)
+
+
+@pytest.mark.parametrize("state", ["PAUSED", "STOPPED"])
+def test_a_new_flow_begins_running(state: str) -> None:
+    answer = ask("POST", "/connectors", {"name": OTHER, "config": FRESH, "initial_state": state})
+    assert (answer.status, answer.deeds) == (501, ())
 
 
 @pytest.mark.parametrize(
@@ -164,7 +187,7 @@ def test_a_checkpoint_connector_comes_with_its_flow() -> None:
     config = configured()[CHECKPOINT].config
     answer = ask("POST", "/connectors", {"name": CHECKPOINT, "config": config}, view=after_a_delete())
     assert (answer.status, answer.deeds) == (501, ())
-    assert f"create connector {SOURCE} instead" in error(answer)[1]
+    assert f"create connector {SOURCE}" in error(answer)[1]
 
 
 def test_a_refusal_repeats_no_value() -> None:
