@@ -42,12 +42,14 @@ FORBIDDEN = {
     "engine.config": {"engine.kafka", "engine.jobs", "engine.services", "engine.checks", "aiokafka"},
     "engine.kafka": {"engine.jobs", "engine.services", "engine.checks"},
     "engine.jobs": {"engine.services.runner", "engine.checks"},
+    "actors.rest": {"actors.ray", "actors.http", "actors.spark", "actors.cli", "ray", "aiohttp", "asyncio"},
     "actors.control": {"actors.ray", "actors.spark", "actors.cli", "ray", "engine.flow", "engine.kafka"},
     "deploy": {"engine", "actors", "policies", "ray", "raydp", "aiokafka"},
 }
 # Who alone may import a package.
 ALONE = {
     "aiokafka": ("engine.kafka", "actors.demo"),
+    "aiohttp": ("actors.http", "actors.telemetry"),
     "ray": ("actors",),
     "raydp": ("actors",),
     "deploy": ("deploy", "actors.cli", "actors.demo", "actors.spark"),
@@ -184,6 +186,9 @@ def test_there_is_something_to_look_at() -> None:
         ("engine.services.runner", "import ray"),
         ("engine.services.runner", "from pyspark.sql import SparkSession"),
         ("actors.control.supervisor", "import pandas"),
+        ("actors.rest.reading", "from actors.http.server import MirrorServer"),
+        ("actors.rest.reading", "import asyncio"),
+        ("actors.ray.mirror_parts", "from aiohttp import web"),
         ("actors.ray.copier_actor", "from deploy.local.cluster import Cluster"),
         ("deploy.local.cluster", "from engine.base.errors import MirrorError"),
     ],

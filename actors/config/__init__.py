@@ -1,1 +1,1 @@
-"""The configuration of a mirror: loads it from its reference, compares it with another, checks it."""
+"""The configuration of a mirror: loads it from its reference, compares it with another, checks it, changes its file."""

@@ -14,6 +14,7 @@ from engine.checks.partial_check import check_partly
 from engine.checks.preflight import FlowPreview, preview
 from engine.config.config import load_config, load_partly
 from engine.config.config_errors import parts
+from engine.config.http.http_config import secrets_of
 from engine.config.secrets import literal_secrets
 from engine.config.settings import ConfigWarning, MirrorConfig
 
@@ -105,7 +106,10 @@ def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:
         for alias in config.clusters
         for client in flow.clients_at(alias)
     ]
-    found = sorted({place for cluster in (*config.clusters.values(), *own) for place in literal_secrets(cluster)})
+    of_http = {
+        (key, config.http.lines.get(key, 0)) for key, value in secrets_of(config.http).items() if "${" not in value
+    }
+    found = sorted(of_http.union(*(literal_secrets(cluster) for cluster in (*config.clusters.values(), *own))))
     return tuple(
         f"{path}, line {line}: {key} holds a plain-text password, and this file was submitted with the working"
         " directory: everyone who reaches Ray can read it; write ${file:PATH:KEY} or ${env:NAME} instead"

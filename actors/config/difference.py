@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.config.effective import BESIDE, SYNCS, changed, settings_of, settings_of_mirror
+from actors.config.effective import BESIDE, HTTP, SYNCS, changed, settings_of, settings_of_mirror
 from actors.model.fingerprint import fingerprint_of
+from engine.config.http.http_config import secrets_of
 from engine.config.secrets import is_secret
 from engine.config.settings import MirrorConfig
 from policies.model import FlowName
@@ -46,6 +47,7 @@ _WHY_FIXED = {
 _WIDE = {
     "deployment_id": ("raymirror.deployment.id",),
     "telemetry": ("raymirror.metrics.", "raymirror.otlp."),
+    HTTP: ("raymirror.http.",),
     "spark": ("raymirror.spark", "raymirror.storage.shared"),
     "storage": ("raymirror.storage",),
     "audit_days": ("raymirror.audit.",),
@@ -205,9 +207,10 @@ def _secrets(config: MirrorConfig) -> dict[str, str]:
     for flow in config.flows:
         for alias, cluster in config.clusters.items():
             clusters += (cluster.for_client(client.login) for client in flow.clients_at(alias) if client.login)
-    return {
+    of_clusters = {
         cluster.places.get(name, (f"{cluster.alias}.{name}", 0))[0]: value
         for cluster in clusters
         for name, value in cluster.security.items()
         if is_secret(name, value)
     }
+    return of_clusters | secrets_of(config.http)

@@ -23,6 +23,7 @@ BESIDE = "heartbeats beside"
 may serve them; the copying does not depend on them.
 """
 SOURCE, TARGET, AUDIT, SYNCS = "source cluster", "target cluster", "audit trail", "place of offset syncs"
+HTTP = "http"
 MIRROR_WIDE = ("telemetry", "storage", "audit_days", "spark", "proof", "deployment_id", "is_watched")
 
 
@@ -43,7 +44,7 @@ def settings_of(config: MirrorConfig, flow: FlowConfig) -> dict[str, str]:
 
 def settings_of_mirror(config: MirrorConfig) -> dict[str, str]:
     """Return a digest of each part of the configuration that belongs to no flow."""
-    return {name: digest(getattr(config, name)) for name in MIRROR_WIDE}
+    return {name: digest(getattr(config, name)) for name in MIRROR_WIDE} | {HTTP: digest(config.http.meaning)}
 
 
 def spark_part(config: MirrorConfig) -> str:

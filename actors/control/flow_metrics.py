@@ -118,6 +118,9 @@ class FlowMetrics:
             else None,
             discovered=bool(flow_state.serial),
             failed_over=flow_state.failed_over,
+            may_return=flow_state.may_return,
+            deleted=flow_state.deleted,
+            target_id=flow_state.found.target_id,
         )
 
     @property

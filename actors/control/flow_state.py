@@ -14,7 +14,7 @@ from actors.control.copier_handle import CopierHandle
 from actors.control.ownership_table import OwnershipTable
 from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.control.weights import Weights
-from actors.model.states import Command, CopierState, Desired, desired_after
+from actors.model.states import Command, CopierState, Desired, StopKind, desired_after
 from engine.base.errors import MirrorError
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.state.state import Quarantine, SetState
@@ -78,6 +78,10 @@ class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
     site: str = ""
     """The site where its copiers must run; empty: anywhere."""
     traffic: TrafficRules = TrafficRules()
+    is_added: bool = False
+    """Whether a reload has added it: then it is to run, even if it was stopped alone before it was removed."""
+    resumable: bool = False
+    """Whether the mirror stays for the flow when it is stopped alone, so that a request over HTTP can resume it."""
 
 
 class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +90,8 @@ class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
     state: Desired = Desired.RUNNING
     paused_topics: frozenset[str] = frozenset()
     wake: int = 0
+    stop: StopKind = StopKind.MIRROR
+    """What a stop is part of; it means something only while the state is STOPPED."""
 
 
 def plan_sets(
@@ -104,13 +110,13 @@ class FlowState:
         self.copiers_wanted = flow.scaling.minimum
         self.is_removed = False
         """Whether the configuration no longer has this flow: it is drained, and then forgotten."""
+        self.is_held_back = False
+        """Whether no copier may start now: its positions are being changed."""
         self.mirror_ends = False
         """Whether the whole mirror ends, so that only a new start of the mirror copies again."""
         self._most = flow.scaling.maximum
         self.wanted = DesiredFlow()
         self.wanted_at_ms = 0
-        self.failed_over = False
-        """Whether a failover stopped the flow; a resume clears this, a stop of the whole mirror does not."""
         self.stored = RememberedFlow()
         """The state that Metadata was last given to store, or has read."""
         self.is_state_read = False
@@ -135,32 +141,40 @@ class FlowState:
         """The lanes from which the sets were last planned."""
         self._started_ms = flow.started_ms
         self._site = flow.site
+        self._resumable, self._is_added = flow.resumable, flow.is_added
         self.traffic = flow.traffic
         """The limits of the whole flow; each copier gets a part of them."""
 
     def replan(self, flow: FlowPlan) -> None:
         """Apply other settings of the same flow: copiers of another fingerprint are replaced, the sets stay."""
         self.fingerprint, self._most, self._site = flow.fingerprint, flow.scaling.maximum, flow.site
-        self.traffic = flow.traffic
+        self.traffic, self._resumable = flow.traffic, flow.resumable
         self.copiers_wanted = min(max(self.copiers_wanted, flow.scaling.minimum), flow.scaling.maximum)
 
-    def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:
-        """Change the wanted state of the flow, or of topics that `known_of` returned. Raises IllegalCommand."""
-        # a flow that was stopped alone may be resumed, because its mirror has not ended
-        is_back = command is Command.RESUME and not topics
-        state = Desired.RUNNING if is_back else desired_after(self.wanted.state, command)
+    def command(self, command: Command, topics: tuple[str, ...] = (), stop: StopKind = StopKind.FLOW) -> None:
+        """Change the wanted state of the flow, or of topics that `known_of` returned; `stop`: what a stop is part of.
+
+        Raises IllegalCommand.
+        """
+        # a flow that was stopped alone may be resumed, because its mirror has not ended; with HTTP it may be paused too
+        is_back = not topics and (command is Command.RESUME or (command is Command.PAUSE and self.may_return))
+        state = desired_after(Desired.RUNNING if is_back else self.wanted.state, command)
         wake = self.wanted.wake + (command is Command.RESUME)
         if command is Command.RESUME:
             self.release()
         if not topics:
-            self.failed_over = self.failed_over and state is Desired.STOPPED
             # a stop ends the copying and changes no topic: topics that are paused stay paused at the next start
             kept = self.wanted.paused_topics if command is Command.STOP else frozenset()
-            self.wanted = DesiredFlow(state=state, paused_topics=kept, wake=wake)
+            self.wanted = DesiredFlow(state=state, paused_topics=kept, wake=wake, stop=self._stop_after(state, stop))
             return
         paused = self.wanted.paused_topics
         paused = paused | set(topics) if command is Command.PAUSE else paused - set(topics)
         self.wanted = DesiredFlow(state=self.wanted.state, paused_topics=frozenset(paused), wake=wake)
+
+    def _stop_after(self, state: Desired, stop: StopKind) -> StopKind:
+        if state is not Desired.STOPPED:
+            return StopKind.MIRROR
+        return stop.after(self.wanted.stop) if self.wanted.state is Desired.STOPPED else stop
 
     def known_of(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """Return the given topics that the flow copies, or that are paused in it."""
@@ -177,6 +191,7 @@ class FlowState:
         before, left_alone = self.stored.quarantine, self.quarantined()
         return RememberedFlow(
             state=self.wanted.state,
+            stop=self.wanted.stop,
             paused_topics=tuple(sorted(self.wanted.paused_topics)),
             at_ms=self.wanted_at_ms,
             sets=sets,
@@ -230,10 +245,12 @@ class FlowState:
             self.records[set_id] = remembered(left.reason, left.failures, set_id, now_s)
         if self.wanted != DesiredFlow():
             return  # a command came before the stored state was read: it wins
-        # starting a stopped mirror means that it is to run
-        is_started = kept.state is Desired.STOPPED and kept.at_ms < self._started_ms
+        # starting a stopped mirror means that it is to run; a flow that was stopped alone over HTTP waits for a resume
+        is_alone = kept.stop.is_alone and self._resumable and not self._is_added
+        is_started = kept.state is Desired.STOPPED and kept.at_ms < self._started_ms and not is_alone
         wanted = Desired.RUNNING if is_started else kept.state
-        self.wanted = DesiredFlow(state=wanted, paused_topics=frozenset(kept.paused_topics))
+        stop = kept.stop if wanted is Desired.STOPPED else StopKind.MIRROR
+        self.wanted = DesiredFlow(state=wanted, paused_topics=frozenset(kept.paused_topics), stop=stop)
         self.wanted_at_ms = kept.at_ms
 
     def split_hot(self) -> None:
@@ -275,6 +292,22 @@ class FlowState:
     def is_over(self) -> bool:
         """Whether this mirror must not copy the flow: it was stopped, or removed, or another mirror owns it."""
         return self.is_removed or bool(self.taken) or self.wanted.state is Desired.STOPPED
+
+    @property
+    def failed_over(self) -> bool:
+        """Whether a failover stopped the flow; a resume clears this, a stop of the whole mirror does not."""
+        return self.wanted.state is Desired.STOPPED and self.wanted.stop is StopKind.FAILOVER
+
+    @property
+    def deleted(self) -> bool:
+        """Whether a request has deleted the flow's connector; a resume or a pause creates it again."""
+        return self.may_return and self.wanted.stop is StopKind.DELETED
+
+    @property
+    def may_return(self) -> bool:
+        """Whether the mirror stays for the flow although it is stopped: a stop of the mirror or a failover ends it."""
+        is_alone = self.wanted.state is Desired.STOPPED and self.wanted.stop.is_alone
+        return self._resumable and is_alone and not self.is_removed and not self.taken
 
     @property
     def is_ending(self) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from actors.model.messages import Orders, Report
 from actors.model.spark_status import SparkNews, SparkStatus
-from actors.model.states import Desired
+from actors.model.states import Desired, StopKind
 from actors.model.status import EventLine
 from engine.base.errors import MirrorError
 from engine.core.events.events import AnyEvent, Event
@@ -94,9 +94,11 @@ class Fleet(Protocol):
 class RememberedFlow(msgspec.Struct, frozen=True, kw_only=True):
     """The stored state of a flow, as in the state topic on its target. `at_ms`: when the state was requested, Unix
     time. `sets`: by id, sets that no plan would create again (of hot lanes, of suspects). `quarantine`: by set id too.
+    `stop`: what a stop is part of.
     """
 
     state: Desired = Desired.RUNNING
+    stop: StopKind = StopKind.MIRROR
     paused_topics: tuple[str, ...] = ()
     at_ms: int = 0
     sets: dict[str, SetState] = {}
@@ -111,6 +113,7 @@ class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     `unrenewed_s`: for how many seconds it has not been known whether this mirror still has the flow.
     `groups`: the last round of its consumer groups, None before the first. `configs`: that of its configs and ACLs.
     `round_id`: a round of configs and ACLs that waits for a plan of Spark. `memory_id`: what the last round remembers.
+    `target_id`: the id of the target cluster, empty while it is not known.
     """
 
     serial: int
@@ -126,6 +129,7 @@ class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     configs: ConfigReport | None = None
     round_id: str = ""
     memory_id: str = ""
+    target_id: str = ""
 
 
 class ConfigRound(NamedTuple):

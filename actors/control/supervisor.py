@@ -6,7 +6,8 @@ restarted supervisor finds the living copiers, continues from what they report t
 the state topic. A set gets a new owner when its previous owner has released it, has ended, or has no lease any more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -35,7 +36,7 @@ from actors.model.events import (
     spark_event,
 )
 from actors.model.messages import MirrorSpec, Orders, Report
-from actors.model.states import Command, CopierState, Desired, Replaced, UnknownFlow, desired_after
+from actors.model.states import Command, CopierState, Desired, NotAtRest, Replaced, StopKind, UnknownFlow, desired_after
 from actors.model.status import MirrorStatus
 from engine.core.events.events import Event
 from policies.model import FlowName
@@ -146,7 +147,7 @@ class Supervisor:
             self._apply_discovery(flow)
             if self._draining or flow.state.is_over:
                 self._drain(flow)
-            else:
+            elif not flow.state.is_held_back:
                 flow.scaler.update(now_s, self._clock.wall_ms())
                 self._lifecycle.staff(flow.state)
                 place(flow.state, now_s)
@@ -209,7 +210,7 @@ class Supervisor:
         for topic, partitions in flow_state.apply_discovery(found, now_s).items():
             self._events.note(TopicGone(flow=flow_state.flow, topic=topic, partitions=partitions))
         self._events.note(*found.events)
-        if not self._draining and all(one.is_over for one in self._states()):
+        if not self._draining and all(one.is_over and not one.may_return for one in self._states()):
             self.refused = next((one.taken for one in self._states() if one.taken), "")
             if not self.refused:
                 self.desired = Desired.STOPPED
@@ -261,14 +262,29 @@ class Supervisor:
 
         Raises UnknownFlow, UnknownTopic, TopicsNotKnownYet, IllegalCommand.
         """
-        after = desired_after(self.desired, command)
-        # a command to all flows does not apply to a flow that was stopped alone
-        everyone = [
-            flow_state
-            for flow_state in self._states()
-            if not flow_state.is_removed and flow_state.wanted.state is not Desired.STOPPED
+        kind = StopKind.FLOW if flow is not None else StopKind.MIRROR
+        self._command(command, [self._flow_state(flow)] if flow is not None else self._meant(command), topics, kind)
+        if flow is None and not topics:
+            self.desired = desired_after(self.desired, command)
+        if self.desired is Desired.STOPPED:
+            self.drain()
+
+    def _meant(self, command: Command) -> list[FlowState]:
+        """Return the flows to which a command to all flows applies: not to one that was stopped alone.
+
+        But a stop of the whole mirror counts for that one too: else the next supervisor would stay for it.
+        """
+        return [
+            one
+            for one in self._states()
+            if not one.is_removed
+            and (one.wanted.state is not Desired.STOPPED or (command is Command.STOP and one.may_return))
         ]
-        flow_states = [self._flow_state(flow)] if flow is not None else everyone
+
+    def _command(
+        self, command: Command, flow_states: Sequence[FlowState], topics: tuple[str, ...], stop: StopKind
+    ) -> None:
+        desired_after(self.desired, command)  # whether the mirror allows it
         copied = {one.flow: one.known_of(topics) for one in flow_states}  # check all topics before any change
         for topic in topics:
             if not any(topic in known for known in copied.values()):
@@ -277,30 +293,49 @@ class Supervisor:
             known = copied[flow_state.flow]
             if topics and not known:
                 continue
-            flow_state.command(command, known)
+            flow_state.command(command, known, stop)
             flow_state.wanted_at_ms = self._clock.wall_ms()
             if command is not Command.STOP:
                 self._events.note(PausedOrResumed(flow=flow_state.flow, command=command, topics=known))
             self._store(flow_state)
-        if flow is None and not topics:
-            self.desired = after
-        if self.desired is Desired.STOPPED:
-            self.drain()
+
+    def delete(self, flow: str) -> None:
+        """Stop one flow, which then has no connector until it is resumed, paused or stopped. Raises UnknownFlow."""
+        self._command(Command.STOP, [self._flow_state(flow)], (), StopKind.DELETED)
+
+    @contextmanager
+    def at_rest(self, flow: str) -> Iterator[None]:
+        """Let no copier of a stopped flow start while the block runs. Raises UnknownFlow, NotAtRest."""
+        flow_state = self._flow_state(flow)
+        if flow_state.wanted.state is not Desired.STOPPED or self._draining:
+            raise NotAtRest(flow, "it is not stopped, or its mirror ends")
+        if flow_state.handles:
+            raise NotAtRest(flow, "its copiers are still being drained; try again")
+        if flow_state.is_held_back:
+            raise NotAtRest(flow, "another request changes them; try again")
+        flow_state.is_held_back = True
+        try:
+            yield
+        finally:
+            flow_state.is_held_back = False
 
     def fail_over(self, flow: str, outcome: FailoverOutcome) -> None:
         """Stop one flow for good, its consumers having moved to the target. Raises UnknownFlow."""
         flow_state = self._flow_state(flow)
-        self.command(Command.STOP, flow)
-        flow_state.failed_over = True
-        goes_on = not self._draining and any(not one.is_over for one in self._states())
+        self._command(Command.STOP, [flow_state], (), StopKind.FAILOVER)
+        goes_on = not self._draining and any(not one.is_over or one.may_return for one in self._states())
         self._events.note(FailedOver(flow=flow_state.flow, outcome=outcome, mirror_goes_on=goes_on))
 
-    def restart(self, flow: str) -> None:
-        """Replace the copiers of a flow, one by one, and try its quarantined sets again. Raises UnknownFlow."""
+    def restart(self, flow: str, copiers: Collection[str] | None = None) -> None:
+        """Replace the copiers of a flow, one by one, and try its quarantined sets again; `copiers`: only these.
+
+        Raises UnknownFlow. A copier that has ended since is ignored.
+        """
         flow_state = self._flow_state(flow)
         flow_state.release()
         for handle in flow_state.handles.values():
-            handle.is_outdated = True
+            if copiers is None or handle.copier_id in copiers:
+                handle.is_outdated = True
 
     def clear_node(self, node: str) -> int:
         """Replace the copiers on a node by others elsewhere; return how many are still there."""
@@ -369,6 +404,8 @@ class Supervisor:
     def _phase(self) -> str:
         if self._draining:
             return "stopped" if self.is_drained else "draining"
+        if all(one.is_over for one in self._states()):
+            return "running"  # each flow is stopped, and one may be resumed
         # whether some flow has discovered its topics, or was adopted with its lanes
         has_begun = any(one.serial or next(one.lanes(), None) is not None for one in self._states())
         if has_begun and any(handle.state is CopierState.READY for handle in self._handles()):

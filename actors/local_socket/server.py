@@ -70,7 +70,7 @@ class LocalServer:
     async def _accept(self) -> socket.socket:
         """Return the next connection; close connections beyond MOST_CONNECTIONS."""
         while True:
-            await _readable(self._listener)
+            await readable(self._listener)
             with contextlib.suppress(BlockingIOError):  # the client has already closed the connection
                 connection, _ = self._listener.accept()
                 if len(self._open) < MOST_CONNECTIONS:
@@ -144,7 +144,7 @@ def open_if_possible(namespace: str, instance_id: str, supervisor: Any) -> Local
         return None
 
 
-async def _readable(listener: socket.socket) -> None:
+async def readable(listener: socket.socket) -> None:
     """Wait for a connection without accepting it: `sock_accept` loses one that arrives as its task is cancelled."""
     _refuse_closed(listener)
     loop = asyncio.get_running_loop()

@@ -98,3 +98,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     held: dict[str, int]
     progress: FlowProgress
     sets: tuple[PartitionSet, ...] = ()
+
+
+class StoredOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a source partition is copied by its position on the target: all below `source_next` is there."""
+
+    topic: str
+    partition: int
+    source_next: int
+
+
+class AlteredOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """The last copied offset that a source partition is to have; None: none, so that it begins as a new one."""
+
+    topic: str
+    partition: int
+    offset: int | None

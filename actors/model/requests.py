@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.model.messages import AlteredOffset
 from actors.model.states import Command
 from actors.model.status import MirrorStatus, decode_status
 from engine.base.errors import MirrorError
@@ -44,13 +45,55 @@ class GiveCommand(Request, frozen=True, tag="command"):
     topics: tuple[str, ...] = ()
 
 
+class DeleteFlow(Request, frozen=True, tag="delete_flow"):
+    """Stops a flow, which then has no connector until it is resumed, paused or stopped."""
+
+    flow: str
+
+
 class RestartFlow(Request, frozen=True, tag="restart"):
     """Replaces the copiers of a flow, one by one."""
 
     flow: str
 
 
-AnyRequest = AskStatus | GiveCommand | RestartFlow
+class RestartCopiers(Request, frozen=True, tag="restart_copiers"):
+    """Replaces some copiers of a flow, and tries its quarantined partitions again; without copiers, only that."""
+
+    flow: str
+    copiers: tuple[str, ...]
+
+
+class AskPositions(Request, frozen=True, tag="positions"):
+    """Asks how far the partitions of a flow are copied by their positions on the target."""
+
+    flow: str
+
+
+class ChangeSettings(Request, frozen=True, tag="change_settings"):
+    """Changes settings of a flow in the mirror's file, and applies it; names are a connector's, None removes one."""
+
+    flow: str
+    changes: dict[str, str | None]
+
+
+class AlterPositions(Request, frozen=True, tag="alter_positions"):
+    """Sets positions of a flow that is stopped; `wanted` None: removes those of all its partitions."""
+
+    flow: str
+    wanted: tuple[AlteredOffset, ...] | None
+
+
+class CreateFlow(Request, frozen=True, tag="create_flow"):
+    """Adds a flow between two clusters of the mirror's file, and applies the file; `settings`: a connector's."""
+
+    source: str
+    target: str
+    settings: dict[str, str]
+
+
+_Changes = ChangeSettings | CreateFlow | DeleteFlow | AlterPositions
+AnyRequest = AskStatus | AskPositions | GiveCommand | RestartFlow | RestartCopiers | _Changes
 
 
 ENDED: Final = "it has ended"

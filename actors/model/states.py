@@ -24,6 +24,31 @@ class Command(enum.StrEnum):
 _AFTER = {Command.PAUSE: Desired.PAUSED, Command.RESUME: Desired.RUNNING, Command.STOP: Desired.STOPPED}
 
 
+class StopKind(enum.StrEnum):
+    """What a stop of a flow is part of; it decides what the mirror does then."""
+
+    FLOW = "flow"
+    """The flow was stopped alone: with an HTTP server the mirror stays, so that a request can resume the flow."""
+    DELETED = "deleted"
+    """The same, and the flow has no connector any more until one is created again."""
+    MIRROR = "mirror"
+    """The whole mirror was stopped, so it ends."""
+    FAILOVER = "failover"
+    """The consumers of the flow have moved to the target."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether only this flow was stopped, and may be resumed."""
+        return self in (StopKind.FLOW, StopKind.DELETED)
+
+    def after(self, earlier: "StopKind") -> "StopKind":
+        """Return the kind of a stop that comes after an earlier one: a weaker one changes nothing."""
+        return earlier if _RANKS[self] < _RANKS[earlier] else self
+
+
+_RANKS = {StopKind.FLOW: 0, StopKind.DELETED: 0, StopKind.MIRROR: 1, StopKind.FAILOVER: 2}
+
+
 class CopierState(enum.StrEnum):
     """The state of one copier, as the supervisor sees it."""
 
@@ -54,6 +79,19 @@ class IllegalCommand(MirrorError):
 
     def __str__(self) -> str:
         return f"cannot {self.command} a mirror that is {self.state}; start it again with: raymirror run CONFIG"
+
+
+class NotAtRest(MirrorError):
+    """A flow whose positions are to be changed still copies, or is not stopped."""
+
+    exit_code = 1
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow, why)
+        self.flow, self.why = flow, why
+
+    def __str__(self) -> str:
+        return f"the positions of flow {self.flow} cannot be changed now: {self.why}"
 
 
 class UnknownFlow(MirrorError):

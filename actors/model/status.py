@@ -126,6 +126,12 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the source's topics were discovered at least once since the supervisor started."""
     failed_over: bool = False
     """Whether a failover stopped the flow, and it was not resumed since."""
+    may_return: bool = False
+    """Whether the flow is stopped and its mirror stays, so that a request over HTTP can resume it."""
+    deleted: bool = False
+    """Whether a request over HTTP has deleted the flow's connector, which has stopped the flow."""
+    target_id: str = ""
+    """The id of the target cluster; empty while it is not known."""
 
     def least_lag_ms(self, now_ms: int) -> int:
         """Lower bound of the age of the oldest uncopied record; 0 if no such record is known: its age may be any."""

@@ -14,8 +14,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from actors.control.ports import RememberedFlow
-from actors.model.states import Desired
+from actors.model.states import Desired, StopKind
 from engine.base.clock import now_s, wall_ms
 from engine.base.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
 from engine.core.events.events import Event
@@ -167,6 +169,7 @@ def _kept(entries: Mapping[Key, Value]) -> RememberedFlow:
     said = wanted if isinstance(wanted, DesiredState) else DesiredState(state=Desired.RUNNING.value)
     return RememberedFlow(
         state=Desired(said.state),
+        stop=StopKind.MIRROR if said.stop is msgspec.UNSET else StopKind(said.stop),
         paused_topics=said.paused_topics,
         at_ms=said.at_ms,
         sets={key.subject: value for key, value in entries.items() if isinstance(value, SetState)},
@@ -177,7 +180,12 @@ def _kept(entries: Mapping[Key, Value]) -> RememberedFlow:
 def _changes(stored: Mapping[Key, Value], kept: RememberedFlow) -> dict[Key, Value | None]:
     """Return the entries to write, and to remove (None), so that the topic matches `kept`."""
     wanted: dict[Key, Value | None] = {
-        DESIRED: DesiredState(state=kept.state.value, paused_topics=kept.paused_topics, at_ms=kept.at_ms)
+        DESIRED: DesiredState(
+            state=kept.state.value,
+            paused_topics=kept.paused_topics,
+            at_ms=kept.at_ms,
+            stop=kept.stop.value if kept.state is Desired.STOPPED else msgspec.UNSET,
+        )
     }
     wanted |= {set_key(set_id): value for set_id, value in kept.sets.items()}
     wanted |= {quarantine_key(set_id): value for set_id, value in kept.quarantine.items()}

@@ -16,14 +16,15 @@ from actors.config.effective import BESIDE, HEARTBEATS, only
 from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.logging.logs import setup_logging
 from actors.model.events import unpack
-from actors.model.messages import MirrorSpec
+from actors.model.messages import AlteredOffset, MirrorSpec, StoredOffset
 from actors.model.states import Desired
-from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState
+from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState, NotOpen
 from actors.ray.watch import (
     AuditLike,
     ConfigServiceLike,
     HistoryLike,
     LoopServiceLike,
+    PositionsLike,
     RunsUntilCancelled,
     Watch,
     make_watches,
@@ -167,7 +168,10 @@ class FlowLoops:
             known = self._found.lanes
             lanes = known if discovery.lanes == known else discovery.lanes  # the same object: quickly compared
             self._found = DiscoveryAnswer(
-                serial=self._found.serial + 1, lanes=lanes, highest_epoch=discovery.highest_epoch
+                serial=self._found.serial + 1,
+                lanes=lanes,
+                highest_epoch=discovery.highest_epoch,
+                target_id=discovery.target_id,
             )
             # every broker knows a new topic a moment later: discover again soon
             made = any(isinstance(event, TopicCreated | CopyDeleted) for event in discovery.events)
@@ -216,6 +220,22 @@ class FlowLoops:
         if self._watch.configs is None:
             raise LookupError(f"{self._watch.flow} syncs no configs")
         return self._watch.configs
+
+    async def positions(self) -> tuple[StoredOffset, ...]:
+        """Read how far each partition is copied. Raises LookupError if nothing can, and what reading raises."""
+        return await self._positions.read()
+
+    async def alter_positions(self, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        """Set positions; None: remove all. Raises NotOpen, LookupError if nothing can, and what writing raises."""
+        if not self.memory.holds:
+            raise NotOpen(self.memory.taken or self.memory.trouble or "this mirror does not hold the flow now")
+        await self._positions.alter(wanted)
+
+    @property
+    def _positions(self) -> PositionsLike:
+        if self._watch.positions is None:
+            raise LookupError(f"{self._watch.flow} has no reader of positions")
+        return self._watch.positions
 
     def store_events(self, events: bytes) -> None:
         self._watch.events.append(unpack(events))
@@ -365,6 +385,15 @@ class MetadataActor:
     async def store_state(self, source: str, target: str, state: bytes) -> None:
         """Store the state of one flow; returns when it is durable. Raises MirrorError."""
         await self._flows[FlowName(source, target)].memory.store(msgspec.msgpack.decode(state, type=RememberedFlow))
+
+    async def positions(self, source: str, target: str) -> bytes:
+        """Return how far each partition of a flow is copied by its position on the target: StoredOffsets as msgpack."""
+        return msgspec.msgpack.encode(await self._flows[FlowName(source, target)].positions())
+
+    async def alter_positions(self, source: str, target: str, wanted: bytes) -> None:
+        """Set positions of one flow: AlteredOffsets as msgpack, None: remove all."""
+        asked = msgspec.msgpack.decode(wanted, type=tuple[AlteredOffset, ...] | None)
+        await self._flows[FlowName(source, target)].alter_positions(asked)
 
     async def config_round(self, source: str, target: str, round_id: str) -> bytes | None:
         """Return the request of a round that waits for a plan; None if it waits no longer."""

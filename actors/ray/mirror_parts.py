@@ -1,13 +1,14 @@
 """The parts of a supervisor's process: creates them at its start, reloads them, and ends them with it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from actors.config.difference import ConfigDifference
 from actors.config.effective import spark_part
 from actors.control.ports import Ports
 from actors.control.supervisor import Supervisor
+from actors.http.service import HttpService
 from actors.local_socket.server import LocalServer
 from actors.model.messages import MirrorSpec
 from actors.model.needs import needs_of
@@ -41,6 +42,7 @@ class MirrorParts:
         ports = Ports(self.fleet, self.metadata, self.spark, self.telemetry, clock)
         self.supervisor = Supervisor(spec, flow_plans(spec, config), ports)
         self.local: LocalServer | None = None
+        self._http: HttpService | None = None
         self.begin("metadata", self.metadata.run())
         self.begin("fleet", self.fleet.run())
         self._open_telemetry()
@@ -49,10 +51,32 @@ class MirrorParts:
         """Run `work` in parallel with the supervisor's steps until the process ends or the work is replaced."""
         self._tasks[name] = self._group.create_task(work)
 
+    async def finish(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do some work to its end, also if the caller is cancelled; what it raises goes to the caller."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def work() -> None:
+            try:
+                await begin()
+            except Exception as failure:  # noqa: BLE001 - it is the caller's; here it would end the mirror
+                ended.set_exception(failure)
+            else:
+                ended.set_result(None)
+
+        task = self._group.create_task(work())
+        task.add_done_callback(lambda _: ended.cancel())  # no change if it has ended by itself
+        await asyncio.shield(ended)
+
     def serve(self, server: LocalServer) -> None:
         """Answer commands of this machine at a socket."""
         self.local = server
         self.begin("socket", server.run())
+
+    def serve_http(self, spec: MirrorSpec, supervisor: Any) -> None:
+        """Serve HTTP as configured; `supervisor` has the methods that requests name."""
+        self._http = HttpService(supervisor)
+        self._http.open(spec, self.config, self.telemetry.pages)
+        self.begin("http", self._http.run())
 
     def _open_spark(self, spec: MirrorSpec) -> SparkService:
         config = self.config
@@ -96,6 +120,9 @@ class MirrorParts:
         if before.telemetry != config.telemetry:
             await self._end("telemetry")  # its port is free for the next one
             self._open_telemetry()
+        if self._http is not None and self._http.open(spec, config, self.telemetry.pages):
+            await self._end("http")
+            self.begin("http", self._http.run())
 
     async def settle(self) -> None:
         """Write what is still unwritten, and stop Spark: the mirror has ended."""

@@ -7,6 +7,7 @@ actor delays its answer until it has news, for a few seconds. What the superviso
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from actors.calls import CALL_TIMEOUT_S, actor_class, bounded, found_actors, sta
 from actors.control.config_link import ConfigLink
 from actors.control.ports import ActorUnreachable, ConfigRound, DiscoveryAnswer, RememberedFlow, RoundAnswer
 from actors.model.events import pack
-from actors.model.messages import MirrorSpec
+from actors.model.messages import AlteredOffset, MirrorSpec
 from actors.ray.fleet import HEAD
 from actors.ray.metadata_actor import MetadataActor
 from engine.base.clock import now_s
@@ -35,6 +36,10 @@ RESTART_S = 30.0  # an actor older than this that fails a call is replaced
 AGAIN_S = 2.0  # one that has died is replaced sooner
 EVENTS_KEPT = 1000
 SETTLE_S = 5.0
+POSITIONS_S = 25.0
+"""Seconds that reading all positions of a flow may take."""
+ALTER_S = 300.0
+"""Seconds that changing the positions of a flow may take: 16 partitions at a time."""
 METADATA = "metadata"
 
 
@@ -170,6 +175,22 @@ class RayMetadata:
         if (link := self._flows.get(event.flow)) is not None:
             link.to_store.append(event)
             self._hurry()
+
+    async def positions(self, flow: FlowName) -> bytes:
+        """Read how far each partition of a flow is copied by its position on the target. Raises ActorUnreachable."""
+        if self._actor is None:
+            raise ActorUnreachable(METADATA, "positions", "it has not started")
+        call = self._actor.handle.positions.remote(flow.source, flow.target)
+        found: bytes = await bounded(METADATA, "positions", call, POSITIONS_S)
+        return found
+
+    async def alter_positions(self, flow: FlowName, wanted: Sequence[AlteredOffset] | None) -> None:
+        """Set positions of a flow that nothing copies; None: remove all. Raises ActorUnreachable."""
+        if self._actor is None:
+            raise ActorUnreachable(METADATA, "alter_positions", "it has not started")
+        packed = msgspec.msgpack.encode(wanted)
+        call = self._actor.handle.alter_positions.remote(flow.source, flow.target, packed)
+        await bounded(METADATA, "alter_positions", call, ALTER_S)
 
     def config_round(self, flow: FlowName) -> ConfigRound | None:
         """Return the round of configs and ACLs of a flow that waits for a plan."""

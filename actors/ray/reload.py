@@ -12,54 +12,14 @@ import msgspec
 
 from actors.config import config_ref
 from actors.config.difference import ADDED, CHANGED, REMOVED, ConfigDifference, ConfigSide
+from actors.config.reload_errors import CannotReload
 from actors.control.flow_state import FlowPlan
 from actors.model.events import Reloaded
 from actors.model.fingerprint import fingerprint_of
 from actors.model.messages import ConfigRef, MirrorSpec
-from engine.base.errors import MirrorError
 from engine.config.settings import MirrorConfig
 from policies.model import FlowName
 from policies.placement.scaling import ScalingLimits
-
-
-class CannotReload(MirrorError):
-    """The new configuration changes settings that cannot change while the mirror runs; nothing was changed."""
-
-    def __init__(self, reasons: tuple[str, ...]) -> None:
-        super().__init__(reasons)
-        self.reasons = reasons
-
-    def __str__(self) -> str:
-        return "\n".join(["nothing was changed:", *(f"  {reason}" for reason in self.reasons)])
-
-
-class ReloadBusy(MirrorError):
-    """Another reload came first, or is not over yet."""
-
-    exit_code = 1  # the same command may succeed in a moment
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
-
-    def __str__(self) -> str:
-        return f"nothing was changed: {self.why}; run raymirror reload again"
-
-
-class ReloadFailed(MirrorError):
-    """The supervisor failed at or after the point of no return of a reload; it restarts."""
-
-    exit_code = 1
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(cause)
-        self.cause = cause
-
-    def __str__(self) -> str:
-        return (
-            f"the supervisor failed while it applied the file ({self.cause}) and restarts, with the whole old or the"
-            " whole new configuration; to see which one: raymirror reload --dry-run"
-        )
 
 
 def read_side(ref: ConfigRef) -> ConfigSide:
@@ -91,6 +51,8 @@ def flow_plans(spec: MirrorSpec, config: MirrorConfig) -> list[FlowPlan]:
             started_ms=spec.added_ms.get(str(flow.name), spec.started_ms),
             site=flow.copiers_site,
             traffic=flow.traffic,
+            is_added=str(flow.name) in spec.added_ms,
+            resumable=bool(config.http.port),
         )
         for flow in config.flows
     ]

@@ -8,26 +8,32 @@ import asyncio
 import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import msgspec
 import ray
 
 from actors.config import config_ref
+from actors.config.config_ref import ConfigMissing, digest_of
 from actors.config.difference import ADDED, ConfigDifference, ConfigSide, difference
+from actors.config.file_change import present_file, replace_file, take_back, with_changes, with_flow
 from actors.config.file_watch import LOOK_S, FileFollower, apply_file
+from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
+from actors.config.settings_change import CannotChange, ChangedFile
 from actors.local_socket.server import open_if_possible
 from actors.logging.logs import log_sentence, setup_logging
 from actors.model.events import FailoverOutcome
-from actors.model.messages import ConfigRef, MirrorSpec
-from actors.model.states import Command, Replaced
+from actors.model.messages import AlteredOffset, ConfigRef, MirrorSpec
+from actors.model.states import Command, Replaced, UnknownFlow
 from actors.model.status import MirrorStatus, encode_status
 from actors.ray.kept_spec import forget_spec, keep_spec, kept_spec
 from actors.ray.mirror_parts import MirrorParts
-from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, read_side, successor
+from actors.ray.reload import read_side, successor
 from engine.base.clock import now_s, wall_ms
-from engine.base.errors import MirrorError
+from engine.base.errors import ConfigError, MirrorError
 from engine.base.redaction import redacted
 from engine.base.tasks import first_cause, join
+from policies.model import FlowName
 
 STEP_S = 1.0
 CONFIG_LOOK_S = 10.0
@@ -55,6 +61,7 @@ class SupervisorActor:
         self._handed_over = False
         self._began_s = now_s()
         self._reloading = asyncio.Lock()
+        self._changing_file = asyncio.Lock()
         self._end = end
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._ended)
@@ -68,6 +75,7 @@ class SupervisorActor:
                 server = open_if_possible(self._spec.namespace, self._spec.instance_id, self)
                 if server is not None:
                     parts.serve(server)
+                parts.serve_http(self._spec, self)
                 self._begun.set()
                 try:
                     await self._rounds(parts)
@@ -155,6 +163,12 @@ class SupervisorActor:
         await self._await_written(parts)
         return _encoded(parts.supervisor.status(), parts)
 
+    async def delete_flow(self, flow: str) -> None:
+        """Stop a flow, which then has no connector; return when that is stored, or after REMEMBER_S seconds."""
+        parts = await self._ready()
+        parts.supervisor.delete(flow)
+        await self._await_written(parts)
+
     async def _await_written(self, parts: MirrorParts) -> None:
         """Do a step at once, and wait up to REMEMBER_S seconds until the wanted state is stored."""
         self._nudge.set()
@@ -223,9 +237,71 @@ class SupervisorActor:
         await parts.reload(spec, side.config, found)
         self._nudge.set()
 
+    async def change_settings(self, flow: str, changes: dict[str, str | None]) -> None:
+        """Change settings of a flow in the mirror's file, given as those of a connector, and apply the file.
+
+        Raises UnknownFlow, FileFixed, FileEdited, CannotChange, CannotReload, ReloadBusy, ConfigError, ConfigMissing
+        (nothing was changed), ReloadFailed. A caller that goes away does not leave it half done.
+        """
+        parts = await self._ready()
+        await parts.finish(partial(self._change_file, parts, partial(with_changes, _flow_named(parts, flow), changes)))
+
+    async def create_flow(self, source: str, target: str, settings: dict[str, str]) -> None:
+        """Add a flow between two clusters of the mirror's file, and apply the file; raise as `change_settings`."""
+        parts = await self._ready()
+        flow = FlowName(source, target)
+        await parts.finish(partial(self._change_file, parts, partial(with_flow, flow, settings)))
+
+    async def _change_file(self, parts: MirrorParts, change: Callable[[bytes, str], ChangedFile]) -> None:
+        async with self._changing_file:
+            ref = self._spec.config
+            before = await asyncio.to_thread(present_file, ref)
+            changed = await asyncio.to_thread(change, before, ref.path)
+            new = ConfigRef(path=ref.path, digest=digest_of(changed.data), kept=changed.plain)
+            found = self._difference(parts, ConfigSide(changed.config, new.kept, new.digest))
+            if found.refused:
+                raise CannotReload(found.refused)
+            await asyncio.to_thread(replace_file, Path(ref.path), changed.data)
+            try:
+                await self.reload(msgspec.msgpack.encode(new), ref.digest)
+            except (CannotReload, ReloadBusy, ConfigError, ConfigMissing):  # nothing was applied
+                await asyncio.to_thread(take_back, Path(ref.path), before, changed.data)
+                raise
+
     async def restart(self, flow: str) -> None:
         (await self._ready()).supervisor.restart(flow)
         self._nudge.set()
+
+    async def restart_copiers(self, flow: str, copiers: tuple[str, ...]) -> None:
+        """Replace some copiers of a flow, and try its quarantined partitions again. Raises UnknownFlow."""
+        (await self._ready()).supervisor.restart(flow, copiers)
+        self._nudge.set()
+
+    async def positions(self, flow: str) -> bytes:
+        """Return how far the partitions of a flow are copied by their positions: StoredOffsets as msgpack.
+
+        Raises UnknownFlow, ActorUnreachable.
+        """
+        parts = await self._ready()
+        return await parts.metadata.positions(_flow_named(parts, flow))
+
+    async def alter_positions(self, flow: str, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        """Set positions of a flow that is stopped; None: remove all. No copier of it starts meanwhile.
+
+        Raises UnknownFlow, CannotChange, NotAtRest (nothing was changed), ActorUnreachable. A caller that goes away
+        does not end it.
+        """
+        parts = await self._ready()
+        name = _flow_named(parts, flow)
+        wants = parts.config.flow(name).selection.wants
+        if others := sorted({one.topic for one in wanted or () if not wants(one.topic)}):
+            raise CannotChange(tuple(f"topic {topic} is not one that flow {flow} copies" for topic in others))
+        await parts.finish(partial(self._alter_positions, parts, name, wanted))
+
+    @staticmethod
+    async def _alter_positions(parts: MirrorParts, flow: FlowName, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        with parts.supervisor.at_rest(str(flow)):
+            await parts.metadata.alter_positions(flow, wanted)
 
     async def clear_node(self, node: str) -> int:
         """Replace the copiers of a node elsewhere; say how many are there still."""
@@ -255,6 +331,14 @@ class SupervisorActor:
         """Send no more orders: another supervisor takes the copiers over."""
         self._handed_over = True
         self._nudge.set()
+
+
+def _flow_named(parts: MirrorParts, name: str) -> FlowName:
+    """Return a flow of the running configuration. Raises UnknownFlow."""
+    names = {str(one.name): one.name for one in parts.config.flows}
+    if name not in names:
+        raise UnknownFlow(name, tuple(names))
+    return names[name]
 
 
 def _encoded(status: MirrorStatus, parts: MirrorParts) -> bytes:

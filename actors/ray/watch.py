@@ -5,14 +5,15 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from actors.model.messages import MirrorSpec
+from actors.model.messages import AlteredOffset, MirrorSpec, StoredOffset
 from actors.ray.durable_flow_state import EventServiceLike, StateServiceLike
-from engine.config.settings import FlowConfig
+from engine.base.errors import MirrorError
+from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import AnyEvent
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
 from engine.flow.config_sync.audit import AuditRow
-from policies.model import FlowName, LaneName
+from policies.model import FlowName, LaneName, TopicPartition
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -26,6 +27,8 @@ class DiscoveryLike(Protocol):
     def events(self) -> tuple[AnyEvent, ...]: ...
     @property
     def highest_epoch(self) -> int: ...
+    @property
+    def target_id(self) -> str: ...
 
 
 class TopicServiceLike(Protocol):
@@ -95,6 +98,13 @@ class HistoryLike(Protocol):
     async def flush(self) -> None: ...
 
 
+class PositionsLike(Protocol):
+    """The methods of `FlowPositions` that are used."""
+
+    async def read(self) -> tuple[StoredOffset, ...]: ...
+    async def alter(self, wanted: tuple[AlteredOffset, ...] | None) -> None: ...
+
+
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
     """The services of one flow; `every_s`: seconds between two rounds of discovery.
 
@@ -113,10 +123,57 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     beats: Callable[[Callable[[AnyEvent], None]], RunsUntilCancelled] | None = None
     audit: AuditLike | None = None
     history: HistoryLike | None = None
+    positions: PositionsLike | None = None
     late: bool = False
     """Whether the start could not check the flow: nothing is synced before its clusters are reached."""
     settings: dict[str, str] = {}
     """Digests of the settings that its services use, by name: with the same digests they need not be created again."""
+
+
+class PositionsUnread(MirrorError):
+    """Some positions of a flow could not be read, so it is not known how far all of its partitions are copied."""
+
+    exit_code = 1  # it may succeed in a moment
+
+    def __init__(self, flow: str, unread: dict[str, str]) -> None:
+        super().__init__(flow, unread)
+        self.flow, self.unread = flow, unread
+
+    def __str__(self) -> str:
+        parts = "; ".join(f"{partition}: {why}" for partition, why in self.unread.items())
+        return f"the positions of flow {self.flow} cannot be read now: {parts}; try again"
+
+
+class FlowPositions:
+    """The positions of one flow on its target; each call has a connection of its own.
+
+    Raises BrokerUnreachable, ConnectionLost, OtherCluster, KafkaRefusal.
+    """
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+        self._config, self._flow = config, flow
+
+    async def read(self) -> tuple[StoredOffset, ...]:
+        """Read how far each partition is copied. Raises PositionsUnread."""
+        from engine.services.target_view import TargetView
+
+        async with TargetView(self._config, self._flow) as view:
+            found = await view.positions()
+        if found.unread:
+            raise PositionsUnread(str(self._flow.name), found.unread)
+        return tuple(
+            StoredOffset(topic=one.lane.topic, partition=one.lane.partition, source_next=one.source_next)
+            for one in found.lanes
+            if one.source_next >= 0
+        )
+
+    async def alter(self, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        """Set positions; None: remove all. Raises PositionsNotAltered."""
+        from engine.services.position_alteration import PositionAlteration
+
+        lanes = None if wanted is None else {TopicPartition(one.topic, one.partition): one.offset for one in wanted}
+        async with PositionAlteration(self._config, self._flow) as altering:
+            await altering.alter(lanes)
 
 
 def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
@@ -172,6 +229,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             configs=ConfigService(config, flow, audit=audit, history=history),
             audit=audit,
             history=history,
+            positions=FlowPositions(config, flow),
             late=flow.name in unchecked,
             settings=settings_of(config, flow),
         )

@@ -31,6 +31,13 @@ class Telemetry:
         self._tracing = open_tracing(config, mirror=self._mirror, version=self._version)
         self._exporter = Exporter(config, source)
 
+    @property
+    def pages(self) -> Exporter:
+        """The pages of metrics and probes. Raises LookupError before `open`."""
+        if self._exporter is None:
+            raise LookupError("telemetry is not open")
+        return self._exporter
+
     async def run(self) -> None:
         """Serve and send, as configured, until cancelled."""
         if self._exporter is not None:

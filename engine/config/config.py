@@ -15,6 +15,7 @@ from engine.config.file.config_file import read_file
 from engine.config.file.properties import Properties, Property
 from engine.config.flow_config import HEARTBEATS_KEY, TOPIC_NAME, FlowReader
 from engine.config.flow_keys import FlowKeys
+from engine.config.http.http_config import read_http
 from engine.config.placement_config import read_site
 from engine.config.property_reader import PropertyReader
 from engine.config.secrets import SECURITY_KEYS, check_security, is_secret
@@ -122,6 +123,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
     except OwnPolicyError as failed:
         raise reader.error("clusters", str(failed), "repair the policy (docs/policies.md)").dependent(ANY) from failed
     telemetry = read_telemetry(reader)
+    http = read_http(reader, telemetry, accepted=accepted)
     storage, audit_days = read_storage(reader), read_audit_days(reader)
     spark = read_spark(reader)
     proof = read_proof(reader, spark, storage)
@@ -139,6 +141,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
         is_watched=is_watched,
         deployment_id=deployment_id,
         telemetry=telemetry,
+        http=http,
         storage=storage,
         audit_days=audit_days,
         spark=spark,

@@ -1,4 +1,7 @@
-"""Turns the security settings of a cluster into handshake options; the only module that resolves secrets."""
+"""Turns the security settings of a cluster into handshake options; knows which keys may hold a secret.
+
+Only this module resolves secrets of clusters; `engine/config/http/http_secrets.py` resolves those of the HTTP server.
+"""
 
 import logging
 import re
@@ -67,6 +70,7 @@ SECRET_KEYS = (
     TRUSTSTORE.password,
 )
 """The security keys whose values may contain a clear-text secret."""
+_HTTP_SECRET = re.compile(r"raymirror\.http\..*\.(?:password|token)")
 
 _log = logging.getLogger("raymirror")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -80,7 +84,8 @@ NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "
 
 def is_secret(key: str, value: str = "") -> bool:
     """Whether a key, with or without an alias, may have a clear-text password, or this value is an address with one."""
-    return any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS) or bool(_WITH_LOGIN.search(value))
+    of_cluster = any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
+    return of_cluster or bool(_HTTP_SECRET.fullmatch(key)) or bool(_WITH_LOGIN.search(value))
 
 
 def check_security(cluster: ClusterConfig) -> None:

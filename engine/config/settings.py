@@ -17,6 +17,7 @@ from policies.own.own_policy import OwnPolicy
 from policies.own.protocols import ConfigPropertyFilter, GroupFilter
 from policies.patterns import PatternList
 from policies.rebatch import NO_HINTS, RebatchHints
+from policies.roles import Role
 from policies.selection import TopicSelection
 from policies.shared_clusters import OneCluster
 from policies.start import StartRules
@@ -272,6 +273,46 @@ class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
     otlp_every_s: float = 15.0
 
 
+class HttpUser(msgspec.Struct, frozen=True, kw_only=True):
+    """A user of the HTTP server. `password` and `token` have unresolved placeholders; empty: not accepted."""
+
+    name: str
+    role: Role = Role.VIEW
+    password: str = ""
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return f"HttpUser({self.name!r}, {self.role.value!r})"
+
+
+class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The mirror's HTTP server; port 0: there is none. `certificate` and `key` are paths of PEM files."""
+
+    port: int = 0
+    bind: str = "127.0.0.1"
+    users: tuple[HttpUser, ...] = ()
+    """Without users, everybody who reaches the port may do everything; only a loopback address allows that."""
+    certificate: str = ""
+    key: str = ""
+    key_password: str = ""
+    """Unresolved, as in HttpUser."""
+    client_ca: str = ""
+    """A PEM file of authorities; if set, a client needs a certificate of one of them."""
+    providers: Providers = Providers()
+    file: str = ""
+    lines: dict[str, int] = {}
+    """The line of each key that the file sets."""
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """Everything except where it is in the file: if it is equal, the server need not start again."""
+        certificates = self.certificate, self.key, self.key_password, self.client_ca
+        return self.port, self.bind, self.users, certificates, self.providers
+
+    def __repr__(self) -> str:
+        return f"HttpConfig({self.bind!r}, {self.port})"
+
+
 class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a mirror runs Spark, and how large."""
 
@@ -311,6 +352,7 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[str, tuple[str, int]] = {}
     """Where the patterns of a flow are set without placeholders: `A->B.topics` -> (key, line); see PATTERNS."""
     telemetry: TelemetryConfig = TelemetryConfig()
+    http: HttpConfig = HttpConfig()
     storage: Storage | None = None
     """The storage of the audit trail and of Spark's jobs."""
     audit_days: int = AUDIT_DAYS

@@ -40,12 +40,17 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DesiredState(Value, frozen=True, kw_only=True):
-    """The state that the operator wants for a flow; `who` set it."""
+    """The state that the operator wants for a flow; `who` set it.
+
+    `stop`: what a stop is part of. With `flow` and `deleted` only this flow was stopped, and its mirror may stay. It is
+    absent unless the state is `stopped`, and if a version has written it that did not tell them apart.
+    """
 
     state: Literal["running", "paused", "stopped"]
     paused_topics: tuple[str, ...] = ()
     who: str = ""
     at_ms: int = 0
+    stop: Literal["flow", "deleted", "mirror", "failover"] | msgspec.UnsetType = msgspec.UNSET
 
 
 class SetState(Value, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from policies.keys import clients, clusters, configs, copying, groups, mirror, security, topics, worker
+from policies.keys import clients, clusters, configs, copying, groups, http, mirror, security, topics, worker
 from policies.keys.kafka_keys import (
     ADMIN,
     CLIENT_COMMON,
@@ -20,7 +20,8 @@ from policies.keys.kafka_keys import (
 from policies.keys.read_key import ReadKey
 
 SECTIONS: tuple[tuple[str, tuple[ReadKey, ...]], ...] = tuple(
-    (one.TITLE, one.ROWS) for one in (clusters, security, topics, configs, groups, worker, clients, copying, mirror)
+    (one.TITLE, one.ROWS)
+    for one in (clusters, security, topics, configs, groups, worker, clients, copying, mirror, http)
 )
 """The keys that are read, by subject."""
 READ_KEYS: tuple[ReadKey, ...] = tuple(row for _, rows in SECTIONS for row in rows)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,14 +13,19 @@ from deploy.local.tools import QUICK_FLAGS, start_tool
 from tests.harness.mirror import Mirror
 
 _MAIN_CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
-_CONNECTOR_CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+_PACKAGE = "org.apache.kafka.connect.mirror"
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 def source_connector(mirror: Mirror, topics: str) -> dict[str, str]:
     """Return the configuration of MM2's source connector for the one flow of a mirror."""
+    return connector_of("Source", mirror, topics)
+
+
+def connector_of(kind: str, mirror: Mirror, topics: str) -> dict[str, str]:
+    """Return the configuration of one of MM2's connectors: `Source`, `Checkpoint` or `Heartbeat`."""
     return {
-        "connector.class": _CONNECTOR_CLASS,
+        "connector.class": f"{_PACKAGE}.Mirror{kind}Connector",
         "source.cluster.alias": mirror.flow.source,
         "target.cluster.alias": mirror.flow.target,
         "source.cluster.bootstrap.servers": mirror.source_servers,
@@ -27,6 +33,9 @@ def source_connector(mirror: Mirror, topics: str) -> dict[str, str]:
         "topics": topics,
         "replication.factor": "1",
         "offset-syncs.topic.replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
+        "emit.checkpoints.interval.seconds": "1",
         "key.converter": _BYTES,
         "value.converter": _BYTES,
         "header.converter": _BYTES,
@@ -39,8 +48,8 @@ class ConnectWorker:
 
     def __init__(self, folder: Path, mirror: Mirror, *, group: str, positions_topic: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        (port,) = pick_ports(1)
-        self._url = f"http://127.0.0.1:{port}"
+        (self.port,) = pick_ports(1)
+        self._url = f"http://127.0.0.1:{self.port}"
         self.file, self.log = folder / "worker.properties", folder / "worker.log"
         properties = {
             "bootstrap.servers": mirror.target_servers,
@@ -64,7 +73,7 @@ class ConnectWorker:
         """Create a connector, as soon as the worker takes requests."""
         body = json.dumps(dict(config)).encode()
         request = urllib.request.Request(
-            f"{self._url}/connectors/{name}/config",
+            f"{self._url}/connectors/{urllib.parse.quote(name, safe='')}/config",
             data=body,
             method="PUT",
             headers={"Content-Type": "application/json"},

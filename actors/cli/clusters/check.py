@@ -24,8 +24,9 @@ from actors.observability.colours import stdout_console
 from engine.base.errors import ConfigError, MirrorError
 from engine.checks.preflight import FlowPreview
 from engine.config.file.file_kind import worded
+from engine.config.http.http_secrets import logins_of, tls_context
 from engine.config.placement_config import NEAR_KEY
-from engine.config.settings import ConfigWarning, MirrorConfig
+from engine.config.settings import ConfigWarning, HttpConfig, MirrorConfig
 from engine.config.storage import KEY as STORAGE_KEY
 from engine.config.storage import Storage
 from engine.jobs.runtime.storage_access import BadStorageAccess
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         say_facts(args, config=str(args.config), ready=False, problems=problems_of(error, args.config))
         raise
     sites = site_warnings(config, args.address or os.environ.get("RAY_ADDRESS", ""))
-    warnings = (*config.warnings, *sites, *storage_warnings(config.storage))
+    warnings = (*config.warnings, *sites, *storage_warnings(config.storage), *http_warnings(config.http))
     _warn(warnings, args.config)
     if args.json:
         say_facts(
@@ -168,6 +169,19 @@ def storage_warnings(storage: Storage | None) -> list[ConfigWarning]:
     except BadStorageAccess as bad:
         return [ConfigWarning(0, STORAGE_KEY, f"{bad.wrong}; {bad.right}")]
     return []
+
+
+def http_warnings(http: HttpConfig) -> list[ConfigWarning]:
+    """Warn of a password, token or certificate of the HTTP server that cannot be read here. It is no error: perhaps
+    only the node of the supervisor has it.
+    """
+    found = []
+    for read in (logins_of, tls_context):
+        try:
+            read(http)
+        except ConfigError as cannot:
+            found.append(ConfigWarning(cannot.line, cannot.key, f"{cannot.wrong} on this machine; {cannot.right}"))
+    return found
 
 
 def problems_of(error: MirrorError, config: Path) -> list[str]:

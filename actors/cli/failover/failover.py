@@ -29,6 +29,7 @@ from actors.cli.failover.failover_tables import (
     show_back,
     show_other_writers,
     show_outcome,
+    show_stopped_before,
     show_undiscovered,
     stopped_text,
 )
@@ -51,6 +52,8 @@ SETTLE_S = 25.0
 """Seconds for copiers to end, after `--timeout`."""
 NEVER_FOUND = "the mirror has never found it on the source"
 """Why no copier copies a partition with a position, if topic discovery never succeeded."""
+WAS_STOPPED = "the flow was stopped before"
+"""Why no copier copies a partition with a position, if a request over HTTP has stopped the flow."""
 NOTED_S = 10.0
 """Seconds for `run` to notice that its mirror ends: it checks once a second."""
 
@@ -63,17 +66,17 @@ class NoConfig(MirrorError):
 
 
 class Unfinished(MirrorError):
-    """A failover ended early and left its flow paused."""
+    """A failover ended early and left its flow paused, or stopped as it was before."""
 
     exit_code = exits.FAILED
 
-    def __init__(self, flow: str, why: str) -> None:
-        super().__init__(flow, why)
-        self.flow, self.why = flow, why
+    def __init__(self, flow: str, why: str, state: str = Desired.PAUSED.value) -> None:
+        super().__init__(flow, why, state)
+        self.flow, self.why, self.state = flow, why, state
 
     def __str__(self) -> str:
         return (
-            f"{self.why}; flow {self.flow} is paused: run the failover again, or continue to copy with:"
+            f"{self.why}; flow {self.flow} is {self.state}: run the failover again, or continue to copy with:"
             f" raymirror resume '{self.flow}'"
         )
 
@@ -123,8 +126,10 @@ def run(args: argparse.Namespace) -> int:
             show_alone(result)
         elif result.undiscovered:
             show_undiscovered(result)
+        elif result.was_stopped:
+            show_stopped_before(result)
         is_alone = bool(result.without_mirror)
-        are_listed = is_alone or result.undiscovered
+        are_listed = is_alone or result.undiscovered or result.was_stopped
         show_outcome(result.rpo, result.partitions, result.standing, gone=result.source, are_listed=are_listed)
         if result.stopped:
             print(stopped_text(result.flow, mirror_goes_on=result.mirror_goes_on))
@@ -187,22 +192,32 @@ def chosen(config: MirrorConfig, name: str) -> FlowConfig:
 async def fail_over(
     mirror: Mirror, place: session.MirrorPlace, config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
 ) -> Result:
-    """Drain (not with `--now`), pause, hold the groups, stop. Raises MirrorLost, BrokerUnreachable, Unfinished."""
+    """Drain (not with `--now`), pause, hold the groups, stop. Raises MirrorLost, BrokerUnreachable, Unfinished.
+
+    A flow that was stopped before is not started again for it: nothing is drained, and its positions are judged.
+    """
     name, budget = str(flow.name), DrainBudget(args.timeout)
+    was_stopped = any(one.flow == name and one.desired is Desired.STOPPED for one in mirror.status().flows)
+    state = Desired.STOPPED if was_stopped else Desired.PAUSED
     async with Failover(config, flow) as asked:
-        waited_for = Ends() if args.now else await drain(mirror, flow, asked, budget.drain_until_s)
+        waited_for = Ends() if args.now or was_stopped else await drain(mirror, flow, asked, budget.drain_until_s)
         before = {lane.lane: lane for lane in lanes_of(mirror, flow)}
-        mirror.command(Command.PAUSE, name)
+        if not was_stopped:
+            mirror.command(Command.PAUSE, name)
         try:
-            comes_to_rest(mirror, name, (), budget.left_s / 2)
-            found = await judged_at_rest(mirror, flow, asked, before, waited_for)
+            if was_stopped:  # its last copiers may still drain
+                until(budget.left_s / 2, lambda: all(copier.flow != name for copier in mirror.status().copiers))
+                found = await judged_by_positions(asked, flow, await asked.stored(), WAS_STOPPED)
+            else:
+                comes_to_rest(mirror, name, (), budget.left_s / 2)
+                found = await judged_at_rest(mirror, flow, asked, before, waited_for)
             standing = await asked.hold(
                 budget.left_s, commit=not args.no_commit, undrained=undrained(found.partitions), gone=found.ends.gone
             )
         except MirrorError as failure:
-            raise Unfinished(name, str(failure)) from failure
+            raise Unfinished(name, str(failure), state.value) from failure
         except (KeyboardInterrupt, asyncio.CancelledError):
-            print(Unfinished(name, "interrupted"), file=sys.stderr)
+            print(Unfinished(name, "interrupted", state.value), file=sys.stderr)
             raise
     mirror.fail_over(name, outcome_of(found.partitions, standing, is_whole=found.is_whole))
     ending = Ending(mirror, place, name)
@@ -216,7 +231,8 @@ async def fail_over(
         stopped=stopped,
         unremembered=ending.unremembered,
         unread=found.unread,
-        undiscovered=found.by_positions,
+        undiscovered=found.by_positions and not was_stopped,
+        was_stopped=was_stopped,
     )
 
 
@@ -262,7 +278,7 @@ def mirror_goes_on(mirror: Mirror, place: session.MirrorPlace) -> bool | None:
         status = mirror.status()
     except MirrorLost as lost:
         return False if lost.has_ended or (place.pid and is_noted(place)) else None
-    is_left = any(flow.desired is not Desired.STOPPED for flow in status.flows)
+    is_left = any(flow.desired is not Desired.STOPPED or flow.may_return for flow in status.flows)
     return is_left and status.phase not in session.ENDING_PHASES
 
 

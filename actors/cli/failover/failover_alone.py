@@ -142,7 +142,11 @@ def _stopped(entries: Mapping[Key, Value]) -> DesiredState:
     before = entries.get(DESIRED)
     paused = before.paused_topics if isinstance(before, DesiredState) else ()
     return DesiredState(
-        state="stopped", paused_topics=paused, who=f"raymirror failover on {socket.gethostname()}", at_ms=wall_ms()
+        state="stopped",
+        paused_topics=paused,
+        who=f"raymirror failover on {socket.gethostname()}",
+        at_ms=wall_ms(),
+        stop="failover",
     )
 
 

@@ -28,6 +28,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions of the positions topic that could not be read, and why; their content is missing in `partitions`."""
     undiscovered: bool = False
     """With a mirror: whether it had never discovered what the flow copies, so the positions on the target were used."""
+    was_stopped: bool = False
+    """With a mirror: whether the flow was stopped before, so the positions on the target were used."""
     event_unsaid: str = ""
     """Without a mirror: why no event reports the failover; empty if one does."""
     mirror_goes_on: bool | None = None

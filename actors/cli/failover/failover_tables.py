@@ -122,6 +122,15 @@ def show_alone(result: Result) -> None:
     _show_positions(result)
 
 
+def show_stopped_before(result: Result) -> None:
+    """Print the result of a failover of a flow that was stopped before."""
+    print(
+        "the flow was stopped before, so nothing was drained, and its partitions are judged by what the target holds."
+        f" To copy what is left first: raymirror resume '{result.flow}', then run the failover again"
+    )
+    _show_positions(result)
+
+
 def show_undiscovered(result: Result) -> None:
     """Print the result of a failover if the mirror has never discovered a topic of the flow."""
     print(

@@ -19,6 +19,7 @@ from actors.cli.common.flags import add_json_argument, warn
 from actors.config import config_ref
 from actors.config.checks import prepare, unchecked_flows
 from actors.config.difference import ADDED, CHANGED, MIRROR, NEXT_START, REMOVED, UNTOUCHED, ChangeRow, ConfigDifference
+from actors.config.reload_errors import CannotReload
 from actors.local import session
 from actors.local.session import MirrorPlace
 from actors.model.messages import ConfigRef
@@ -26,7 +27,6 @@ from actors.model.needs import sites_of
 from actors.model.status import MirrorStatus
 from actors.observability.colours import stdout_console
 from actors.ray.mirror import Mirror, refuse_taken, running
-from actors.ray.reload import CannotReload
 from engine.base.errors import MirrorError
 from engine.config.file.file_kind import worded
 from engine.config.settings import MirrorConfig

@@ -146,6 +146,11 @@ def split_setting(line: str) -> tuple[str, str]:
     return key, rest
 
 
+def key_of(line: str) -> str:
+    """Return the key of a line whose continuations are joined."""
+    return _unescape(split_setting(line)[0])
+
+
 def _unescape(text: str) -> str:
     out: list[str] = []
     at = 0

@@ -1,5 +1,6 @@
 """Finds and loads the policies that Python packages provide, and tests each one before it is used."""
 
+import functools
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -18,6 +19,12 @@ _KIT = "repair the package; policies.own.kit tests it (docs/policies.md)"
 def find(name: str) -> EntryPoint | None:
     """Return the entry point with a name: the name of the Java class that it stands for, or any other."""
     return next(iter(entry_points(group=GROUP, name=name)), None)
+
+
+@functools.cache
+def provided() -> frozenset[str]:
+    """Return the names of all entry points, as they were at the first call: to list them reads files."""
+    return frozenset(point.name for point in entry_points(group=GROUP))
 
 
 def load(reader: PropertyReader, keys: FlowKeys, key: str, point: EntryPoint, kind: type) -> OwnPolicy[Any]:

@@ -5,6 +5,7 @@ import msgspec
 from engine.core.offset_map.map_runs import MapTail
 from engine.core.position.position import Position
 from engine.core.position.resume import RENEWED, ResumePoint
+from policies.model import FlowName, TopicPartition
 
 
 class LogEnds(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +26,11 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     assignment_epoch: int
     deployment_id: str
     atomic: bool
+
+
+def transactional_id_of(flow: FlowName, lane: TopicPartition) -> str:
+    """Return a lane's transactional id: the same for every owner, so that each owner fences the previous one."""
+    return f"raymirror.{flow}.{lane.topic}-{lane.partition}"
 
 
 class LaneIdentity(msgspec.Struct, frozen=True, kw_only=True):

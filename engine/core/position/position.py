@@ -33,7 +33,7 @@ from engine.core.offset_map.map_blocks import read_runs_text, runs_text
 from engine.core.offset_map.map_runs import MapHead, MapRun, MapStart
 from engine.core.position.announced_runs import Ahead, Run, check_ahead, resume_offset, runs_until
 
-__all__ = ["Ahead", "ForeignPosition", "Position", "Run", "decode_value", "encode_value", "stretches"]
+__all__ = ["Ahead", "ForeignPosition", "Position", "Run", "altered_value", "decode_value", "encode_value", "stretches"]
 
 FORMAT_VERSION = 4
 _WHOLE_VERSION = 2
@@ -118,13 +118,19 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForeignPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """A position that MM2 (or another tool) wrote: only the last copied source offset; -1 = nothing yet."""
+    """A position that MM2 (or another tool) wrote: only the last copied source offset; -1 = nothing yet.
+
+    `altered`: a user has set it (KIP-875). The copy goes on behind it, whatever the target holds; after -1 it begins as
+    that of a topic without a position.
+    """
 
     offset: int
+    altered: bool = False
 
 
 class _PositionValue(msgspec.Struct, omit_defaults=True):
     offset: int | None = None
+    altered: bool = False
     raymirror: int = 0
     source_next: int = -1
     target_next: int = -1
@@ -161,6 +167,11 @@ def encode_value(position: Position) -> bytes:
     return msgspec.json.encode(_PositionValue(offset=position.source_next - 1, raymirror=version, **fields))
 
 
+def altered_value(offset: int | None) -> bytes:
+    """Encode a position that a user has set: the last copied offset, or None for none. MM2 reads it as its own."""
+    return msgspec.json.encode(_PositionValue(offset=-1 if offset is None else offset, altered=True))
+
+
 def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
     """Decode a stored position; None for a tombstone or a value that means "uncommitted" to MM2.
 
@@ -174,9 +185,10 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
         raise ValueError(f"not a Connect source offset: {error}") from error
     check_format(stored.raymirror, FORMAT_VERSION)
     if stored.raymirror == 0:
-        return None if stored.offset is None or stored.offset < 0 else ForeignPosition(offset=stored.offset)
+        offset = -1 if stored.offset is None else max(-1, stored.offset)
+        return ForeignPosition(offset=offset, altered=stored.altered) if offset >= 0 or stored.altered else None
     fields = msgspec.structs.asdict(stored)
-    del fields["offset"], fields["raymirror"]
+    del fields["offset"], fields["raymirror"], fields["altered"]
     fields["runs"] = tuple(_run(text) for text in stored.runs.split(",") if text)
     fields["ahead"] = _ahead(stored.ahead)
     tail = fields["map_tail"] = read_runs_text(stored.map_tail)

@@ -223,6 +223,8 @@ class PositionRecovery:
                 taken = await self._taken_over(driver, logs, stored.source_next, start)
                 return taken if taken.tail_records else found
             return found
+        if isinstance(stored, ForeignPosition) and stored.altered:
+            return await self._altered(driver, logs, stored.offset)
         if isinstance(stored, ForeignPosition):
             return await self._taken_over(driver, logs, stored.offset + 1, logs.source_starts[driver.name.source])
         source_next = await self._starts.resolve(driver.name.source)
@@ -238,6 +240,16 @@ class PositionRecovery:
             how="start",
             tail_records=0,
             foreign=foreign,
+        )
+
+    async def _altered(self, driver: LaneDriver, logs: LogOffsets, offset: int) -> ResumePoint:
+        """Return where a lane continues after a user has set its position: what the target holds does not matter."""
+        return ResumePoint(
+            source_next=offset + 1 if offset >= 0 else await self._starts.resolve(driver.name.source),
+            target_next=logs.target_ends[driver.name.target],
+            sequence=0,
+            how="altered offsets",
+            tail_records=0,
         )
 
     async def is_kept(self, driver: LaneDriver, stored: Position, logs: LogOffsets) -> bool:

@@ -40,7 +40,7 @@ class Writer(Enum):
 def writer_of(stored: Stored) -> Writer:
     """Name who wrote a position."""
     match stored:
-        case Position():
+        case Position() | ForeignPosition(altered=True):
             return Writer.OURS
         case ForeignPosition():
             return Writer.MM2

@@ -12,3 +12,5 @@ class Discovery(msgspec.Struct, frozen=True, kw_only=True):
     lanes: tuple[LaneName, ...]
     events: tuple[AnyEvent, ...]
     highest_epoch: int
+    target_id: str = ""
+    """The id of the target cluster; empty if its brokers name none."""

@@ -5,10 +5,11 @@ import msgspec
 from engine.base.clock import Backoff
 from engine.core.lane.pending_batch import Limits
 from engine.core.lane.rebatching import rebatch_rules
+from engine.core.position.owning import transactional_id_of
 from engine.core.position.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports.ports import FetchOptions
 from engine.wire.bounded import MAX_INFLATED_BYTES
-from policies.model import FlowName
+from policies.model import FlowName, TopicPartition
 from policies.sync.topic_faults import FaultRules
 
 
@@ -89,4 +90,4 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def transactional_id(self, topic: str, partition: int) -> str:
         """Return the lane's transactional id: the same for every owner, so that each owner fences the previous one."""
-        return f"raymirror.{self.flow}.{topic}-{partition}"
+        return transactional_id_of(self.flow, TopicPartition(topic, partition))

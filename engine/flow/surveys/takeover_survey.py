@@ -26,6 +26,7 @@ from policies.model import LaneName, TopicPartition
 _AT_ONCE = 4
 """Lanes whose logs are read in parallel: each may hold fingerprints of some hundred thousand records in memory."""
 _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
+_ALTERED = "a user has set its position: what the target has after it is copied again"
 _WRITER = "records of another writer"
 
 
@@ -134,6 +135,10 @@ class TakeoverSurvey:
                 return msgspec.structs.replace(blank, trouble=stored.reason)
             case Position():
                 return await self._ours(lane, blank, stored, ends)
+            case ForeignPosition(altered=True):
+                at = stored.offset + 1 if stored.offset >= 0 else await self._starts.resolve(lane.source)
+                set_here = msgspec.structs.replace(blank, position=at, source_next=at, trouble=_ALTERED)
+                return _gap(set_here, ends)
             case ForeignPosition():
                 at = stored.offset + 1
                 return _gap(await self._behind(lane, blank, at, ends.source_start, ends), ends)

@@ -111,7 +111,8 @@ class Topics:
         if highest is None:  # the caller assigns later epochs, so it knows them
             highest = await self._highest_epoch()
         self._untold = []
-        return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=highest)
+        target_id = self._target.identity.id
+        return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=highest, target_id=target_id)
 
     def forget_epochs(self) -> None:
         """Read in the next round which epochs were used: the caller is new and has not assigned them."""

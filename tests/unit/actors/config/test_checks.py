@@ -47,6 +47,13 @@ def test_placeholders_are_fine(job: Path) -> None:
     assert said(job, LOGIN + JAAS.format("${env:PASSWORD}") + "B.ssl.key.password = ${file:/k:v}\n") == ()
 
 
+def test_secrets_of_the_http_server_are_named_too(job: Path) -> None:
+    users = "raymirror.http.users = eve, ci\nraymirror.http.user.ci.token = ${env:CI}\n"
+    (warning,) = said(job, f"{users}raymirror.http.user.eve.password = hunter2\n")
+    assert "mm2.properties, line 7: raymirror.http.user.eve.password" in warning
+    assert "hunter2" not in warning
+
+
 def test_a_file_that_stays_where_it_is_is_fine(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(IN_JOB)
     assert said(job, LOGIN + JAAS.format("hunter2")) == ()

@@ -207,3 +207,27 @@ def test_every_flow_is_named_once_and_rightly(tmp_path: Path, before: dict[str, 
     assert changes(found) == expected
     assert found.is_none == (before == after)
     assert {row.flow for row in found.rows if row.key} <= expected.keys() - set(found.named(UNTOUCHED))
+
+
+def test_keys_of_the_http_server_belong_to_the_mirror_and_show_no_password(tmp_path: Path) -> None:
+    port = "raymirror.http.port = 8083\n"
+    before = BASE + port + "raymirror.http.users = eve\nraymirror.http.user.eve.password = hunter2\n"
+    after = (
+        BASE
+        + "\n"
+        + port
+        + (
+            "raymirror.http.users = eve, ci\n"
+            "raymirror.http.user.eve.password = swordfish\nraymirror.http.user.ci.token = ${env:T}\n"
+        )
+    )
+    found = compare(tmp_path, before, after)
+    assert changes(found) == {"A->B": UNTOUCHED, "A->C": UNTOUCHED}
+    assert keys(found) == [
+        (MIRROR, "raymirror.http.users", "eve", "eve, ci"),
+        (MIRROR, "raymirror.http.user.ci.token", NOT_SET, HIDDEN),
+        (MIRROR, "raymirror.http.user.eve.password", HIDDEN, HIDDEN),
+    ]
+    assert "hunter2" not in str(found)
+    assert "swordfish" not in str(found)
+    assert compare(tmp_path, before, f"# a comment\n{before}").is_none

@@ -337,7 +337,7 @@ async def test_a_listener_that_fails_leaves_the_supervisor_alone(
     async def fail(_listener: socket.socket) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr("actors.local_socket.server._readable", fail)
+    monkeypatch.setattr("actors.local_socket.server.readable", fail)
     await made.run()
     assert not made.path.exists()
 

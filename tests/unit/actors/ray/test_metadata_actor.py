@@ -1,20 +1,21 @@
 """The metadata actor around a fake keeper."""
 
 import asyncio
+import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
 from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.model.events import CopierReplaced, pack
-from actors.model.messages import ConfigRef, MirrorSpec
-from actors.model.states import Desired
+from actors.model.messages import AlteredOffset, ConfigRef, MirrorSpec, StoredOffset
+from actors.model.states import Desired, StopKind
 from actors.ray import durable_flow_state as memory
 from actors.ray import metadata_actor as metadata
 from actors.ray.metadata_actor import MetadataActor
-from actors.ray.watch import Watch
+from actors.ray.watch import PositionsUnread, Watch
 from engine.base.errors import ClusterAway, FlowHeld, KafkaRefusal, MirrorError, NotReady, SameCluster
 from engine.core.events.config_events import AclsRest
 from engine.core.events.events import AnyEvent, Event, GroupNotSynced, TopicCreated
@@ -41,6 +42,7 @@ class Seen(msgspec.Struct, frozen=True):
     lanes: tuple[LaneName, ...]
     events: tuple[TopicCreated, ...] = ()
     highest_epoch: int = 0
+    target_id: str = ""
 
 
 class FakeKeeper:
@@ -294,9 +296,22 @@ async def test_what_was_wanted_is_read_and_what_is_wanted_is_written() -> None:
     found = await look(shell, lambda found: found.kept is not None)
     assert found.kept == RememberedFlow(state=Desired.PAUSED, paused_topics=("x",), at_ms=5)
     await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.STOPPED, at_ms=9)))
-    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=9)
+    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=9, stop="mirror")
     await shell.close()
     assert FakeState.closed == [True]
+
+
+@pytest.mark.parametrize(
+    ("stop", "kind"), [("flow", StopKind.FLOW), ("failover", StopKind.FAILOVER), (msgspec.UNSET, StopKind.MIRROR)]
+)
+async def test_what_a_stop_is_part_of_is_read_and_written(stop: Any, kind: StopKind) -> None:
+    FakeState.topic[DESIRED] = DesiredState(state="stopped", at_ms=5, stop=stop)
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: found.kept is not None)
+    assert found.kept == RememberedFlow(state=Desired.STOPPED, stop=kind, at_ms=5)
+    await shell.store_state("A", "B", msgspec.msgpack.encode(found.kept))
+    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=5, stop=kind.value)
+    await shell.close()
 
 
 async def test_sets_and_quarantine_are_written_read_and_removed_again() -> None:
@@ -686,3 +701,76 @@ async def test_events_that_have_arrived_are_not_told_to_another_supervisor() -> 
     assert await events_of(shell, 2) == [CREATED]
     await shell.read_again()
     assert await events_of(shell, 2) == []
+
+
+async def test_the_target_cluster_is_named() -> None:
+    shell, _ = make(Seen(lanes("t", 1), target_id="kafka-1"))
+    assert (await look(shell, lambda found: found.serial > 0)).target_id == "kafka-1"
+
+
+class FakePositions:
+    """Notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.stored = (StoredOffset(topic="t", partition=3, source_next=9),)
+
+    async def read(self) -> tuple[StoredOffset, ...]:
+        self.asked.append("read")
+        return self.stored
+
+    async def alter(self, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        self.asked.append(wanted)
+
+
+async def with_positions(positions: FakePositions) -> MetadataActor:
+    watch = Watch(
+        flow=FLOW,
+        service=FakeKeeper([Seen(())]),
+        state=FakeState,
+        events=FakeEvents(),
+        every_s=0.01,
+        positions=positions,
+    )
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    await look(shell, lambda found: found.serial > 1)
+    assert positions.asked == []
+    return shell
+
+
+async def test_positions_are_read_when_they_are_asked_for() -> None:
+    positions = FakePositions()
+    shell = await with_positions(positions)
+    found = msgspec.msgpack.decode(await shell.positions("A", "B"), type=tuple[StoredOffset, ...])
+    assert (found, positions.asked) == (positions.stored, ["read"])
+
+
+@pytest.mark.parametrize("wanted", [None, (AlteredOffset(topic="t", partition=3, offset=7),)])
+async def test_positions_are_changed_by_the_mirror_that_has_the_flow(wanted: tuple[AlteredOffset, ...] | None) -> None:
+    positions = FakePositions()
+    shell = await with_positions(positions)
+    await shell.alter_positions("A", "B", msgspec.msgpack.encode(wanted))
+    assert positions.asked == [wanted]
+
+
+async def test_positions_are_not_changed_by_a_mirror_that_has_lost_the_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    positions = FakePositions()
+    shell = await with_positions(positions)
+    monkeypatch.setattr(memory.DurableFlowState, "holds", property(lambda _self: False))
+    with pytest.raises(memory.NotOpen):
+        await shell.alter_positions("A", "B", msgspec.msgpack.encode(None))
+    assert positions.asked == []
+
+
+async def test_a_flow_without_a_reader_has_no_positions() -> None:
+    shell, _ = make(Seen(()))
+    with pytest.raises(LookupError, match="no reader of positions"):
+        await shell.positions("A", "B")
+
+
+def test_positions_that_are_not_whole_say_what_is_missing() -> None:
+    unread = PositionsUnread("A->B", {"mm2-offsets.A.internal-3": "b:1: cannot connect"})
+    assert str(unread) == (
+        "the positions of flow A->B cannot be read now: mm2-offsets.A.internal-3: b:1: cannot connect; try again"
+    )
+    assert str(pickle.loads(pickle.dumps(unread))) == str(unread)

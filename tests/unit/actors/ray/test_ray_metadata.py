@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors.control.ports import ActorUnreachable, ConfigRound, DiscoveryAnswer, RememberedFlow, RoundAnswer
-from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.messages import AlteredOffset, ConfigRef, MirrorSpec
 from actors.model.states import Desired
 from actors.ray import ray_metadata
 from actors.ray.ray_metadata import RayMetadata
@@ -38,8 +38,18 @@ class FakeActor:
         self.config_round, self.config_memory = Remote(self._config_round), Remote(self._config_memory)
         self.answer_round, self.remember_configs = Remote(self._answer_round), Remote(self._remember)
         self.hurry = Remote(lambda: None)
+        self.positions = Remote(self._positions)
+        self.alter_positions = Remote(self._alter_positions)
+        self.altered: list[bytes] = []
         self.round_answers: list[tuple[object, ...]] = []
         self.remembered: list[bytes] = []
+
+    async def _alter_positions(self, source: str, target: str, wanted: bytes) -> None:
+        assert (source, target) == FLOW
+        self.altered.append(wanted)
+
+    async def _positions(self, source: str, target: str) -> bytes:
+        return f"positions of {source}->{target}".encode()
 
     async def _config_round(self, _source: str, _target: str, round_id: str) -> bytes:
         return f"request of {round_id}".encode()
@@ -234,3 +244,20 @@ async def test_rounds_of_config_sync_go_to_and_fro_and_the_memory_outlives_the_a
         await until(lambda: len(started.actors) > 1 and started.actors[1].remembered)
         task.cancel()
     assert started.actors[1].remembered == [b"memory"]
+
+
+async def test_positions_are_asked_of_the_actor(started: Started) -> None:
+    line = RayMetadata(SPEC, (FLOW,), asyncio.Event())
+    with pytest.raises(ActorUnreachable, match="it has not started"):
+        await line.positions(FLOW)
+    with pytest.raises(ActorUnreachable, match="it has not started"):
+        await line.alter_positions(FLOW, None)
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        await until(lambda: started.actors)
+        assert await line.positions(FLOW) == b"positions of A->B"
+        await line.alter_positions(FLOW, None)
+        await line.alter_positions(FLOW, (AlteredOffset(topic="t", partition=0, offset=None),))
+        task.cancel()
+    packed = [msgspec.msgpack.decode(one) for one in started.actors[0].altered]
+    assert packed == [None, [{"topic": "t", "partition": 0, "offset": None}]]

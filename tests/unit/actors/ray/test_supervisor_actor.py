@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from actors.config.config_ref import ConfigMissing, refer
+from actors.config.settings_change import CannotChange
 from actors.control.ports import RememberedFlow
 from actors.local.session import MirrorPlace
 from actors.local_socket.client import reach
-from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.messages import AlteredOffset, ConfigRef, MirrorSpec, StoredOffset
 from actors.model.needs import CopierNeeds
-from actors.model.states import Command, Replaced
+from actors.model.states import Command, NotAtRest, Replaced, StopKind
 from actors.model.status import MirrorStatus, decode_status
 from actors.ray.supervisor_actor import FAILED, SupervisorActor
 from engine.base.clock import pause
@@ -87,6 +88,7 @@ class FakeMetadata(FakeFleet):
         self.owed: tuple[FlowName, ...] = ()
         self.away = False
         self.settled = False
+        self.altered: list[tuple[FlowName, tuple[AlteredOffset, ...] | None]] = []
         self.reloaded: list[tuple[MirrorSpec, tuple[FlowName, ...]]] = []
 
     def reload(self, spec: MirrorSpec, flows: tuple[FlowName, ...]) -> None:
@@ -102,6 +104,12 @@ class FakeMetadata(FakeFleet):
     async def wait_written(self, _within_s: float) -> None:
         return
 
+    async def positions(self, _flow: FlowName) -> bytes:
+        return msgspec.msgpack.encode((StoredOffset(topic="t", partition=3, source_next=9),))
+
+    async def alter_positions(self, flow: FlowName, wanted: tuple[AlteredOffset, ...] | None) -> None:
+        self.altered.append((flow, wanted))
+
     async def settle(self) -> None:
         self.settled = True
 
@@ -109,7 +117,9 @@ class FakeMetadata(FakeFleet):
 class Stage:
     """A shell that runs as in its actor, around a fleet and a metadata actor that are none."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, instance_id: str = "", text: str = TEXT) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, folder: Path, instance_id: str = "", text: str = TEXT, extra: str = ""
+    ) -> None:
         self.file = folder / "mm2.properties"
         self.file.write_text(text)
         self.metadata = FakeMetadata()
@@ -229,3 +239,30 @@ async def test_rounds_that_fail_end_the_process(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(ValueError, match="a bug"):
         await stage.shell.status()
     assert stage.codes == [FAILED]
+
+
+async def test_positions_of_a_stopped_flow_are_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stage = Stage(monkeypatch, tmp_path, text=TEXT + "A->B.topics = t\nraymirror.http.port = 1\n")
+    monkeypatch.setattr("actors.http.service.HttpService.run", lambda _self: asyncio.sleep(0))
+    wanted = (AlteredOffset(topic="t", partition=0, offset=7),)
+    await stage.until(lambda status: status.flows[0].desired == "running")
+    with pytest.raises(NotAtRest):
+        await stage.shell.alter_positions("A->B", wanted)
+    await stage.shell.command("stop", "A->B", ())
+    await stage.until(lambda status: not status.copiers)
+    await stage.shell.alter_positions("A->B", wanted)
+    await stage.shell.alter_positions("A->B", None)
+    with pytest.raises(CannotChange, match="topic other is not one that flow A->B copies"):
+        await stage.shell.alter_positions("A->B", (AlteredOffset(topic="other", partition=0, offset=7),))
+    assert stage.metadata.altered == [(FLOW, wanted), (FLOW, None)]
+    await stage.end()
+
+
+async def test_a_deleted_flow_is_stored_as_such(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stage = Stage(monkeypatch, tmp_path, text=TEXT + "raymirror.http.port = 1\n")
+    monkeypatch.setattr("actors.http.service.HttpService.run", lambda _self: asyncio.sleep(0))
+    await stage.until(lambda status: status.flows[0].desired == "running")
+    await stage.shell.delete_flow("A->B")
+    assert (await stage.status()).flows[0].deleted
+    assert stage.metadata.kept[-1].stop is StopKind.DELETED
+    await stage.end()

@@ -1,6 +1,9 @@
 """A reload in the supervisor actor: all or nothing, and the configuration after a death during it."""
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,10 +11,14 @@ import pytest
 from actors.config.config_ref import refer
 from actors.config.difference import ADDED, CHANGED, UNTOUCHED, ConfigDifference
 from actors.config.file_watch import ReloadOutcome
+from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
+from actors.config.settings_change import CannotChange
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.needs import CopierNeeds
-from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, successor
+from actors.model.states import UnknownFlow
+from actors.ray.reload import successor
 from actors.ray.supervisor_actor import FAILED
+from engine.config.settings import MirrorConfig
 from policies.model import FlowName
 from tests.unit.actors.ray.test_supervisor_actor import Stage
 
@@ -231,3 +238,79 @@ def test_a_flow_is_added_once_and_a_stop_of_later_stays() -> None:
     assert successor(two, ConfigRef(path="/c", digest="g"), ("A->B",), 9).added_ms == {"A->B": 9, "A->C": 7}
     assert two.config.digest == "f"
     assert (two.deployment_id, two.namespace) == (spec.deployment_id, spec.namespace)
+
+
+async def test_settings_are_changed_in_the_file_and_applied(stage: Stage, kept: Kept) -> None:
+    stage.file.write_text(BASE)
+    await reload(stage, f"# by hand\n{BASE}")
+    await stage.shell.change_settings("A->B", {"topics": "t.*"})
+    assert stage.file.read_text() == f"# by hand\n{BASE}A->B.topics = t.*\n"
+    status = await stage.status()
+    assert status.config_digest == refer(stage.file).digest == kept.specs[-1].config.digest
+    assert kept.specs[-1].config.kept["A->B.topics"] == "t.*"
+    await stage.shell.change_settings("A->B", {"topics": None})
+    assert stage.file.read_text() == f"# by hand\n{BASE}"
+    await stage.end()
+
+
+async def test_a_change_of_settings_that_is_refused_leaves_file_and_mirror(stage: Stage, kept: Kept) -> None:
+    before = stage.file.read_text()
+    with pytest.raises(CannotReload, match="cannot change while the flow is mirrored"):
+        await stage.shell.change_settings("A->B", {"replication.policy.separator": "_"})
+    with pytest.raises(UnknownFlow):
+        await stage.shell.change_settings("A->C", {"topics": "t"})
+    assert (stage.file.read_text(), kept.specs) == (before, [])
+    await stage.end()
+
+
+async def test_a_change_that_comes_too_late_is_taken_back(
+    stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def busy(*_args: object) -> bytes:
+        raise ReloadBusy("the mirror is ending")
+
+    before = stage.file.read_text()
+    monkeypatch.setattr(stage.shell, "reload", busy)
+    with pytest.raises(ReloadBusy):
+        await stage.shell.change_settings("A->B", {"topics": "t"})
+    assert (stage.file.read_text(), kept.specs) == (before, [])
+    await stage.end()
+
+
+async def test_a_caller_that_goes_away_leaves_no_half_change(
+    stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, free = asyncio.Event(), asyncio.Event()
+    reload_of_it = stage.shell.reload
+
+    async def slow(config: bytes, running: str) -> bytes:
+        begun.set()
+        await free.wait()
+        return await reload_of_it(config, running)
+
+    monkeypatch.setattr(stage.shell, "reload", slow)
+    caller = asyncio.create_task(stage.shell.change_settings("A->B", {"topics": "t"}))
+    await begun.wait()
+    caller.cancel()
+    await asyncio.wait([caller])
+    assert not kept.specs
+    free.set()
+    await stage.until(lambda _status: bool(kept.specs))
+    assert kept.specs[-1].config.digest == refer(stage.file).digest
+    await stage.end()
+
+
+async def test_a_flow_is_added_to_the_file_and_begun(stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.config.checks.ask_clusters", lambda config, _absent: (config, _checked(config)))
+    before = stage.file.read_text()
+    await stage.shell.create_flow("B", "A", {"topics": "t"})
+    assert stage.file.read_text() == f"{before}B->A.enabled = true\nB->A.topics = t\n"
+    assert [flow.flow for flow in (await stage.status()).flows] == ["A->B", "B->A"]
+    assert kept.specs[-1].added_ms.keys() == {"B->A"}
+    with pytest.raises(CannotChange, match="B->A is in the file already"):
+        await stage.shell.create_flow("B", "A", {"topics": "t"})
+    await stage.end()
+
+
+def _checked(config: MirrorConfig) -> tuple[Any, ...]:
+    return tuple(SimpleNamespace(flow=flow.name) for flow in config.flows)

@@ -27,6 +27,11 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.metrics.bind"),
     ("top", "raymirror.metrics.per.partition"),
     ("top", "raymirror.metrics.max.series"),
+    ("top", "raymirror.http.port"),
+    ("top", "raymirror.http.bind"),
+    ("top", "raymirror.http.users"),
+    *(("top", f"raymirror.http.user.NAME.{setting}") for setting in ("role", "password", "token")),
+    *(("top", f"raymirror.http.tls.{part}") for part in ("certificate", "key", "key.password", "client.ca")),
     ("top", "raymirror.storage"),
     ("top", "raymirror.audit.retention.days"),
     ("top", "raymirror.otlp.endpoint"),
@@ -84,7 +89,8 @@ class Recorder(PropertyReader):
 
 def test_nothing_is_read_that_the_table_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.config.config.PropertyReader", Recorder)
-    mirror("config.providers = x\nconfig.providers.x.class = EnvVarConfigProvider\n")
+    users = "raymirror.http.users = NAME\nraymirror.http.user.NAME.token = t\n"
+    mirror(f"config.providers = x\nconfig.providers.x.class = EnvVarConfigProvider\n{users}")
     places = re.compile(
         r"^(A->B\.|B->A\.)?((source\.)?consumer\.|producer\.override\.|(source\.|target\.)?(admin|producer)\.)?"
         r"|^[AB]\.(consumer\.|producer\.|admin\.)?"

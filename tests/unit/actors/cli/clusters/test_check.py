@@ -18,6 +18,7 @@ from engine.jobs.runtime.storage_access import BadStorageAccess
 from engine.jobs.runtime.storage_check import StorageUnusable
 from engine.kafka.capabilities.probe import judge
 from policies.model import FlowName
+from tests.unit.engine.config_files import mirror
 from tests.unit.engine.kafka.capabilities.test_table import RELEASES
 
 FLOW = FlowName("A", "B")
@@ -192,3 +193,19 @@ def test_a_bucket_that_cannot_be_listed_from_here_is_a_warning(monkeypatch: pyte
     monkeypatch.setattr(storage_check, "list_bucket", misnamed)
     (warning,) = check.storage_warnings(bucket)
     assert "it is none; write a URL" in str(warning)
+
+
+def test_secrets_of_the_http_server_that_are_not_here_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVE", raising=False)
+    lines = (
+        "raymirror.http.users = eve\nraymirror.http.user.eve.token = ${env:EVE}\n"
+        "raymirror.http.tls.certificate = /nowhere.pem\n"
+    )
+    token, certificate = check.http_warnings(mirror(lines).http)
+    assert (token.line, token.key) == (6, "raymirror.http.user.eve.token")
+    assert token.what == "environment variable EVE is not set on this machine; set it for this process"
+    assert str(certificate).startswith(
+        "line 7: raymirror.http.tls.certificate: cannot be used: No such file or directory on this machine;"
+    )
+    monkeypatch.setenv("EVE", "t0ken")
+    assert check.http_warnings(mirror(lines.partition("raymirror.http.tls")[0]).http) == []

@@ -1,4 +1,4 @@
-"""`raymirror failover` of a mirror that never found a topic: its source was unreachable at its start."""
+"""`raymirror failover` of a flow without copiers: its source was unreachable at the start, or it was stopped before."""
 
 import argparse
 import json
@@ -17,6 +17,7 @@ from actors.local.session import MirrorPlace
 from actors.model.events import FailedOver, FailoverOutcome
 from actors.model.states import Command, Desired
 from actors.model.status import MirrorStatus
+from engine.base.errors import BrokerUnreachable
 from engine.core.reports.drain import Ends
 from engine.flow.groups.status import GroupStatus
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
@@ -39,7 +40,7 @@ class World:
     def __init__(self, config: Path) -> None:
         self.config = config
         self.known, self.ends_now = LastKnown(lanes=(known(BEATS), known(LANE))), Ends(gone="a:1 refused")
-        self.discovered = False
+        self.discovered, self.desired = False, Desired.RUNNING
         self.done: list[Any] = []
 
     # --- of the mirror
@@ -47,7 +48,7 @@ class World:
     def status(self, *, lanes: bool = False) -> MirrorStatus:
         assert lanes in (True, False)
         flow = flow_status(
-            lanes=0, unknown_lanes=0, discovered=self.discovered, desired=Desired.RUNNING, waiting_for="cluster 'A'"
+            lanes=0, unknown_lanes=0, discovered=self.discovered, desired=self.desired, waiting_for="cluster 'A'"
         )
         return mirror_status(flows=[flow])
 
@@ -135,3 +136,33 @@ def test_a_source_that_answers_again_says_what_is_left(world: World, capsys: pyt
     world.ends_now = Ends(ends={LANE: 7, BEATS: 7})
     assert world.fails_over("--now") == exits.OK
     assert "stopped and every record is copied" in world.done[-1]
+
+
+def test_a_flow_that_was_stopped_before_is_not_started_again_for_it(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.desired, world.discovered, world.ends_now = Desired.STOPPED, True, Ends(ends={LANE: 9, BEATS: 7})
+    assert world.fails_over() == exits.NOT_EQUAL
+    said = capsys.readouterr().out
+    assert "the flow was stopped before, so nothing was drained" in said
+    assert "2 records left: the flow was stopped before" in said
+    held, told = world.done
+    assert held == ("hold", True, [LANE], "")
+    assert "stopped with 2 records in 1 of 2 partitions not copied" in told
+    world.ends_now = Ends(ends={LANE: 7, BEATS: 7})
+    assert world.fails_over("--json") == exits.OK
+    found = json.loads(capsys.readouterr().out)
+    assert (found["was_stopped"], found["undiscovered"], found["drained"]) == (True, False, True)
+
+
+def test_a_failover_of_a_stopped_flow_that_is_not_finished_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def refuse() -> LastKnown:
+        raise BrokerUnreachable("b:1", "gone")
+
+    world.desired = Desired.STOPPED
+    monkeypatch.setattr(world, "stored", refuse)
+    assert world.fails_over() == exits.FAILED
+    assert "flow A->B is stopped: run the failover again" in capsys.readouterr().err
+    assert world.done == []

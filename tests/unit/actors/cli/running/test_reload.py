@@ -19,12 +19,12 @@ from actors.cli.running import reload as command
 from actors.cli.running import run
 from actors.config.config_ref import load, refer
 from actors.config.difference import ConfigDifference, ConfigSide, difference
+from actors.config.reload_errors import CannotReload, ReloadBusy
 from actors.local import session
 from actors.local.session import AlreadyRunning, MirrorPlace
 from actors.model.messages import ConfigRef
 from actors.model.status import MirrorStatus
 from actors.ray.launch import code_version
-from actors.ray.reload import CannotReload, ReloadBusy
 from actors.spark.java import JAVA_RESOURCE
 from engine.config.config import load_config
 from engine.config.settings import ConfigWarning, MirrorConfig

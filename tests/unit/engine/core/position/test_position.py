@@ -11,7 +11,14 @@ from engine.base.errors import NewerFormat
 from engine.core.formats import check_format
 from engine.core.offset_map.map_runs import MapHead, MapRun, MapStart
 from engine.core.position.announced_runs import Ahead
-from engine.core.position.position import ForeignPosition, Position, decode_value, encode_value, stretches
+from engine.core.position.position import (
+    ForeignPosition,
+    Position,
+    altered_value,
+    decode_value,
+    encode_value,
+    stretches,
+)
 from tests.unit.engine.core.positions import position
 
 FULL = Position(
@@ -160,3 +167,16 @@ def test_an_atomic_position_says_so_and_a_plain_one_nothing() -> None:
     atomic = msgspec.structs.replace(plain, atomic=True)
     assert b"atomic" not in encode_value(plain)
     assert decode_value(encode_value(atomic)) == atomic
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"), [(7, b'{"offset":7,"altered":true}'), (0, b'{"offset":0,"altered":true}')]
+)
+def test_a_position_that_a_user_has_set_is_mm2s_too(offset: int, value: bytes) -> None:
+    assert altered_value(offset) == value
+    assert decode_value(value) == ForeignPosition(offset=offset, altered=True)
+
+
+def test_a_position_that_a_user_has_removed_is_uncommitted_to_mm2() -> None:
+    assert altered_value(None) == b'{"offset":-1,"altered":true}'
+    assert decode_value(altered_value(None)) == ForeignPosition(offset=-1, altered=True)

@@ -5,6 +5,7 @@ import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import Resumed
+from engine.core.position.position import altered_value
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.ownership.starts import StartResolver
 from engine.flow.ownership.stored_positions import stored_positions
@@ -219,3 +220,15 @@ async def test_one_lane_whose_log_cannot_be_read_is_its_own_trouble() -> None:
     stage.b.topic_configs = configs  # type: ignore[method-assign, assignment]
     found = await survey(stage, lanes=2)
     assert ["broker 1" in one.trouble for one in found] == [True, False]
+
+
+@pytest.mark.parametrize(("offset", "at"), [(3, 4), (None, 0)])
+async def test_a_position_that_a_user_has_set_is_not_compared_with_the_target(offset: int | None, at: int) -> None:
+    stage = Stage()
+    stage.sources[0].data(10)
+    mm2_copies(stage, 0, 10)
+    key = PositionKeys("A").encode(TopicPartition("t", 0))
+    stage.positions.append(bytes(encode_batch([Record(0, 0, key, altered_value(offset), ())], 0)))
+    (found,) = await survey(stage)
+    assert (found.writer, found.source_next, found.exact) == ("raymirror", at, False)
+    assert (await ours_begins(stage)).source_offset == at

@@ -1,0 +1,207 @@
+"""The HTTP server of a mirror: reads requests within limits, has them answered, and sends the answers.
+
+    server = MirrorServer(config.http, views)
+    group.create_task(server.run())  # until cancelled
+
+A port that is taken or a certificate that cannot be read never stops the mirror: it is tried again.
+"""
+
+import asyncio
+from typing import Final
+
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+
+from actors.http.connections import HttpListener, listen
+from actors.http.views import SupervisorViews
+from actors.logging.logs import log_sentence
+from actors.rest.access import SAFE_METHODS
+from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
+from actors.rest.failures import BROKEN, refusal_of
+from actors.rest.routes import AdmittedRequest, admit, with_body
+from actors.rest.table import ROUTES
+from engine.base.clock import now_s, pause
+from engine.base.errors import ConfigError, MirrorError
+from engine.config.http.http_secrets import HttpLogin, logins_of, tls_context
+from engine.config.settings import HttpConfig
+
+MOST_BODY: Final = 1024 * 1024
+MOST_LINE: Final = 8190
+MOST_HEADERS: Final = 64
+IDLE_S: Final = 15.0
+"""Seconds until the headers of a request are complete, on a new connection and on one that is kept."""
+BODY_S: Final = 10.0
+ANSWER_S: Final = 30.0
+"""Seconds until an answer is made: a command may take 8 s to be stored, a topic of positions longer to be read."""
+SEND_S: Final = 60.0
+AGAIN_S: Final = 5.0
+LOGINS_LAST_S: Final = 10.0
+"""Seconds for which a resolved password is used; then its placeholder is resolved again, at the next request."""
+MOST_REFUSALS: Final = 20
+REFUSALS_S: Final = 60.0
+_USUAL: Final = (
+    ("Server", "raymirror"),
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
+)
+
+
+class RefusalLog:
+    """Logs requests of nobody, or without the right: not as many as come, because a client decides how many come."""
+
+    def __init__(self) -> None:
+        self._began_at_s, self._count = -REFUSALS_S, 0
+
+    def note(self, text: str) -> None:
+        """Log the first requests of a while; later, how many more there were."""
+        if now_s() - self._began_at_s >= REFUSALS_S:
+            if self._count > MOST_REFUSALS:
+                log_sentence("warning", f"{self._count - MOST_REFUSALS} more HTTP requests were refused after these")
+            self._began_at_s, self._count = now_s(), 0
+        self._count += 1
+        if self._count <= MOST_REFUSALS:
+            log_sentence("warning", text)
+
+
+class MirrorServer:
+    """Serves one port; `again_s`: seconds between two tries to open it."""
+
+    def __init__(self, config: HttpConfig, views: SupervisorViews, *, again_s: float = AGAIN_S) -> None:
+        self._config, self._views, self._again_s = config, views, again_s
+        self._logins: tuple[HttpLogin, ...] = ()
+        self._logins_until_s = 0.0
+        self._said = ""
+        self._refusals = RefusalLog()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        while True:
+            try:
+                await self._serve()
+            except (OSError, ConfigError) as error:
+                at = f"{self._config.bind}:{self._config.port}"
+                why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+                self._say_once(f"HTTP cannot be served at {at} ({why}); trying again every {self._again_s:g} s")
+            except Exception as error:  # noqa: BLE001 - a bug here must not end the supervisor
+                self._say_once(f"HTTP has stopped ({type(error).__name__}: {error}); it begins again")
+            await pause(self._again_s)
+
+    def _say_once(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            log_sentence("warning", text)
+
+    async def _serve(self) -> None:
+        """Listen and answer. Raises OSError, ConfigError if that cannot begin."""
+        context = await asyncio.to_thread(tls_context, self._config)
+        self._logins = await asyncio.to_thread(logins_of, self._config)
+        self._logins_until_s = now_s() + LOGINS_LAST_S
+        server = web.Server(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=IDLE_S,
+            max_line_size=MOST_LINE,
+            max_field_size=MOST_LINE,
+            max_headers=MOST_HEADERS,
+            lingering_time=1.0,
+            auto_decompress=False,
+        )
+        with listen(self._config.bind, self._config.port) as listener:
+            try:
+                self._said = ""
+                await HttpListener(listener, server, context).run()
+            except* OSError as lost:  # for example no file descriptor is left
+                raise OSError(str(lost.exceptions[0])) from lost
+            finally:
+                await server.shutdown(1.0)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        answer = await self._answered(request)
+        response = web.Response(
+            status=answer.status,
+            body=answer.encoded() or None,
+            headers=CIMultiDict([*_USUAL, *answer.headers]),
+        )
+        if response.body is not None:
+            response.headers[hdrs.CONTENT_TYPE] = answer.content_type
+        if not request.content.is_eof():
+            response.force_close()  # what is left of the body is not read
+        try:
+            async with asyncio.timeout(SEND_S):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+        return response
+
+    async def _answered(self, request: web.BaseRequest) -> HttpAnswer:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await self._answer(request)
+        except HttpRefusal as refusal:
+            return refusal.answer()
+        except MirrorError as error:
+            return refusal_of(error).answer()
+        except TimeoutError:
+            return HttpRefusal(500, "Request timed out").answer()
+        except Exception as error:  # noqa: BLE001 - a bug: the client learns that it is one, and the mirror continues
+            log_sentence("error", f"an HTTP request failed: {type(error).__name__}: {error}")
+            return BROKEN.answer()
+
+    async def _answer(self, request: web.BaseRequest) -> HttpAnswer:
+        headers: dict[str, str] = {}
+        for name, value in request.headers.items():
+            headers.setdefault(name.lower(), value)
+        parts = HttpRequest(method=request.method, target=request.raw_path, headers=headers)
+        try:
+            admitted = admit(ROUTES, parts, await self._present_logins())
+        except HttpRefusal as refusal:
+            if refusal.status in (401, 403):
+                self._refusals.note(f"an HTTP request of {request.remote} was refused: {refusal.message}")
+            raise
+        if isinstance(admitted, HttpAnswer):
+            return admitted
+        call = with_body(admitted, headers, await _body_of(request))
+        view = await self._views.view(admitted.route.need, call)
+        answer = admitted.route.handler(call, view)
+        for deed in answer.deeds:
+            await self._views.do(deed)
+        _note(request, admitted, answer)
+        return answer
+
+    async def _present_logins(self) -> tuple[HttpLogin, ...]:
+        """Return the users; a changed password behind a placeholder is used after LOGINS_LAST_S seconds."""
+        if self._config.users and now_s() > self._logins_until_s:
+            self._logins_until_s = now_s() + LOGINS_LAST_S
+            try:
+                self._logins = await asyncio.to_thread(logins_of, self._config)
+            except ConfigError as error:
+                self._say_once(f"users of HTTP keep their passwords and tokens: {error}")
+        return self._logins
+
+
+async def _body_of(request: web.BaseRequest) -> bytes:
+    """Read a body. Raises HttpRefusal if it is too large or too slow."""
+    too_large = HttpRefusal(413, f"A body may have {MOST_BODY:,} bytes")
+    if (request.content_length or 0) > MOST_BODY:
+        raise too_large
+    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.version >= (1, 1):
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await request.read()
+    except TimeoutError:
+        raise HttpRefusal(408, f"The body did not arrive within {BODY_S:.0f} s") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise too_large from None
+
+
+def _note(request: web.BaseRequest, admitted: AdmittedRequest, answer: HttpAnswer) -> None:
+    """Log who changed what."""
+    if request.method in SAFE_METHODS or not answer.deeds:
+        return
+    path = admitted.route.template.format(**admitted.call.path)
+    log_sentence("info", f"{admitted.login.name} at {request.remote}: {request.method} {path}: {answer.status}")

@@ -1,0 +1,152 @@
+"""Asks the supervisor for what a route needs, and has it done what an answer asks for."""
+
+import asyncio
+import logging
+from typing import Any, Protocol
+
+import msgspec
+
+from actors.model.messages import StoredOffset
+from actors.model.requests import AnyRequest, AskPositions, AskStatus
+from actors.model.status import MirrorStatus, decode_status
+from actors.rest.connectors import ConnectorKind, MirrorConnector
+from actors.rest.entities import LoggerLevel
+from actors.rest.exchange import Deed, HttpCall, SetLogLevel
+from actors.rest.loggers import LOGGERS, NUMBERS, ROOT, level_named
+from actors.rest.view import MirrorView, Need
+from engine.base.clock import now_s, wall_ms
+
+_DEAR = (Need.LANES, Need.POSITIONS, Need.METRICS)
+_MOST_DEAR = 2
+"""Answers with all partitions that are made at one time."""
+_OPEN = (Need.HEALTH, Need.READINESS)
+"""The needs of routes that everybody may ask."""
+_OPEN_LASTS_S = 1.0
+"""Seconds for which they are answered without asking again, so that nobody can keep the supervisor busy with them."""
+
+
+class TelemetryPages(Protocol):
+    """What telemetry knows about the supervisor's process."""
+
+    async def metrics(self) -> str:
+        """Return the page of metrics."""
+
+    def why_dead(self) -> str:
+        """Return why the mirror is not alive; empty if it is."""
+
+    def why_not_ready(self) -> str:
+        """Return why the mirror is not ready; empty if it is."""
+
+
+class MirrorFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says about a mirror; it changes with a reload."""
+
+    connectors: dict[str, MirrorConnector]
+    version: str
+    config_path: str
+    host: str
+    node: str
+
+
+class SupervisorViews:
+    """Views of the mirror. `supervisor` has the methods that requests name; `pages`: metrics and probes."""
+
+    def __init__(self, supervisor: Any, pages: TelemetryPages, facts: MirrorFacts) -> None:
+        self._supervisor, self._pages, self._facts = supervisor, pages, facts
+        self._dear = asyncio.Semaphore(_MOST_DEAR)
+        self._modified_ms: dict[str, int] = {}
+        self._open: dict[Need, tuple[float, MirrorView]] = {}
+        """The last view for each of _OPEN, and when it was made."""
+
+    def reload(self, pages: TelemetryPages, facts: MirrorFacts) -> None:
+        """Use other facts from now on."""
+        self._pages, self._facts = pages, facts
+        self._open.clear()
+
+    async def view(self, need: Need, call: HttpCall) -> MirrorView:
+        """Return the mirror as it is now, with what a route needs. Raises what the supervisor raises."""
+        if need not in _OPEN:
+            return await self._present(need, call)
+        made_at_s, known = self._open.get(need, (0.0, None))
+        if known is None or now_s() - made_at_s > _OPEN_LASTS_S:
+            known = await self._present(need, call)
+            self._open[need] = now_s(), known
+        return known
+
+    async def _present(self, need: Need, call: HttpCall) -> MirrorView:
+        view = MirrorView(
+            connectors=self._facts.connectors,
+            version=self._facts.version,
+            config_path=self._facts.config_path,
+            host=self._facts.host,
+            node=self._facts.node,
+            loggers={name: self._level(name) for name in LOGGERS},
+            why_dead=self._pages.why_dead(),
+        )
+        if need in _DEAR:
+            async with self._dear:
+                return await self._filled(view, need, call)
+        return await self._filled(view, need, call)
+
+    async def _filled(self, view: MirrorView, need: Need, call: HttpCall) -> MirrorView:
+        match need:
+            case Need.HEALTH | Need.STATUS:
+                return _of_status(view, await self._status(lanes=False))
+            case Need.TASKS:
+                status = await self._status(lanes=False)
+                if any(flow.errors for flow in status.flows):
+                    async with self._dear:
+                        status = await self._status(lanes=True)
+                return _of_status(view, status)
+            case Need.LANES:
+                return _of_status(view, await self._status(lanes=True))
+            case Need.POSITIONS:
+                present = _of_status(view, await self._status(lanes=False))
+                return msgspec.structs.replace(present, positions=await self._positions(present, call))
+            case Need.METRICS:
+                return msgspec.structs.replace(view, metrics=await self._pages.metrics())
+            case Need.READINESS:
+                return msgspec.structs.replace(view, why_not_ready=self._pages.why_not_ready())
+        return view
+
+    async def _status(self, *, lanes: bool) -> MirrorStatus:
+        data = await self._ask(AskStatus(lanes))
+        return await asyncio.to_thread(decode_status, data) if lanes else decode_status(data)
+
+    async def _positions(self, view: MirrorView, call: HttpCall) -> tuple[StoredOffset, ...]:
+        connector = view.connectors.get(call.path.get("connector", ""))
+        if connector is None or connector.kind is not ConnectorKind.SOURCE:
+            return ()
+        data = await self._ask(AskPositions(connector.flow))
+        return await asyncio.to_thread(msgspec.msgpack.decode, data, type=tuple[StoredOffset, ...])
+
+    async def _ask(self, request: AnyRequest) -> bytes:
+        found: bytes | None = await getattr(self._supervisor, request.method)(*request.arguments)
+        return found or b""
+
+    async def do(self, deed: Deed) -> None:
+        """Have something done. Raises what the supervisor raises."""
+        if isinstance(deed, SetLogLevel):
+            _logger(deed.logger).setLevel(NUMBERS[deed.level])
+            self._modified_ms[deed.logger] = wall_ms()
+        else:
+            await self._ask(deed)
+
+    def _level(self, name: str) -> LoggerLevel:
+        return LoggerLevel(level_named(_logger(name).getEffectiveLevel()), self._modified_ms.get(name))
+
+
+def _of_status(view: MirrorView, status: MirrorStatus) -> MirrorView:
+    """Return a view with a status, and without the connectors of deleted flows. Heartbeats do not stop with a flow."""
+    gone = {flow.flow for flow in status.flows if flow.deleted}
+    deleted = {
+        name: one
+        for name, one in view.connectors.items()
+        if one.flow in gone and one.kind is not ConnectorKind.HEARTBEAT
+    }
+    present = {name: one for name, one in view.connectors.items() if name not in deleted}
+    return msgspec.structs.replace(view, status=status, connectors=present, deleted=deleted)
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger() if name == ROOT else logging.getLogger(name)

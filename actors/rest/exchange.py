@@ -1,0 +1,91 @@
+"""A request as its parts, an answer with what must be done for it, and refusals in Connect's words."""
+
+import enum
+from typing import Any, Final
+
+import msgspec
+
+from actors.model.requests import AnyRequest
+
+JSON: Final = "application/json"
+NOTHING: Final = msgspec.UNSET
+"""The body of an answer without one; None is JSON's null."""
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a request. `target`: path and query as they were sent; names of headers are in lower case."""
+
+    method: str
+    target: str
+    headers: dict[str, str] = {}
+    body: bytes = b""
+
+
+class LogLevel(enum.StrEnum):
+    """The levels of a log, in Log4j's words."""
+
+    TRACE = "TRACE"
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+    FATAL = "FATAL"
+
+
+class SetLogLevel(msgspec.Struct, frozen=True):
+    """Sets the level of a logger in the process that answers."""
+
+    logger: str
+    level: LogLevel
+
+
+Deed = AnyRequest | SetLogLevel
+"""What must be done before an answer is sent."""
+
+
+class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer: its body is sent as JSON, unless it is text of another type."""
+
+    status: int = 200
+    body: Any = NOTHING
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+    deeds: tuple[Deed, ...] = ()
+
+    def encoded(self) -> bytes:
+        """Return the bytes of the body."""
+        if self.body is NOTHING:
+            return b""
+        return self.body.encode() if self.content_type != JSON else msgspec.json.encode(self.body)
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """The body of every refusal (Connect: ErrorMessage)."""
+
+    error_code: int
+    message: str
+
+
+class HttpRefusal(Exception):
+    """A request that is not answered as asked: status, text, more headers."""
+
+    def __init__(self, status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(status, message, headers)
+        self.status, self.message, self.headers = status, message, headers
+
+    def answer(self) -> HttpAnswer:
+        """Return the answer that says so."""
+        return HttpAnswer(status=self.status, body=ErrorBody(self.status, self.message), headers=self.headers)
+
+
+class HttpCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that has found its route: the parts of its path, its query, its body as the route's type."""
+
+    path: dict[str, str] = {}
+    query: dict[str, tuple[str, ...]] = {}
+    body: Any = None
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Return a switch of the query as Java's Boolean reads it: any word but `true` is false."""
+        given = self.query.get(name)
+        return default if given is None else given[0].strip().lower() == "true"

@@ -1,0 +1,134 @@
+"""Defines a route, and finds the one that a request asks for, by Jersey's rules: 404, 405, 406, 415, OPTIONS, HEAD."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from actors.rest.access import refuse_foreign_page, refuse_weak, user_of
+from actors.rest.exchange import JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
+from actors.rest.target import read_target
+from actors.rest.view import MirrorView, Need
+from engine.config.http.http_secrets import HttpLogin
+from policies.roles import Role
+
+OPTIONS: Final = "OPTIONS"
+
+HttpHandler = Callable[[HttpCall, MirrorView], HttpAnswer]
+
+
+class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of one path. Parts of `template` in braces are variables; `role`: None lets everybody in."""
+
+    method: str
+    template: str
+    summary: str
+    handler: HttpHandler
+    role: Role | None = Role.VIEW
+    need: Need = Need.NOTHING
+    takes: Any = None
+    """The type of the body; None if the route reads none."""
+    gives: Mapping[int, Any]
+    """The type of the body by status; None if there is no body. Refusals have Connect's error body."""
+    content_type: str = JSON
+    query: Mapping[str, str] = {}
+    """What each name of the query means."""
+    tag: str = "Kafka Connect"
+    missing: bool = False
+    """Whether the route only refuses, because what it asks for is not there yet."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(part for part in self.template.split("/") if part)
+
+    def match(self, path: Sequence[str]) -> dict[str, str] | None:
+        """Return the variables of a path; None if it is another path."""
+        parts = self.parts
+        if len(parts) != len(path):
+            return None
+        found: dict[str, str] = {}
+        for part, given in zip(parts, path, strict=True):
+            if part.startswith("{") and given:
+                found[part[1:-1]] = given
+            elif part != given:
+                return None
+        return found
+
+
+class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that may be answered: its route, its call without the body, and who asks."""
+
+    route: HttpRoute
+    call: HttpCall
+    login: HttpLogin
+
+
+def admit(
+    table: Sequence[HttpRoute], request: HttpRequest, logins: Sequence[HttpLogin]
+) -> AdmittedRequest | HttpAnswer:
+    """Find the route of a request, and check who asks and how; OPTIONS is answered at once. Raises HttpRefusal.
+
+    Somebody without a name learns nothing about paths: 401 comes before 404.
+    """
+    target = read_target(request.target)
+    routes = [(route, found) for route in table if (found := route.match(target.path)) is not None]
+    is_open = bool(routes) and all(route.role is None for route, _ in routes)
+    login = _OPEN if is_open else _identified(request, logins)
+    if not routes:
+        raise HttpRefusal(404, "HTTP 404 Not Found")
+    allowed = sorted({route.method for route, _ in routes} | {OPTIONS, *(_HEAD if _has(routes, "GET") else ())})
+    if request.method == OPTIONS:
+        return HttpAnswer(body=",".join(allowed), content_type="text/plain", headers=(("Allow", ",".join(allowed)),))
+    method = "GET" if request.method == "HEAD" else request.method
+    if not _has(routes, method):
+        raise HttpRefusal(405, "HTTP 405 Method Not Allowed", (("Allow", ",".join(allowed)),))
+    route, variables = next(one for one in routes if one[0].method == method)
+    if route.role is not None:
+        refuse_weak(login, route.role)
+    if not _accepts(request.headers.get("accept", "*/*"), route.content_type):
+        raise HttpRefusal(406, "HTTP 406 Not Acceptable")
+    return AdmittedRequest(route=route, call=HttpCall(path=variables, query=target.query), login=login)
+
+
+def with_body(admitted: AdmittedRequest, headers: Mapping[str, str], body: bytes) -> HttpCall:
+    """Return the call with its body, read as the route's type. Raises HttpRefusal."""
+    route, call = admitted.route, admitted.call
+    if not body.strip() and not route.takes:
+        return call
+    if headers.get("content-type", JSON).partition(";")[0].strip().lower() != JSON:
+        raise HttpRefusal(415, "HTTP 415 Unsupported Media Type")
+    if not route.takes:
+        return call
+    try:
+        return msgspec.structs.replace(call, body=msgspec.json.decode(body, type=route.takes))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as bad:
+        raise HttpRefusal(400, f"The body is not what is expected: {bad}") from None
+
+
+_OPEN: Final = HttpLogin(name="anybody", role=Role.VIEW)
+_HEAD: Final = ("HEAD",)
+
+
+def _identified(request: HttpRequest, logins: Sequence[HttpLogin]) -> HttpLogin:
+    refuse_foreign_page(request.method, request.headers, has_users=bool(logins))
+    return user_of(logins, request.headers)
+
+
+def _has(routes: Sequence[tuple[HttpRoute, dict[str, str]]], method: str) -> bool:
+    return any(route.method == method for route, _ in routes)
+
+
+def _accepts(accept: str, content_type: str) -> bool:
+    """Whether an Accept header takes a type; quality 0 excludes one."""
+    wanted = content_type.partition(";")[0]
+    kind = wanted.partition("/")[0]
+    for one in accept.split(","):
+        name, *parameters = (part.strip().lower() for part in one.split(";"))
+        if name in ("", "*/*", "*", f"{kind}/*", wanted) and not any(_is_zero(one) for one in parameters):
+            return True
+    return False
+
+
+def _is_zero(parameter: str) -> bool:
+    name, _, value = parameter.partition("=")
+    return name.strip() == "q" and value.strip().rstrip("0") in ("", "0.", ".")

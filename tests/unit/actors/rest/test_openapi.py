@@ -1,0 +1,65 @@
+"""The description of the routes: complete, without a loose end, and true to the answers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from actors.rest.openapi import describe
+from actors.rest.table import ROUTES
+from tests.unit.actors.rest.rest_views import SOURCE, ask, shown, view_of
+
+DOCUMENT = describe(ROUTES, "0.1.0")
+
+
+def references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        yield from ([part["$ref"]] if "$ref" in part else [])
+        part = list(part.values())
+    if isinstance(part, list):
+        for one in part:
+            yield from references(one)
+
+
+def test_every_route_is_described_once() -> None:
+    described = {(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    assert described == {(route.method, route.template) for route in ROUTES}
+    assert len(ROUTES) == len(described)
+    names = [one["operationId"] for methods in DOCUMENT["paths"].values() for one in methods.values()]
+    assert len(names) == len(set(names))
+
+
+def test_every_reference_leads_somewhere() -> None:
+    known = {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]}
+    assert set(references(DOCUMENT)) <= known
+    assert "#/components/schemas/ErrorBody" in known
+
+
+def test_every_operation_says_who_may_and_how_it_refuses() -> None:
+    for route in ROUTES:
+        operation = DOCUMENT["paths"][route.template][route.method.lower()]
+        assert bool(operation["security"]) is (route.role is not None)
+        assert "default" in operation["responses"]
+        assert {one["name"] for one in operation["parameters"] if one["in"] == "path"} == {
+            part[1:-1] for part in route.parts if part.startswith("{")
+        }
+        assert ("requestBody" in operation) is (route.takes is not None)
+        assert operation.get("x-raymirror-missing", False) is route.missing
+
+
+def test_the_server_gives_this_document() -> None:
+    assert ask("GET", "/openapi.json").encoded() == msgspec.json.encode(DOCUMENT)
+    assert DOCUMENT["openapi"].startswith("3.1.")
+
+
+@pytest.mark.parametrize("route", [one for one in ROUTES if one.method == "GET"], ids=lambda route: route.template)
+def test_answers_are_as_described(route: Any) -> None:
+    target = route.template.replace("{connector}", SOURCE).replace("{task}", "0")
+    target = target.replace("{plugin}", "MirrorSourceConnector").replace("{logger}", "root")
+    answer = ask("GET", target, view=view_of())
+    (content,) = DOCUMENT["paths"][route.template]["get"]["responses"]["200"]["content"].values()
+    body = shown(answer) if answer.content_type == "application/json" else answer.encoded().decode()
+    schema = content["schema"] | {"components": DOCUMENT["components"]}
+    jsonschema.Draft202012Validator(schema).validate(body)
