@@ -97,7 +97,7 @@ def _judges_keys(found: Separation, choice: FailbackChoice) -> bool:
     """Whether the keys that the target lacks decide something, and are ambiguous."""
     if choice is not FailbackChoice.DISCARD and found.diverged:
         return True
-    return found.is_expiring and not makes_anew(found, choice)
+    return found.topic.is_expiring and not makes_anew(found, choice)
 
 
 _RULES = (
@@ -154,11 +154,11 @@ _RULES = (
     ),
     _Rule(
         FailbackRefusal.PARTITIONS,
-        lambda found: found.source_partitions != found.target_partitions,
+        lambda found: found.topic.source_partitions != found.topic.target_partitions,
         _needs_shared,
         lambda found: (
-            f"the source has {counted(found.source_partitions, 'partition')} and the target"
-            f" {found.target_partitions}, so keys lie in different partitions"
+            f"the source has {counted(found.topic.source_partitions, 'partition')} and the target"
+            f" {found.topic.target_partitions}, so keys lie in different partitions"
         ),
     ),
     _Rule(
@@ -167,14 +167,14 @@ _RULES = (
         _judges_keys,
         lambda found: (
             f"the copy may have ended {found.apart_ms / 1000:.0f} s ago and delete.retention.ms of the target is"
-            f" {found.delete_retention_ms} ms: it is not known which keys were deleted there"
+            f" {found.topic.delete_retention_ms} ms: it is not known which keys were deleted there"
         ),
     ),
     _Rule(
         FailbackRefusal.FEEDS,
-        lambda found: bool(found.feeds),
+        lambda found: bool(found.topic.feeds),
         _always,
-        lambda found: f"the source topic is copied to {' and '.join(found.feeds)} too: end that flow first",
+        lambda found: f"the source topic is copied to {' and '.join(found.topic.feeds)} too: end that flow first",
     ),
 )
 
@@ -185,7 +185,11 @@ def makes_anew(found: Separation, choice: FailbackChoice) -> bool:
         return False
     if found.diverged or found.is_new_expired:
         return True
-    is_doubted = found.is_source_short or found.is_epoch_unknown or found.source_partitions != found.target_partitions
+    is_doubted = (
+        found.is_source_short
+        or found.is_epoch_unknown
+        or found.topic.source_partitions != found.topic.target_partitions
+    )
     return choice is FailbackChoice.DISCARD and is_doubted
 
 
@@ -205,7 +209,7 @@ def plan_failback(found: Separation, choice: FailbackChoice) -> FailbackPlan:
         choice=choice,
         refused=refused,
         makes_anew=anew,
-        compares_keys=found.is_compacted and (bool(to_target) or (found.are_tombstones_gone and not anew)),
+        compares_keys=found.topic.is_compacted and (bool(to_target) or (found.are_tombstones_gone and not anew)),
         to_source=kept + to_target if anew else found.new,
         to_target=to_target,
         expired=_expired(found) if anew else 0,

@@ -42,16 +42,32 @@ class LogBounds(msgspec.Struct, frozen=True, kw_only=True):
         return self.stable_end < self.end
 
 
+class TopicFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a failback must know of a topic. `feeds`: other clusters that the source topic is copied to.
+
+    `is_compacted`: on either cluster. `is_expiring`: the target's topic also deletes by time or size. `unknown`: why
+    this could not be read, empty if it could.
+    """
+
+    source_partitions: int = 1
+    target_partitions: int = 1
+    is_compacted: bool = False
+    is_expiring: bool = False
+    delete_retention_ms: int = 86_400_000
+    feeds: tuple[str, ...] = ()
+    unknown: str = ""
+
+
 class Separation(msgspec.Struct, frozen=True, kw_only=True):
     """One partition on both clusters; `unknown`: why it cannot be judged, empty if it can.
 
     `epoch_end`: the source offset where its log leaves the leader epochs that were copied (KIP-320); -1: not known.
     `diverged`, `new`: records in D and N. `oldest_kept`: the source offset of the first record that the target still
     has; -1: not known. `apart_ms`: the most time that may have passed since the copy ended; 0: N is empty.
-    `feeds`: other clusters that the source topic is copied to.
     """
 
     lane: LaneName
+    topic: TopicFacts = TopicFacts()
     source: LogBounds = LogBounds()
     target: LogBounds = LogBounds()
     source_next: int = -1
@@ -60,14 +76,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     diverged: int = 0
     new: int = 0
     oldest_kept: int = -1
-    source_partitions: int = 1
-    target_partitions: int = 1
-    is_compacted: bool = False
-    is_expiring: bool = False
-    """Whether the target's topic also deletes by time or size."""
     apart_ms: int = 0
-    delete_retention_ms: int = 86_400_000
-    feeds: tuple[str, ...] = ()
     unknown: str = ""
 
     @property
@@ -97,7 +106,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
         A cleaner keeps a tombstone for `delete.retention.ms` after it has first seen it (KIP-534), so at least so long
         after it was written.
         """
-        return self.is_compacted and self.apart_ms >= self.delete_retention_ms
+        return self.topic.is_compacted and self.apart_ms >= self.topic.delete_retention_ms
 
     def size(self, part: LogPart) -> int:
         """Return how many offsets a part has: P counts from source offset 0, D on the source, N on the target."""

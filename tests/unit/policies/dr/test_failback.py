@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from policies.dr.failback import FailbackChoice, FailbackRefusal, plan_failback
 from policies.dr.separation import LogBounds, Separation
-from tests.unit.policies.dr.separated import Entry, Logs, compacted, names, planned, separation, values
+from tests.unit.policies.dr.separated import Entry, Logs, changed, compacted, names, planned, separation, values
 
 KEEP, APPEND, DISCARD = FailbackChoice
 ALL = tuple(FailbackChoice)
@@ -49,7 +49,7 @@ REASONS: list[tuple[str, dict[str, Any], tuple[FailbackChoice, ...]]] = [
 def test_a_reason_refuses_the_choices_that_it_spoils(
     name: str, changes: dict[str, Any], refused: tuple[FailbackChoice, ...]
 ) -> None:
-    found = msgspec.structs.replace(separation(5, 4, 3), **changes)
+    found = changed(separation(5, 4, 3), **changes)
     assert [choice for choice in ALL if name in names(plan_failback(found, choice))] == list(refused)
     for choice in refused:
         (one,) = plan_failback(found, choice).refused
