@@ -33,13 +33,16 @@ class FailbackSide(Enum):
 
 
 class PlaceReason(Enum):
-    """How exact a place is. Only EXACT is called equal."""
+    """How exact a place is; only EXACT is called equal. The names are stable."""
 
     EXACT = "exact"
-    INSIDE_DIVERGED = "inside the records that only the source has: its own commit there stays"
-    REPEATS = "reads some records again"
-    READ_DISCARDED = "has read records that are discarded"
-    NOT_MAPPED = "its commit on the target has no exact source offset"
+    INSIDE_DIVERGED = "inside-diverged"
+    """Inside D, by its own commit on the source."""
+    REPEATS = "repeats"
+    READ_DISCARDED = "read-discarded"
+    """It has read records of D that neither cluster has afterwards."""
+    NOT_MAPPED = "not-mapped"
+    """Its commit on the target has no exact source offset."""
 
 
 class GroupProgress(msgspec.Struct, frozen=True, kw_only=True):

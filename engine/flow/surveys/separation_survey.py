@@ -53,10 +53,13 @@ class SurveyMaps(Protocol):
 
 
 class SurveyedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition: its separation, and what D and N hold; counts are projected if `is_counted` is false."""
+    """One partition: its separation, and what D and N hold, projected if they are too large to read.
+
+    `diverged` None: it is not known how far the partition is copied, or what its source holds.
+    """
 
     separation: Separation
-    diverged: LogContent = LogContent()
+    diverged: LogContent | None = None
     new: LogContent = LogContent()
     as_of_ms: int = -1
     """When the position or offset sync was written that says how far it is copied (Unix ms); -1: not known."""
@@ -64,7 +67,7 @@ class SurveyedPartition(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_counted(self) -> bool:
         """Whether D and N were read to their ends."""
-        return self.diverged.is_whole and self.new.is_whole
+        return self.diverged is not None and self.diverged.is_whole and self.new.is_whole
 
 
 class _Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,44 +128,42 @@ class SeparationSurvey:
         return [found[lane] for lane in lanes]
 
     async def _surveyed(self, blank: Separation, known: KnownLane | None) -> SurveyedPartition:
-        why = _why_unknown(blank, known)
-        lane = blank.lane
-        try:
-            diverged = await self._content(self._source, lane.source, _divergence(blank), NO_PRODUCER)
-            if why:
-                return SurveyedPartition(
-                    separation=msgspec.structs.replace(blank, diverged=diverged.records, unknown=why),
-                    diverged=diverged,
-                    as_of_ms=known.at_ms if known is not None else -1,
-                )
-            ours = self._maps.producer(lane.source)
-            span = max(blank.target_next, blank.target.start), blank.target.end
-            new = await self._content(self._target, lane.target, span, NO_PRODUCER if ours is None else ours)
-            kept = await self._oldest_kept(blank)
-        except (*_FAILURES, OffsetGone) as failure:
-            return SurveyedPartition(separation=msgspec.structs.replace(blank, unknown=str(failure)))
-        assert known is not None
-        return SurveyedPartition(
-            separation=msgspec.structs.replace(
-                blank,
-                diverged=diverged.records,
-                new=new.records,
-                oldest_kept=kept,
-                apart_ms=0 if new.is_empty else max(0, wall_ms() - known.at_ms),
-            ),
-            diverged=diverged,
-            new=new,
-            as_of_ms=known.at_ms,
+        """Count D, and N if the partition can be judged; a count that fails says why it cannot."""
+        found = SurveyedPartition(
+            separation=msgspec.structs.replace(blank, unknown=_why_unknown(blank, known)),
+            as_of_ms=known.at_ms if known is not None else -1,
         )
+        try:
+            if known is None or known.source_next >= 0:
+                found = await self._with_divergence(found, is_copied=known is not None)
+            return found if known is None or found.separation.unknown else await self._with_new(found, known)
+        except (*_FAILURES, OffsetGone) as failure:
+            separation = msgspec.structs.replace(found.separation, unknown=str(failure))
+            return msgspec.structs.replace(found, separation=separation)
 
-    async def _content(
-        self, cluster: Cluster, partition: TopicPartition, span: tuple[int, int], without: int
-    ) -> LogContent:
-        first, end = span
-        if not 0 <= first < end:
-            return LogContent()
-        found = await cluster.read_content(partition, first, end, most_bytes=MOST_BYTES, without=without)
-        return found.projected(first)
+    async def _with_divergence(self, found: SurveyedPartition, *, is_copied: bool) -> SurveyedPartition:
+        """Count D; all of a log that was never copied is D."""
+        blank = found.separation
+        if not blank.source.is_known:
+            return found
+        first = max(blank.split if is_copied else 0, blank.source.start)
+        diverged = await _content(self._source, blank.lane.source, (first, blank.source.end), NO_PRODUCER)
+        separation = msgspec.structs.replace(blank, diverged=diverged.records)
+        return msgspec.structs.replace(found, separation=separation, diverged=diverged)
+
+    async def _with_new(self, found: SurveyedPartition, known: KnownLane) -> SurveyedPartition:
+        """Count N, without the records of raymirror that are in no map yet."""
+        blank = found.separation
+        ours = self._maps.producer(blank.lane.source)
+        span = max(blank.target_next, blank.target.start), blank.target.end
+        new = await _content(self._target, blank.lane.target, span, NO_PRODUCER if ours is None else ours)
+        separation = msgspec.structs.replace(
+            blank,
+            new=new.records,
+            oldest_kept=await self._oldest_kept(blank),
+            apart_ms=0 if new.is_empty else max(0, wall_ms() - known.at_ms),
+        )
+        return msgspec.structs.replace(found, separation=separation, new=new)
 
     async def _oldest_kept(self, blank: Separation) -> int:
         lane, offset = blank.lane.source, min(blank.target.start, blank.target_next)
@@ -187,10 +188,12 @@ def _copied_to(blank: Separation, known: KnownLane, epoch_end: int | None, topic
     return msgspec.structs.replace(blank, source_next=known.source_next, target_next=known.target_next, epoch_end=end)
 
 
-def _divergence(blank: Separation) -> tuple[int, int]:
-    """Return where D begins and ends; all of a log that was never copied is D."""
-    split = blank.split if blank.source_next >= 0 else 0
-    return max(split, blank.source.start), blank.source.end
+async def _content(cluster: Cluster, partition: TopicPartition, span: tuple[int, int], without: int) -> LogContent:
+    first, end = span
+    if first >= end:
+        return LogContent()
+    found = await cluster.read_content(partition, first, end, most_bytes=MOST_BYTES, without=without)
+    return found.projected(first)
 
 
 def _why_unknown(blank: Separation, known: KnownLane | None) -> str:

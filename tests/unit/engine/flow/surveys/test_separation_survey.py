@@ -71,6 +71,7 @@ async def test_what_each_side_has_alone_is_counted() -> None:
     (one,) = await surveyed(stage)
     found = one.separation
     assert (found.diverged, found.new, found.split, found.is_source_short) == (3, 2, 5, False)
+    assert one.diverged is not None
     assert (one.diverged.records, one.new.records) == (3, 2)
     assert one.diverged.bytes > 60
     assert found.apart_ms >= 0
@@ -146,7 +147,8 @@ async def test_what_mm2_copied_has_no_end_on_the_target() -> None:
 async def test_a_partition_that_cannot_be_read_hides_no_other() -> None:
     stage = await copied(4)
     known = await positions(stage)
-    known[TopicPartition("t", 3)] = msgspec.structs.replace(known[HERE], why="it lost records")
+    unread = msgspec.structs.replace(known[HERE], source_next=-1, ours=False, why="it lost records")
+    known[TopicPartition("t", 3)] = unread
     del stage.a.leader[HERE]
     stage.a.leader[TopicPartition("t", 1)] = Leader(-1, 0, "id-t")
 
@@ -164,6 +166,7 @@ async def test_a_partition_that_cannot_be_read_hides_no_other() -> None:
         "connection lost: A.t-2: gone",
         "it lost records",
     ]
+    assert [one.diverged is None for one in found] == [True, True, False, True]
     known[TopicPartition("t", 3)] = msgspec.structs.replace(known[HERE], lane=TopicPartition("t", 3))
     (one,) = await surveyed(stage, lane_name(3), known=known)
     assert one.separation.unknown == "the leader of A.t-3 on the target does not report its log"
