@@ -5,7 +5,7 @@ from uuid import UUID
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.position.resume import TailBatch
-from engine.core.reports.log_content import LogContent
+from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.ports.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
 from engine.kafka.admin.admin import describe_topic_configs, producer_expiries_s
 from engine.kafka.client.cluster import ClusterClient
@@ -140,13 +140,9 @@ class KafkaCluster:
         """Read batch headers."""
         return await logs.read_headers(self._client, partition, first, end)
 
-    async def read_content(
-        self, partition: TopicPartition, first: int, end: int, *, most_bytes: int, without: int
-    ) -> LogContent:
+    async def read_content(self, partition: TopicPartition, wanted: ContentRange) -> LogContent:
         """Count the committed records of a range."""
-        return await log_content.read_content(
-            self._client, partition, first, end, most_bytes=most_bytes, without=without
-        )
+        return await log_content.read_content(self._client, partition, wanted)
 
     async def read_time(self, partition: TopicPartition, offset: int) -> int:
         """Return the timestamp of the first record at or after an offset."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
 from engine.core.position.resume import TailBatch
-from engine.core.reports.log_content import LogContent
+from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.ports.ports import (
     FetchAnswer,
     FetchFault,
@@ -284,15 +284,13 @@ class FakeCluster:
             raise OffsetGone(f"reading {partition} at {first}")
         return [batch for batch in log.headers(first) if batch.base_offset < end]
 
-    async def read_content(
-        self, partition: TopicPartition, first: int, end: int, *, most_bytes: int, without: int
-    ) -> LogContent:
+    async def read_content(self, partition: TopicPartition, wanted: ContentRange) -> LogContent:
         self.fail("read content", [partition])
         self._led([partition])
         log = self.sources.get(partition) or self.targets[partition]
-        if first < end and not log.start <= first <= log.end:
-            raise OffsetGone(f"reading {partition} at {first}")
-        return log.content(first, end, most_bytes, without)
+        if wanted.since < wanted.end and not log.start <= wanted.since <= log.end:
+            raise OffsetGone(f"reading {partition} at {wanted.since}")
+        return log.content(wanted)
 
     async def read_time(self, partition: TopicPartition, offset: int) -> int:
         self.fail("read time", [partition])

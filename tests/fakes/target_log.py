@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.core.position.resume import TailBatch
-from engine.core.reports.log_content import ContentCounter, LogContent
+from engine.core.reports.log_content import ContentCounter, ContentRange, LogContent
 from engine.wire.batch import read_header
 from engine.wire.header import CONTROL_BIT, BatchHeader
 from engine.wire.records import Record, decode_records
@@ -180,10 +180,10 @@ class TargetLog:
         """The offset of the first open transaction, else the end."""
         return min([self.end, *(one.header.base_offset for one in self.batches if one.header.is_open)])
 
-    def content(self, first: int, end: int, _most_bytes: int, without: int) -> LogContent:
+    def content(self, wanted: ContentRange) -> LogContent:
         """Count what a range holds, as `Cluster.read_content` does; rolled back batches are markers here."""
-        counter = ContentCounter(first, end, without)
-        for stored in self.headers(first):
+        counter = ContentCounter(wanted)
+        for stored in self.headers(wanted.since):
             bits = CONTROL_BIT if stored.is_control else 0
             span = stored.next_offset - stored.base_offset
             ids = stored.producer_id, stored.producer_epoch, stored.base_sequence

@@ -84,7 +84,7 @@ def loss_text(found: DrPreview) -> str:
 
 def loss_table(losses: Sequence[TopicLoss]) -> Table:
     """Draw the topics of which a failover would lose something."""
-    table = plain_table(["topic"], ["partitions", "records", "bytes", "oldest (s)", "not known"])
+    table = plain_table(["topic"], ["partitions", "records", "bytes", "oldest (s)", "torn transactions", "not known"])
     for one in losses:
         about = "" if one.is_exact or not one.records else "~"
         table.add_row(
@@ -93,6 +93,7 @@ def loss_table(losses: Sequence[TopicLoss]) -> Table:
             f"{about}{one.records}",
             f"{about}{bytes_text(one.bytes)}",
             f"{one.seconds:.1f}" if one.seconds >= 0 else "unknown",
+            str(one.torn),
             str(one.unknown),
         )
     return table

@@ -11,7 +11,7 @@ import msgspec
 
 from engine.core.lane.outcome import Outcome
 from engine.core.position.resume import TailBatch
-from engine.core.reports.log_content import LogContent
+from engine.core.reports.log_content import ContentRange, LogContent
 from engine.wire.record import Record
 from policies.groups import GroupState
 from policies.model import TopicPartition
@@ -274,13 +274,8 @@ class Cluster(Protocol):
     async def read_time(self, partition: TopicPartition, offset: int) -> int:
         """Return the timestamp (Unix ms) of the first record from `offset` on; -1 if there is none yet."""
 
-    async def read_content(
-        self, partition: TopicPartition, first: int, end: int, *, most_bytes: int, without: int
-    ) -> LogContent:
-        """Count the committed records from offset `first` up to `end`; stop after about `most_bytes`.
-
-        `without`: the producer id whose batches do not count. Raises OffsetGone if the log starts after `first`.
-        """
+    async def read_content(self, partition: TopicPartition, wanted: ContentRange) -> LogContent:
+        """Count the committed records of a range. Raises OffsetGone if the log starts after `wanted.since`."""
 
     async def read_records(
         self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST

@@ -18,8 +18,9 @@ class TopicLoss(msgspec.Struct, frozen=True, kw_only=True):
     """What a failover would lose of one topic now: committed records that the target does not have.
 
     `bytes`: as the source stores them. `seconds`: the age of the oldest; 0.0: nothing is lost; -1.0: its time is not
-    known. `is_exact`: false if a part was too large to read, and the numbers are projected. `unknown`: partitions about
-    which nothing is known, so the loss is at least what is counted.
+    known. `torn`: transactions of which the target has a part. `is_exact`: false if a part was too large to read, and
+    the numbers are projected. `unknown`: partitions about which nothing is known, so the loss is at least what is
+    counted.
     """
 
     topic: str
@@ -27,6 +28,7 @@ class TopicLoss(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     bytes: int
     seconds: float
+    torn: int
     is_exact: bool
     unknown: int
 
@@ -119,6 +121,7 @@ def _loss(topic: str, found: Sequence[SurveyedPartition], at_ms: int) -> TopicLo
         records=records,
         bytes=sum(one.bytes for one in contents),
         seconds=seconds if records else 0.0,
+        torn=sum(one.torn for one in contents),
         is_exact=all(one.is_whole for one in contents),
         unknown=sum(not _is_loss_known(one) for one in found),
     )
@@ -142,7 +145,7 @@ def unknown_losses(lanes: Iterable[KnownLane]) -> tuple[TopicLoss, ...]:
     for one in lanes:
         counts[one.lane.topic] += 1
     return tuple(
-        TopicLoss(topic=topic, partitions=count, records=0, bytes=0, seconds=0.0, is_exact=False, unknown=count)
+        TopicLoss(topic=topic, partitions=count, records=0, bytes=0, seconds=0.0, torn=0, is_exact=False, unknown=count)
         for topic, count in sorted(counts.items())
     )
 

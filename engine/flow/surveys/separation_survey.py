@@ -15,13 +15,15 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, 
 from engine.base.tasks import run_all
 from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import How, Translation
-from engine.core.reports.log_content import NO_PRODUCER, LogContent
+from engine.core.reports.log_content import NO_PRODUCER, ContentRange, LogContent
 from engine.flow.lane.bisection import by_leaders, offsets_by_leaders
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Leader
 from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.separation import LogBounds, Separation, TopicFacts
 from policies.model import LaneName, TopicPartition
 
+_LOOK_BACK = 1000
+"""Offsets before the end of the copy that are searched for transactions which the copy has torn."""
 MOST_BYTES = 16 * 1024 * 1024
 """Bytes that are read of each part of a partition to count its records; what follows is projected."""
 _AT_ONCE = 8
@@ -147,7 +149,9 @@ class SeparationSurvey:
         if not blank.source.is_known:
             return found
         first = max(blank.split if is_copied else 0, blank.source.start)
-        diverged = await _content(self._source, blank.lane.source, (first, blank.source.end), NO_PRODUCER)
+        since = max(blank.source.start, first - _LOOK_BACK) if is_copied else first
+        wanted = ContentRange(first=first, end=blank.source.end, since=since, most_bytes=MOST_BYTES)
+        diverged = await _content(self._source, blank.lane.source, wanted)
         separation = msgspec.structs.replace(blank, diverged=diverged.records)
         return msgspec.structs.replace(found, separation=separation, diverged=diverged)
 
@@ -155,8 +159,15 @@ class SeparationSurvey:
         """Count N, without the records of raymirror that are in no map yet."""
         blank = found.separation
         ours = self._maps.producer(blank.lane.source)
-        span = max(blank.target_next, blank.target.start), blank.target.end
-        new = await _content(self._target, blank.lane.target, span, NO_PRODUCER if ours is None else ours)
+        first = max(blank.target_next, blank.target.start)
+        wanted = ContentRange(
+            first=first,
+            end=blank.target.end,
+            since=first,
+            most_bytes=MOST_BYTES,
+            without=NO_PRODUCER if ours is None else ours,
+        )
+        new = await _content(self._target, blank.lane.target, wanted)
         separation = msgspec.structs.replace(
             blank,
             new=new.records,
@@ -188,12 +199,10 @@ def _copied_to(blank: Separation, known: KnownLane, epoch_end: int | None, topic
     return msgspec.structs.replace(blank, source_next=known.source_next, target_next=known.target_next, epoch_end=end)
 
 
-async def _content(cluster: Cluster, partition: TopicPartition, span: tuple[int, int], without: int) -> LogContent:
-    first, end = span
-    if first >= end:
+async def _content(cluster: Cluster, partition: TopicPartition, wanted: ContentRange) -> LogContent:
+    if wanted.first >= wanted.end:
         return LogContent()
-    found = await cluster.read_content(partition, first, end, most_bytes=MOST_BYTES, without=without)
-    return found.projected(first)
+    return (await cluster.read_content(partition, wanted)).projected(wanted.first)
 
 
 def _why_unknown(blank: Separation, known: KnownLane | None) -> str:

@@ -4,11 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.reports.log_content import NO_PRODUCER, ContentCounter, LogContent
+from engine.core.reports.log_content import NO_PRODUCER, ContentCounter, ContentRange, LogContent
 from engine.wire.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
-from tests.fakes.source_log import BORN_MS, SourceLog
+from tests.fakes.source_log import ABORT, BORN_MS, COMMIT, SourceLog
 
-MOST = 1 << 30
+
+def span(
+    first: int, end: int, *, without: int = NO_PRODUCER, since: int = -1, most_bytes: int = 1 << 30
+) -> ContentRange:
+    since = first if since < 0 else since
+    return ContentRange(first=first, end=end, since=since, most_bytes=most_bytes, without=without)
 
 
 def header(base: int, count: int, *, size_bytes: int = 100, bits: int = 0, producer_id: int = -1) -> BatchHeader:
@@ -21,42 +26,72 @@ def test_rolled_back_and_open_transactions_and_markers_do_not_count() -> None:
     log.aborted_data(2, 7)
     log.data(2)
     log.open_data(4, 8)
-    found = log.content(0, log.end, MOST, NO_PRODUCER)
+    found = log.content(span(0, log.end))
     assert (found.records, found.gone, found.oldest_ms, found.is_whole) == (5, 0, BORN_MS, True)
-    assert log.content(3, 6, MOST, NO_PRODUCER).is_empty
+    assert log.content(span(3, 6)).is_empty
 
 
 def test_a_marker_behind_the_range_decides_a_transaction_in_it() -> None:
     log = SourceLog()
     log.aborted_data(3, 7)
-    assert log.content(0, 2, MOST, NO_PRODUCER).records == 0
+    assert log.content(span(0, 2)).records == 0
 
 
 def test_a_batch_that_begins_before_the_range_counts_in_part() -> None:
-    counter = ContentCounter(4, 12)
+    counter = ContentCounter(span(4, 12))
     counter.add(header(0, 8), None)
     counter.add(header(8, 8), None)
     assert counter.content(is_end_reached=False) == LogContent(records=8, bytes=100, oldest_ms=50, read_to=12, end=12)
 
 
 def test_what_compaction_has_taken_is_gone_and_not_empty() -> None:
-    counter = ContentCounter(0, 10)
+    counter = ContentCounter(span(0, 10))
     counter.add(header(3, 2), None)
     found = counter.content(is_end_reached=True)
     assert (found.records, found.gone, found.is_empty) == (2, 8, False)
-    assert not ContentCounter(0, 10).content(is_end_reached=True).is_empty
-    assert ContentCounter(10, 10).content(is_end_reached=False).is_empty
+    assert not ContentCounter(span(0, 10)).content(is_end_reached=True).is_empty
+    assert ContentCounter(span(10, 10)).content(is_end_reached=False).is_empty
 
 
 def test_the_batches_of_one_producer_can_be_left_out() -> None:
-    counter = ContentCounter(0, 6, 7)
+    counter = ContentCounter(span(0, 6, without=7))
     counter.add(header(0, 3, producer_id=7), None)
     counter.add(header(3, 1, bits=CONTROL_BIT | TRANSACTIONAL_BIT, producer_id=7), 0)
-    assert counter.content(is_end_reached=False).read_to == 4
-    assert ContentCounter(0, 4, 7).content(is_end_reached=False).is_empty is False
+    assert counter.next_offset == 4
+    assert ContentCounter(span(0, 4, without=7)).content(is_end_reached=False).is_empty is False
     counter.add(header(4, 2), None)
     found = counter.content(is_end_reached=False)
     assert (found.records, found.gone, found.is_empty) == (2, 0, False)
+
+
+def test_a_transaction_is_torn_if_it_has_records_on_both_sides() -> None:
+    log = SourceLog()
+    log.data(2, producer_id=1)  # 0, 1: goes on behind the border
+    log.data(1, producer_id=2)  # 2: ends before it
+    log.marker(2, COMMIT)  # 3
+    log.data(1, producer_id=3)  # 4: is rolled back behind it
+    log.open_data(1, 4)  # 5: stays open
+    log.data(1, producer_id=5)  # 6: only its marker lies behind
+    first = log.end
+    for producer_id in (1, 3, 1, 2):
+        log.data(1, producer_id=producer_id)
+    log.aborted.append((3, 4, log.end))
+    log.marker(3, ABORT)
+    log.open_data(1, 4)
+    for producer_id in (1, 2, 5):
+        log.marker(producer_id, COMMIT)
+    assert log.content(span(first, log.end, since=0)).torn == 1
+    assert log.content(span(first, log.end)).torn == 0, "what is not read is not seen"
+    assert log.content(span(first, log.end, since=0)).records == log.content(span(first, log.end)).records == 3
+
+
+def test_what_is_read_before_the_range_does_not_count() -> None:
+    counter = ContentCounter(span(6, 9, since=0))
+    counter.add(header(1, 2), None)
+    assert counter.content(is_end_reached=False) == LogContent(read_to=6, end=9)
+    counter.add(header(7, 2), None)
+    found = counter.content(is_end_reached=False)
+    assert (found.records, found.gone, found.read_to) == (2, 1, 9)
 
 
 @pytest.mark.parametrize(("read_to", "records"), [(4, 20), (10, 8), (0, 8)])
@@ -90,4 +125,4 @@ def test_a_count_agrees_with_a_reader(parts: list[str], data: st.DataObject) -> 
         and record.offset in log.wanted()
         and not any(at <= record.offset < at + 2 for at in open_from)
     ]
-    assert log.content(first, end, MOST, NO_PRODUCER).records == len(seen)
+    assert log.content(span(first, end)).records == len(seen)

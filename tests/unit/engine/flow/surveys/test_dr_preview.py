@@ -45,14 +45,16 @@ def preview(**changes: Any) -> DrPreview:
 
 
 def test_losses_are_summed_up_by_topic() -> None:
+    torn = msgspec.structs.replace(content(0), torn=2)
     found = [
+        surveyed(torn),
         surveyed(content(3, oldest_ms=NOW_MS - 4000, size_bytes=70)),
         surveyed(content(2, oldest_ms=NOW_MS - 9000, size_bytes=30)),
         surveyed(content(0), "u"),
     ]
     first, second = losses_of(found, NOW_MS)
-    assert (first.topic, first.partitions, first.records, first.bytes, first.seconds) == ("t", 2, 5, 100, 9.0)
-    assert (first.is_exact, first.unknown) == (True, 0)
+    assert (first.topic, first.partitions, first.records, first.bytes, first.seconds) == ("t", 3, 5, 100, 9.0)
+    assert (first.is_exact, first.unknown, first.torn) == (True, 0, 2)
     assert (second.topic, second.records, second.seconds) == ("u", 0, 0.0)
 
 

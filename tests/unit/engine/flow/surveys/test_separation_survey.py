@@ -185,6 +185,18 @@ async def test_an_open_transaction_is_seen_and_its_records_do_not_count() -> Non
     assert (found.diverged, found.source.is_open, found.target.is_open) == (0, True, False)
 
 
+async def test_a_transaction_that_the_copy_has_torn_is_counted() -> None:
+    stage = await copied()
+    known = await positions(stage)
+    torn = msgspec.structs.replace(known[HERE], source_next=6, epoch_next=6)
+    stage.sources[0].data(1, producer_id=9)
+    stage.sources[0].data(1, producer_id=9)
+    stage.sources[0].marker(9, 1)
+    (one,) = await surveyed(stage, known={HERE: torn})
+    assert one.diverged is not None
+    assert (one.diverged.records, one.diverged.torn) == (1, 1)
+
+
 async def test_what_the_targets_retention_has_left_is_named_by_its_source_offset() -> None:
     stage = await copied()
     stage.sources[0].vanish(2)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.reports.log_content import NO_PRODUCER, LogContent
+from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.ports.ports import FetchOptions, Slice
 from engine.kafka.data.log_content import read_content
 from engine.kafka.data.logs import Log
@@ -39,7 +39,8 @@ async def count(
 
     monkeypatch.setattr(Log, "of", of)
     client: Any = SimpleNamespace()
-    found = await read_content(client, T0, 0, end, most_bytes=most_bytes, without=NO_PRODUCER)
+    wanted = ContentRange(first=0, end=end, since=0, most_bytes=most_bytes)
+    found = await read_content(client, T0, wanted)
     return found, answers.asked
 
 

@@ -1,0 +1,88 @@
+"""`raymirror dr preview` on real clusters: what is lost now, what each side has alone, where groups would go."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.cli.main import main
+from deploy.local.cluster import EmbeddedCluster
+from tests.harness import groups as stock
+from tests.harness.admin import create_topics
+from tests.harness.load import numbered, produce
+from tests.harness.rayless import Rayless
+
+pytestmark = [pytest.mark.integration]
+
+RECORDS, LOST, NEW = 50, 7, 3
+SETTINGS = {"emit.heartbeats.enabled": "false", "heartbeats.replication.enabled": "false"}
+Preview = Callable[[], Awaitable[tuple[int, dict[str, Any]]]]
+
+
+async def test_a_preview_counts_what_each_cluster_has_alone(
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    world = Rayless(tmp_path, "ahead", source_cluster, target_cluster, SETTINGS)
+    await create_topics(source_cluster, {"ahead-t": 1})
+    await create_topics(source_cluster, {"ahead-t-keys": 1}, configs={"cleanup.policy": "compact"})
+    for topic in ("ahead-t", "ahead-t-keys"):
+        await produce(source_cluster, topic, 0, numbered(RECORDS))
+    async with world.run():
+        await world.until(lambda lanes: sum(lane.records for lane in lanes) == 2 * RECORDS, "all is copied")
+    await stock.commit(source_cluster, "ahead-g", "ahead-t", {0: 20})
+
+    async def preview() -> tuple[int, dict[str, Any]]:
+        capsys.readouterr()
+        code = await asyncio.to_thread(main, ["dr", "preview", world.flow, "--config", str(world.path), "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    await _nothing_is_lost(preview)
+    for topic in ("ahead-t", "ahead-t-keys"):
+        await produce(source_cluster, topic, 0, numbered(LOST))
+        await produce(target_cluster, f"ahead.{topic}", 0, numbered(NEW))
+    await stock.commit(target_cluster, "ahead-g", "ahead.ahead-t", {0: RECORDS + 2})
+    await _each_side_has_records_alone(preview)
+
+
+async def _nothing_is_lost(preview: Preview) -> None:
+    code, found = await preview()
+    assert (code, found["whole"], found["equal"], found["standing"]["groups"]) == (0, True, True, 1), found
+    assert [(one["topic"], one["records"], one["is_exact"]) for one in found["losses"]] == [
+        ("ahead-t", 0, True),
+        ("ahead-t-keys", 0, True),
+    ]
+    for one in found["partitions"]:
+        assert (one["source_next"], one["diverged"], one["new"]) == (RECORDS, 0, 0)
+        assert [(plan["refused"], plan["to_source"], plan["makes_anew"]) for plan in one["plans"]] == [
+            ([], 0, False)
+        ] * 3
+
+
+async def _each_side_has_records_alone(preview: Preview) -> None:
+    code, found = await preview()
+    assert (code, found["whole"], found["source"]) == (4, False, "")
+    for loss in found["losses"]:
+        assert (loss["records"], loss["unknown"], loss["is_exact"]) == (LOST, 0, True)
+        assert loss["bytes"] > 0
+        assert loss["seconds"] >= 0
+    plain, keys = found["partitions"]
+    assert [(one["diverged"], one["new"]) for one in (plain, keys)] == [(LOST, NEW)] * 2
+    written = [(plan["to_source"], plan["to_target"], plan["makes_anew"]) for plan in plain["plans"]]
+    whole = plain["target_next"] + NEW  # markers count as offsets of a topic made anew
+    assert written == [(NEW, LOST, False), (whole + LOST, LOST, True), (whole, 0, True)]
+    assert [plan["compares_keys"] for plan in keys["plans"]] == [True, True, False]
+    (group,) = found["groups"]
+    assert (group["source_offset"], group["target_offset"]) == (20, RECORDS + 2)
+    keep, append, discard = group["places"]
+    into = RECORDS + 2 - plain["target_next"]
+    assert keep["source"] == {"part": "diverged", "into": 0, "repeats": into, "reason": "repeats"}
+    for place in (keep["target"], append["source"], discard["source"]):
+        assert place == {"part": "new", "into": into, "repeats": 0, "reason": "exact"}
