@@ -17,7 +17,7 @@ from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.failover import Failover
 from engine.services.maps import last_known_of
-from policies.dr.separation import TopicFacts
+from policies.dr.separation import TopicTraits
 from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry
 
@@ -62,32 +62,32 @@ class PreviewService(Failover):
             for name, state in (await here.topics(None)).items()
             if selection.wants(name) and not naming.is_heartbeats_topic(name)
         }
-        facts = await topic_facts(self._config, self._flow, topics, here, there)
+        facts = await topic_traits(self._config, self._flow, topics, here, there)
         lanes = selection.lanes({name: state.partitions for name, state in topics.items()})
         survey = SeparationSurvey(self._source, self._target, self._maps)
         return await survey.look(lanes, {one.lane: one for one in known.lanes}, facts)
 
 
-async def topic_facts(
+async def topic_traits(
     config: MirrorConfig,
     flow: FlowConfig,
     topics: Mapping[str, TopicState],
     source: Settings,
     target: Settings,
-) -> dict[str, TopicFacts]:
+) -> dict[str, TopicTraits]:
     """Read what a failback must know of source topics. Raises ConnectionLost, BrokerUnreachable."""
     copies = {topic: flow.selection.target_topic(topic) for topic in topics}
     there = await target.topics(sorted(copies.values()))
     theirs = await source.configs(dict.fromkeys(topics, _CONFIGS))
     ours = await target.configs(dict.fromkeys(there, _CONFIGS))
-    facts: dict[str, TopicFacts] = {}
+    facts: dict[str, TopicTraits] = {}
     for topic, copy in copies.items():
         if copy in there and topic in theirs.found and copy in ours.found:
             configs = theirs.found[topic], ours.found[copy]
             facts[topic] = _facts(topics[topic], there[copy], *configs, fed_too(config, flow, topic))
         else:
             why = theirs.failed.get(topic) or ours.failed.get(copy)
-            facts[topic] = TopicFacts(unknown=why or f"its copy {copy} does not exist on the target")
+            facts[topic] = TopicTraits(unknown=why or f"its copy {copy} does not exist on the target")
     return facts
 
 
@@ -97,9 +97,9 @@ def _facts(
     here: Mapping[str, ConfigEntry],
     there: Mapping[str, ConfigEntry],
     feeds: tuple[str, ...],
-) -> TopicFacts:
+) -> TopicTraits:
     policies, theirs = (one["cleanup.policy"].value.split(",") for one in (there, here))
-    return TopicFacts(
+    return TopicTraits(
         source_partitions=source.partitions,
         target_partitions=target.partitions,
         is_compacted="compact" in policies or "compact" in theirs,

@@ -42,7 +42,7 @@ class LogBounds(msgspec.Struct, frozen=True, kw_only=True):
         return self.stable_end < self.end
 
 
-class TopicFacts(msgspec.Struct, frozen=True, kw_only=True):
+class TopicTraits(msgspec.Struct, frozen=True, kw_only=True):
     """What a failback must know of a topic. `feeds`: other clusters that the source topic is copied to.
 
     `is_compacted`: on either cluster. `is_expiring`: the target's topic also deletes by time or size. `unknown`: why
@@ -67,7 +67,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     lane: LaneName
-    topic: TopicFacts = TopicFacts()
+    topic: TopicTraits = TopicTraits()
     source: LogBounds = LogBounds()
     target: LogBounds = LogBounds()
     source_next: int = -1
@@ -110,12 +110,10 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
 
     def size(self, part: LogPart) -> int:
         """Return how many offsets a part has: P counts from source offset 0, D on the source, N on the target."""
-        match part:
-            case LogPart.SHARED:
-                return self.source_next
-            case LogPart.DIVERGED:
-                return max(0, self.source.end - self.split) if self.diverged else 0
-            case LogPart.NEW:
-                return max(0, self.target.end - self.target_next) if self.new else 0
-            case LogPart.END:
-                return 0
+        if part is LogPart.SHARED:
+            return self.source_next
+        if part is LogPart.DIVERGED and self.diverged:
+            return max(0, self.source.end - self.split)
+        if part is LogPart.NEW and self.new:
+            return max(0, self.target.end - self.target_next)
+        return 0

@@ -78,8 +78,8 @@ class ContentCounter:
     @property
     def is_done(self) -> bool:
         """Whether as many bytes were read as may be, or all of the range and every marker that decides about it."""
-        is_decided = not self._undecided or self.next_offset >= self._fates.stable
-        return self.read_bytes >= self._range.most_bytes or (self.next_offset >= self._range.end and is_decided)
+        is_decided = self.next_offset >= self._range.end and not self._undecided
+        return is_decided or self.read_bytes >= self._range.most_bytes
 
     def stable_to(self, offset: int) -> None:
         """Take the log's last stable offset: below it, a transaction without a marker is committed."""
@@ -96,7 +96,7 @@ class ContentCounter:
         if control is not None:
             self._undecided.discard(header.producer_id)
             self._begun.discard(header.producer_id)
-        elif header.base_offset < self._range.end:
+        if control is None and header.base_offset < self._range.end:
             self._count(header)
 
     def _count(self, header: BatchHeader) -> None:
@@ -115,8 +115,7 @@ class ContentCounter:
         elif header.producer_id in self._begun:
             self._begun.discard(header.producer_id)
             self._torn.append(header.base_offset)
-        if header.next_offset > self._range.first:
-            self._undecided.add(header.producer_id)
+        self._undecided.add(header.producer_id)
 
     def content(self, *, is_end_reached: bool) -> LogContent:
         """Return the counts; `is_end_reached`: the log has no more batches in the range, so the rest is gone."""

@@ -19,7 +19,7 @@ from engine.core.reports.log_content import NO_PRODUCER, ContentRange, LogConten
 from engine.flow.lane.bisection import by_leaders, offsets_by_leaders
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Leader
 from engine.flow.topic_logs.last_known import KnownLane
-from policies.dr.separation import LogBounds, Separation, TopicFacts
+from policies.dr.separation import LogBounds, Separation, TopicTraits
 from policies.model import LaneName, TopicPartition
 
 _LOOK_BACK = 1000
@@ -97,7 +97,7 @@ class SeparationSurvey:
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def look(
-        self, lanes: Sequence[LaneName], known: Mapping[TopicPartition, KnownLane], topics: Mapping[str, TopicFacts]
+        self, lanes: Sequence[LaneName], known: Mapping[TopicPartition, KnownLane], topics: Mapping[str, TopicTraits]
     ) -> list[SurveyedPartition]:
         """Survey lanes, in their order; `known`: their positions, `topics`: their source topics.
 

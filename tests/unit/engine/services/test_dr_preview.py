@@ -1,7 +1,7 @@
 """What a preview reads of topics: partitions and configs on both clusters, and who else is fed."""
 
-from engine.services.dr_preview import fed_too, topic_facts
-from policies.dr.separation import TopicFacts
+from engine.services.dr_preview import fed_too, topic_traits
+from policies.dr.separation import TopicTraits
 from policies.model import FlowName
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.config_files import mirror
@@ -10,10 +10,10 @@ THIRD = "clusters = A, B, C\nC.bootstrap.servers = c1:9092\n"
 BASE = THIRD + "A.bootstrap.servers = a1:9092\nB.bootstrap.servers = b1:9092\nA->B.enabled = true\n"
 
 
-async def facts(source: FakeSettings, target: FakeSettings, extra: str = "") -> dict[str, TopicFacts]:
+async def facts(source: FakeSettings, target: FakeSettings, extra: str = "") -> dict[str, TopicTraits]:
     config = mirror(extra, base=BASE)
     flow = config.flow(FlowName("A", "B"))
-    return await topic_facts(config, flow, await source.topics(None), source, target)
+    return await topic_traits(config, flow, await source.topics(None), source, target)
 
 
 def pair() -> tuple[FakeSettings, FakeSettings]:
@@ -30,15 +30,15 @@ async def test_partitions_and_configs_of_both_sides_count() -> None:
     target.put("A.v", 1, cleanup_policy="compact", delete_retention_ms="3000")
     found = await facts(source, target)
     assert found == {
-        "t": TopicFacts(
+        "t": TopicTraits(
             source_partitions=2,
             target_partitions=3,
             is_compacted=True,
             is_expiring=True,
             delete_retention_ms=1000,
         ),
-        "u": TopicFacts(is_compacted=True, is_expiring=True, delete_retention_ms=2000),
-        "v": TopicFacts(is_compacted=True, is_expiring=False, delete_retention_ms=3000),
+        "u": TopicTraits(is_compacted=True, is_expiring=True, delete_retention_ms=2000),
+        "v": TopicTraits(is_compacted=True, is_expiring=False, delete_retention_ms=3000),
     }
 
 

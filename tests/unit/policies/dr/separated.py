@@ -11,7 +11,7 @@ import msgspec
 
 from policies.dr.failback import FailbackChoice, FailbackPlan, plan_failback
 from policies.dr.group_places import FailbackSide, GroupPlace, GroupProgress
-from policies.dr.separation import LogBounds, LogPart, Separation, TopicFacts
+from policies.dr.separation import LogBounds, LogPart, Separation, TopicTraits
 from policies.model import LaneName, TopicPartition
 
 LANE = LaneName(TopicPartition("t", 0), TopicPartition("A.t", 0))
@@ -44,7 +44,7 @@ def separation(shared: int, diverged: int, new: int, *, ahead: int = 0, **change
 
 def changed(found: Separation, **changes: object) -> Separation:
     """Return a separation with other fields, its own or those of its topic."""
-    names_of_topic = set(TopicFacts.__struct_fields__) - set(Separation.__struct_fields__)
+    names_of_topic = set(TopicTraits.__struct_fields__) - set(Separation.__struct_fields__)
     of_topic = {name: changes.pop(name) for name in names_of_topic & changes.keys()}
     return msgspec.structs.replace(found, topic=msgspec.structs.replace(found.topic, **of_topic), **changes)
 

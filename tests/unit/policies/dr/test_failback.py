@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.dr.failback import FailbackChoice, FailbackRefusal, plan_failback
-from policies.dr.separation import LogBounds, Separation
+from policies.dr.separation import LogBounds, LogPart, Separation
 from tests.unit.policies.dr.separated import Entry, Logs, changed, compacted, names, planned, separation, values
 
 KEEP, APPEND, DISCARD = FailbackChoice
@@ -64,6 +64,12 @@ def test_every_reason_has_a_case() -> None:
 def test_what_is_not_known_is_not_judged(choice: FailbackChoice) -> None:
     plan = plan_failback(Separation(lane=separation(0, 0, 0).lane, unknown="broker 1 is silent"), choice)
     assert (names(plan), plan.refused[0].why, plan.to_source) == (["not-judged"], "broker 1 is silent", 0)
+
+
+def test_bounds_are_known_if_the_leader_has_answered_everything() -> None:
+    assert separation(1, 0, 0).source.is_known
+    assert not LogBounds(start=0, end=3).is_known
+    assert separation(1, 2, 3).size(LogPart.END) == 0
 
 
 def test_all_reasons_are_named_at_once() -> None:

@@ -11,7 +11,7 @@ from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, Separation
 from engine.flow.topic_logs.last_known import KnownLane, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from policies.dr.failback import FailbackChoice, plan_failback
-from policies.dr.separation import TopicFacts
+from policies.dr.separation import TopicTraits
 from policies.model import LaneName, TopicPartition
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
@@ -19,7 +19,7 @@ from tests.fakes.source_log import LEADER_EPOCH
 from tests.unit.engine.flow.stage import FLOW, POSITIONS, Stage, lane_name, until
 
 HERE, THERE = lane_name(0)
-TOPICS = {"t": TopicFacts()}
+TOPICS = {"t": TopicTraits()}
 
 
 async def copied(partitions: int = 1, records: int = 5) -> Stage:
@@ -48,7 +48,7 @@ async def surveyed(
     stage: Stage,
     *lanes: LaneName,
     known: dict[TopicPartition, KnownLane] | None = None,
-    topics: dict[str, TopicFacts] | None = None,
+    topics: dict[str, TopicTraits] | None = None,
 ) -> list[SurveyedPartition]:
     options = MapOptions(positions_topic=POSITIONS, position_keys=PositionKeys("A"), positions_partitions=1)
     survey = SeparationSurvey(stage.a, stage.b, MapReader(options, stage.b))
@@ -173,7 +173,7 @@ async def test_a_partition_that_cannot_be_read_hides_no_other() -> None:
 
 
 async def test_what_is_not_known_of_a_topic_is_not_known_of_its_partitions() -> None:
-    (one,) = await surveyed(await copied(), topics={"t": TopicFacts(unknown="configs: denied")})
+    (one,) = await surveyed(await copied(), topics={"t": TopicTraits(unknown="configs: denied")})
     assert one.separation.unknown == "configs: denied"
 
 
