@@ -1,10 +1,7 @@
 """Previews a failover and the failback after it, for `raymirror dr preview`. Reads both clusters, writes nothing."""
 
-from collections.abc import Mapping
-
 from engine.base.clock import wall_ms
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.flow.ports.settings_port import Settings
 from engine.flow.surveys.dr_preview import (
     DrPreview,
     group_failbacks,
@@ -12,16 +9,15 @@ from engine.flow.surveys.dr_preview import (
     partition_failbacks,
     unknown_losses,
 )
-from engine.flow.surveys.separation_survey import SeparationSurvey, SurveyedPartition
+from engine.flow.surveys.readiness_survey import survey_readiness
+from engine.flow.surveys.separation_survey import SeparationSurvey
+from engine.flow.surveys.topic_traits import topic_traits
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.failover import Failover
 from engine.services.maps import last_known_of
-from policies.dr.separation import TopicTraits
+from policies.dr.readiness import ClientRules
 from policies.sync.config_sync import TopicState
-from policies.sync.topic_configs import ConfigEntry
-
-_CONFIGS = ("cleanup.policy", "delete.retention.ms")
 
 
 class PreviewService(Failover):
@@ -30,6 +26,7 @@ class PreviewService(Failover):
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         super().__init__(config, flow)
         self._config = config
+        self._here, self._there = (KafkaSettings(client) for client in self._clients)
 
     async def preview(self) -> DrPreview:
         """Read both clusters, or the target alone if the source does not answer.
@@ -37,76 +34,52 @@ class PreviewService(Failover):
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
         """
         known = await last_known_of(self._flow, self._target)
-        found = [] if self.gone else await self._survey(known)
-        at_ms = wall_ms()
-        standing = await self.hold(0.0, commit=False, undrained={})
-        rows, failed = ([], {}) if self.gone else await (await self.way_back(backwards=False)).read()
+        return await (self._of_target(known) if self.gone else self._of_both(known))
+
+    async def _of_target(self, known: LastKnown) -> DrPreview:
         return DrPreview(
             flow=str(self._flow.name),
-            at_ms=at_ms,
+            at_ms=wall_ms(),
             source=self.gone,
-            losses=unknown_losses(known.lanes) if self.gone else losses_of(found, at_ms),
-            standing=standing,
+            losses=unknown_losses(known.lanes),
+            standing=await self.hold(0.0, commit=False, undrained={}),
+            unread=known.unread,
+        )
+
+    async def _of_both(self, known: LastKnown) -> DrPreview:
+        flow, selection = self._flow, self._flow.selection
+        topics = await self._topics()
+        copied = frozenset(topics)
+        traits = await topic_traits(
+            self._here, self._there, topics, selection.target_topic, lambda topic: fed_too(self._config, flow, topic)
+        )
+        lanes = selection.lanes({name: state.partitions for name, state in topics.items()})
+        survey = SeparationSurvey(self._source, self._target, self._maps)
+        found = await survey.look(lanes, {one.lane: one for one in known.lanes}, traits)
+        at_ms = wall_ms()
+        rules = ClientRules(selection=selection, groups=flow.groups.selection, copied=copied)
+        rows, failed = await (await self.way_back(backwards=False)).read()
+        return DrPreview(
+            flow=str(flow.name),
+            at_ms=at_ms,
+            source="",
+            losses=losses_of(found, at_ms),
+            standing=await self.hold(0.0, commit=False, undrained={}),
+            readiness=await survey_readiness(self._here, self._there, topics, rules),
             partitions=partition_failbacks(found),
             groups=group_failbacks(rows, found),
             failed=failed,
             unread=known.unread,
         )
 
-    async def _survey(self, known: LastKnown) -> list[SurveyedPartition]:
-        """Survey every partition that the flow copies; heartbeats are left out, because mirrors write them."""
+    async def _topics(self) -> dict[str, TopicState]:
+        """Return the topics that the flow copies; heartbeats are left out, because mirrors write them."""
         naming, selection = self._flow.naming, self._flow.selection
-        here, there = (KafkaSettings(client) for client in self._clients)
-        topics = {
+        return {
             name: state
-            for name, state in (await here.topics(None)).items()
+            for name, state in (await self._here.topics(None)).items()
             if selection.wants(name) and not naming.is_heartbeats_topic(name)
         }
-        facts = await topic_traits(self._config, self._flow, topics, here, there)
-        lanes = selection.lanes({name: state.partitions for name, state in topics.items()})
-        survey = SeparationSurvey(self._source, self._target, self._maps)
-        return await survey.look(lanes, {one.lane: one for one in known.lanes}, facts)
-
-
-async def topic_traits(
-    config: MirrorConfig,
-    flow: FlowConfig,
-    topics: Mapping[str, TopicState],
-    source: Settings,
-    target: Settings,
-) -> dict[str, TopicTraits]:
-    """Read what a failback must know of source topics. Raises ConnectionLost, BrokerUnreachable."""
-    copies = {topic: flow.selection.target_topic(topic) for topic in topics}
-    there = await target.topics(sorted(copies.values()))
-    theirs = await source.configs(dict.fromkeys(topics, _CONFIGS))
-    ours = await target.configs(dict.fromkeys(there, _CONFIGS))
-    facts: dict[str, TopicTraits] = {}
-    for topic, copy in copies.items():
-        if copy in there and topic in theirs.found and copy in ours.found:
-            configs = theirs.found[topic], ours.found[copy]
-            facts[topic] = _facts(topics[topic], there[copy], *configs, fed_too(config, flow, topic))
-        else:
-            why = theirs.failed.get(topic) or ours.failed.get(copy)
-            facts[topic] = TopicTraits(unknown=why or f"its copy {copy} does not exist on the target")
-    return facts
-
-
-def _facts(
-    source: TopicState,
-    target: TopicState,
-    here: Mapping[str, ConfigEntry],
-    there: Mapping[str, ConfigEntry],
-    feeds: tuple[str, ...],
-) -> TopicTraits:
-    policies, theirs = (one["cleanup.policy"].value.split(",") for one in (there, here))
-    return TopicTraits(
-        source_partitions=source.partitions,
-        target_partitions=target.partitions,
-        is_compacted="compact" in policies or "compact" in theirs,
-        is_expiring="delete" in policies,
-        delete_retention_ms=int(there["delete.retention.ms"].value),
-        feeds=feeds,
-    )
 
 
 def fed_too(config: MirrorConfig, flow: FlowConfig, topic: str) -> tuple[str, ...]:

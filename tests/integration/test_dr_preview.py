@@ -54,6 +54,8 @@ async def test_a_preview_counts_what_each_cluster_has_alone(
 
 async def _nothing_is_lost(preview: Preview) -> None:
     code, found = await preview()
+    missing = [(one["name"], one["subject"]) for one in found["readiness"]["unready"]]
+    assert missing == [("no-topic", "ahead-t"), ("no-topic", "ahead-t-keys")]
     assert (code, found["whole"], found["equal"], found["standing"]["groups"]) == (0, True, True, 1), found
     assert [(one["topic"], one["records"], one["is_exact"]) for one in found["losses"]] == [
         ("ahead-t", 0, True),

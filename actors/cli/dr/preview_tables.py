@@ -13,8 +13,10 @@ from actors.observability.lagging import bytes_text
 from actors.observability.shared_reasons import SharedReasons
 from actors.observability.tables import plain_table
 from engine.flow.surveys.dr_preview import DrPreview, GroupFailback, PartitionFailback, TopicLoss
+from engine.flow.surveys.readiness_survey import Readiness
 from policies.dr.failback import FailbackChoice
 from policies.dr.group_places import GroupPlace, PlaceReason
+from policies.dr.readiness import Unready
 from policies.dr.separation import LogPart
 from policies.words import counted
 
@@ -46,8 +48,9 @@ def show_preview(found: DrPreview) -> None:
         _say_more(len(lossy), "topic")
     _show_groups(found)
     if found.source:
-        print("what a failback could do is judged when the source answers")
+        print("what applications would miss and what a failback could do is judged when the source answers")
         return
+    _show_readiness(found.readiness)
     print(f"a failback after it, in {counted(len(found.partitions), 'partition')}, by what becomes of these records:")
     console.print(choice_table(found.partitions))
     refused = list(refusals(found.partitions))
@@ -114,6 +117,28 @@ def _show_groups(found: DrPreview) -> None:
         print(f"group {group}: {why}")
     for who, why in standing.missing.items():
         print(f"{who}: {why}; consumer groups that it coordinates are judged by their last checkpoint, if any")
+
+
+def _show_readiness(readiness: Readiness) -> None:
+    """Print what applications would miss on the target."""
+    for text in readiness.unknown:
+        print(f"what applications would miss on the target is not known: {text}")
+    missing = readiness.unready
+    if not missing:
+        print(f"applications would miss nothing {'else ' if readiness.unknown else ''}on the target")
+        return
+    print("applications would miss on the target:")
+    stdout_console().print(unready_table(missing[:ROWS]))
+    _say_more(len(missing), "line")
+
+
+def unready_table(missing: Sequence[Unready]) -> RenderableType:
+    """Draw what applications would miss; reasons that many topics share are printed once."""
+    whys = SharedReasons(one.why for one in missing)
+    table = plain_table(["who or what", "name"], (), ["because"])
+    for one in missing:
+        table.add_row(one.subject, one.name.value, whys.cell(one.why))
+    return whys.with_legend(table)
 
 
 def choice_table(partitions: Sequence[PartitionFailback]) -> Table:

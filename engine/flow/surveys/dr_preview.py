@@ -7,6 +7,7 @@ import msgspec
 
 from engine.flow.groups.failback import FailbackRow
 from engine.flow.groups.status import NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.failback import FailbackChoice, FailbackPlan, plan_failback
@@ -71,7 +72,8 @@ class GroupFailback(msgspec.Struct, frozen=True, kw_only=True):
 class DrPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What a failover would lose, and what a failback could do, at one moment.
 
-    `source`: why the source does not answer; then the loss is not known, and no failback is judged. `unread`:
+    `source`: why the source does not answer; then the loss is not known, and neither what applications would miss nor a
+    failback is judged. `unread`:
     partitions of the positions topic that could not be read, and why. `failed`: groups whose way back is not known.
     """
 
@@ -80,6 +82,7 @@ class DrPreview(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     losses: tuple[TopicLoss, ...]
     standing: GroupStatus
+    readiness: Readiness = Readiness()
     partitions: tuple[PartitionFailback, ...] = ()
     groups: tuple[GroupFailback, ...] = ()
     failed: dict[str, str] = {}

@@ -21,8 +21,10 @@ from engine.flow.surveys.dr_preview import (
     partition_failbacks,
     unknown_losses,
 )
+from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane
+from policies.dr.readiness import Unready, UnreadyName
 from policies.model import LaneName, TopicPartition
 from tests.unit.engine.config_files import BASE
 from tests.unit.policies.dr.separated import LANE, separation
@@ -133,6 +135,18 @@ def test_groups_are_told_by_what_a_failover_would_do(ask: Asked) -> None:
     assert "busy" in out
     assert "group f: coordinator away" in out
     assert "broker 2: down" in out
+
+
+def test_what_applications_would_miss_is_listed(ask: Asked) -> None:
+    _, out = ask(previewed(surveyed(0)))
+    assert "applications would miss nothing on the target" in out
+    missing = Unready(name=UnreadyName.RIGHT, subject="User:app", why="the target lacks: ALLOW WRITE")
+    code, out = ask(previewed(surveyed(0), readiness=Readiness(unready=(missing,), unknown=("topic u: denied",))))
+    assert code == exits.OK, "it is what a failover itself would do that decides"
+    for text in ("User:app", "right-missing", "the target lacks: ALLOW WRITE", "is not known: topic u: denied"):
+        assert text in out
+    _, out = ask(previewed(surveyed(0), readiness=Readiness(unknown=("topic u: denied",))))
+    assert "would miss nothing else on the target" in out
 
 
 def test_a_refusal_names_partition_choices_and_reason(ask: Asked) -> None:
