@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     preview.epilog = (
         "exit codes: 0 a failover now would lose nothing, and place every group exactly; 4 it would lose records, or"
         " what it would lose is not known, or some group would not be placed exactly; 2 bad input, or a target that"
-        " does not answer; what applications would miss, and whether a failback is possible, changes no exit code; no mirror needs"
-        " to run"
+        " does not answer; what applications would miss, and whether a failback is possible, changes no exit code; no"
+        " mirror needs to run"
     )
     preview.set_defaults(action=run_preview)
 
