@@ -24,6 +24,7 @@ from engine.flow.surveys.dr_preview import (
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane
+from engine.services.dr.export import ExportedPartition
 from policies.dr.readiness import Unready, UnreadyName
 from policies.model import LaneName, TopicPartition
 from tests.unit.engine.config_files import BASE
@@ -197,3 +198,35 @@ def test_without_a_configuration_it_says_how_to_name_one(
 def test_a_flow_that_is_not_there_is_bad_input(ask: Asked, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dr", "preview", "B->A", "--config", str(ask.path)]) == exits.UNUSABLE
     assert "there is no flow 'B->A'; use one of 'A->B'" in capsys.readouterr().err
+
+
+# --- export ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_lists_its_files_and_what_is_missing(
+    ask: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [
+        ExportedPartition(topic="t", partition=0, first=5, end=9, records=3, expired=2, file="/x/t-0.jsonl"),
+        ExportedPartition(topic="t", partition=1, first=5, end=5),
+    ]
+    folders = list[Path]()
+
+    async def export_of(_config: object, _flow: object, folder: Path) -> tuple[ExportedPartition, ...]:
+        folders.append(folder)
+        return tuple(rows)
+
+    monkeypatch.setattr(dr, "export_of", export_of)
+    words = ["dr", "export", "A->B", "--config", str(ask.path), "--to", str(tmp_path / "x")]
+    assert main(words) == exits.OK
+    out = capsys.readouterr().out
+    assert "t-0: 3 records, offsets 5 to 8: /x/t-0.jsonl" in out
+    assert "t-0: 2 offsets before 5 were deleted by the source's retention" in out
+    assert out.endswith("3 records that only the source has, in 1 file, each read back\n")
+    rows.append(ExportedPartition(topic="u", partition=0, first=-1, end=-1, why="no leader"))
+    assert main(words) == exits.FAILED
+    assert "u-0 is not exported whole: no leader" in capsys.readouterr().out
+    assert main([*words, "--json"]) == exits.FAILED
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["flow"], answer["whole"], len(answer["partitions"])) == ("A->B", False, 3)
+    assert folders == [tmp_path / "x"] * 3

@@ -1,6 +1,7 @@
-"""`raymirror dr preview` on real clusters: what is lost now, what each side has alone, where groups would go."""
+"""`raymirror dr` on real clusters: what is lost now, what each side has alone, where groups would go, the export."""
 
 import asyncio
+import base64
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -50,6 +51,20 @@ async def test_a_preview_counts_what_each_cluster_has_alone(
         await produce(target_cluster, f"ahead.{topic}", 0, numbered(NEW))
     await stock.commit(target_cluster, "ahead-g", "ahead.ahead-t", {0: RECORDS + 2})
     await _each_side_has_records_alone(preview)
+    capsys.readouterr()
+    words = ["dr", "export", world.flow, "--config", str(world.path), "--to", str(tmp_path / "alone"), "--json"]
+    assert await asyncio.to_thread(main, words) == 0
+    _only_what_is_alone_is_exported(json.loads(capsys.readouterr().out))
+
+
+def _only_what_is_alone_is_exported(answer: dict[str, Any]) -> None:
+    assert [(one["topic"], one["first"], one["records"], one["why"]) for one in answer["partitions"]] == [
+        ("ahead-t", RECORDS, LOST, ""),
+        ("ahead-t-keys", RECORDS, LOST, ""),
+    ]
+    lines = Path(answer["partitions"][0]["file"]).read_text().splitlines()
+    keys = [base64.b64decode(json.loads(line)["key"]) for line in lines[1:-1]]
+    assert keys == [sent.key for sent in numbered(LOST)]
 
 
 async def _nothing_is_lost(preview: Preview) -> None:

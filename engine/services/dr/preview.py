@@ -1,5 +1,7 @@
 """Previews a failover and the failback after it, for `raymirror dr preview`. Reads both clusters, writes nothing."""
 
+from collections.abc import Iterable, Mapping
+
 from engine.base.clock import wall_ms
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.surveys.dr_preview import (
@@ -10,13 +12,14 @@ from engine.flow.surveys.dr_preview import (
     unknown_losses,
 )
 from engine.flow.surveys.readiness_survey import survey_readiness
-from engine.flow.surveys.separation_survey import SeparationSurvey
+from engine.flow.surveys.separation_survey import SeparationSurvey, SurveyedPartition
 from engine.flow.surveys.topic_traits import topic_traits
-from engine.flow.topic_logs.last_known import LastKnown
+from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.failover import Failover
 from engine.services.maps import last_known_of
 from policies.dr.readiness import ClientRules
+from policies.model import LaneName, TopicPartition
 from policies.sync.config_sync import TopicState
 
 
@@ -47,17 +50,10 @@ class PreviewService(Failover):
         )
 
     async def _of_both(self, known: LastKnown) -> DrPreview:
-        flow, selection = self._flow, self._flow.selection
-        topics = await self._topics()
-        copied = frozenset(topics)
-        traits = await topic_traits(
-            self._here, self._there, topics, selection.target_topic, lambda topic: fed_too(self._config, flow, topic)
-        )
-        lanes = selection.lanes({name: state.partitions for name, state in topics.items()})
-        survey = SeparationSurvey(self._source, self._target, self._maps)
-        found = await survey.look(lanes, {one.lane: one for one in known.lanes}, traits)
+        flow, topics = self._flow, await self._topics()
+        found = await self._surveyed(known, topics)
         at_ms = wall_ms()
-        rules = ClientRules(selection=selection, groups=flow.groups.selection, copied=copied)
+        rules = ClientRules(selection=flow.selection, groups=flow.groups.selection, copied=frozenset(topics))
         rows, failed = await (await self.way_back(backwards=False)).read()
         return DrPreview(
             flow=str(flow.name),
@@ -72,6 +68,19 @@ class PreviewService(Failover):
             unread=known.unread,
         )
 
+    async def survey(self) -> list[SurveyedPartition]:
+        """Survey every partition; the source must answer. Raises what `preview` raises."""
+        return await self._surveyed(await last_known_of(self._flow, self._target), await self._topics())
+
+    async def _surveyed(self, known: LastKnown, topics: Mapping[str, TopicState]) -> list[SurveyedPartition]:
+        flow, selection = self._flow, self._flow.selection
+        traits = await topic_traits(
+            self._here, self._there, topics, selection.target_topic, lambda topic: fed_too(self._config, flow, topic)
+        )
+        lanes = selection.lanes({name: state.partitions for name, state in topics.items()})
+        survey = SeparationSurvey(self._source, self._target, self._maps)
+        return await survey.look(lanes, positions_of(lanes, known), traits)
+
     async def _topics(self) -> dict[str, TopicState]:
         """Return the topics that the flow copies; heartbeats are left out, because mirrors write them."""
         naming, selection = self._flow.naming, self._flow.selection
@@ -80,6 +89,17 @@ class PreviewService(Failover):
             for name, state in (await self._here.topics(None)).items()
             if selection.wants(name) and not naming.is_heartbeats_topic(name)
         }
+
+
+def positions_of(lanes: Iterable[LaneName], known: LastKnown) -> dict[TopicPartition, KnownLane]:
+    """Return the positions of lanes; one without a position has one that is not known if some could not be read."""
+    found = {one.lane: one for one in known.lanes}
+    for partition, why in list(known.unread.items())[:1]:
+        text = f"its position may be in {partition}, which cannot be read: {why}"
+        for lane in lanes:
+            unread = KnownLane(lane=lane.source, target=lane.target, source_next=-1, at_ms=-1, ours=False, why=text)
+            found.setdefault(lane.source, unread)
+    return found
 
 
 def fed_too(config: MirrorConfig, flow: FlowConfig, topic: str) -> tuple[str, ...]:
