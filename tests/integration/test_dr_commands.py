@@ -12,8 +12,8 @@ import pytest
 from actors.cli.main import main
 from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
-from tests.harness.admin import create_topics
-from tests.harness.load import numbered, produce
+from tests.harness.admin import create_topics, delete_records, delete_topic
+from tests.harness.load import append, numbered, produce, producer
 from tests.harness.rayless import Rayless
 
 pytestmark = [pytest.mark.integration]
@@ -103,3 +103,58 @@ async def _each_side_has_records_alone(preview: Preview) -> None:
     assert keep["source"] == {"part": "diverged", "into": 0, "repeats": into, "reason": "repeats"}
     for place in (keep["target"], append["source"], discard["source"]):
         assert place == {"part": "new", "into": into, "repeats": 0, "reason": "exact"}
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+TROUBLED = {
+    "made-anew": "source-lost-records",
+    "open": "source-transaction-open",
+    "expired": "new-records-expired",
+}
+
+
+@pytest.mark.full
+async def test_a_failback_is_refused_for_the_partitions_where_it_would_do_harm(
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    world = Rayless(tmp_path, "harm", source_cluster, target_cluster, SETTINGS)
+    topics = {name: f"harm-t-{name}" for name in (*TROUBLED, "sound")}
+    await create_topics(source_cluster, dict.fromkeys(topics.values(), 1))
+    for topic in topics.values():
+        await produce(source_cluster, topic, 0, numbered(RECORDS))
+    async with world.run():
+        await world.until(lambda lanes: sum(lane.records for lane in lanes) == len(topics) * RECORDS, "all is copied")
+    await delete_topic(source_cluster, topics["made-anew"])
+    await create_topics(source_cluster, {topics["made-anew"]: 1})
+    for topic in topics.values():
+        await produce(target_cluster, f"harm.{topic}", 0, numbered(NEW))
+        await produce(source_cluster, topic, 0, numbered(RECORDS + LOST if topic == topics["made-anew"] else LOST))
+    await delete_records(target_cluster, f"harm.{topics['expired']}", {0: RECORDS + 2})
+
+    async def refused() -> dict[str, list[list[str]]]:
+        capsys.readouterr()
+        await asyncio.to_thread(main, ["dr", "preview", world.flow, "--config", str(world.path), "--json"])
+        return {
+            one["topic"]: [[reason["name"] for reason in plan["refused"]] for plan in one["plans"]]
+            for one in json.loads(capsys.readouterr().out)["partitions"]
+        }
+
+    async with producer(source_cluster, transactional_id="harm-open") as client:
+        await client.begin_transaction()
+        await append(client, topics["open"], 0, numbered(4))
+        while_open = await refused()
+        await client.commit_transaction()
+    name = TROUBLED["open"]
+    assert while_open[topics["open"]] == [[name]] * 3
+    name = TROUBLED["made-anew"]
+    assert while_open[topics["made-anew"]] == [[name], [name], []], "only discard restores a source that lost records"
+    name = TROUBLED["expired"]
+    assert while_open[topics["expired"]] == [[name], [], []], "only what is made anew needs no beginning of N"
+    assert while_open[topics["sound"]] == [[], [], []]
+    assert (await refused())[topics["open"]] == [[], [], []]
