@@ -1,15 +1,17 @@
 """Implements the Cluster port on a real cluster."""
 
-from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from uuid import UUID
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.position.resume import TailBatch
+from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.ports.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
 from engine.kafka.admin.admin import describe_topic_configs, producer_expiries_s
 from engine.kafka.admin.hidden_topics import refused_by
 from engine.kafka.client.cluster import ClusterClient
-from engine.kafka.data import fencing, followers, logs, offsets
+from engine.kafka.data import fencing, followers, log_content, logs, offsets
+from engine.kafka.data.epochs import epoch_ends
 from engine.kafka.data.source import KafkaSourceBroker
 from engine.kafka.data.target import KafkaTargetBroker
 from engine.kafka.protocol.requests import text_id
@@ -91,6 +93,10 @@ class KafkaCluster:
         """Return the last stable offsets: where a reader of committed records ends now."""
         return await offsets.list_offsets(self._client, partitions, LATEST, committed=True)
 
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return where the epochs end in the leaders' logs."""
+        return await epoch_ends(self._client, epochs)
+
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
         """Acquire the producer at a new epoch, with a barrier; unfenced if the cluster gives no transactional id."""
         return await self._acquired(transactional_id, fencing.acquire(self._client, transactional_id, partitions))
@@ -140,6 +146,10 @@ class KafkaCluster:
     async def read_headers(self, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
         """Read batch headers."""
         return await logs.read_headers(self._client, partition, first, end)
+
+    async def read_content(self, partition: TopicPartition, wanted: ContentRange) -> LogContent:
+        """Count the committed records of a range."""
+        return await log_content.read_content(self._client, partition, wanted)
 
     async def read_time(self, partition: TopicPartition, offset: int) -> int:
         """Return the timestamp of the first record at or after an offset."""

@@ -29,10 +29,11 @@ _PREFIXED_ONLY = "prefixed patterns are mirrored only with raymirror.sync.acls.p
 
 
 class Resource(IntEnum):
-    """The members of Kafka's ResourceType that are mirrored."""
+    """The members of Kafka's ResourceType that raymirror reads; transactional ids are not mirrored."""
 
     TOPIC = 2
     GROUP = 3
+    TRANSACTIONAL_ID = 5
 
 
 class Pattern(IntEnum):

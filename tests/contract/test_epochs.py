@@ -75,6 +75,18 @@ async def test_a_position_beyond_the_end_of_its_epoch_parts_there(stage: Stage, 
         assert (found.diverging, found.fault) == ((second, 7), None)
 
 
+async def test_a_leader_says_where_the_log_of_an_epoch_ends(stage: Stage) -> None:
+    where = await stage.source()
+    await stage.data(where, 3)
+    first = (await _epochs(stage, where))[-1]
+    await lead_anew(stage, where)
+    await stage.data(where, 4)
+    second = (await _epochs(stage, where))[-1]
+    told = [(await stage.port.epoch_ends({where: epoch}))[where] for epoch in (first, second - 1, second, second + 9)]
+    assert told == [3, 3, 7, -1]
+    assert await stage.port.epoch_ends({TopicPartition("no-such-topic", 0): first}) == {}
+
+
 async def _epochs(stage: Stage, where: TopicPartition) -> list[int]:
     """Read the leader epochs of the batches."""
     if isinstance(stage, FakeStage):

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from engine.base.errors import ConnectionLost, OffsetGone
+from engine.core.reports.log_content import ContentRange
 from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Producer, Slice, SourceBroker
 from engine.wire.batch import read_header, split_batches
 from policies.model import TopicPartition
-from tests.contract.stage import BORN_MS, Stage, batch, send
+from tests.contract.stage import BORN_MS, RealStage, Stage, batch, send
 
 pytestmark = pytest.mark.contract
 
@@ -272,6 +273,29 @@ async def test_the_time_of_the_first_record_from_an_offset_on(stage: Stage) -> N
         await stage.port.read_time(where, 50)
     with pytest.raises(ConnectionLost, match="has no leader"):
         await stage.port.read_time(TopicPartition("no-such-topic", 0), 0)
+
+
+def span(first: int, end: int, most_bytes: int = 1 << 20) -> ContentRange:
+    return ContentRange(first=first, end=end, since=first, most_bytes=most_bytes)
+
+
+async def test_a_range_is_counted_as_a_reader_of_committed_records_sees_it(stage: Stage) -> None:
+    where = await filled(stage, [3])
+    await stage.aborted(where, 2)  # 3, 4 and the marker 5
+    await stage.data(where, 4)
+    await stage.open(where, 2)
+    assert await stage.port.stable_ends([where]) == {where: 10}
+    counts: list[tuple[int, int, int, bool]] = []
+    for first, end in ((0, 12), (2, 8), (3, 6), (12, 12)):
+        found = await stage.port.read_content(where, span(first, end))
+        counts.append((found.records, found.gone, found.oldest_ms, found.is_empty))
+    assert counts == [(7, 0, BORN_MS, False), (3, 0, BORN_MS, False), (0, 0, -1, True), (0, 0, -1, True)]
+    cut = await stage.port.read_content(where, span(0, 12, most_bytes=1))
+    assert (cut.is_whole, cut.read_to > 0) == (isinstance(stage, RealStage), True)  # a broker answers with more
+    with pytest.raises(OffsetGone):
+        await stage.port.read_content(where, span(50, 60))
+    with pytest.raises(ConnectionLost, match="has no leader"):
+        await stage.port.stable_ends([TopicPartition("no-such-topic", 0)])
 
 
 async def test_records_of_a_compacted_topic(stage: Stage) -> None:

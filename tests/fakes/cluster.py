@@ -1,10 +1,11 @@
 """A cluster in memory behind `engine/flow/ports/ports.py`: enough of Kafka to copy from, to copy to and to fence."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
 from engine.core.position.resume import TailBatch
+from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.ports.ports import (
     NOT_AUTHORISED,
     FetchAnswer,
@@ -185,6 +186,15 @@ class FakeCluster:
             found[partition] = known[timestamp_ms] if timestamp_ms in known else log.at(timestamp_ms)
         return found
 
+    async def stable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        self.fail("stable ends", partitions)
+        self._led(partitions)
+        return {one: (self.sources.get(one) or self.targets[one]).last_stable for one in partitions}
+
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        self.fail("epoch ends", list(epochs))
+        return {one: self.sources[one].epoch_end(epoch) for one, epoch in epochs.items() if one in self.leader}
+
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
         self.begun("acquire")
         self.fail("acquire", partitions)
@@ -280,6 +290,14 @@ class FakeCluster:
         if first < end and not log.start <= first <= log.end:
             raise OffsetGone(f"reading {partition} at {first}")
         return [batch for batch in log.headers(first) if batch.base_offset < end]
+
+    async def read_content(self, partition: TopicPartition, wanted: ContentRange) -> LogContent:
+        self.fail("read content", [partition])
+        self._led([partition])
+        log = self.sources.get(partition) or self.targets[partition]
+        if wanted.since < wanted.end and not log.start <= wanted.since <= log.end:
+            raise OffsetGone(f"reading {partition} at {wanted.since}")
+        return log.content(wanted)
 
     async def read_time(self, partition: TopicPartition, offset: int) -> int:
         self.fail("read time", [partition])

@@ -10,6 +10,7 @@ from functools import lru_cache
 import msgspec
 from crc32c import crc32c
 
+from engine.core.reports.log_content import ContentCounter, ContentRange, LogContent
 from engine.wire.batch import read_header
 from engine.wire.decode import decode_records
 from engine.wire.encode import seal, write_area
@@ -174,6 +175,24 @@ class SourceLog:
         found = max([one for one, _ in self.epochs if one <= epoch], default=epoch)
         end = self.end if epoch >= latest else next(start for one, start in self.epochs if one > epoch)
         return (found, end) if found < epoch or end < offset else None
+
+    def epoch_end(self, epoch: int) -> int:
+        """Return where the log ends that holds no epoch above this one; -1 if the log is of no epoch so high."""
+        if epoch > self.epochs[-1][0]:
+            return -1
+        return next((start for one, start in self.epochs if one > epoch), self.end)
+
+    def content(self, wanted: ContentRange) -> LogContent:
+        """Count what a range holds, as `Cluster.read_content` does, a batch at a time."""
+        counter = ContentCounter(wanted)
+        counter.stable_to(self.last_stable)
+        for batch in self.batches:
+            if counter.is_done:
+                return counter.content(is_end_reached=False)
+            if not batch.cleaned:
+                control = batch.control if batch.control >= 0 else None
+                counter.add(read_header(memoryview(batch.encode()), 0), control)
+        return counter.content(is_end_reached=not counter.is_done)
 
     def at(self, timestamp_ms: int) -> int:
         """Return the offset of the first record that is as young, -1 without one; markers have no time here."""

@@ -16,7 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from engine.core.position.resume import TailBatch
+from engine.core.reports.log_content import ContentCounter, ContentRange, LogContent
 from engine.wire.batch import read_header
+from engine.wire.header import CONTROL_BIT, BatchHeader
 from engine.wire.records import Record, decode_records
 
 NONE, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 0, 10, 32, 45, 47, 87
@@ -27,6 +29,8 @@ SPAN = 2**31
 _REMEMBERED = 5
 EXPIRATION_MS = 24 * 3600 * 1000
 _TODAY_MS = 2**62
+FOREIGN_MS = 1_700_000_100_000
+"""The timestamp of batches in `TargetLog.content`, which have none of their own."""
 
 
 class Remembered(msgspec.Struct):
@@ -179,6 +183,22 @@ class TargetLog:
     def headers(self, first: int) -> list[TailBatch]:
         """Return the headers of every batch that reaches to offset `first` or behind it."""
         return [stored.header for stored in self.batches if stored.header.next_offset > first]
+
+    @property
+    def last_stable(self) -> int:
+        """The offset of the first open transaction, else the end."""
+        return min([self.end, *(one.header.base_offset for one in self.batches if one.header.is_open)])
+
+    def content(self, wanted: ContentRange) -> LogContent:
+        """Count what a range holds, as `Cluster.read_content` does; rolled back batches are markers here."""
+        counter = ContentCounter(wanted)
+        for stored in self.headers(wanted.since):
+            bits = CONTROL_BIT if stored.is_control else 0
+            span = stored.next_offset - stored.base_offset
+            ids = stored.producer_id, stored.producer_epoch, stored.base_sequence
+            header = BatchHeader(stored.base_offset, 88, 0, 2, 0, bits, span - 1, FOREIGN_MS, FOREIGN_MS, *ids, span)
+            counter.add(header, 0 if stored.is_control else None)
+        return counter.content(is_end_reached=True)
 
     def retain_from(self, offset: int) -> None:
         """Drop whole batches before `offset`, as retention does."""

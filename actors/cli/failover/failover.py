@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import msgspec
@@ -33,6 +33,7 @@ from actors.cli.failover.failover_tables import (
     show_undiscovered,
     stopped_text,
 )
+from actors.cli.failover.step_times import FailoverStep, StepTimes, steps_text
 from actors.local import session
 from actors.model.states import Command, Desired, UnknownFlow
 from actors.ray.mirror import Mirror, MirrorLost
@@ -131,6 +132,7 @@ def run(args: argparse.Namespace) -> int:
         is_alone = bool(result.without_mirror)
         are_listed = is_alone or result.undiscovered or result.was_stopped
         show_outcome(result.rpo, result.partitions, result.standing, gone=result.source, are_listed=are_listed)
+        print(steps_text(result.steps))
         if result.stopped:
             print(stopped_text(result.flow, mirror_goes_on=result.mirror_goes_on))
     if not result.stopped:
@@ -196,32 +198,44 @@ async def fail_over(
 
     A flow that was stopped before is not started again for it: nothing is drained, and its positions are judged.
     """
-    name, budget = str(flow.name), DrainBudget(args.timeout)
+    name, budget, times = str(flow.name), DrainBudget(args.timeout), StepTimes()
     was_stopped = any(one.flow == name and one.desired is Desired.STOPPED for one in mirror.status().flows)
     state = Desired.STOPPED if was_stopped else Desired.PAUSED
-    async with Failover(config, flow) as asked:
-        waited_for = Ends() if args.now or was_stopped else await drain(mirror, flow, asked, budget.drain_until_s)
+    async with AsyncExitStack() as stack:
+        with times.of(FailoverStep.CONNECT):
+            asked = await stack.enter_async_context(Failover(config, flow))
+        with times.of(FailoverStep.DRAIN):
+            waited_for = Ends() if args.now or was_stopped else await drain(mirror, flow, asked, budget.drain_until_s)
         before = {lane.lane: lane for lane in lanes_of(mirror, flow)}
         if not was_stopped:
             mirror.command(Command.PAUSE, name)
         try:
-            if was_stopped:  # its last copiers may still drain
-                until(budget.left_s / 2, lambda: all(copier.flow != name for copier in mirror.status().copiers))
-                found = await judged_by_positions(asked, flow, await asked.stored(), WAS_STOPPED)
-            else:
-                comes_to_rest(mirror, name, (), budget.left_s / 2)
-                found = await judged_at_rest(mirror, flow, asked, before, waited_for)
-            standing = await asked.hold(
-                budget.left_s, commit=not args.no_commit, undrained=undrained(found.partitions), gone=found.ends.gone
-            )
+            with times.of(FailoverStep.PAUSE):
+                if was_stopped:  # its last copiers may still drain
+                    until(budget.left_s / 2, lambda: all(copier.flow != name for copier in mirror.status().copiers))
+                else:
+                    comes_to_rest(mirror, name, (), budget.left_s / 2)
+            with times.of(FailoverStep.JUDGE):
+                if was_stopped:
+                    found = await judged_by_positions(asked, flow, await asked.stored(), WAS_STOPPED)
+                else:
+                    found = await judged_at_rest(mirror, flow, asked, before, waited_for)
+            with times.of(FailoverStep.GROUPS):
+                standing = await asked.hold(
+                    budget.left_s,
+                    commit=not args.no_commit,
+                    undrained=undrained(found.partitions),
+                    gone=found.ends.gone,
+                )
         except MirrorError as failure:
             raise Unfinished(name, str(failure), state.value) from failure
         except (KeyboardInterrupt, asyncio.CancelledError):
             print(Unfinished(name, "interrupted", state.value), file=sys.stderr)
             raise
-    mirror.fail_over(name, outcome_of(found.partitions, standing, is_whole=found.is_whole))
     ending = Ending(mirror, place, name)
-    stopped = until(SETTLE_S, ending.is_over)
+    with times.of(FailoverStep.STOP):
+        mirror.fail_over(name, outcome_of(found.partitions, standing, is_whole=found.is_whole))
+        stopped = until(SETTLE_S, ending.is_over)
     return Result(
         flow=name,
         source=found.ends.gone,
@@ -233,6 +247,7 @@ async def fail_over(
         unread=found.unread,
         undiscovered=found.by_positions and not was_stopped,
         was_stopped=was_stopped,
+        steps=times.done,
     )
 
 

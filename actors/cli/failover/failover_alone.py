@@ -9,13 +9,14 @@ import socket
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from actors.cli.common import exits
 from actors.cli.failover.draining import DrainBudget
 from actors.cli.failover.failover_outcome import Result, outcome_of
 from actors.cli.failover.failover_stored import judged_by_positions
+from actors.cli.failover.step_times import FailoverStep, StepTimes
 from actors.config.config_ref import digest_of
 from actors.local import session
 from actors.model.events import KINDS, FailedOver
@@ -67,8 +68,10 @@ async def fail_over_alone(
 
     Raises NothingKnown, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is written; NotFinished after that.
     """
-    name = session.namespace_of(mirror or usual_name(config))
-    async with Failover(config, flow) as asked:
+    name, times = session.namespace_of(mirror or usual_name(config)), StepTimes()
+    async with AsyncExitStack() as stack:
+        with times.of(FailoverStep.CONNECT):
+            asked = await stack.enter_async_context(Failover(config, flow))
         before = owner_of(await asked.state())
         if not (await asked.stored()).ours:
             raise NothingKnown(str(flow.name), flow.positions_topic, flow.name.target)
@@ -79,16 +82,21 @@ async def fail_over_alone(
                 " life of that owner",
                 file=sys.stderr,
             )
-        async with _held(config, flow, name) as service:
+        async with AsyncExitStack() as owned:
+            with times.of(FailoverStep.TAKE):
+                service = await owned.enter_async_context(_held(config, flow, name))
             budget = DrainBudget(timeout_s)
-            found = await judged_by_positions(asked, flow, await asked.stored(), NO_MIRROR)
-            standing = await asked.hold(
-                budget.left_s, commit=commit, undrained=undrained(found.partitions), gone=found.ends.gone
-            )
-            await service.put({DESIRED: _stopped(service.load())})
-            outcome = outcome_of(found.partitions, standing, is_whole=found.is_whole)
-            event = FailedOver(flow=flow.name, outcome=outcome, mirror_goes_on=False)
-            unsaid = await _write_down(config, flow, event)
+            with times.of(FailoverStep.JUDGE):
+                found = await judged_by_positions(asked, flow, await asked.stored(), NO_MIRROR)
+            with times.of(FailoverStep.GROUPS):
+                standing = await asked.hold(
+                    budget.left_s, commit=commit, undrained=undrained(found.partitions), gone=found.ends.gone
+                )
+            with times.of(FailoverStep.STOP):
+                await service.put({DESIRED: _stopped(service.load())})
+                outcome = outcome_of(found.partitions, standing, is_whole=found.is_whole)
+                event = FailedOver(flow=flow.name, outcome=outcome, mirror_goes_on=False)
+                unsaid = await _write_down(config, flow, event)
     return Result(
         flow=str(flow.name),
         source=found.ends.gone,
@@ -100,6 +108,7 @@ async def fail_over_alone(
         mirror_seen_ms=before.at_ms if before is not None else -1,
         unread=found.unread,
         event_unsaid=unsaid,
+        steps=times.done,
         mirror_goes_on=False,
     )
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from actors.cli.common import exits
+from actors.cli.failover.step_times import StepTime
 from actors.model.events import FailoverOutcome
 from engine.core.reports.drain import PartitionDrain, records_left, uncounted, undrained
 from engine.core.reports.rpo import TopicRpo
@@ -32,6 +33,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """With a mirror: whether the flow was stopped before, so the positions on the target were used."""
     event_unsaid: str = ""
     """Without a mirror: why no event reports the failover; empty if one does."""
+    steps: tuple[StepTime, ...] = ()
+    """How long each step took."""
     mirror_goes_on: bool | None = None
     """Whether its mirror continues with other flows, so that a resume copies again; None: it is not known."""
 

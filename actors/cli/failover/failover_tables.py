@@ -14,7 +14,7 @@ from actors.observability.tables import plain_table
 from engine.core.reports.drain import PartitionDrain, uncounted
 from engine.core.reports.rpo import TopicRpo
 from engine.flow.groups.failback import FailbackRow
-from engine.flow.groups.status import GroupStatus
+from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.ownership.other_writers import OtherWriters
 from policies.words import counted
 
@@ -56,7 +56,7 @@ def show_outcome(
         print(text)
     unequal, groups = standing.unequal, standing.groups
     if unequal:
-        console.print(stand_table(standing))
+        console.print(stand_table(unequal[:ROWS]))
     if len(unequal) > ROWS:
         print(f"and {counted(len(unequal) - ROWS, 'more partition')}; --json prints all")
     if text := unlisted_text(standing):
@@ -179,8 +179,8 @@ def rpo_table(rpo: Sequence[TopicRpo]) -> Table:
     return table
 
 
-def stand_table(standing: GroupStatus) -> RenderableType:
-    shown = standing.unequal[:ROWS]
+def stand_table(shown: Sequence[GroupPartitionStatus]) -> RenderableType:
+    """Draw partitions of groups that are not equal, with the reasons."""
     whys = SharedReasons(one.why for one in shown)
     is_dated = any(one.as_of_ms >= 0 for one in shown)
     rest = ("as of", "not equal because") if is_dated else ("not equal because",)

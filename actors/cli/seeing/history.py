@@ -1,7 +1,6 @@
 """Finds and reads the history of lag, for `lag --history` and `report`; needs neither Ray nor Spark."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from actors.cli.common import exits
-from actors.local import session
+from actors.cli.common.running_config import running_config
 from engine.base.errors import MirrorError
 from engine.config.storage import KEY as STORAGE_KEY
 from engine.config.storage import Storage
@@ -59,7 +58,9 @@ def find_place(args: argparse.Namespace, missing: type[NoHistory] = NoHistory) -
     """
     from engine.config.config import load_config  # slow to import, and needed here only
 
-    path = args.config or (None if args.storage else _running_config(args.mirror, missing))
+    path = args.config or (None if args.storage else running_config(args.mirror))
+    if path is None and not args.storage:
+        raise missing("no --storage, no --config, and no mirror runs on this machine")
     config = None if path is None else load_config(path)
     rpo_s = {} if config is None else {str(flow.name): flow.rpo_s for flow in config.flows}
     if args.storage:
@@ -68,15 +69,6 @@ def find_place(args: argparse.Namespace, missing: type[NoHistory] = NoHistory) -
     if config.storage is None:
         raise missing(f"{path} has no {STORAGE_KEY}")
     return HistoryPlace(config.storage, rpo_s)
-
-
-def _running_config(name: str | None, missing: type[NoHistory]) -> Path:
-    states = session.living(os.environ, name)
-    if not states:
-        raise missing("no --storage, no --config, and no mirror runs on this machine")
-    if len(states) > 1:
-        raise session.SeveralMirrors(tuple(session.short_name(state.namespace) for state in states))
-    return Path(states[0].config_path)
 
 
 def read_summary(

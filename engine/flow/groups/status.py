@@ -17,6 +17,8 @@ from policies.groups import GroupSelection, GroupState, OwnCommit, Why, WrittenC
 from policies.model import TopicPartition
 
 LAST_CHECKPOINT = "known only from its last checkpoint: the source does not answer, so later commits are not known"
+NOT_COMMITTED = "not committed on the target"
+"""Why a group is not equal that a failover can make equal."""
 Commit = Callable[[Mapping[str, Sequence[TranslatedOffset]]], Awaitable[dict[str, str]]]
 Spans = Mapping[TopicPartition, tuple[int, int]]
 """Log start and high watermark of the target's partitions, as far as their leaders answered."""
@@ -180,7 +182,7 @@ def _why(target: int, how: str, stored: int, state: GroupState) -> str:
         return ""
     if state is GroupState.ACTIVE:
         return Why.ACTIVE.value
-    return Why.TARGET_AHEAD.value if stored > target else "not committed on the target"
+    return Why.TARGET_AHEAD.value if stored > target else NOT_COMMITTED
 
 
 async def stand_by_checkpoints(

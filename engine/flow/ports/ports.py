@@ -12,6 +12,7 @@ import msgspec
 from engine.base.errors import KafkaRefusal
 from engine.core.lane.outcome import Outcome
 from engine.core.position.resume import TailBatch
+from engine.core.reports.log_content import ContentRange, LogContent
 from engine.wire.record import Record
 from policies.groups import GroupState
 from policies.model import TopicPartition
@@ -239,6 +240,15 @@ class Cluster(Protocol):
     async def offsets(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """Return the offsets at a timestamp (-2: earliest, -1: high watermark); -1 if no record is that new."""
 
+    async def stable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the last stable offsets: where a reader of committed records ends now."""
+
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return where the log of each partition ends that holds no epoch above the given one (KIP-320).
+
+        -1: the log has no such epoch. Partitions whose leader does not answer, or cannot say it, are left out.
+        """
+
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
         """Take the producer of a transactional id at a new epoch and write the barrier on the partitions.
 
@@ -277,6 +287,9 @@ class Cluster(Protocol):
 
     async def read_time(self, partition: TopicPartition, offset: int) -> int:
         """Return the timestamp (Unix ms) of the first record from `offset` on; -1 if there is none yet."""
+
+    async def read_content(self, partition: TopicPartition, wanted: ContentRange) -> LogContent:
+        """Count the committed records of a range. Raises OffsetGone if the log starts after `wanted.since`."""
 
     async def read_records(
         self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST

@@ -41,7 +41,8 @@ class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
 
     `at_ms`: Unix time in ms; -1: not known. `source_next`: the next source offset. All records below it are on the
     target, and more may be; -1: not known, and `why` says why. `target_next`: the end of the copy at that time; -1: not
-    known. `ours`: raymirror wrote the position, not MM2.
+    known. `ours`: raymirror wrote the position, not MM2. `source_epoch`: the leader epoch of the source's records up to
+    `epoch_next`, as the position has them; -1: not known.
     """
 
     lane: TopicPartition
@@ -50,6 +51,9 @@ class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
     ours: bool
     target_next: int = -1
+    source_epoch: int = -1
+    epoch_next: int = -1
+    source_topic_id: str = ""
     why: str = ""
 
     def gone_on(self, head: MapHead | None, at_ms: int) -> "KnownLane":
@@ -132,7 +136,13 @@ def _known(lane: TopicPartition, target: TopicPartition, stored: Stored, at_ms: 
         case Position():
             source_next, target_next = stored.source_next, stored.target_next
             known = KnownLane(lane=lane, target=target, source_next=source_next, at_ms=at_ms, ours=True)
-            return msgspec.structs.replace(known, target_next=target_next)
+            return msgspec.structs.replace(
+                known,
+                target_next=target_next,
+                source_epoch=stored.source_leader_epoch,
+                epoch_next=source_next,
+                source_topic_id=stored.source_topic_id,
+            )
         case ForeignPosition():
             return KnownLane(lane=lane, target=target, source_next=stored.offset + 1, at_ms=at_ms, ours=False)
         case Unreadable():

@@ -1,15 +1,22 @@
-"""Checks that the source still has the fetched history, for brokers whose Fetch does not report that (before v12).
+"""Asks leaders where the epochs of a log end (OffsetsForLeaderEpoch, KIP-320).
+
+`EpochCheck` checks that the source still has the fetched history, for brokers whose Fetch does not report that.
 
 From Fetch v12 on, the broker compares the epoch of the last fetched batch with its log and reports where they diverge
 (KIP-595). For older brokers this module sends OffsetsForLeaderEpoch (KIP-320) before the first fetch of a partition on
 a connection, and again after the partition's leader epoch has changed: only then can a log be truncated.
+
+`epoch_ends` asks for many partitions at once, for a command.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.base.tasks import run_all
 from engine.flow.ports.ports import PartitionFetch
+from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol.faults import NONE, NOT_LEADER, OFFSET_OUT_OF_RANGE
 from engine.kafka.protocol.requests import OffsetsForLeaderEpoch
@@ -74,3 +81,33 @@ def _judge(one: PartitionFetch, code: int, epoch: int, end: int) -> Parted | Non
     if _UNDEFINED in (epoch, end):
         return Parted(OFFSET_OUT_OF_RANGE)
     return Parted(NONE, (epoch, end)) if epoch < one.last_epoch or end < one.offset else None
+
+
+async def epoch_ends(client: ClusterClient, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return where the log of each partition ends that holds no epoch above the given one; -1: it has no such epoch.
+
+    Partitions are left out that have no leader, or whose leader does not answer, does not know the request (before
+    Kafka 2.3) or refuses it. Raises ConnectionLost, BrokerUnreachable if no broker names the leaders.
+    """
+    metadata = await client.metadata(sorted({partition.topic for partition in epochs}))
+    by_leader: dict[int, dict[str, list[tuple[int, int, int]]]] = {}
+    for partition, epoch in epochs.items():
+        leader, leader_epoch = metadata.leader(partition)
+        if leader >= 0:
+            row = partition.partition, leader_epoch, epoch
+            by_leader.setdefault(leader, {}).setdefault(partition.topic, []).append(row)
+    found: dict[TopicPartition, int] = {}
+
+    async def ask(node: int, topics: dict[str, list[tuple[int, int, int]]]) -> None:
+        try:
+            connection = await client.control(node)
+            if not OffsetsForLeaderEpoch.spoken_by(connection):
+                return
+            answer = await connection.call(OffsetsForLeaderEpoch(list(topics.items())))
+        except (BrokerUnreachable, ConnectionLost):
+            return
+        for topic, rows in answer.topics:
+            found.update({TopicPartition(topic, number): end for code, number, _, end in rows if code == NONE})
+
+    await run_all(*(ask(node, topics) for node, topics in by_leader.items()))
+    return found

@@ -218,6 +218,7 @@ def test_its_json_says_what_is_not_known(world: World, config: str, capsys: pyte
     world.unsaid = "denied"
     assert ask(config, "--json", "--no-commit") == exits.NOT_EQUAL
     found = json.loads(capsys.readouterr().out)
+    assert [one["step"] for one in found["steps"]] == ["connect", "take", "judge", "groups", "stop"]
     assert (found["drained"], found["stopped"], found["without_mirror"], found["source"]) == (
         False,
         True,

@@ -11,6 +11,7 @@ from actors.cli.common import exits
 from actors.cli.failover import failover
 from actors.cli.failover.failover import Ending
 from actors.cli.failover.failover_outcome import Result
+from actors.cli.failover.step_times import FailoverStep, StepTime
 from actors.local.session import MirrorPlace
 from actors.model.requests import ENDED, MirrorLost
 from engine.flow.groups.status import GroupStatus
@@ -86,7 +87,7 @@ def test_the_last_line_says_whether_the_flow_is_stopped(
         (True, True, f"{again} {resume}, because the mirror continues with other flows, or {run}"),
         (True, False, f"{again} {run}"),
         (True, None, f"{again} {resume} if its mirror still runs, else {run}"),
-        (False, True, "no consumer groups"),
+        (False, True, "it took 1.5 s: drain 1.5 s"),
     ):
         result = Result(
             flow="A->B",
@@ -95,6 +96,7 @@ def test_the_last_line_says_whether_the_flow_is_stopped(
             rpo=(),
             standing=GroupStatus(groups=0, stands=()),
             stopped=stopped,
+            steps=(StepTime(FailoverStep.DRAIN, 1.5),),
             mirror_goes_on=goes_on,
         )
         monkeypatch.setattr(failover, "with_mirror", lambda _args, result=result: result)

@@ -111,6 +111,9 @@ def test_its_partitions_are_judged_by_their_positions(world: World, capsys: pyte
 def test_its_json_has_them_too(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.fails_over("--json") == exits.NOT_EQUAL
     found = json.loads(capsys.readouterr().out)
+    steps = ["connect", "drain", "pause", "judge", "groups", "stop"]
+    assert [one["step"] for one in found["steps"]] == steps
+    assert all(one["seconds"] >= 0 for one in found["steps"])
     rows = [(row["topic"], row["source_next"], row["records"], row["as_of_ms"]) for row in found["partitions"]]
     assert rows == [("heartbeats", 7, -1, STAMP_MS), ("t", 7, -1, STAMP_MS)]
     assert [(one["topic"], one["records"]) for one in found["rpo"]] == [("heartbeats", -1), ("t", -1)]

@@ -1,14 +1,17 @@
-"""The source's epochs compared with the copied ones on brokers below Fetch v12: when, the request, the answer."""
+"""Epochs of a log: compared with the copied ones on brokers below Fetch v12, and asked for by a command."""
 
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
 from engine.base.errors import ConnectionLost
 from engine.flow.ports.ports import FetchOptions, PartitionFetch
+from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
-from engine.kafka.data.epochs import EpochCheck, Parted
+from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
+from engine.kafka.data.epochs import EpochCheck, Parted, epoch_ends
 from engine.kafka.data.source import KafkaSourceBroker
 from engine.kafka.protocol.requests import MetadataWithEpochs, MetadataWithIds, OffsetsForLeaderEpoch
 from policies.model import TopicPartition
@@ -173,3 +176,32 @@ def test_metadata_with_ids_as_bytes(newest: int, asked_all: str, asked_one: str 
 def test_metadata_with_epochs_as_bytes(topics: list[str] | None, encoded: str) -> None:
     """MetadataRequest.json, version 7: topics (null asks for all), no topic is created."""
     assert MetadataWithEpochs(topics).prepare(VERSIONS).encode().hex() == encoded
+
+
+# --- for a command ---------------------------------------------------------------------------------------------------
+
+
+class Leaders:
+    """A client of three brokers: 1 answers, 2 cannot be asked, 3 does not know the request; t-3 has no leader."""
+
+    alias = "a"
+
+    def __init__(self) -> None:
+        self.wire = Asked(11)
+
+    async def metadata(self, topics: list[str]) -> Metadata:
+        led = {number: PartitionMeta(node, 7, (1,)) for number, node in enumerate((1, 2, 3, -1, 1))}
+        return Metadata("i", 1, {}, {topic: TopicMeta(0, UUID(int=7), False, led) for topic in topics if topic == "t"})
+
+    async def control(self, node: int) -> Any:
+        if node == 2:
+            raise ConnectionLost("down")
+        return self.wire if node == 1 else Asked(11, knows=False)
+
+
+async def test_epochs_of_partitions_whose_leader_does_not_answer_are_left_out() -> None:
+    leaders = Leaders()
+    leaders.wire.ends = {("t", 0): (0, 5, 9), ("t", 4): (75, -1, -1)}
+    asked = {TopicPartition("t", number): 5 for number in range(5)} | {TopicPartition("u", 0): 5}
+    assert await epoch_ends(cast("ClusterClient", leaders), asked) == {TopicPartition("t", 0): 9}
+    assert leaders.wire.questions == [[("t", [(0, 7, 5), (4, 7, 5)])]]

@@ -1,0 +1,238 @@
+"""Reads for each partition of a flow what both clusters have, and what each has alone. Writes nothing.
+
+The order of the reads makes every mistake a cautious one while the flow is copied: the target's ends are older than the
+maps, so no record of raymirror counts as another writer's, and the source's ends are newer, so D is rather too large.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.base.clock import wall_ms
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
+from engine.base.tasks import run_all
+from engine.core.offset_map.map_runs import MapHead
+from engine.core.offset_map.offset_map import How, Translation
+from engine.core.reports.log_content import NO_PRODUCER, ContentRange, LogContent
+from engine.flow.lane.bisection import by_leaders, offsets_by_leaders
+from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Leader
+from engine.flow.topic_logs.last_known import KnownLane
+from policies.dr.separation import LogBounds, Separation, TopicTraits
+from policies.model import LaneName, TopicPartition
+
+_LOOK_BACK = 1000
+"""Offsets before the end of the copy that are searched for transactions which the copy has torn."""
+MOST_BYTES = 16 * 1024 * 1024
+"""Bytes that are read of each part of a partition to count its records; what follows is projected."""
+_AT_ONCE = 8
+NOT_COPIED = "raymirror has not copied it yet"
+BY_MM2 = "MM2 copied it, so where the copy ends on the target is not stored"
+_FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
+
+
+class SurveyMaps(Protocol):
+    """The exact maps of lanes, and the producers that wrote their copies."""
+
+    async def follow(self) -> None:
+        """Read all that was written until now. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+
+    def head(self, lane: TopicPartition) -> MapHead | None:
+        """Return where the copy of a lane ends; None if it is not known."""
+
+    def head_ms(self, lane: TopicPartition) -> int:
+        """Return when that was written (Unix ms); -1: not known."""
+
+    def producer(self, lane: TopicPartition) -> int | None:
+        """Return the producer id in a lane's last position."""
+
+    def source_of(self, lane: TopicPartition, target_offset: int) -> Translation:
+        """Answer from memory; UNREAD names a block to `recall`."""
+
+    async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
+        """Read blocks of one lane back into memory."""
+
+
+class SurveyedPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition: its separation, and what D and N hold, projected if they are too large to read.
+
+    `diverged` None: it is not known how far the partition is copied, or what its source holds.
+    """
+
+    separation: Separation
+    diverged: LogContent | None = None
+    new: LogContent = LogContent()
+    as_of_ms: int = -1
+    """When the position or offset sync was written that says how far it is copied (Unix ms); -1: not known."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether D and N were read to their ends."""
+        return self.diverged is not None and self.diverged.is_whole and self.new.is_whole
+
+
+class _Side(msgspec.Struct, frozen=True, kw_only=True):
+    led: Mapping[TopicPartition, Leader]
+    starts: Mapping[TopicPartition, int]
+    stable: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+    def bounds(self, partition: TopicPartition) -> LogBounds:
+        return LogBounds(
+            start=self.starts.get(partition, -1),
+            end=self.ends.get(partition, -1),
+            stable_end=self.stable.get(partition, -1),
+        )
+
+    def topic_id(self, partition: TopicPartition) -> str:
+        return self.led[partition].topic_id if partition in self.led else ""
+
+
+class SeparationSurvey:
+    """Surveys the lanes of one flow; both clusters must answer."""
+
+    def __init__(self, source: Cluster, target: Cluster, maps: SurveyMaps) -> None:
+        self._source, self._target, self._maps = source, target, maps
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(
+        self, lanes: Sequence[LaneName], known: Mapping[TopicPartition, KnownLane], topics: Mapping[str, TopicTraits]
+    ) -> list[SurveyedPartition]:
+        """Survey lanes, in their order; `known`: their positions, `topics`: their source topics.
+
+        A partition that cannot be read says why.
+
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal if a cluster answers nothing.
+        """
+        there = await _side(self._target, [lane.target for lane in lanes])
+        await self._maps.follow()
+        moved = {lane: one.gone_on(self._maps.head(lane), self._maps.head_ms(lane)) for lane, one in known.items()}
+        here = await _side(self._source, [lane.source for lane in lanes])
+        epochs = {lane: one.source_epoch for lane, one in known.items() if one.source_epoch >= 0 and lane in here.led}
+        ends = await self._source.epoch_ends(epochs) if epochs else {}
+        found: dict[LaneName, SurveyedPartition] = {}
+
+        async def survey(lane: LaneName) -> None:
+            one = moved.get(lane.source)
+            blank = Separation(
+                lane=lane,
+                source=here.bounds(lane.source),
+                target=there.bounds(lane.target),
+                topic=topics[lane.source.topic],
+            )
+            if one is not None:
+                blank = _copied_to(blank, one, ends.get(lane.source), here.topic_id(lane.source))
+            async with self._at_once:
+                found[lane] = await self._surveyed(blank, one)
+
+        await run_all(*(survey(lane) for lane in lanes))
+        return [found[lane] for lane in lanes]
+
+    async def _surveyed(self, blank: Separation, known: KnownLane | None) -> SurveyedPartition:
+        """Count D, and N if the partition can be judged; a count that fails says why it cannot."""
+        found = SurveyedPartition(
+            separation=msgspec.structs.replace(blank, unknown=_why_unknown(blank, known)),
+            as_of_ms=known.at_ms if known is not None else -1,
+        )
+        try:
+            if known is None or known.source_next >= 0:
+                found = await self._with_divergence(found, is_copied=known is not None)
+            return found if known is None or found.separation.unknown else await self._with_new(found, known)
+        except (*_FAILURES, OffsetGone) as failure:
+            separation = msgspec.structs.replace(found.separation, unknown=str(failure))
+            return msgspec.structs.replace(found, separation=separation)
+
+    async def _with_divergence(self, found: SurveyedPartition, *, is_copied: bool) -> SurveyedPartition:
+        """Count D; all of a log that was never copied is D."""
+        blank = found.separation
+        if not blank.source.is_known:
+            return found
+        first = max(blank.split if is_copied else 0, blank.source.start)
+        since = max(blank.source.start, first - _LOOK_BACK) if is_copied else first
+        wanted = ContentRange(first=first, end=blank.source.end, since=since, most_bytes=MOST_BYTES)
+        diverged = await _content(self._source, blank.lane.source, wanted)
+        separation = msgspec.structs.replace(blank, diverged=diverged.records)
+        return msgspec.structs.replace(found, separation=separation, diverged=diverged)
+
+    async def _with_new(self, found: SurveyedPartition, known: KnownLane) -> SurveyedPartition:
+        """Count N, without the records of raymirror that are in no map yet."""
+        blank = found.separation
+        ours = self._maps.producer(blank.lane.source)
+        first = max(blank.target_next, blank.target.start)
+        wanted = ContentRange(
+            first=first,
+            end=blank.target.end,
+            since=first,
+            most_bytes=MOST_BYTES,
+            without=NO_PRODUCER if ours is None else ours,
+        )
+        new = await _content(self._target, blank.lane.target, wanted)
+        separation = msgspec.structs.replace(
+            blank,
+            new=new.records,
+            oldest_kept=await self._oldest_kept(blank),
+            apart_ms=0 if new.is_empty else max(0, wall_ms() - known.at_ms),
+        )
+        return msgspec.structs.replace(found, separation=separation, new=new)
+
+    async def _oldest_kept(self, blank: Separation) -> int:
+        lane, offset = blank.lane.source, min(blank.target.start, blank.target_next)
+        answer = self._maps.source_of(lane, offset)
+        if answer.how is How.UNREAD:
+            await self._maps.recall(lane, [answer.block])
+            answer = self._maps.source_of(lane, offset)
+        return answer.offset
+
+
+def _copied_to(blank: Separation, known: KnownLane, epoch_end: int | None, topic_id: str) -> Separation:
+    """Add how far a partition is copied, and up to where the source still has that log.
+
+    The epoch in a position says nothing of what was copied after the position. A topic that was created again shares
+    nothing with what was copied.
+    """
+    end = -1 if epoch_end is None else epoch_end
+    if known.epoch_next <= end < known.source_next:
+        end = -1
+    if known.source_topic_id and topic_id and known.source_topic_id != topic_id:
+        end = 0
+    return msgspec.structs.replace(blank, source_next=known.source_next, target_next=known.target_next, epoch_end=end)
+
+
+async def _content(cluster: Cluster, partition: TopicPartition, wanted: ContentRange) -> LogContent:
+    if wanted.first >= wanted.end:
+        return LogContent()
+    return (await cluster.read_content(partition, wanted)).projected(wanted.first)
+
+
+def _why_unknown(blank: Separation, known: KnownLane | None) -> str:
+    """Say why a partition cannot be judged; empty if it can."""
+    if not blank.source.is_known:
+        return f"the leader of {blank.lane.source} on the source does not report its log"
+    if known is None:
+        return NOT_COPIED
+    if known.why:
+        return known.why
+    if known.target_next < 0:
+        return BY_MM2
+    if not blank.target.is_known:
+        return f"the leader of {blank.lane.target} on the target does not report its log"
+    return blank.topic.unknown
+
+
+async def _side(cluster: Cluster, partitions: Sequence[TopicPartition]) -> _Side:
+    """Ask leaders for starts and ends; partitions whose leader does not answer are left out.
+
+    The last stable offset is asked for last: a transaction that has ended by then is not open, and one that has begun
+    since lies behind the end.
+    """
+    led = await cluster.leaders(sorted(partitions)) if partitions else {}
+    starts = await offsets_by_leaders(cluster, led, EARLIEST)
+    ends = await offsets_by_leaders(cluster, led, LATEST)
+    stable = await by_leaders(cluster.stable_ends, led)
+    return _Side(
+        led=led,
+        starts=starts,
+        ends=ends,
+        stable={one: min(at, ends.get(one, at)) for one, at in stable.items()},
+    )
