@@ -31,7 +31,7 @@ def shares_of(limit: int, uses: Sequence[BandwidthUse]) -> list[int]:
     """
     if not uses:
         return []
-    least = limit / len(uses) / _LEAST
+    least = max(1.0, limit / len(uses) / _LEAST)
     wanted = [limit if use.held else max(least, use.bytes_per_s * _MORE) for use in uses]
     level = _level(limit, wanted)
     given = [min(want, level) for want in wanted]

@@ -28,6 +28,10 @@ def test_nobody_is_held_back_so_everyone_may_grow() -> None:
     assert shares_of(1000, [BandwidthUse(80.0), BandwidthUse(160.0)]) == [450, 550]
 
 
+def test_a_byte_for_each_does_not_exceed_the_limit() -> None:
+    assert shares_of(3, [BandwidthUse(), BandwidthUse(), BandwidthUse(bytes_per_s=2.0)]) == [1, 1, 1]
+
+
 @given(st.integers(1, 10**12), USES)
 def test_parts_are_positive_and_their_sum_is_the_limit_at_most(limit: int, uses: list[BandwidthUse]) -> None:
     found = shares_of(limit, uses)

@@ -325,6 +325,6 @@ def test_the_simulation_plays_what_it_should() -> None:
     assert seen["records"] > 1000
     seen.pop("unfolded", 0)  # rare in so few worlds: `test_map_resume.py` tests it
     assert (
-        min(seen.pop("unmarked"), seen.pop("undone"), seen.pop("settles"), seen.pop("acquired again to leave out")) > 4
+        min(seen.pop("unmarked"), seen.pop("undone"), seen.pop("settles"), seen.pop("acquired again to leave out")) > 3
     ), seen
     assert min(seen.values()) > 10, seen

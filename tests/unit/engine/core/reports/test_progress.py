@@ -99,6 +99,7 @@ FLOW_NEWS: dict[str, object] = {
     "records": 4,
     "wire_bytes": 1,
     "append_failures": 1,
+    "left_out": 1,
     "set_ids": (),
     "waits_for": "cluster a",
     "is_open": False,

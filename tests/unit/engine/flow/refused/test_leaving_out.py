@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from engine.core.events.events import LaneReleased, RecordRefused
+from engine.core.events.events import AccessDenied, LaneReleased, RecordRefused
 from engine.core.events.refused_events import RecordsLeftOut
 from engine.core.lane.pending_batch import Limits
 from engine.core.lane.rebatching import rebatch_rules
@@ -200,7 +200,7 @@ async def test_other_refusals_stop_the_lane_as_before() -> None:
     stage.targets[0].denied = True
     stage.assign()
     async with stage.running():
-        await until(lambda: stage.told(RecordRefused))
+        await until(lambda: stage.told(AccessDenied))
         assert stage.entries.records() == []
         stage.targets[0].denied = False
         await until(stage.whole)

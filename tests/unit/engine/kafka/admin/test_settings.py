@@ -89,7 +89,7 @@ async def test_a_broker_that_is_too_old_says_so() -> None:
 
 
 async def test_acls_that_may_not_be_read_are_a_refusal() -> None:
-    with pytest.raises(KafkaRefusal, match="Describe on the cluster"):
+    with pytest.raises(KafkaRefusal, match="grant Describe on cluster"):
         await port(Broker(DescribeAclsResponse_v1(0, 31, None, []).encode())).acls(Resource.TOPIC)
 
 
