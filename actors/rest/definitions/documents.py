@@ -15,7 +15,7 @@ _OF_CONNECTORS: Final[Mapping[str, str]] = {
     "config.providers": "the names of providers that resolve placeholders",
 }
 """Settings that a connector has and a file of MM2 has not, or means otherwise."""
-_PLACES: Final = ("flow", "filter"), ("cluster",), (LOGIN,)
+_PLACES: Final = ("flow", "filter"), ("cluster", LOGIN)
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 """A link of Markdown: its words stay."""
 
