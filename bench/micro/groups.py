@@ -34,7 +34,7 @@ from engine.core.mm2.mm2_records import decode_checkpoint
 from engine.flow.ports.ports import EARLIEST, LATEST, Stored
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
-from engine.services.failover import Failover
+from engine.services.dr.failover import Failover
 from policies.model import TopicPartition
 from tests.harness.admin import create_topics
 from tests.harness.mirror import cluster_client

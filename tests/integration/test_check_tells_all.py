@@ -22,7 +22,7 @@ from engine.kafka.admin.log_dirs import room, sizes
 from engine.kafka.admin.sameness import facts_of
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.config_service import config_sync
-from engine.services.failover import Failover
+from engine.services.dr.failover import Failover
 from engine.services.target_view import TargetView
 from engine.services.topic_service import TopicService
 from engine.services.translate import GroupTranslator

@@ -19,7 +19,7 @@ _MOST_RESERVED_S = 20.0
 
 
 class DrainSource(Protocol):
-    """Reads the end offsets of the source (`engine.services.failover.Failover`)."""
+    """Reads the end offsets of the source (`engine.services.dr.failover.Failover`)."""
 
     async def ends(self, lanes: Collection[TopicPartition]) -> Ends:
         """Ask for the ends of all partitions that the flow copies, and of these lanes."""

@@ -46,7 +46,7 @@ from engine.core.reports.progress import LaneProgress
 from engine.core.reports.rpo import rpo_of
 from engine.flow.groups.failback import FailbackRow, with_commits
 from engine.flow.ownership.other_writers import OtherWriters
-from engine.services.failover import Failover
+from engine.services.dr.failover import Failover
 from policies.model import TopicPartition
 
 SETTLE_S = 25.0

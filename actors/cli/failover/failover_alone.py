@@ -29,8 +29,8 @@ from engine.core.reports.drain import undrained
 from engine.core.reports.rpo import rpo_of
 from engine.flow.ports.state_options import StateOptions
 from engine.flow.topic_logs.last_known import NO_MIRROR, NothingKnown
+from engine.services.dr.failover import Failover
 from engine.services.event_service import EventService
-from engine.services.failover import Failover
 from engine.services.holding import held
 from engine.services.state_service import StateService
 from engine.state.state import DESIRED, Deployment, DesiredState, Key, StateHolder, Value, owner_of

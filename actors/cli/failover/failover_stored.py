@@ -6,7 +6,7 @@ from engine.config.settings import FlowConfig
 from engine.core.reports.drain import Ends, PartitionDrain, absent_lanes, judged
 from engine.core.reports.progress import LaneProgress
 from engine.flow.topic_logs.last_known import LastKnown
-from engine.services.failover import Failover
+from engine.services.dr.failover import Failover
 from policies.model import TopicPartition
 
 

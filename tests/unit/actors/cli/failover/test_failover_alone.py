@@ -56,7 +56,7 @@ class World:
         self.done: list[Any] = []
         self.known_dead: Callable[[Deployment], bool] = lambda _owner: False
 
-    # --- what is needed of `engine.services.failover.Failover`
+    # --- what is needed of `engine.services.dr.failover.Failover`
 
     async def __aenter__(self) -> Self:
         return self

@@ -58,7 +58,7 @@ class World:
     def fail_over(self, flow: str, outcome: FailoverOutcome) -> None:
         self.done.append(FailedOver(flow=FlowName(*flow.split("->")), outcome=outcome).text())
 
-    # --- of `engine.services.failover.Failover`
+    # --- of `engine.services.dr.failover.Failover`
 
     async def __aenter__(self) -> Self:
         return self
