@@ -80,6 +80,10 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
     queued: "RebatchRules | None" = None
     """The rules while appends queue at a target that is slow (`is_slow`); None: the same."""
 
+    def used(self, *, queues: bool) -> "RebatchRules":
+        """Return the rules for the next batch. `queues`: whether appends queue at a slow target."""
+        return self.queued if queues and self.queued is not None else self
+
     def adapted(self, hints: RebatchHints) -> "RebatchRules":
         """Return these rules with the user's wishes, as far as no batch waits for a time to pass.
 

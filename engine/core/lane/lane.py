@@ -292,8 +292,7 @@ class Lane:
     def next_append(self, limit_bytes: int = DEFAULT_BYTES, *, queues: bool = False) -> PendingBatch | None:
         """Return the next batch to send; None while the window, a missing position or a failed append holds it back.
 
-        Small batches that wait are merged to at most `limit_bytes`. `queues`: appends queue at the target, which would
-        take more in larger batches: those that are not small are merged too.
+        Small batches that wait are merged to at most `limit_bytes`; while appends queue (`queues`), larger ones too.
         """
         pieces, rules = self.pieces, self.limits.rebatch
         if not pieces.in_flight and self._last_ms < self.forgets_before_ms:
@@ -306,8 +305,7 @@ class Lane:
         if rules is not None:
             if is_small(first, rules) and rules.waits(len(pieces.in_flight), pieces.unsent_bytes):
                 return None
-            rules = (rules.queued if queues else None) or rules
-            first = make_first(pieces, rules, limit_bytes, self._runs.undurable_from)
+            first = make_first(pieces, rules.used(queues=queues), limit_bytes, self._runs.undurable_from)
         if first.max_timestamp < self.forgets_before_ms:
             self._old_sequence = first.sequence
         if len(pieces.in_flight) >= REMEMBERED and self._may_be_forgotten:
