@@ -72,8 +72,10 @@ class FakeTargetBroker:
             code = NOT_LEADER
         if code != NONE:
             return Outcome(append_kind(code), error_code=code)
-        code, base, index = self._cluster.targets[one.partition].append(bytes(one.payload))
-        return Outcome(append_kind(code), base, code, record_index=index)
+        log, payload = self._cluster.targets[one.partition], bytes(one.payload)
+        code, base, index = log.append(payload)
+        named = log.refused_indexes(payload) if index >= 0 else ()
+        return Outcome(append_kind(code), base, code, record_index=index, record_indexes=named)
 
     async def wait_lost(self) -> None:
         await self.lost.wait()

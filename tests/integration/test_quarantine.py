@@ -178,8 +178,8 @@ async def test_old_timestamps_are_skipped_and_named(
     assert (await proven(mirror, config, "old")).left_out == 3
 
 
-async def until_reached(run: Run, offset: int) -> None:
-    await run.until(lambda: run.lane("cut").source_next >= offset, f"copied to {offset}")
+async def until_reached(run: Run, topic: str, offset: int) -> None:
+    await run.until(lambda: run.lane(topic).source_next >= offset, f"copied to {offset}")
 
 
 @pytest.mark.full
@@ -189,20 +189,21 @@ async def test_copiers_that_are_cut_off_among_refused_records(
 ) -> None:
     leaves_out(mirror, commit_s=commit_s)
     await make_quarantine_topic(mirror)
-    await mirror.topic("cut", on_target={"cleanup.policy": "compact"})
+    topic = "cut-in-transactions" if commit_s else "cut"
+    await mirror.topic(topic, on_target={"cleanup.policy": "compact"})
     count, config = 3000, write_config(mirror, tmp_path)
     records = [Sent(None if n % 37 == 5 else b"k%d" % n, b"v%d" % n) for n in range(count)]
-    await in_batches(mirror, "cut", records, 50)
+    await in_batches(mirror, topic, records, 50)
     for turn in range(1, 6):
         async with mirror.run(drain=False) as run:
-            await until_reached(run, turn * 400)
+            await until_reached(run, topic, turn * 400)
     async with mirror.run() as run:
         await run.until_copied()
-    source, target = await sides(mirror, "cut")
+    source, target = await sides(mirror, topic)
     assert target == [one for one in source if one.key is not None]
     states = await listed(capsys, config)
     assert states == {n: "held" for n in range(count) if n % 37 == 5}
-    assert (await proven(mirror, config, "cut")).left_out == len(states)
+    assert (await proven(mirror, config, topic)).left_out == len(states)
 
 
 @pytest.mark.full
