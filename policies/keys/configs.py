@@ -1,13 +1,14 @@
 """The keys that decide which configs and ACLs the copies get, and how often."""
 
 from policies.keys.read_key import ReadKey
+from policies.sync.topic_configs import EXCLUDED_CONFIGS
 
 TITLE = "Configs and ACLs"
 ROWS = (
     ReadKey(
         "config.properties.exclude",
         "flow",
-        "MM2's",
+        f"`{', '.join(EXCLUDED_CONFIGS)}`",
         "topic configs that are never copied",
         "durability is never lowered, see [docs/config-sync.md](../docs/config-sync.md)",
     ),

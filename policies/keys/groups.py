@@ -1,11 +1,12 @@
 """The keys of consumer groups: which are mirrored, checkpoints, commits on the target."""
 
+from policies.groups import DEFAULT_GROUPS_EXCLUDE
 from policies.keys.read_key import ReadKey
 
 TITLE = "Consumer groups"
 ROWS = (
     ReadKey("groups", "flow", "`.*`", "Java patterns of the consumer groups to mirror"),
-    ReadKey("groups.exclude", "flow", "MM2's", "wins over `groups`"),
+    ReadKey("groups.exclude", "flow", f"`{', '.join(DEFAULT_GROUPS_EXCLUDE)}`", "wins over `groups`"),
     ReadKey(
         "group.filter.class",
         "flow",

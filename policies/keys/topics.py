@@ -1,6 +1,7 @@
 """The keys that choose and name topics, and those of heartbeats and offset syncs."""
 
 from policies.keys.read_key import ReadKey
+from policies.selection import DEFAULT_EXCLUDE
 
 TITLE = "Topics, names, heartbeats and offset syncs"
 ROWS = (
@@ -22,7 +23,7 @@ ROWS = (
         ),
         "a Java class is refused, see `raymirror.unsupported`",
     ),
-    ReadKey("topics.exclude", "flow", "MM2's", "wins over `topics`"),
+    ReadKey("topics.exclude", "flow", f"`{', '.join(DEFAULT_EXCLUDE)}`", "wins over `topics`"),
     ReadKey(
         "heartbeats.replication.enabled",
         "flow",

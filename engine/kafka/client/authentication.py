@@ -93,7 +93,12 @@ async def begin(login: Login, host: str) -> Exchange:
             with suppress(RuntimeError):  # the loop has ended meanwhile: nobody waits any more
                 loop.call_soon_threadsafe(turn.release)
 
-    return await loop.run_in_executor(_own_threads, work)
+    try:
+        begun = loop.run_in_executor(_own_threads, work)
+    except RuntimeError:  # the system has no thread left
+        turn.release()
+        raise
+    return await begun
 
 
 async def authenticate(connection: Asked, mechanism: str, exchange: Exchange, timeout_s: float) -> float:

@@ -27,6 +27,7 @@ from engine.security.oauth.keys import (
 from engine.security.oauth.token import encode, unsigned
 from engine.security.sasl.login import LoginFailed
 from engine.security.settings import BadSecurity, SecuritySettings
+from engine.security.tls.pem import UNREADABLE
 
 _ALGORITHMS = ("RS256", "ES256")
 _HALF_BYTES = 32
@@ -121,7 +122,7 @@ def _private_key(path: str, password: str | None, algorithm: str) -> Any:
     text = read_secret(path, PRIVATE_KEY_FILE).encode()
     try:
         key = serialization.load_pem_private_key(text, password.encode() if password else None)
-    except (ValueError, TypeError):
+    except UNREADABLE:
         wrong = f"the file of {PRIVATE_KEY_FILE} is no private key in PEM"
         raise LoginFailed(f"{wrong}, or {PASSPHRASE} does not open it") from None
     fits = (

@@ -4,10 +4,13 @@ import re
 from collections.abc import Iterable
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from engine.security.tls.store import BadStore, KeyEntry
 
+UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm)
+"""What `cryptography` raises for a key that it cannot read."""
 CERTIFICATE = "CERTIFICATE"
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
 _OLD_CERTIFICATE = f"X509 {CERTIFICATE}"
@@ -35,7 +38,7 @@ def certificates(text: str) -> tuple[bytes, ...]:
             x509.load_pem_x509_certificate(block.encode()).public_bytes(serialization.Encoding.DER)
             for block in _certificates(text)
         )
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise BadStore("has a certificate that cannot be read") from None
 
 
@@ -75,7 +78,7 @@ def locked_text(entry: KeyEntry, password: bytes) -> bytes:
     """Return a key, encrypted with a password, and its certificates as PEM. Raises BadStore."""
     try:
         key = serialization.load_der_private_key(entry.key, None)
-    except (ValueError, TypeError):
+    except UNREADABLE:
         raise BadStore("has a private key that cannot be read") from None
     locked = serialization.BestAvailableEncryption(password)
     text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked)
@@ -106,7 +109,7 @@ def _pkcs8(block: str, password: str | None) -> bytes:
         raise BadStore("has an encrypted private key", "set ssl.key.password", of_password=True)
     try:
         key = serialization.load_pem_private_key(block.encode(), password.encode() if locked and password else None)
-    except (ValueError, TypeError):
+    except UNREADABLE:
         if locked:
             raise BadStore("the password does not open its key", of_password=True) from None
         raise BadStore("has a private key that cannot be read") from None

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
-from cryptography.x509 import Certificate
+from cryptography.x509 import Certificate, InvalidVersion
 
 from engine.security.tls.der import parts
+from engine.security.tls.pem import UNREADABLE
 from engine.security.tls.store import BadStore, KeyEntry, Store
 
 _SEQUENCE = b"\x30"
@@ -28,7 +29,7 @@ def read_pkcs12(data: bytes, password: str | None) -> Store:
     """
     try:
         found = load_pkcs12(data, None if password is None else password.encode())
-    except (ValueError, TypeError):
+    except (*UNREADABLE, InvalidVersion):
         wrong = "cannot be opened without a password" if password is None else "the password does not open it"
         raise BadStore(f"{wrong}, or it is no whole PKCS#12 store", of_password=True) from None
     own = [found.cert.certificate] if found.cert is not None else []

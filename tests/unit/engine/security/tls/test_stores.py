@@ -1,5 +1,6 @@
 """Key stores of every format: what they hold, their passwords, and errors that name the key and no secret."""
 
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from engine.security.settings import BadSecurity, SecuritySettings
 from engine.security.tls.jks import read_java_store
 from engine.security.tls.keys import stamp
-from engine.security.tls.store import BadStore
+from engine.security.tls.pem import locked_text
+from engine.security.tls.store import BadStore, KeyEntry
 from engine.security.tls.stores import client_key, trusted
 from tests.harness.pkcs12_keys import pkcs12_of
 from tests.harness.stores import jks, make_key, trust_pkcs12
@@ -83,6 +85,23 @@ def test_a_key_of_a_pem_file_and_of_the_configuration_itself(tmp_path: Path, pas
     assert in_file == inside
     assert in_file is not None
     assert (in_file.key, len(in_file.chain)) == (SIGNED.der(), 2)
+
+
+def test_a_key_of_a_kind_that_no_library_knows(tmp_path: Path) -> None:
+    odd = OWN.der().replace(bytes.fromhex("2a8648ce3d0201"), bytes.fromhex("2a8648ce3d0e01"))
+    block = f"-----BEGIN PRIVATE KEY-----\n{b64encode(odd).decode()}\n-----END PRIVATE KEY-----\n"
+    path = written(tmp_path, block.encode() + OWN.certificate_pem())
+    with pytest.raises(BadSecurity, match="has a private key that cannot be read"):
+        client_key(keystore(path, keystore_type="PEM"))
+    with pytest.raises(BadStore, match="has a private key that cannot be read"):
+        locked_text(KeyEntry("me", odd, (OWN.certificate_der(),)), b"x")
+
+
+def test_a_certificate_of_a_version_that_is_none() -> None:
+    odd = OWN.certificate_der().replace(bytes.fromhex("a003020102"), bytes.fromhex("a003020121"))
+    block = f"-----BEGIN CERTIFICATE-----\n{b64encode(odd).decode()}\n-----END CERTIFICATE-----\n"
+    with pytest.raises(BadSecurity, match="has a certificate that cannot be read"):
+        trusted(SecuritySettings({"ssl.truststore.certificates": block, "ssl.truststore.type": "PEM"}))
 
 
 def test_a_certificate_under_its_old_name() -> None:
