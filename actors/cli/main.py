@@ -5,6 +5,7 @@ is imported, so `raymirror cluster` starts fast and never imports Ray or Spark.
 """
 
 import argparse
+import os
 import platform
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from actors.local.ending import EndSignalled, ended_by_signals
 from actors.local.session import NoMirror
 from deploy.local.errors import ClusterError
 from engine.base.errors import MirrorError
-from engine.base.redaction import own_redacted
+from engine.base.redaction import own_redacted, remember_environment
 from engine.config.file.file_kind import worded
 from policies.own.own_policy import OwnPolicyError
 
@@ -101,6 +102,7 @@ EXIT_CODES = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error that was raised on purpose becomes one line."""
     words = list(sys.argv[1:] if argv is None else argv)
+    remember_environment(os.environ)
     parser = build_parser(words[0] if words else None)
     asked, extra = parser.parse_known_args(words)
     fill_places(parser, asked, extra)

@@ -32,7 +32,7 @@ from actors.local import session
 from actors.logging.crashes import keep_crash_stack
 from actors.logging.folding import Folded, Folding
 from engine.base.clock import now_s
-from engine.base.redaction import redacted
+from engine.base.redaction import redacted, remember_environment
 from engine.core.events.events import Event
 from engine.core.reports.progress import FlowProgress
 
@@ -225,6 +225,7 @@ def setup_logging(namespace: str, role: str, *, flow: str = "", env: Mapping[str
     `flow`: the flow of all lines of this process, in a copier.
     """
     keep_crash_stack()
+    remember_environment(os.environ)
     wanted = log_folder(namespace, env) / f"{_UNSAFE.sub('_', role)}.{os.getpid()}{SUFFIX}"
     inner, path = _open(wanted)
     inner.setFormatter(JsonLines(role, flow))

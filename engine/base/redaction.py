@@ -9,9 +9,9 @@ through `redacted` before it enters an error, a log, an event or the terminal. I
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 HIDDEN = "[hidden]"
 LEAST = 4
@@ -26,6 +26,11 @@ _NAMED = re.compile(
     rf"(?i)((?:{SECRET_WORDS}|authorization)[a-z_.-]*[\"']?\s*[=:]\s*)"
     r"(?:(?:bearer|basic)\s+)?(\\\"[^\"]*\"|\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,;\"']+)"
 )
+_VARIABLE = re.compile(rf"(?i){SECRET_WORDS}|^OTEL_EXPORTER_OTLP\w*_HEADERS$")
+_LEAST_OF_VARIABLE = 8
+"""A variable with a shorter value is more likely a switch such as `TOKEN_CHECK=true`."""
+_PLACES = ("_PATH", "_FILE", "_DIR", "_URL", "_URI", "_ID")
+"""Ends of names of variables that say where a secret is, not what it is."""
 _USERINFO = re.compile(r"(://)[^/\s:@]*:[^/\s@]+@")
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 
@@ -46,6 +51,15 @@ def remember_secret(value: str) -> None:
         for oldest in list(_known)[:-_MOST]:
             del _known[oldest]
         _search = re.compile("|".join(map(re.escape, sorted(_known, key=len, reverse=True))))
+
+
+def remember_environment(environment: Mapping[str, str]) -> None:
+    """Hide the secrets that environment variables hold, e.g. `AWS_SECRET_ACCESS_KEY` and the headers of OTLP."""
+    for name, value in environment.items():
+        if _VARIABLE.search(name) and not name.endswith(_PLACES) and len(value) >= _LEAST_OF_VARIABLE:
+            remember_secret(value)
+            for header in value.split(",") if name.endswith("_HEADERS") else ():
+                remember_secret(unquote(header.partition("=")[2]).removeprefix("Bearer ").removeprefix("Basic "))
 
 
 def forget_secrets() -> None:

@@ -16,6 +16,7 @@ from engine.base.redaction import (
     forget_secrets,
     own_redacted,
     redacted,
+    remember_environment,
     remember_secret,
 )
 
@@ -76,6 +77,19 @@ def test_what_raymirror_says_of_a_setting_stays() -> None:
     assert own_redacted(text) == text
     remember_secret("hunter2")
     assert own_redacted(f"{text} hunter2") == f"{text} {HIDDEN}"
+
+
+def test_what_stands_in_the_environment_is_hidden_but_not_where_secrets_are() -> None:
+    environment = {
+        "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI",
+        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7",
+        "RAY_AUTH_TOKEN_PATH": "/home/me/token",
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20hunter22,x=y",
+        "HOME": "/home/me",
+    }
+    remember_environment(environment)
+    text = "wJalrXUtnFEMI AKIAIOSFODNN7 /home/me/token hunter22"
+    assert own_redacted(text) == f"{HIDDEN} AKIAIOSFODNN7 /home/me/token {HIDDEN}"
 
 
 def test_an_error_without_a_text_has_its_name() -> None:
