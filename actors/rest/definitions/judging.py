@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from actors.rest.connectors import ConnectorKind
-from actors.rest.definitions.rows import KeyRow, groups_of, rows_of
+from actors.rest.definitions.rows import KeyRow, groups_of, only_of_connect, rows_of
 from actors.rest.entities import JudgedConfig, JudgedSetting, JudgedValue
 from actors.rest.exchange import HttpRefusal
 from engine.config.plugins.loading import provided
@@ -56,7 +56,8 @@ def judged(settings: Mapping[str, str | None]) -> JudgedConfig:
             f" are: {', '.join(kind.class_name for kind in ConnectorKind)}",
         )
     rows = rows_of(kind)
-    configs = tuple(_judged(row, settings) for row in rows)
+    connects = only_of_connect(kind)
+    configs = tuple(_judged(row, settings, of_class=row.name not in connects) for row in rows)
     nulls = [key for key, value in settings.items() if value is None and all(one.value.name != key for one in configs)]
     unknown = tuple(JudgedSetting(None, JudgedValue(name=key, value=None, errors=(_NULL,))) for key in nulls)
     configs = (*unknown, *configs)
@@ -77,7 +78,8 @@ def invalid(found: JudgedConfig) -> str:
     return "\n".join([head, *errors, f"{where} `/connector-plugins/{{connectorType}}/config/validate`"])
 
 
-def _judged(row: KeyRow, settings: Mapping[str, str | None]) -> JudgedSetting:
+def _judged(row: KeyRow, settings: Mapping[str, str | None], *, of_class: bool) -> JudgedSetting:
+    """Judge one setting. Of a setting `of_class` Connect drops its own finding about null for that of the class."""
     errors: list[str] = []
     value: Parsed = None
     if row.name in settings:
@@ -93,7 +95,7 @@ def _judged(row: KeyRow, settings: Mapping[str, str | None]) -> JudgedSetting:
         _check(row, value)
     except _Bad as bad:
         errors.append(str(bad))
-    if row.name in settings and settings[row.name] is None:
+    if row.name in settings and settings[row.name] is None and not of_class:
         errors.append(_NULL)
     return JudgedSetting(
         row.definition(),

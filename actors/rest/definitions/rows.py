@@ -222,6 +222,11 @@ def rows_by_class(kind: ConnectorKind) -> tuple[KeyRow, ...]:
     return (*rows[:_OF_CONNECTORS], *rows[connect:], *rows[_OF_CONNECTORS:connect])
 
 
+def only_of_connect(kind: ConnectorKind) -> frozenset[str]:
+    """Return the names of the settings that the class itself does not define."""
+    return frozenset(row.name for row in rows_of(kind)[_OF_CONNECTORS : len(_CONNECT.splitlines())])
+
+
 def groups_of(rows: Iterable[KeyRow]) -> tuple[str, ...]:
     """Return the groups of settings, each once, in their order."""
     return tuple(dict.fromkeys(row.group for row in rows if row.group is not None))

@@ -100,7 +100,9 @@ def test_settings_that_are_fine_have_no_error() -> None:
 
 
 def test_each_error_is_at_its_setting_and_counted() -> None:
-    found = validate({"connector.class": FULL, "tasks.max": "x", "topics": None, "unknown": None})
+    found = validate(
+        {"connector.class": FULL, "tasks.max": "x", "topics": None, "offsets.storage.topic": None, "unknown": None}
+    )
     errors = {one["value"]["name"]: one["value"]["errors"] for one in found["configs"] if one["value"]["errors"]}
     assert errors == {
         "name": ['Missing required configuration "name" which has no default value.'],
@@ -109,10 +111,8 @@ def test_each_error_is_at_its_setting_and_counted() -> None:
             "Invalid value x for configuration tasks.max: Not a number of type INT",
             "Invalid value null for configuration tasks.max: Value must be non-null",
         ],
-        "topics": [
-            "Configuration 'topics' values must not be null.",
-            "Null value can not be supplied as the configuration value.",
-        ],
+        "topics": ["Configuration 'topics' values must not be null."],
+        "offsets.storage.topic": ["Null value can not be supplied as the configuration value."],
         "unknown": ["Null value can not be supplied as the configuration value."],
     }
     assert found["error_count"] == 7
