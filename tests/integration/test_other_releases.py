@@ -16,7 +16,7 @@ from engine.kafka.admin.settings import KafkaSettings
 from tests.conftest import Pair
 from tests.harness import groups as stock
 from tests.harness.admin import own_configs
-from tests.harness.compare import assert_identical
+from tests.harness.compare import assert_identical, read_topic
 from tests.harness.keeping import POLLED, Sides, keeping, until_equal, until_moved
 from tests.harness.live import write_properties
 from tests.harness.load import append, numbered, produce, producer
@@ -91,7 +91,10 @@ async def test_copies_are_whole(old: Old, sides: Pair, drain: bool, commit_s: fl
     async with mirror.run() as run:
         await run.until_copied()
         assert_calm(run)
-    assert await assert_identical(*sides, alias, copied) == PARTITIONS * 600
+    # A transaction of a copier that was cut off is rolled back: readers of committed records do not see it.
+    expected = await read_topic(sides.source, alias)
+    assert await read_topic(sides.target, copied, committed=commit_s > 0) == expected
+    assert sum(map(len, expected.values())) == PARTITIONS * 600
 
 
 async def test_a_restarted_source_goes_on_at_another_leader_epoch(old: Old, cluster_pair: Pair) -> None:

@@ -32,7 +32,6 @@ from engine.kafka.client.leader_epochs import LeaderEpochs
 from engine.kafka.client.metadata import BrokerAddress, Metadata, TopicMeta, ask_metadata
 from engine.kafka.client.silence import Silence
 from engine.kafka.protocol.faults import NONE
-from engine.kafka.protocol.schema import Question
 from policies.grants.rights import Grantee
 
 T = TypeVar("T")
@@ -383,13 +382,14 @@ class ClusterClient:
             self.forget_coordinator(transactional_id)
             raise
 
-    async def coordinator_knows(self, transactional_id: str, request: type[Question]) -> bool:
-        """Whether the coordinator of a transactional id speaks a request; other brokers may differ."""
+    async def coordinator_knows(self, transactional_id: str, *requests: tuple[int, int]) -> bool:
+        """Whether the coordinator of a transactional id speaks requests (key, version); other brokers may differ."""
         try:
-            return request.spoken_by(await self._coordinator(transactional_id))
+            connection = await self._coordinator(transactional_id)
         except (ConnectionLost, BrokerUnreachable):
             self.forget_coordinator(transactional_id)
             raise
+        return all(connection.supports(*request) for request in requests)
 
     async def _coordinator(self, transactional_id: str) -> Connection:
         node = self._coordinators.get(transactional_id)

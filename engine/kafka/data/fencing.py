@@ -37,6 +37,9 @@ _POLL_GROWTH = 1.4
 """Each poll waits this much longer than the one before, so the end is noticed at most 40 % late."""
 _PATIENCE_S = 60.0
 _DONE = "CompleteAbort"
+_BARRIER = ((AddPartitionsToTxnRequest.API_KEY, 0), (EndTxnRequest.API_KEY, 0))
+_STATE = (DescribeTransactions.API_KEY, 0)
+"""Key and version of requests."""
 
 
 async def acquire(client: ClusterClient, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
@@ -47,7 +50,13 @@ async def acquire(client: ClusterClient, transactional_id: str, partitions: Sequ
 
 
 async def enter(client: ClusterClient, transactional_id: str) -> Producer:
-    """Acquire the producer at a new epoch (InitProducerId). Raises KafkaRefusal, ConnectionLost."""
+    """Acquire the producer at a new epoch (InitProducerId). Raises KafkaRefusal, ConnectionLost.
+
+    Also refused where the coordinator could not write the barrier of the next owner, which is part of the fence.
+    """
+    if not await client.coordinator_knows(transactional_id, *_BARRIER):
+        asked, right = f"transactional id {transactional_id}", "needed: AddPartitionsToTxn and EndTxn"
+        raise KafkaRefusal(asked, UNSUPPORTED_VERSION, error_name(UNSUPPORTED_VERSION), right)
     answer = await patiently(
         client, transactional_id, lambda: InitProducerIdRequest(transactional_id, TRANSACTION_TIMEOUT_MS)
     )
@@ -162,7 +171,7 @@ async def _complete(
     client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
 ) -> None:
     pause_s = _POLL_S
-    if not await client.coordinator_knows(transactional_id, DescribeTransactions):
+    if not await client.coordinator_knows(transactional_id, _STATE):
         # A coordinator before 3.0. It answers CONCURRENT_TRANSACTIONS until the markers are written. This new
         # transaction ends at once.
         await add_partitions(client, transactional_id, producer, partitions)
