@@ -110,3 +110,35 @@ def test_a_file_of_a_directory_that_cannot_be_read(tmp_path: Path, name: str, wr
     with pytest.raises(ConfigError, match=wrong) as caught:
         Providers().resolve(f"${{directory:{tmp_path}:{name}}}", Where("f", 1, "k"))
     assert "c4n4ry" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(
+            "B.bootstrap.servers",
+            "B.security.protocol",
+            "B.sasl.mechanism",
+            "B.ssl.protocol",
+            "B.ssl.enabled.protocols",
+        ),
+        *(
+            "B.ssl.cipher.suites",
+            "B.ssl.truststore.type",
+            "A->B.tasks.max",
+            "A->B.enabled",
+            "A.consumer.isolation.level",
+        ),
+        *("A->B.replication.policy.class", "A->B.topic.filter.class", "raymirror.unsupported", "clusters"),
+    ],
+)
+def test_a_backslash_that_joins_a_login_to_another_value_shows_no_password(key: str) -> None:
+    lines = {line.partition(" =")[0]: line for line in BASE.splitlines()}
+    lines |= {"B.security.protocol": "B.security.protocol = SASL_SSL", "B.sasl.mechanism": "B.sasl.mechanism = PLAIN"}
+    lines |= {"B.ssl.truststore.location": "B.ssl.truststore.location = /none"}
+    joined = lines.pop(key, f"{key} = x")
+    login = f'B.sasl.jaas.config = M required username="u" password="{CANARY}";'
+    text = "\n".join([*lines.values(), f"{joined}\\", login, ""])
+    with pytest.raises(ConfigError) as caught:
+        handshake_options(read_config(parse_properties(text, "f")).clusters["B"], "me").credentials()
+    assert CANARY not in f"{caught.value} {caught.value!r}"
