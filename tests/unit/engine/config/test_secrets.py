@@ -13,7 +13,7 @@ from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.config.file.providers import Providers, Where
 from engine.config.property_reader import PropertyReader
-from engine.config.secrets import SECRET_KEYS, handshake_options
+from engine.config.secrets import SECRET_KEYS, handshake_options, is_secret
 from engine.config.settings import MirrorConfig
 from tests.unit.engine.config_files import BASE
 
@@ -142,3 +142,18 @@ def test_a_backslash_that_joins_a_login_to_another_value_shows_no_password(key: 
     with pytest.raises(ConfigError) as caught:
         handshake_options(read_config(parse_properties(text, "f")).clusters["B"], "me").credentials()
     assert CANARY not in f"{caught.value} {caught.value!r}"
+
+
+@pytest.mark.parametrize(
+    ("value", "secret"),
+    [
+        ("SCRAM-SHA-512B.sasl.jaas.config = M", True),
+        ('M required password="x";', True),
+        ("https://me:pw@issuer.example/token", True),
+        ("https://issuer.example/token?who=me@there", False),
+        ("${file:/etc/mirror/secret:servers}", False),
+        ("orders.*, passwords", False),
+    ],
+)
+def test_values_that_may_have_a_password(value: str, secret: bool) -> None:
+    assert is_secret("topics", value) is secret
