@@ -55,6 +55,9 @@ def enabled_flows(properties: Properties) -> tuple[list[str], list[FlowName]]:
     reader = PropertyReader(properties)
     aliases = _aliases(reader)
     pairs = [FlowName(*pair) for pair in permutations(aliases, 2)]
+    if not pairs:
+        right = "list the clusters on both sides, e.g. clusters = A, B"
+        raise reader.error("clusters", "names one cluster only", right)
     return aliases, [pair for pair in pairs if reader.flow_enabled(str(pair))] or pairs
 
 
@@ -153,6 +156,8 @@ def _aliases(reader: PropertyReader) -> list[str]:
     foreign = None if reader.has("clusters") else foreign_keys(reader.names())
     if foreign is not None:
         raise reader.error("clusters", foreign.what, foreign.right)
+    if is_secret("", reader.values().get("clusters", "")):
+        raise reader.error("clusters", "names no aliases", "list the cluster aliases, e.g. clusters = A, B")
     aliases = list(dict.fromkeys(reader.list("clusters", required="list the cluster aliases, e.g. clusters = A, B")))
     for alias in aliases:
         if "->" in alias:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from engine.base.errors import ConfigError
 from engine.config.file.properties import Properties, Property, Trap
 from engine.config.file.providers import Providers, Where, kind_of
+from engine.config.secrets import is_secret
 from engine.config.settings import ConfigWarning
 from policies.files.meant import has_quotes, is_quoted, unquoted, without_stars
 from policies.keys.kafka_keys import Ruling
@@ -15,6 +16,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 _MOST_INT = 2**31 - 1
 SWITCH = "raymirror.unsupported"
 """The key that decides whether raymirror refuses unsupported settings that matter."""
+_BACKSLASH = "a backslash at the end of a line joins the next line to it"
 _QUOTED = "quotes are part of the value; remove them"
 
 
@@ -60,6 +62,8 @@ class PropertyReader:
         """Return the error of a key; it does not repeat the value of a placeholder, which may be a secret."""
         if self._has_placeholder(key):
             wrong = "the value of its placeholder cannot be used"
+        elif is_secret("", self._properties.get(key) or ""):
+            wrong, right = "the value has a password or another setting in it", f"{right}; {_BACKSLASH}"
         elif is_quoted((self._properties.get(key) or "").strip()):
             right = f"{_QUOTED}: {right}"
         return self.where(key).error(wrong, right)

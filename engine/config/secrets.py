@@ -20,7 +20,7 @@ from engine.security.oauth.keys import ASSERTION_KEYS, CLIENT_SECRET, HANDLER, H
 from engine.security.sasl.jaas import JAAS, parse_jaas
 from engine.security.sasl.kerberos import SERVICE_NAME
 from engine.security.sasl.login import Login
-from engine.security.settings import BadSecurity, SecuritySettings
+from engine.security.settings import BadSecurity, SecuritySettings, shown
 from engine.security.tls.keys import (
     ENABLED,
     HOSTNAME_CHECK,
@@ -77,15 +77,20 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STAND_IN = "placeholder"
 _WITH_LOGIN = re.compile(r"://[^/?#\s]*@")
 """What is in an address that has a user name before its host."""
+_SWALLOWED = re.compile(rf"(?:{'|'.join(map(re.escape, SECRET_KEYS))})\s*[=:]|(?:password|secret)\s*=", re.IGNORECASE)
 _SECRET_OPTION = ("password", "secret", "token", "assertion", "awsroleaccesskeyid")
 NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "auth", "path")
 """Parts of the names of a login module's options whose values are secrets, and ends of those that are none."""
 
 
 def is_secret(key: str, value: str = "") -> bool:
-    """Whether a key, with or without an alias, may have a clear-text password, or this value is an address with one."""
-    of_cluster = any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
-    return of_cluster or bool(_HTTP_SECRET.fullmatch(key)) or bool(_WITH_LOGIN.search(value))
+    """Whether a key, with or without an alias, or a value may have a clear-text password.
+
+    A value may: an address with a login, and a line with a backslash at its end, which swallowed the next setting.
+    """
+    named = any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
+    named = named or _HTTP_SECRET.fullmatch(key) is not None
+    return named or _WITH_LOGIN.search(value) is not None or _SWALLOWED.search(value) is not None
 
 
 def check_security(cluster: ClusterConfig) -> None:
@@ -106,7 +111,7 @@ def _check(settings: SecuritySettings) -> None:
     protocol = _protocol(settings)
     if SECURITY_PROTOCOL not in settings.hidden and protocol not in _PROTOCOLS:
         right = f"use {', '.join(_PROTOCOLS)}"
-        raise BadSecurity(SECURITY_PROTOCOL, f"{protocol!r} is not a security protocol", right)
+        raise BadSecurity(SECURITY_PROTOCOL, f"{shown(protocol)!r} is not a security protocol", right)
     if protocol.startswith("SASL"):
         check_mechanism(settings)
         if JAAS not in settings.hidden:

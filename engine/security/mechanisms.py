@@ -9,7 +9,7 @@ from engine.security.sasl.kerberos import SERVICE_NAME, read_kerberos, service_n
 from engine.security.sasl.login import Login
 from engine.security.sasl.plain import PlainLogin
 from engine.security.sasl.scram import ScramLogin
-from engine.security.settings import BadSecurity, SecuritySettings
+from engine.security.settings import BadSecurity, SecuritySettings, shown
 
 MECHANISM = "sasl.mechanism"
 _DEFAULT = "GSSAPI"
@@ -110,7 +110,7 @@ def check_mechanism(settings: SecuritySettings) -> None:
     """Refuse an unknown mechanism, unless its name is not known yet. Raises BadSecurity."""
     name = mechanism_of(settings)
     if MECHANISM not in settings.hidden and name not in MECHANISMS:
-        raise BadSecurity(MECHANISM, f"{name} is not supported", f"use {', '.join(MECHANISMS)}")
+        raise BadSecurity(MECHANISM, f"{shown(name)} is not supported", f"use {', '.join(MECHANISMS)}")
 
 
 def login_entry(settings: SecuritySettings) -> LoginEntry:

@@ -1,10 +1,12 @@
 """The security settings of one cluster by Kafka's names, as typed values; an error names the key, never the value."""
 
+import re
 from collections.abc import Collection, Mapping
 
 from engine.base.errors import MirrorError
 
 _MOST_INT = 2**31 - 1
+_WORD = re.compile(r"[\w.\-]{1,40}")
 
 
 class BadSecurity(MirrorError):
@@ -16,6 +18,11 @@ class BadSecurity(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.wrong}; {self.right}"
+
+
+def shown(value: str) -> str:
+    """Return a value for an error if it is one short word; a line that swallowed the next one may have a password."""
+    return value if _WORD.fullmatch(value) else "this value"
 
 
 class SecuritySettings:

@@ -3,7 +3,7 @@
 import os
 from typing import NamedTuple
 
-from engine.security.settings import BadSecurity, SecuritySettings
+from engine.security.settings import BadSecurity, SecuritySettings, shown
 
 PROTOCOL, ENABLED, SUITES = "ssl.protocol", "ssl.enabled.protocols", "ssl.cipher.suites"
 HOSTNAME_CHECK = "ssl.endpoint.identification.algorithm"
@@ -70,7 +70,7 @@ def _check_type(settings: SecuritySettings, keys: StoreKeys) -> None:
     if keys.location not in settings or keys.type in settings.hidden:
         return
     if kind not in TYPES:
-        raise BadSecurity(keys.type, f"{kind} stores cannot be read", f"{_CONVERT} {keys.type} = PKCS12")
+        raise BadSecurity(keys.type, f"{shown(kind)} stores cannot be read", f"{_CONVERT} {keys.type} = PKCS12")
     if keys.type not in settings and location is not None and location.lower().endswith(_PEM_ENDINGS):
         wrong = f"the name is that of a PEM file, but without {keys.type} the type is {_DEFAULT_TYPE}"
         raise BadSecurity(keys.location, wrong, f"set {keys.type}={PEM}")

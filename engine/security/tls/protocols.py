@@ -3,7 +3,7 @@
 import re
 import ssl
 
-from engine.security.settings import BadSecurity, SecuritySettings
+from engine.security.settings import BadSecurity, SecuritySettings, shown
 from engine.security.tls.keys import ENABLED, PROTOCOL, SUITES
 
 _VERSIONS = {
@@ -46,7 +46,7 @@ def _versions(settings: SecuritySettings) -> list[ssl.TLSVersion]:
     names = [name for name in settings.words(ENABLED) if name not in _OLD] or list(_DEFAULT)
     unknown = [name for name in names if name not in _VERSIONS]
     if unknown:
-        raise BadSecurity(ENABLED, f"{unknown[0]!r} is no version of TLS", f"use {', '.join(_VERSIONS)}")
+        raise BadSecurity(ENABLED, f"{shown(unknown[0])!r} is no version of TLS", f"use {', '.join(_VERSIONS)}")
     if settings.words(ENABLED) and not any(name in _VERSIONS for name in settings.words(ENABLED)):
         raise BadSecurity(ENABLED, "names only versions that OpenSSL has no more", f"use {', '.join(_DEFAULT)}")
     said = settings.text(PROTOCOL, _DEFAULT[-1])
@@ -54,7 +54,7 @@ def _versions(settings: SecuritySettings) -> list[ssl.TLSVersion]:
         return [_VERSIONS[name] for name in names]
     most = next((name for name in _VERSIONS if name.upper() == said.upper()), None)
     if most is None:
-        raise BadSecurity(PROTOCOL, f"{said!r} is no version of TLS", f"use TLS, {', '.join(_VERSIONS)}")
+        raise BadSecurity(PROTOCOL, f"{shown(said)!r} is no version of TLS", f"use TLS, {', '.join(_VERSIONS)}")
     found = [_VERSIONS[name] for name in names if _VERSIONS[name] <= _VERSIONS[most]]
     if not found:
         raise BadSecurity(ENABLED, f"has no version up to ssl.protocol = {most}", "let the two agree")
@@ -65,7 +65,7 @@ def _set_suites(context: ssl.SSLContext, names: list[str]) -> None:
     """Set the suites below TLS 1.3; those of 1.3 cannot be chosen one by one in Python, and all three are good."""
     known = [found for name in names if (found := openssl_name(name)) and _is_known(found)]
     if not known:
-        wrong = "names no suite that OpenSSL has" + (f", e.g. not {names[0]}" if names[0].isidentifier() else "")
+        wrong = "names no suite that OpenSSL has" + (f", e.g. not {names[0]}" if names[0] == shown(names[0]) else "")
         raise BadSecurity(SUITES, wrong, "use names such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
     context.set_ciphers(":".join(known))
 

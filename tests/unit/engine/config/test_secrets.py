@@ -13,7 +13,7 @@ from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.config.file.providers import Providers, Where
 from engine.config.property_reader import PropertyReader
-from engine.config.secrets import SECRET_KEYS, handshake_options
+from engine.config.secrets import SECRET_KEYS, handshake_options, is_secret
 from engine.config.settings import MirrorConfig
 from tests.unit.engine.config_files import BASE
 
@@ -110,3 +110,50 @@ def test_a_file_of_a_directory_that_cannot_be_read(tmp_path: Path, name: str, wr
     with pytest.raises(ConfigError, match=wrong) as caught:
         Providers().resolve(f"${{directory:{tmp_path}:{name}}}", Where("f", 1, "k"))
     assert "c4n4ry" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(
+            "B.bootstrap.servers",
+            "B.security.protocol",
+            "B.sasl.mechanism",
+            "B.ssl.protocol",
+            "B.ssl.enabled.protocols",
+        ),
+        *(
+            "B.ssl.cipher.suites",
+            "B.ssl.truststore.type",
+            "A->B.tasks.max",
+            "A->B.enabled",
+            "A.consumer.isolation.level",
+        ),
+        *("A->B.replication.policy.class", "A->B.topic.filter.class", "raymirror.unsupported", "clusters"),
+    ],
+)
+def test_a_backslash_that_joins_a_login_to_another_value_shows_no_password(key: str) -> None:
+    lines = {line.partition(" =")[0]: line for line in BASE.splitlines()}
+    lines |= {"B.security.protocol": "B.security.protocol = SASL_SSL", "B.sasl.mechanism": "B.sasl.mechanism = PLAIN"}
+    lines |= {"B.ssl.truststore.location": "B.ssl.truststore.location = /none"}
+    joined = lines.pop(key, f"{key} = x")
+    login = f'B.sasl.jaas.config = M required username="u" password="{CANARY}";'
+    text = "\n".join([*lines.values(), f"{joined}\\", login, ""])
+    with pytest.raises(ConfigError) as caught:
+        handshake_options(read_config(parse_properties(text, "f")).clusters["B"], "me").credentials()
+    assert CANARY not in f"{caught.value} {caught.value!r}"
+
+
+@pytest.mark.parametrize(
+    ("value", "secret"),
+    [
+        ("SCRAM-SHA-512B.sasl.jaas.config = M", True),
+        ('M required password="x";', True),
+        ("https://me:pw@issuer.example/token", True),
+        ("https://issuer.example/token?who=me@there", False),
+        ("${file:/etc/mirror/secret:servers}", False),
+        ("orders.*, passwords", False),
+    ],
+)
+def test_values_that_may_have_a_password(value: str, secret: bool) -> None:
+    assert is_secret("topics", value) is secret

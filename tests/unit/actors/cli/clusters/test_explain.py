@@ -69,6 +69,24 @@ def test_a_password_in_an_address_is_hidden(path: str, json_wanted: bool, capsys
     assert "(hidden)" in out
 
 
+def test_a_password_that_a_backslash_joined_to_a_value_is_hidden(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(TEXT.replace("= SASL_SSL\n", "= SASL_SSL\\\n"))
+    assert main.main(["check", str(path), "--explain", "security.protocol"]) == 0
+    out = capsys.readouterr().out
+    assert "geheim" not in out
+    assert "A: (hidden)" in out
+
+
+def test_a_file_with_one_cluster_explains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text("clusters = A\nA.bootstrap.servers = a:1\nfoo = 1\n")
+    assert main.main(["check", str(path), "--explain", "foo"]) == 2
+    assert "names one cluster only; list the clusters on both sides" in capsys.readouterr().err
+
+
 def test_two_different_passwords_are_not_the_same(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     with Path(path).open("a") as file:
         file.write('A.consumer.sasl.jaas.config = x.PlainLoginModule required username="u" password="hidden";\n')
