@@ -33,6 +33,12 @@ def needs_of(config: MirrorConfig) -> dict[FlowName, CopierNeeds]:
     return {flow.name: CopierNeeds(memory_of(flow), flow.copiers_site) for flow in config.flows}
 
 
+def least_cpus(config: MirrorConfig) -> int:
+    """Return the logical CPUs that a mirror needs at least: for its copiers, one that replaces another, and Spark."""
+    spark = config.spark
+    return sum(flow.copiers for flow in config.flows) + 1 + (spark.executors * spark.cores if spark.on else 0)
+
+
 def sites_of(config: MirrorConfig) -> tuple[str, ...]:
     """Return the sites where copiers must run, in order of their names."""
     return tuple(sorted({flow.copiers_site for flow in config.flows} - {""}))

@@ -34,6 +34,8 @@ class MirrorParts:
     ) -> None:
         self.config = config
         self._group, self._tasks = group, dict[str, asyncio.Task[None]]()
+        self._works = set[asyncio.Task[None]]()
+        """Work that callers have begun and that outlives them."""
         flows = tuple(flow.name for flow in config.flows)
         self.metadata = RayMetadata(spec, flows, changed)
         self.fleet = RayFleet(spec, needs_of(config), group, changed)
@@ -52,7 +54,10 @@ class MirrorParts:
         self._tasks[name] = self._group.create_task(work)
 
     async def finish(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do some work to its end, also if the caller is cancelled; what it raises goes to the caller."""
+        """Do some work to its end, also if the caller is cancelled; what it raises goes to the caller.
+
+        It is cancelled only if this process ends.
+        """
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def work() -> None:
@@ -64,6 +69,8 @@ class MirrorParts:
                 ended.set_result(None)
 
         task = self._group.create_task(work())
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
         task.add_done_callback(lambda _: ended.cancel())  # no change if it has ended by itself
         await asyncio.shield(ended)
 
@@ -131,7 +138,7 @@ class MirrorParts:
 
     def leave(self) -> None:
         """End the tasks of this process; living actors continue."""
-        for task in self._tasks.values():
+        for task in (*self._tasks.values(), *self._works):
             task.cancel()
         if self.local is not None:
             self.local.close()  # a cancelled task that had not started yet closes nothing

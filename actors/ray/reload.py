@@ -6,17 +6,22 @@ The mirror is not stopped. Each part compares its settings with the new ones, an
 by their fingerprint, the metadata actor's services by their settings.
 """
 
+import os
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
+import ray
 
 from actors.config import config_ref
 from actors.config.difference import ADDED, CHANGED, REMOVED, ConfigDifference, ConfigSide
 from actors.config.reload_errors import CannotReload
 from actors.control.flow_state import FlowPlan
+from actors.local import session
 from actors.model.events import Reloaded
 from actors.model.fingerprint import fingerprint_of
 from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.needs import least_cpus
 from engine.config.settings import MirrorConfig
 from policies.model import FlowName
 from policies.placement.scaling import ScalingLimits
@@ -28,6 +33,21 @@ def read_side(ref: ConfigRef) -> ConfigSide:
         why = f"{ref.path}: on the supervisor's machine, this file is not the one that was checked"
         raise CannotReload((f"{why}; put the same file there, then run raymirror reload again",))
     return ConfigSide(config_ref.load(ref), ref.kept, ref.digest)
+
+
+def why_no_room(namespace: str, config: MirrorConfig) -> tuple[str, ...]:
+    """Say that a configuration needs more than the mirror's own Ray has, which keeps the size of its start.
+
+    Another Ray cluster may grow, or get another node. It asks Ray, so call it in a thread.
+    """
+    if not any(one.local for one in session.living(os.environ, namespace)):
+        return ()
+    asked: Any = ray  # its function has no types
+    there, least = asked.cluster_resources().get("CPU", 0), least_cpus(config)
+    if least <= there:
+        return ()
+    found = f"the mirror needs {least} logical CPUs with this flow, and its Ray was started with {there:g}"
+    return (f"{found}: add it to the file, stop the mirror (raymirror stop), and start it again (raymirror run)",)
 
 
 def successor(spec: MirrorSpec, ref: ConfigRef, added: Sequence[str], at_ms: int) -> MirrorSpec:

@@ -28,7 +28,7 @@ from actors.model.states import Command, Replaced, UnknownFlow
 from actors.model.status import MirrorStatus, encode_status
 from actors.ray.kept_spec import forget_spec, keep_spec, kept_spec
 from actors.ray.mirror_parts import MirrorParts
-from actors.ray.reload import read_side, successor
+from actors.ray.reload import read_side, successor, why_no_room
 from engine.base.clock import now_s, wall_ms
 from engine.base.errors import ConfigError, MirrorError
 from engine.base.redaction import redacted
@@ -259,8 +259,10 @@ class SupervisorActor:
             changed = await asyncio.to_thread(change, before, ref.path)
             new = ConfigRef(path=ref.path, digest=digest_of(changed.data), kept=changed.plain)
             found = self._difference(parts, ConfigSide(changed.config, new.kept, new.digest))
-            if found.refused:
-                raise CannotReload(found.refused)
+            added = found.named(ADDED)
+            no_room = await asyncio.to_thread(why_no_room, self._spec.namespace, changed.config) if added else ()
+            if refused := (*found.refused, *no_room):
+                raise CannotReload(refused)
             await asyncio.to_thread(replace_file, Path(ref.path), changed.data)
             try:
                 await self.reload(msgspec.msgpack.encode(new), ref.digest)

@@ -219,8 +219,9 @@ def test_offsets_are_set_and_removed(both: BothServers) -> None:
     both.until(lambda server: server.send(wanted).status == 200, "offsets are set: no copier or task is left")
     both.compare([wanted])
     for server in (both.theirs, both.ours):
-        (stored,) = server.send(ContractRow("offsets", "GET", one)).body["offsets"]
-        assert stored["offset"] == {"offset": half}
+        stored = server.send(ContractRow("offsets", "GET", one)).body["offsets"]
+        (found,) = [one["offset"] for one in stored if one["partition"]["topic"] == TOPIC]
+        assert found == {"offset": half}
     both.compare([RESUME])
     both.until(_has_records(both, RECORDS + RECORDS // 2), "the second half is there twice")
     both.compare([STOP])
@@ -242,6 +243,29 @@ def _has_records(both: BothServers, count: int) -> Callable[[RestServer], bool]:
         return len(found[0]) == count
 
     return check
+
+
+@pytest.mark.full
+def test_a_flow_is_added_and_copies(both: BothServers) -> None:
+    """Back from b: nothing matches but a topic of its own."""
+    name = "b->ours.MirrorSourceConnector"
+    one = f"/connectors/{name.replace('>', '%3E')}"
+    asyncio.run(create_topics(both.target, {"rest-back": 1}, replicas=1))
+    config = {"connector.class": "MirrorSourceConnector", "topics": "rest-back", "emit.heartbeats.enabled": "false"}
+    new = ContractRow("new", "POST", "/connectors", {"name": name, "config": config})
+    refused = both.ours.send(ContractRow("other", "POST", "/connectors", {**new.body, "name": f"x{name}"}))  # type: ignore[dict-item] # it is one
+    assert (refused.status, "cluster 'xb' is not in the file" in refused.body["message"]) == (400, True)
+    created = both.ours.send(new)
+    assert (created.status, created.body["name"]) == (201, name), created.body
+    assert created.headers["location"] == one
+    assert {"b->ours.enabled = true", "b->ours.topics = rest-back"} <= set(both.config.read_text().splitlines())
+
+    def runs(server: RestServer) -> bool:
+        reply = server.send(ContractRow("status", "GET", f"{one}/status"))
+        return server is both.theirs or [task["state"] for task in reply.body["tasks"]] == ["RUNNING"]
+
+    both.until(runs, "the new flow runs")
+    assert both.ours.send(ContractRow("delete", "DELETE", one)).status == 204
 
 
 @pytest.mark.full

@@ -23,7 +23,7 @@ from actors.config.reload_errors import CannotReload
 from actors.local import session
 from actors.local.session import MirrorPlace
 from actors.model.messages import ConfigRef
-from actors.model.needs import sites_of
+from actors.model.needs import least_cpus, sites_of
 from actors.model.status import MirrorStatus
 from actors.observability.colours import stdout_console
 from actors.ray.mirror import Mirror, refuse_taken, running
@@ -183,8 +183,7 @@ class Reload:
         from actors.spark.java import JAVA_RESOURCE
 
         there, spark = self._mirror.connection.ray.cluster_resources(), self._config.spark
-        for_spark = spark.executors * spark.cores if spark.on else 0
-        least = sum(flow.copiers for flow in self._config.flows) + 1 + for_spark  # 1: a copier that replaces another
+        least = least_cpus(self._config)
         again = "stop the mirror (raymirror stop), then start it with the new file (raymirror run)"
         found = []
         if least > there.get("CPU", 0):

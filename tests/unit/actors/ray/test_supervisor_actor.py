@@ -266,3 +266,25 @@ async def test_a_deleted_flow_is_stored_as_such(monkeypatch: pytest.MonkeyPatch,
     assert (await stage.status()).flows[0].deleted
     assert stage.metadata.kept[-1].stop is StopKind.DELETED
     await stage.end()
+
+
+async def test_a_mirror_that_ends_does_not_wait_for_a_change_of_positions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stage = Stage(monkeypatch, tmp_path, extra="raymirror.http.port = 1\n")
+    monkeypatch.setattr("actors.http.service.HttpService.run", lambda _self: asyncio.sleep(0))
+    begun = asyncio.Event()
+
+    async def forever(_flow: FlowName, _wanted: object) -> None:
+        begun.set()
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(stage.metadata, "alter_positions", forever)
+    await stage.until(lambda status: status.flows[0].desired == "running")
+    await stage.shell.command("stop", "A->B", ())
+    await stage.until(lambda status: not status.copiers)
+    caller = asyncio.create_task(stage.shell.alter_positions("A->B", None))
+    await begun.wait()
+    await stage.end()
+    with pytest.raises(asyncio.CancelledError):
+        await caller

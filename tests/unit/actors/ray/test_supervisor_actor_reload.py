@@ -312,5 +312,18 @@ async def test_a_flow_is_added_to_the_file_and_begun(stage: Stage, kept: Kept, m
     await stage.end()
 
 
+async def test_a_flow_for_which_the_mirrors_own_ray_has_no_room_is_refused(
+    stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.config.checks.ask_clusters", lambda config, _absent: (config, _checked(config)))
+    monkeypatch.setattr("actors.ray.reload.session.living", lambda _env, _name: (SimpleNamespace(local=True),))
+    monkeypatch.setattr("actors.ray.reload.ray.cluster_resources", lambda: {"CPU": 2.0})
+    before = stage.file.read_text()
+    with pytest.raises(CannotReload, match="needs 3 logical CPUs with this flow, and its Ray was started with 2"):
+        await stage.shell.create_flow("B", "A", {"topics": "t"})
+    assert (stage.file.read_text(), kept.specs) == (before, [])
+    await stage.end()
+
+
 def _checked(config: MirrorConfig) -> tuple[Any, ...]:
     return tuple(SimpleNamespace(flow=flow.name) for flow in config.flows)
