@@ -57,7 +57,7 @@ def lack_text(cluster: str, lack: Ability) -> str:
     who = "its brokers do" if len(lack.brokers) != 1 else f"broker {lack.brokers[0]} does"
     if len(lack.brokers) > 1:
         who = f"its brokers {', '.join(map(str, lack.brokers))} do"
-    text = f"cluster {cluster!r} lacks {lack.name}: {who} not offer {', '.join(lack.requests)}: {lack.lost}"
+    text = f"cluster {cluster!r} lacks '{lack.name}': {who} not offer {', '.join(lack.requests)}: {lack.lost}"
     return text if lack.instead == "nothing" else f"{text}; instead, {lack.instead}"
 
 

@@ -128,7 +128,7 @@ async def test_brokers_of_another_make(mirror: Mirror, tmp_path: Path, capsys: p
     lacking = {name for name, row in found["two"].items() if not row["has"]}
     assert {"transactions", "topic ids", "producers of a partition", "changing single configs"} <= lacking
     assert not found["one"].keys() & {"transactions", "writing"}, "a source needs none"
-    (line,) = [line for line in said.err.splitlines() if "lacks transactions" in line]
+    (line,) = [line for line in said.err.splitlines() if "lacks 'transactions'" in line]
     assert "does not refuse a stale writer" in line
     assert "AddPartitionsToTxn, EndTxn" in line
 
@@ -178,7 +178,7 @@ async def test_each_way_to_lack_transactions(
             assert {one.reason for one in events(run, UnfencedOwnership)} == {NO_TRANSACTIONS}
         servers = {"one": source.bootstrap_servers, "two": target.bootstrap_servers}
         assert await asyncio.to_thread(main, ["check", str(asked(tmp_path, servers, topic))]) == 0
-        assert "lacks transactions" in capsys.readouterr().err
+        assert "lacks 'transactions'" in capsys.readouterr().err
         atomic = asked(tmp_path, servers, topic, "two.exactly.once.source.support = enabled")
         assert await asyncio.to_thread(main, ["check", str(atomic)]) == 2
         assert "disable exactly.once.source.support" in capsys.readouterr().err
@@ -215,10 +215,10 @@ async def test_a_former_owner_that_is_not_fenced_stands_down(mirror: Mirror) -> 
 @pytest.mark.parametrize(
     ("at_source", "at_target", "says"),
     [
-        (without(FETCH), Rules(), "cluster 'one' lacks reading: broker 1 does not offer Fetch"),
-        (Rules(most={FETCH: 9}), Rules(), "cluster 'one' lacks reading"),
-        (Rules(), without(INIT_PRODUCER_ID), "cluster 'two' lacks writing: broker 1 does not offer InitProducerId"),
-        (Rules(), without(PRODUCE), "cluster 'two' lacks writing"),
+        (without(FETCH), Rules(), "cluster 'one' lacks 'reading': broker 1 does not offer Fetch"),
+        (Rules(most={FETCH: 9}), Rules(), "cluster 'one' lacks 'reading': broker 1 does not offer Fetch 10 or newer"),
+        (Rules(), without(INIT_PRODUCER_ID), "cluster 'two' lacks 'writing': broker 1 does not offer InitProducerId"),
+        (Rules(), without(PRODUCE), "cluster 'two' lacks 'writing'"),
         (Rules(), without(CREATE_TOPICS), "create these topics, or add their partitions, with the cluster's own tools"),
         (without(DESCRIBE_CONFIGS), Rules(), "create their copies yourself"),
     ],

@@ -181,6 +181,15 @@ async def writing(mirror: Mirror, topic: str) -> AsyncIterator[list[int]]:
             over.set()
 
 
+async def newest_produce(cluster: EmbeddedCluster) -> set[int]:
+    """Return the newest versions of Produce that the brokers offer: 11 in 3.9, 13 in 4.3."""
+    client = cluster_client("b", cluster.bootstrap_servers)
+    await client.open()
+    found = {(await client.control(node)).versions[0][1] for node in client.nodes}
+    await client.close()
+    return found
+
+
 @pytest.mark.parametrize("upgraded", ["source", "target"])
 async def test_a_rolling_upgrade_under_load(cluster_pair: Pair, tmp_path: Path, upgraded: str) -> None:
     """Three brokers go from 3.9 to 4.3 one by one, while records are written and copied."""
@@ -192,6 +201,7 @@ async def test_a_rolling_upgrade_under_load(cluster_pair: Pair, tmp_path: Path, 
         await mirror.open()
         copied = await mirror.topic(topic, PARTITIONS)
         watched = topic if upgraded == "source" else copied
+        before_and_after = [await newest_produce(rolling)]
         async with mirror.run() as run:
             async with writing(mirror, topic) as sent:
                 for broker in rolling.brokers:
@@ -204,5 +214,7 @@ async def test_a_rolling_upgrade_under_load(cluster_pair: Pair, tmp_path: Path, 
             await run.until_copied(deadline_s=300.0)
             assert not run.told(SourceGap)
             assert not run.told(LaneRefused)
+        before_and_after.append(await newest_produce(rolling))
+        assert before_and_after == [{11}, {13}], "all brokers are of the newer release"
         assert sent[0] > 0
         assert await assert_identical(*sides, topic, copied) == PARTITIONS * sent[0]

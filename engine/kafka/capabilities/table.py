@@ -58,6 +58,10 @@ class SpokenRequest(msgspec.Struct, frozen=True):
         low, high = offered.get(self.key, (0, -1))
         return any(low <= version <= high for version in self.versions)
 
+    def lacking_name(self, offered: Versions) -> str:
+        """Return the name of a request that a broker lacks, with the least version if it offers other versions."""
+        return f"{self.name} {min(self.versions)} or newer" if self.key in offered else self.name
+
 
 Way = tuple[SpokenRequest, ...]
 
@@ -75,7 +79,7 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
 
     def absent(self, offered: Versions) -> tuple[str, ...]:
         """Return the requests that a broker lacks for the way that it is nearest to; empty if it has the capability."""
-        lacks = [tuple(one.name for one in way if not one.is_offered(offered)) for way in self.ways]
+        lacks = [tuple(one.lacking_name(offered) for one in way if not one.is_offered(offered)) for way in self.ways]
         return min(lacks, key=len)
 
 

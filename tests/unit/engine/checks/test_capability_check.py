@@ -28,7 +28,7 @@ def test_clusters_that_can_do_everything_are_no_matter() -> None:
 
 def test_without_transactions_it_is_said_what_that_means_for_a_stale_writer() -> None:
     (text,) = lack_doubts(flow(), cluster("A"), cluster("B", [24, 26]))
-    assert text.startswith("cluster 'B' lacks transactions: broker 1 does not offer AddPartitionsToTxn, EndTxn: ")
+    assert text.startswith("cluster 'B' lacks 'transactions': broker 1 does not offer AddPartitionsToTxn, EndTxn: ")
     assert "does not refuse a stale writer" in text
     assert "; instead, a new owner waits 30 s" in text
     assert lack_doubts(flow(), cluster("A", [24, 26]), cluster("B")) == (), "a source needs none"

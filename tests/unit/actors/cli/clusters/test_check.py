@@ -87,7 +87,7 @@ def test_what_clusters_can_do_is_a_table_and_part_of_the_json(
     assert "cluster 'B': 1 broker: can do all that raymirror asks" in said
     assert "cluster 'A': 1 broker: lacks " in said
     rows = [line for line in said.splitlines() if line.startswith("A ")]
-    assert any("reading from followers" in row and "not at 1: Fetch" in row for row in rows)
+    assert any("reading from followers" in row and "not at 1: Fetch 11 or newer" in row for row in rows)
     assert not any("transactions" in row for row in rows), "a source needs none"
     assert main.main(["check", str(path), "--abilities"]) == 0
     assert len([line for line in capsys.readouterr().out.splitlines() if line.startswith("B ") and "yes" in line]) > 10
@@ -97,7 +97,12 @@ def test_what_clusters_can_do_is_a_table_and_part_of_the_json(
     source, target = found["clusters"]
     assert (source["cluster"], target["cluster"], target["brokers"]) == ("A", "B", [1])
     (ids,) = (one for one in source["abilities"] if one["name"] == "topic ids")
-    assert (ids["has"], ids["weight"], ids["requests"], ids["since"]) == (False, "guarantee", ["Metadata"], "2.8")
+    assert (ids["has"], ids["weight"], ids["requests"], ids["since"]) == (
+        False,
+        "guarantee",
+        ["Metadata 10 or newer"],
+        "2.8",
+    )
 
 
 @pytest.mark.local

@@ -66,7 +66,7 @@ def test_in_a_mixed_cluster_the_brokers_that_lack_something_are_named() -> None:
     found = judge("b", {1: NEW, 2: OLD, 3: OLD})
     lacks = {one.name: one for one in found.lacks(Side.TARGET)}
     assert lacks.keys() >= {"topic ids", "producers of a partition", "end of a barrier"}
-    assert (lacks["topic ids"].brokers, lacks["topic ids"].requests) == ((2, 3), ("Metadata",))
+    assert (lacks["topic ids"].brokers, lacks["topic ids"].requests) == ((2, 3), ("Metadata 10 or newer",))
     assert lacks["topic ids"].weight is Weight.GUARANTEE
     assert not found.has("topic ids")
     assert found.has(TRANSACTIONS)

@@ -61,7 +61,7 @@ def test_the_way_with_the_fewest_lacks_is_named() -> None:
     assert row.absent({33: (0, 1), 32: (0, 2)}) == ()
     (history,) = (one for one in TABLE if one.name == "history of the log")
     assert history.absent({1: (0, 11), 23: (0, 3)}) == ()
-    assert history.absent({1: (0, 11)}) == ("Fetch",)
+    assert history.absent({1: (0, 11)}) == ("Fetch 12 or newer",)
 
 
 def test_each_row_says_what_is_lost_and_what_is_done() -> None:
