@@ -158,3 +158,45 @@ async def test_a_failback_is_refused_for_the_partitions_where_it_would_do_harm(
     assert while_open[topics["expired"]] == [[name], [], []], "only what is made anew needs no beginning of N"
     assert while_open[topics["sound"]] == [[], [], []]
     assert (await refused())[topics["open"]] == [[], [], []]
+
+
+# --- while records are copied ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+async def test_records_on_their_way_count_as_lost_and_never_as_anothers(
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    world = Rayless(tmp_path, "alive", source_cluster, target_cluster, SETTINGS)
+    await create_topics(source_cluster, {"alive-t": 2})
+    written = 0
+
+    async def write(client: Any) -> None:
+        nonlocal written
+        while True:
+            await append(client, "alive-t", written % 2, numbered(200, first=written, size_bytes=200))
+            written += 200
+
+    async with world.run(), producer(source_cluster) as client:
+        async with asyncio.TaskGroup() as group:
+            writing = group.create_task(write(client))
+            await world.until(lambda lanes: sum(lane.records for lane in lanes) > 1000, "some are copied")
+            for _ in range(3):
+                before = written
+                capsys.readouterr()
+                words = ["dr", "preview", world.flow, "--config", str(world.path), "--json"]
+                await asyncio.to_thread(main, words)
+                found = json.loads(capsys.readouterr().out)
+                (loss,) = found["losses"]
+                assert (loss["unknown"], loss["torn"], loss["records"] <= written) == (0, 0, True)
+                assert [one["new"] for one in found["partitions"]] == [0, 0]
+                assert sum(one["source_next"] + one["diverged"] for one in found["partitions"]) >= before
+                names = {reason["name"] for one in found["partitions"] for reason in one["plans"][0]["refused"]}
+                assert names <= {"source-epoch-unknown"}, "no leader moved, but the epoch of a position may be old"
+            writing.cancel()
+        await world.until(lambda lanes: sum(lane.records for lane in lanes) >= written, "all is copied")

@@ -1,7 +1,8 @@
 """Reads for each partition of a flow what both clusters have, and what each has alone. Writes nothing.
 
-The order of the reads makes every mistake a cautious one while the flow is copied: the target's ends are older than the
-maps, so no record of raymirror counts as another writer's, and the source's ends are newer, so D is rather too large.
+The order of the reads makes every mistake a cautious one while the flow is copied: maps, then the target's ends, then
+the source's ends. So the target never seems to lack what a map counts, and D is rather too large. Records of raymirror
+that no map counts yet are told from N by their producer id.
 """
 
 import asyncio
@@ -105,8 +106,8 @@ class SeparationSurvey:
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal if a cluster answers nothing.
         """
-        there = await _side(self._target, [lane.target for lane in lanes])
         await self._maps.follow()
+        there = await _side(self._target, [lane.target for lane in lanes])
         moved = {lane: one.gone_on(self._maps.head(lane), self._maps.head_ms(lane)) for lane, one in known.items()}
         here = await _side(self._source, [lane.source for lane in lanes])
         epochs = {lane: one.source_epoch for lane, one in known.items() if one.source_epoch >= 0 and lane in here.led}

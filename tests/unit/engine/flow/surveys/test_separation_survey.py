@@ -98,6 +98,21 @@ async def test_records_of_raymirror_that_no_map_counts_yet_are_not_anothers() ->
     assert (one.separation.target_next, one.separation.target.end, one.separation.new) == (5, 8, 0)
 
 
+async def test_the_maps_are_read_first_and_the_source_last() -> None:
+    """Else a copy that grows meanwhile would seem to lack records, or the source to have fewer than it has."""
+    stage = await copied()
+    known, asked = await positions(stage), list[str]()
+
+    def note(_asked: str, partitions: object) -> None:
+        for name in ("mm2-offsets", "A.t", "'t'"):
+            if name in str(partitions) and name not in asked:
+                asked.append(name)
+
+    stage.a.fail = stage.b.fail = note
+    await surveyed(stage, known=known)
+    assert asked == ["mm2-offsets", "A.t", "'t'"]
+
+
 async def test_a_source_that_lost_records_and_grew_again_is_seen_by_its_epochs() -> None:
     stage = await copied()
     stage.sources[0].truncate(0)
