@@ -26,6 +26,7 @@ from engine.kafka.protocol.faults import (
     UNKNOWN_TOPIC_OR_PARTITION,
     error_name,
 )
+from engine.kafka.protocol.readable import readable
 from policies.sync.topic_configs import ConfigEntry
 
 _BROKER_RESOURCE = 4
@@ -66,7 +67,8 @@ class ConfigsOf:
             answer = await connection.request(
                 *codec.DESCRIBE_CONFIGS, False, [codec.describe_configs(part)], _TIMEOUT_S
             )
-            return self._reader.read(bytes(answer))
+            with readable(connection.address):
+                return self._reader.read(bytes(answer))
         finally:
             self._busy.remove(turn)
 

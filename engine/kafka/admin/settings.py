@@ -12,6 +12,7 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol import admin_codec as codec
 from engine.kafka.protocol.faults import NONE, error_name
+from engine.kafka.protocol.readable import readable
 from policies.sync.acl_sync import Binding, Resource
 from policies.sync.config_sync import CreateTopic, GrowTopic, TopicState
 from policies.sync.topic_configs import ConfigEntry
@@ -53,7 +54,8 @@ class KafkaSettings:
         connection = await self._client.any_connection()
         asked = f"ACLs of cluster {self._client.alias!r}"
         body = await _ask(connection, codec.DESCRIBE_ACLS, codec.describe_acls(resource), asked)
-        code, message, found = codec.read_acls(body)
+        with readable(connection.address):
+            code, message, found = codec.read_acls(body)
         if code == _SECURITY_DISABLED:
             raise NoAuthorizer(self._client.alias)
         if code != NONE:
@@ -68,10 +70,12 @@ class KafkaSettings:
             request = codec.alter_configs(part)
             try:
                 body = await self._change(codec.INCREMENTAL_ALTER_CONFIGS, request, asked)
+                with readable(self._client.alias):
+                    answered = codec.read_altered(body)
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
                 refused |= dict.fromkeys(part, f"{asked}: {failure}")
                 continue
-            for topic, (code, message) in codec.read_altered(body).items():
+            for topic, (code, message) in answered.items():
                 if code != NONE:
                     refused[topic] = f"{asked}: {refusal_text(code, message)}; needed: AlterConfigs on the topic"
         return refused
@@ -83,10 +87,12 @@ class KafkaSettings:
         for part in parts(bindings, BINDINGS_AT_ONCE):
             try:
                 body = await self._change(codec.CREATE_ACLS, codec.create_acls(part), asked)
+                with readable(self._client.alias):
+                    answered = list(zip(part, codec.read_created(body), strict=True))
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
                 refused |= dict.fromkeys(part, f"{asked}: {failure}")
                 continue
-            for binding, (code, message) in zip(part, codec.read_created(body), strict=True):
+            for binding, (code, message) in answered:
                 if code != NONE:
                     refused[binding] = f"{asked}: {refusal_text(code, message)}; needed: Alter on the cluster"
         return refused

@@ -12,6 +12,8 @@ from engine.security.sasl.login import Exchange, LoginFailed
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _LEAST_ITERATIONS = 4096
 """Fewer rounds would let a broker that is not the right one try passwords quickly (Kafka: ScramMechanism)."""
+_MOST_DIGITS = 7
+"""Of the number of rounds: ten million take seconds, and what asks for more is not a Kafka broker."""
 _GS2, _CHANNEL = "n,,", "biws"
 """No channel binding, as text and as base64."""
 _ODD = "the broker answers the SCRAM login with a message that is not SCRAM's"
@@ -56,7 +58,8 @@ class ScramLogin:
             raise LoginFailed("the broker does not know the password: its own proof is wrong; is it the right broker?")
 
     def _keys(self, fields: dict[str, str]) -> "_ScramKeys":
-        iterations = int(fields["i"]) if fields.get("i", "").isdecimal() else 0
+        given = fields.get("i", "")
+        iterations = int(given) if given.isdecimal() and given.isascii() and len(given) <= _MOST_DIGITS else 0
         if iterations < _LEAST_ITERATIONS:
             few = f"the broker asks for {iterations} rounds of SCRAM, fewer than {_LEAST_ITERATIONS}"
             raise LoginFailed(f"{few}; store the password of the user with more iterations")
