@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage check architecture tables brokers keys grants bench wheel clean
+.PHONY: help setup demo test test-full fuzz coverage check architecture tables brokers keys grants bench wheel clean
 
 # The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
 PYTHON ?= $(shell for name in python3.11 python3 python; do \
@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest --durations=20
 NAME ?= drain
+MINUTES ?= 10
+ONLY ?=
 # The optional compiled way of a batch; without a C compiler raymirror copies in pure Python.
 NATIVE := $(wildcard setup.py engine/wire/native/src/*)
 
@@ -22,6 +24,7 @@ help:
 	@echo '  make demo       two real clusters, a live mirror with Spark, two proofs of the copy (sets everything up first)'
 	@echo '  make test       the tests (sets everything up first): with Ray, with brokers, without, side by side'
 	@echo '  make test-full  all tests, the long ones too, in the same way; both print the slowest'
+	@echo '  make fuzz       search for inputs that break a reader: make fuzz MINUTES=10 ONLY=wire'
 	@echo '  make check      lint, format, types'
 	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
 	@echo '  make architecture  draw the packages and their imports: docs/architecture.md'
@@ -65,6 +68,10 @@ test: setup
 test-full: setup
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run
 	@$(BIN)/python -m tests.streams --full --durations=20
+
+fuzz: setup
+	@$(BIN)/python -m pip install --quiet 'atheris>=3,<4' || echo 'atheris does not install here' >&2
+	@$(BIN)/python -m tests.fuzz $(MINUTES) $(ONLY)
 
 coverage: setup
 	@$(PYTEST) tests/unit --cov=policies --cov=engine.wire --cov=engine.core --cov-branch --cov-report=term-missing --cov-fail-under=100

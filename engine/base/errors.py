@@ -7,6 +7,11 @@ All arguments go to `super().__init__` in order, so that default pickling rebuil
 from typing import Self
 
 
+def in_one_line(text: str) -> str:
+    """Return a text with its control characters as escapes: a key of a file may have any."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
 class MirrorError(Exception):
     """The base class of every error that raymirror raises on purpose."""
 
@@ -20,7 +25,7 @@ class ConfigError(MirrorError):
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.key}: {self.wrong}; {self.right}"
+        return in_one_line(f"{where}: {self.key}: {self.wrong}; {self.right}")
 
     depends: tuple[str, ...] = ()
     """Parts of keys: if a wrong key contains one, this error only follows from it. `ANY`: from any wrong key."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from engine.base.errors import in_one_line
 from engine.config.file.providers import Providers
 from engine.config.storage import Storage
 from engine.config.tuning.client_login import ClientLogin
@@ -41,7 +42,7 @@ class ConfigWarning(msgspec.Struct, frozen=True):
     what: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.key}: {self.what}" if self.line else f"{self.key}: {self.what}"
+        return in_one_line(f"line {self.line}: {self.key}: {self.what}" if self.line else f"{self.key}: {self.what}")
 
 
 class ClusterConfig(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from engine.base.errors import NewerFormat
+from engine.base.unreadable import UNREADABLE
 from engine.core.events.events import AnyEvent, Event
 from engine.core.formats import check_format
 from policies.model import FlowName
@@ -95,7 +96,7 @@ class EventCodec:
     def _read(self, raw_key: bytes, raw: bytes) -> EventRecord | None:
         try:
             key, value = msgspec.json.decode(raw_key, type=_Key), msgspec.json.decode(raw, type=_EventValue)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return None
         if key.flow != str(self.flow):
             return None
@@ -104,7 +105,7 @@ class EventCodec:
             event = self._decoder.decode(value.event)
         except NewerFormat:
             raise
-        except msgspec.DecodeError:
+        except UNREADABLE:
             event = None
         return EventRecord(
             at_ms=value.at_ms,

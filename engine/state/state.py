@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from engine.base.errors import StateUnreadable
+from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
 from policies.model import FlowName, LaneName
 
@@ -214,7 +215,7 @@ class StateCodec:
         """Return the key of an entry of this flow, None for anything else."""
         try:
             key = msgspec.json.decode(raw, type=_WireKey)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return None
         return Key(key.kind, key.subject) if key.flow == str(self.flow) else None
 
@@ -225,7 +226,7 @@ class StateCodec:
                 msgspec.json.decode(raw, type=_Head).format, FORMAT_VERSION, f"topic {self.topic}: entry {key}"
             )
             return None if kind is None else msgspec.json.decode(raw, type=kind)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             if kind is None:
                 return None
             raise StateUnreadable(self.topic, str(key), str(error)) from None

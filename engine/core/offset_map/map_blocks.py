@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
 from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun, check_runs
 from engine.wire.varint import read_varint, write_varint
@@ -112,7 +113,7 @@ def read_block_key(key: bytes | None) -> tuple[str, TopicPartition, int] | None:
     """Return (source alias, lane, number) of a block's key, None for any other."""
     try:
         kind, where = msgspec.json.decode(key or b"", type=tuple[str, _Where])
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     if kind != _KIND or where.block < 0:
         return None

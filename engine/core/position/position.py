@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
 from engine.core.offset_map.map_blocks import read_runs_text, runs_text
 from engine.core.offset_map.map_runs import MapHead, MapRun, MapStart
@@ -181,7 +182,7 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
         return None
     try:
         stored = msgspec.json.decode(value, type=_PositionValue)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ValueError(f"not a Connect source offset: {error}") from error
     check_format(stored.raymirror, FORMAT_VERSION)
     if stored.raymirror == 0:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from engine.base.unreadable import UNREADABLE
 from policies.model import TopicPartition
 
 CONNECTOR = "MirrorSourceConnector"
@@ -46,7 +47,7 @@ def _read(key: bytes | None) -> tuple[str, str, TopicPartition] | None:
     """Return connector, source alias and lane."""
     try:
         name, where = msgspec.json.decode(key or b"", type=tuple[str, dict[str, str | int]])
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     cluster, topic, partition = where.get("cluster"), where.get("topic"), where.get("partition")
     if not isinstance(cluster, str) or not isinstance(topic, str) or not isinstance(partition, int):

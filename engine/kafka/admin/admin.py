@@ -27,6 +27,7 @@ from engine.kafka.protocol.faults import (
     UNSUPPORTED_VERSION,
     error_name,
 )
+from engine.kafka.protocol.readable import readable
 from policies.sync.acl_sync import Operation
 from policies.sync.topic_configs import ConfigEntry
 
@@ -72,7 +73,8 @@ class ConfigsOf:
             answer = await connection.request(
                 *codec.DESCRIBE_CONFIGS, False, [codec.describe_configs(part)], _TIMEOUT_S
             )
-            return self._reader.read(bytes(answer))
+            with readable(connection.address):
+                return self._reader.read(bytes(answer))
         finally:
             self._busy.remove(turn)
 

@@ -13,6 +13,7 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol import admin_codec as codec
 from engine.kafka.protocol.faults import AUTHORIZATION, NONE, UNSUPPORTED_VERSION, error_name
+from engine.kafka.protocol.readable import readable
 from policies.grants.rights import ResourceKind
 from policies.sync.acl_sync import Binding, Operation, Resource
 from policies.sync.config_sync import CreateTopic, GrowTopic, TopicState
@@ -55,7 +56,8 @@ class KafkaSettings:
         connection = await self._client.any_connection()
         asked = f"ACLs of cluster {self._client.alias!r}"
         body = await _ask(connection, codec.DESCRIBE_ACLS, codec.describe_acls(resource), asked)
-        code, message, found = codec.read_acls(body)
+        with readable(connection.address):
+            code, message, found = codec.read_acls(body)
         if code == _SECURITY_DISABLED:
             raise NoAuthorizer(self._client.alias)
         if code != NONE:
@@ -92,10 +94,12 @@ class KafkaSettings:
         return refused
 
     def _unaltered(self, body: bytes) -> dict[str, str]:
-        """Say why a broker did not change the configs of topics."""
+        """Say why a broker did not change the configs of topics. Raises ConnectionLost."""
+        with readable(self._client.alias):
+            answered = codec.read_altered(body)
         return {
             topic: self._why(code, message, Operation.ALTER_CONFIGS, topic)
-            for topic, (code, message) in codec.read_altered(body).items()
+            for topic, (code, message) in answered.items()
             if code != NONE
         }
 
@@ -106,10 +110,12 @@ class KafkaSettings:
         for part in parts(bindings, BINDINGS_AT_ONCE):
             try:
                 body = await self._change(codec.CREATE_ACLS, codec.create_acls(part), asked)
+                with readable(self._client.alias):
+                    answered = list(zip(part, codec.read_created(body), strict=True))
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
                 refused |= dict.fromkeys(part, f"{asked}: {failure}")
                 continue
-            for binding, (code, message) in zip(part, codec.read_created(body), strict=True):
+            for binding, (code, message) in answered:
                 if code != NONE:
                     refused[binding] = f"{asked}: {self._why(code, message, Operation.ALTER)}"
         return refused

@@ -12,6 +12,7 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
 from engine.kafka.protocol.codec import uvarint
 from engine.kafka.protocol.group_codec import read_text, read_uvarint, skip_tags
+from engine.kafka.protocol.readable import readable
 
 METADATA = (3, 12)
 """API key and version of the request."""
@@ -37,7 +38,8 @@ async def topic_shapes(client: ClusterClient, names: Sequence[str] | None) -> di
     if not connection.supports(*METADATA):
         return _shapes(await client.metadata(None if names is None else list(names)))
     answer = await connection.request(*METADATA, True, [ask_shapes(names)], _TIMEOUT_S)
-    return read_shapes(bytes(answer))
+    with readable(connection.address):
+        return read_shapes(bytes(answer))
 
 
 def _shapes(metadata: Metadata) -> dict[str, TopicShape]:

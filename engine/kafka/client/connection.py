@@ -31,6 +31,7 @@ from engine.kafka.client.refused_handshake import (
 )
 from engine.kafka.client.relogin import Relogin
 from engine.kafka.protocol.faults import UNSUPPORTED_VERSION, error_name
+from engine.kafka.protocol.readable import readable
 from engine.security.sasl.login import Exchange, LoginFailed
 
 _SCRATCH_BYTES = 64 * 1024
@@ -362,9 +363,14 @@ class Connection:
         )
         skip = 1 if prepared.FLEXIBLE_VERSION else 0  # the empty tag section of a flexible response header
         answer = bytes(body[skip:])
-        if len(answer) <= _LONG_ANSWER_BYTES:
-            return prepared.RESPONSE_TYPE.decode(answer)
-        return await asyncio.to_thread(prepared.RESPONSE_TYPE.decode, answer)
+        try:
+            with readable(self.address):
+                if len(answer) <= _LONG_ANSWER_BYTES:
+                    return prepared.RESPONSE_TYPE.decode(answer)
+                return await asyncio.to_thread(prepared.RESPONSE_TYPE.decode, answer)
+        except ConnectionLost:
+            self.abort()
+            raise
 
     def prepare(self, request: Request[Any]) -> Any:
         """Return a request in the newest version that both sides know. Raises KafkaRefusal if none exists."""

@@ -12,6 +12,7 @@ from engine.kafka.client.fetch_session import FetchSession
 from engine.kafka.data.epochs import EpochCheck, Parted
 from engine.kafka.protocol.codec import FETCH_KEY, FETCH_VERSIONS, Fetched, Want, decode_fetch, encode_fetch
 from engine.kafka.protocol.faults import AUTHORIZATION, FETCH_RETRY, NONE, OFFSET_OUT_OF_RANGE, error_name
+from engine.kafka.protocol.readable import readable
 from policies.grants.rights import SOMEBODY, Grantee
 from policies.model import TopicPartition
 from policies.sync.acl_sync import Operation
@@ -69,7 +70,8 @@ class KafkaSourceBroker:
         body = await self._connection.request(
             FETCH_KEY, version, version >= 12, [request], options.max_wait_s + self._connection.answer_s, room
         )
-        answer = decode_fetch(version, body, session.names)
+        with readable(self._connection.address):
+            answer = decode_fetch(version, body, session.names)
         ended = session.on_answer(answer.error_code, answer.session_id)
         if answer.error_code != NONE and not ended:
             raise ConnectionLost(f"{self._connection.address}: fetch refused: {error_name(answer.error_code)}")

@@ -27,6 +27,7 @@ from engine.kafka.protocol.faults import (
     error_name,
 )
 from engine.kafka.protocol.group_codec import GroupAnswer, OffsetFetchReader
+from engine.kafka.protocol.readable import readable
 from engine.kafka.protocol.requests import (
     CommitOffsets,
     ConsumerGroupDescribe,
@@ -155,7 +156,9 @@ class KafkaGroups:
             request = FetchOffsets(part, stable=stable).prepare(connection.versions)
             where = request.API_KEY, request.API_VERSION, request.FLEXIBLE_VERSION
             body = await connection.request(*where, [request.encode()], self._answer_s)
-            return {answer.group: _judged(answer, stable=stable) for answer in self._reader.read(bytes(body))}
+            with readable(connection.address):
+                answers = self._reader.read(bytes(body))
+            return {answer.group: _judged(answer, stable=stable) for answer in answers}
 
         return await self._each(groups, ask)
 

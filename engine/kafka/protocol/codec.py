@@ -13,6 +13,8 @@ from uuid import UUID
 
 import msgspec
 
+from engine.kafka.protocol.group_codec import read_uvarint
+
 FETCH_KEY, FETCH_VERSIONS = 1, (13, 12, 11, 10)
 PRODUCE_KEY, PRODUCE_VERSIONS = 0, (13, 8, 7)
 TRANSACTIONAL_VERSIONS = (8, 7)
@@ -170,14 +172,12 @@ class _Cursor:
         self.at = 0
 
     def uvarint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.body[self.at]
+        byte = self.body[self.at]
+        if byte < 0x80:
             self.at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
+            return byte
+        value, self.at = read_uvarint(self.body, self.at)
+        return value
 
     def take(self, layout: struct.Struct) -> tuple[int, ...]:
         values = layout.unpack_from(self.body, self.at)
@@ -192,12 +192,17 @@ class _Cursor:
         size = self.uvarint() - 1 if self.flexible else self.take(_I16)[0]
         if size < 0:
             return None
-        start, self.at = self.at, self.at + size
-        return bytes(self.body[start : self.at]).decode()
+        return bytes(self.body[self.skip(size) : self.at]).decode()
 
     def id_bytes(self) -> bytes:
-        start, self.at = self.at, self.at + 16
-        return bytes(self.body[start : self.at])
+        return bytes(self.body[self.skip(16) : self.at])
+
+    def skip(self, size: int) -> int:
+        """Pass over bytes, and return where they begin. Raises IndexError if the answer ends before them."""
+        start, self.at = self.at, self.at + size
+        if self.at > len(self.body):
+            raise IndexError("an answer that is cut short")
+        return start
 
     def tags(self) -> dict[int, tuple[int, int]]:
         """Read a tag section: tag -> (start, end) of its bytes; empty if the version has no tags."""
@@ -205,8 +210,7 @@ class _Cursor:
         if self.flexible:
             for _ in range(self.uvarint()):
                 tag, size = self.uvarint(), self.uvarint()
-                found[tag] = (self.at, self.at + size)
-                self.at += size
+                found[tag] = (self.skip(size), self.at)
         return found
 
 
@@ -241,8 +245,7 @@ def _fetched(reader: _Cursor, topic: str, names_replica: bool) -> Fetched:
         reader.tags()
     (preferred,) = reader.take(_I32) if names_replica else (-1,)
     size = reader.count()
-    start = reader.at
-    reader.at += size
+    start = reader.skip(size)
     diverging = None
     for tag, (at, _end) in reader.tags().items():
         if tag == _DIVERGING_TAG:

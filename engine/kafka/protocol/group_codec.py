@@ -14,6 +14,8 @@ _ROW = struct.Struct(">iqi")
 _I16 = struct.Struct(">h")
 _THROTTLE_BYTES = 4
 NO_COMMIT = -1
+_SHIFTS = (7, 14, 21, 28)
+"""Of the bytes of a varint after the first: lengths and counts have 32 bits (ByteUtils.readUnsignedVarint)."""
 
 
 class GroupAnswer(msgspec.Struct):
@@ -76,19 +78,19 @@ class OffsetFetchReader:
         return at
 
 
-def read_uvarint(body: bytes, at: int) -> tuple[int, int]:
-    """Return an unsigned varint, and the index after it."""
+def read_uvarint(body: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return an unsigned varint, and the index after it. Raises IndexError at the end, ValueError above 35 bits."""
     byte = body[at]
     if byte < 0x80:
         return byte, at + 1
-    value, shift = byte & 0x7F, 7
-    while True:
+    value = byte & 0x7F
+    for shift in _SHIFTS:
         at += 1
         byte = body[at]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at + 1
-        shift += 7
+    raise ValueError("a length of more than five bytes")
 
 
 def read_text(body: bytes, at: int) -> tuple[str, int]:
@@ -97,6 +99,8 @@ def read_text(body: bytes, at: int) -> tuple[str, int]:
     if size <= 1:
         return "", at
     end = at + size - 1
+    if end > len(body):
+        raise IndexError("a text that is cut short")
     return body[at:end].decode(), end
 
 
