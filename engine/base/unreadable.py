@@ -1,4 +1,4 @@
-"""What msgspec raises for bytes that are not the JSON that was expected, whoever wrote them.
+"""Errors that msgspec raises for bytes that are not the JSON that was expected, whoever wrote them.
 
 An invalid text inside raises UnicodeDecodeError, and thousands of brackets RecursionError: neither is a DecodeError.
 """

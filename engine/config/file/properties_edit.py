@@ -34,7 +34,8 @@ def _joint(last: str, end: str) -> str:
     """Return what must be between the last line and a new one: an end, and a blank line if the last one continues."""
     bare = last.rstrip("\r\n")
     continues = (len(bare) - len(bare.rstrip("\\"))) % 2
-    return end * ((bare == last) + continues)
+    own = "\r" if last.endswith("\r") else end  # a line feed behind a carriage return would be no line of its own
+    return own * ((bare == last) + continues)
 
 
 def written(key: str, value: str) -> str:

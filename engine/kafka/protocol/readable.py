@@ -1,4 +1,4 @@
-"""What a reader of an answer raises if the answer is cut short or damaged, and what becomes of it: a lost connection.
+"""Errors of readers of an answer that is cut short or damaged, and what becomes of them: a lost connection.
 
 An answer that cannot be read shows that both sides no longer agree about the bytes on a connection. So it is closed, as
 Kafka's own client does (NetworkClient), and its requests are sent again, or their outcome is looked up.

@@ -45,6 +45,7 @@ def test_without_changes_not_a_byte_differs(lines: list[str], end: str) -> None:
         ("b = 2", "b = 2\na = 3\n"),
         ("a = 1\nb = 2\na = 4\n", "a = 3\nb = 2\n"),
         ("b = 2\na = 1", "b = 2\na = 3"),
+        ("b = 2\\\r", "b = 2\\\r\ra = 3\n"),
     ],
 )
 def test_comments_and_ends_of_lines_stay(text: str, after: str) -> None:
