@@ -498,6 +498,7 @@ CASES = (
             vault.sasl.jaas.config = ${file:SECRETS/hashi.properties:kafka_prod.login}
             vault.ssl.truststore.type = PEM
             vault.ssl.truststore.location = /etc/ca.pem
+            vault.producer.security.protocol = SASL_SSL
             quay->vault.source.consumer.client.rack = ${env:RACK}
             quay->vault.topics = invoices
             quay->vault.emit.checkpoints.enabled = false
@@ -584,11 +585,11 @@ CASES = (
             emit.heartbeats.enabled = false
             quay->vault.raymirror.connector.name = tuned
             quay->vault.producer.override.max.request.size = 5000000
+            quay->vault.source.consumer.security.protocol = SSL
         """,
         lost=(
             "connect-clients.json:1: config",
             "connect-clients.json:13: config.target.producer.linger.ms",
-            "connect-clients.json:15: config.source.consumer.security.protocol",
         ),
     ),
     Case(
