@@ -117,9 +117,7 @@ class FakeMetadata(FakeFleet):
 class Stage:
     """A shell that runs as in its actor, around a fleet and a metadata actor that are none."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, folder: Path, instance_id: str = "", text: str = TEXT, extra: str = ""
-    ) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, instance_id: str = "", text: str = TEXT) -> None:
         self.file = folder / "mm2.properties"
         self.file.write_text(text)
         self.metadata = FakeMetadata()
@@ -271,7 +269,7 @@ async def test_a_deleted_flow_is_stored_as_such(monkeypatch: pytest.MonkeyPatch,
 async def test_a_mirror_that_ends_does_not_wait_for_a_change_of_positions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stage = Stage(monkeypatch, tmp_path, extra="raymirror.http.port = 1\n")
+    stage = Stage(monkeypatch, tmp_path, text=TEXT + "raymirror.http.port = 1\n")
     monkeypatch.setattr("actors.http.service.HttpService.run", lambda _self: asyncio.sleep(0))
     begun = asyncio.Event()
 

@@ -26,6 +26,7 @@ class Broker:
     """A connection and the client that has it; answers come from a script, an exception is raised."""
 
     alias = "b"
+    address = "b:9092"
     grantee = Grantee("b", "mirror")
 
     def __init__(self, *script: bytes | Exception, knows: bool = True) -> None:

@@ -74,6 +74,8 @@ def test_what_is_asked_is_the_format_and_creates_no_topic(names: list[str] | Non
 class Broker:
     """A client and its connection."""
 
+    address = "b:9092"
+
     def __init__(self, *, knows: bool = True) -> None:
         self.knows = knows
         self.asked: list[list[str] | None] = []
