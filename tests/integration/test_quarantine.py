@@ -1,225 +1,101 @@
-"""Records that a real target refuses are left out, kept, proven to be left out, and replayed after it was mended."""
+"""A partition whose copier really dies at each append of it: it is found, quarantined, and tried again."""
 
 import asyncio
-import json
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
-from actors.cli.main import main
-from engine.config.config import load_config
-from engine.core.events.events import ForeignWriter, RecordRefused
-from engine.core.events.refused_events import RecordsLeftOut
-from engine.core.refused.entries import quarantine_topic
-from engine.jobs.proof.here import LocalProof
-from engine.jobs.proof.model import LaneReport, ProofOptions
-from engine.kafka.admin.internal_topics import ensure_quarantine_topic
-from policies.sync.topic_faults import FaultRules, OnRefused, TopicRule
-from tests.harness.admin import set_configs
-from tests.harness.compare import Read, read_topic
-from tests.harness.load import Sent, append, numbered, produce, producer
-from tests.harness.mirror import Mirror, Run, cluster_client
-from tests.harness.proofs import write_config
+from tests.conftest import Pair
+from tests.harness.admin import create_topics
+from tests.harness.compare import assert_identical, read_topic
+from tests.harness.live import LiveMirror, write_properties
+from tests.harness.load import append, numbered, producer
+from tests.harness.ray_cluster import ray_env
+from tests.harness.shell import ROOT
+from tests.harness.variant import write_variant
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
 
-MIB = 1024 * 1024
-NO_KEY = (3, 17, 18, 19, 44)
+TOPIC, COPIED, FLOW = "poisoned", "ill.poisoned", "ill->well"
+PARTITIONS, RECORDS, GUILTY = 12, 40, 7
+POISON = "poison"
+"""While a file of this name lies beside the code, an append of the guilty partition is the process's last act."""
+SEARCH_S = 400.0
+DYING = f"""
 
+def _dying(append):  # type: ignore[no-untyped-def]
+    import os
+    import pathlib
 
-def leaves_out(mirror: Mirror, choice: OnRefused = OnRefused.QUARANTINE, **options: Any) -> None:
-    """Let the mirror leave refused records out."""
-    rules = FaultRules(refusals=(TopicRule(".*", choice.value),))
-    mirror.options = msgspec.structs.replace(mirror.options, faults=rules, **options)
+    poison = pathlib.Path(__file__).parents[3] / "{POISON}"
 
+    def append_or_die(self, appends, on_outcomes):  # type: ignore[no-untyped-def]
+        if poison.exists() and any(one.partition == ("{COPIED}", {GUILTY}) for one in appends):
+            os._exit(3)
+        append(self, appends, on_outcomes)
 
-async def make_quarantine_topic(mirror: Mirror) -> None:
-    """Create the quarantine topic, as discovery does."""
-    client = cluster_client("b", mirror.target_servers)
-    await client.open()
-    try:
-        await ensure_quarantine_topic(client, quarantine_topic(mirror.flow.source), 1)
-    finally:
-        await client.close()
+    return append_or_die
 
 
-async def in_batches(mirror: Mirror, topic: str, records: Sequence[Sent], size: int) -> None:
-    async with producer(mirror.source) as client:
-        for at in range(0, len(records), size):
-            await append(client, topic, 0, records[at : at + size])
+KafkaTargetBroker.append = _dying(KafkaTargetBroker.append)
+"""
 
 
-async def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
-    """Run `raymirror quarantine ... --json`; return its exit code and what it says."""
-    code = await asyncio.to_thread(main, ["quarantine", *words, "--json"])
-    said = capsys.readouterr().out
-    return code, json.loads(said) if said else None
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """Today's code, but for the poison."""
+    folder = write_variant(ROOT, tmp_path / "code", {"engine/kafka/data/target.py": DYING})
+    (folder / POISON).touch()
+    return folder
 
 
-async def listed(capsys: pytest.CaptureFixture[str], config: Path) -> dict[int, str]:
-    """Return the states of all records by their offset, once no position is still to come."""
-    while True:
-        code, said = await command(capsys, "list", str(config), "--all")
-        assert code == 0
-        (flow,) = said["flows"]
-        states = {one["offset"]: one["state"] for one in flow["records"]}
-        if "pending" not in states.values():
-            return states
-        await asyncio.sleep(0.2)
+@pytest.fixture
+def live(cluster_pair: Pair, tmp_path: Path, code: Path) -> Iterator[LiveMirror]:
+    clusters = {"ill": cluster_pair.source, "well": cluster_pair.target}
+    asyncio.run(create_topics(cluster_pair.source, {TOPIC: PARTITIONS}))
+    asyncio.run(fill(cluster_pair, first=0))
+    settings = {"raymirror.copiers": "2", "tasks.max": "2"}
+    config = write_properties(tmp_path / "mm2.properties", clusters, {FLOW: TOPIC}, settings)
+    mirror = LiveMirror(tmp_path, config, env=ray_env(), code=code)
+    yield mirror
+    mirror.close()
 
 
-async def proven(mirror: Mirror, config: Path, topic: str) -> LaneReport:
-    """Prove a copy in this process; it must be whole."""
-
-    def prove() -> LaneReport:
-        options = ProofOptions(flow=mirror.flow, topics=(topic,), again=True, range_records=16)
-        report = LocalProof(options, load_config(config), None).run()
-        assert report.differences == ()
-        assert report.whole
-        return report.lanes[0]
-
-    return await asyncio.to_thread(prove)
+async def fill(pair: Pair, first: int) -> None:
+    """Append records to every partition, the guilty one's too."""
+    async with producer(pair.source) as client:
+        for partition in range(PARTITIONS):
+            await append(client, TOPIC, partition, numbered(RECORDS, first=first))
 
 
-async def sides(mirror: Mirror, topic: str) -> tuple[list[Read], list[Read]]:
-    """Read source and copy."""
-    return (await read_topic(mirror.source, topic))[0], (await read_topic(mirror.target, mirror.copied(topic)))[0]
+async def copied(pair: Pair) -> dict[int, int]:
+    """Count what is on the target, by partition."""
+    return {partition: len(records) for partition, records in (await read_topic(pair.target, COPIED)).items()}
 
 
-async def test_null_keys_into_a_compacted_target_are_kept_and_replayed(
-    mirror: Mirror, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_one_partition_that_ends_its_copiers_is_left_alone_and_tried_again_when_asked(
+    cluster_pair: Pair, live: LiveMirror, code: Path
 ) -> None:
-    leaves_out(mirror)
-    await make_quarantine_topic(mirror)
-    copied = await mirror.topic("refused", on_target={"cleanup.policy": "compact"})
-    records = numbered(60)
-    for offset in NO_KEY:
-        records[offset] = Sent(None, b"no key %d" % offset, headers=[("h", b"1"), ("h", None)])
-    await in_batches(mirror, "refused", records, 10)
-    config = write_config(mirror, tmp_path)
-    async with mirror.run() as run:
-        await run.until_copied()
-        assert run.told(RecordRefused) == []
-        assert len(run.told(RecordsLeftOut)) == 1
-        source, target = await sides(mirror, "refused")
-        kept = [one for offset, one in enumerate(source) if offset not in NO_KEY]
-        assert target == kept
-        assert await listed(capsys, config) == dict.fromkeys(NO_KEY, "held")
-        report = await proven(mirror, config, "refused")
-        assert (report.left_out, report.replayed) == (len(NO_KEY), 0)
+    live.until(lambda: live.told("is in quarantine"), "the guilty partition is found", SEARCH_S)
+    (told,) = live.told("is in quarantine")
+    assert told.startswith(f"{TOPIC}-{GUILTY} ("), "it alone"
+    assert "copiers in a row ended soon after taking it over; cause of the last end" in told
+    live.until(lambda: len(live.flow(FLOW)["quarantined"]) == 1, "the status says so")
 
-        code, said = await command(capsys, "replay", str(config), "--all")
-        assert (code, said["replayed"]) == (1, 0)  # not mended yet
-        await set_configs(mirror.target, copied, {"cleanup.policy": "delete"})
-        code, said = await command(capsys, "replay", str(config), "--all")
-        assert (code, said["replayed"]) == (0, len(NO_KEY))
-        await produce(mirror.source, "refused", 0, numbered(10, first=60))
-        await run.until_copied()
-        assert run.told(ForeignWriter) == []
-        source, target = await sides(mirror, "refused")
-        assert target == [*kept, *(source[offset] for offset in NO_KEY), *source[60:]]
-        assert await listed(capsys, config) == dict.fromkeys(NO_KEY, "replayed")
-    report = await proven(mirror, config, "refused")
-    assert (report.left_out, report.replayed) == (len(NO_KEY), len(NO_KEY))
-    async with mirror.run() as run:  # a new owner finds the replayed records behind or between
-        await produce(mirror.source, "refused", 0, numbered(5, first=70))
-        await run.until_copied()
-        assert run.told(ForeignWriter) == []
+    asyncio.run(fill(cluster_pair, first=RECORDS))
+    whole = dict.fromkeys(range(PARTITIONS), 2 * RECORDS)
+    live.until(lambda: asyncio.run(copied(cluster_pair)) == {**whole, GUILTY: 0}, "all others are whole")
+    ends = len(live.told(" ended"))
 
-
-@pytest.mark.full
-async def test_a_record_of_five_mib_is_kept_whole(
-    mirror: Mirror, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    leaves_out(mirror)
-    await make_quarantine_topic(mirror)
-    copied = await mirror.topic("huge", on_source={"max.message.bytes": str(8 * MIB)})
-    await produce(mirror.source, "huge", 0, numbered(20))
-    await produce(mirror.source, "huge", 0, [Sent(b"large", b"x" * 5 * MIB)], max_request_size=16 * MIB)
-    await produce(mirror.source, "huge", 0, numbered(20, first=20))
-    config = write_config(mirror, tmp_path)
-    async with mirror.run() as run:
-        await run.until_copied()
-        assert await listed(capsys, config) == {20: "held"}
-    await set_configs(mirror.target, copied, {"max.message.bytes": str(8 * MIB)})
-    code, _ = await command(capsys, "replay", str(config), "--record", "huge-0@20")
-    assert code == 0
-    source, target = await sides(mirror, "huge")
-    assert target == [*source[:20], *source[21:], source[20]]
-    assert (await proven(mirror, config, "huge")).left_out == 1
-
-
-@pytest.mark.full
-async def test_old_timestamps_are_skipped_and_named(
-    mirror: Mirror, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    leaves_out(mirror, OnRefused.SKIP)
-    await make_quarantine_topic(mirror)
-    forever = {"retention.ms": "-1"}
-    await mirror.topic("old", on_source=forever, on_target={**forever, "message.timestamp.before.max.ms": "3600000"})
-    records = numbered(50)
-    for offset in (0, 25, 49):
-        records[offset] = Sent(b"old", b"of 2001", timestamp_ms=1_000_000_000_000)
-    await in_batches(mirror, "old", records, 7)
-    config = write_config(mirror, tmp_path)
-    async with mirror.run() as run:
-        await run.until_copied()
-        assert await listed(capsys, config) == dict.fromkeys((0, 25, 49), "skipped")
-        source, target = await sides(mirror, "old")
-        assert target == [one for offset, one in enumerate(source) if offset not in (0, 25, 49)]
-        code, said = await command(capsys, "show", str(config), "--record", "old-0@25")
-        assert (code, said["records"][0]["contents"], said["records"][0]["error_code"]) == (0, None, 32)
-        code, _ = await command(capsys, "drop", str(config), "--record", "old-0@25")
-        assert code == 0
-        assert (await listed(capsys, config))[25] == "dropped"
-    assert (await proven(mirror, config, "old")).left_out == 3
-
-
-async def until_reached(run: Run, topic: str, offset: int) -> None:
-    await run.until(lambda: run.lane(topic).source_next >= offset, f"copied to {offset}")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("commit_s", [0.0, 0.2])
-async def test_copiers_that_are_cut_off_among_refused_records(
-    mirror: Mirror, tmp_path: Path, capsys: pytest.CaptureFixture[str], commit_s: float
-) -> None:
-    leaves_out(mirror, commit_s=commit_s)
-    await make_quarantine_topic(mirror)
-    topic = "cut-in-transactions" if commit_s else "cut"
-    await mirror.topic(topic, on_target={"cleanup.policy": "compact"})
-    count, config = 3000, write_config(mirror, tmp_path)
-    records = [Sent(None if n % 37 == 5 else b"k%d" % n, b"v%d" % n) for n in range(count)]
-    await in_batches(mirror, topic, records, 50)
-    for turn in range(1, 6):
-        async with mirror.run(drain=False) as run:
-            await until_reached(run, topic, turn * 400)
-    async with mirror.run() as run:
-        await run.until_copied()
-    source, target = await sides(mirror, topic)
-    assert target == [one for one in source if one.key is not None]
-    states = await listed(capsys, config)
-    assert states == {n: "held" for n in range(count) if n % 37 == 5}
-    assert (await proven(mirror, config, topic)).left_out == len(states)
-
-
-@pytest.mark.full
-async def test_without_the_quarantine_topic_a_lane_waits_and_loses_nothing(
-    mirror: Mirror, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    leaves_out(mirror)
-    await mirror.topic("waits", on_target={"cleanup.policy": "compact"})
-    records = numbered(20)
-    records[7] = Sent(None, b"no key")
-    await in_batches(mirror, "waits", records, 5)
-    async with mirror.run() as run:
-        event = await run.until_told(RecordRefused, "waits")
-        assert "cannot be written" in event.text()
-        await make_quarantine_topic(mirror)
-        await run.until_copied()
-    assert await listed(capsys, write_config(mirror, tmp_path)) == {7: "held"}
-    source, target = await sides(mirror, "waits")
-    assert target == [*source[:7], *source[8:]]
+    (code / POISON).unlink()
+    again = [sys.executable, "-m", "actors", "restart", FLOW]
+    done = subprocess.run(again, env=live.env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    live.until(lambda: asyncio.run(copied(cluster_pair)) == whole, "it is copied too", SEARCH_S)
+    live.until(lambda: not live.flow(FLOW)["quarantined"], "nothing is in quarantine")
+    assert len(live.told(" ended")) == ends, "no copier has ended since"
+    live.end()
+    assert asyncio.run(assert_identical(cluster_pair.source, cluster_pair.target, TOPIC, COPIED)) == sum(whole.values())
