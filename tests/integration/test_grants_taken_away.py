@@ -28,6 +28,7 @@ from tests.harness.load import numbered, produce
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.secured import NAME
 from tests.harness.shell import Shell
+from tests.harness.spark_nodes import processes_on
 from tests.integration.test_grants import COPIED, FLOW, GROUP, TOPIC, Pair, running_grants, secured_pair
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full, pytest.mark.fault]
@@ -51,8 +52,8 @@ Key = tuple[str, str, Operation]
 class Live:
     """The running mirror, and the ways to make it use a right."""
 
-    def __init__(self, pair: Pair, mirror: GroupMirror, shell: Shell) -> None:
-        self.mirror, self._shell = mirror, shell
+    def __init__(self, pair: Pair, mirror: GroupMirror, ray: RayCluster, folder: Path) -> None:
+        self.mirror, self._ray, self._shell = mirror, ray, Shell(folder, ray.env)
         self.left, self.right = pair.clusters["left"], pair.clusters["right"]
         self.records = self.back = 0
         self._count = 0
@@ -89,6 +90,11 @@ class Live:
         await self.append()
         done = await asyncio.to_thread(self._shell, "restart", FLOW)
         assert done.returncode == 0, done.stderr
+
+    async def lose_copiers(self) -> None:
+        """Kill the copiers: each partition gets a new owner, which must fence the old one."""
+        for process in processes_on(self._ray.head, "ray::CopierActor"):
+            process.kill()
 
     async def nothing(self) -> None:
         """The mirror uses the right by itself."""
@@ -133,10 +139,10 @@ USES: dict[Key, Stimulus] = {
     ("right", SYNCS, Operation.WRITE): Live.append,
     ("right", OFFSETS, Operation.READ): Live.restart,
     ("right", OFFSETS, Operation.WRITE): Live.append,
-    ("right", "raymirror-map.left.internal", Operation.WRITE): Live.restart,
+    ("right", "raymirror-map.left.internal", Operation.WRITE): Live.lose_copiers,
     ("right", "raymirror-state.left.internal", Operation.WRITE): Live.nothing,
     ("right", GROUP, Operation.READ): Live.commit,
-    ("right", "raymirror.left->right.", Operation.WRITE): Live.restart,
+    ("right", "raymirror.left->right.", Operation.WRITE): Live.lose_copiers,
 }
 _STARTS = "only a start uses it"
 _EXISTS = "the topic is there"
@@ -199,7 +205,7 @@ async def test_each_right_that_is_taken_away_is_named_and_comes_back_by_itself(
         seen = {key for key in grants if key in USES}
         assert seen == USES.keys()
         assert grants.keys() - seen <= UNSEEN.keys(), "say in USES or UNSEEN what a new right is for"
-        live = Live(pair, mirror, Shell(tmp_path, shared_ray.env))
+        live = Live(pair, mirror, shared_ray, tmp_path)
         try:
             mirror.start()
             await live.commit()
