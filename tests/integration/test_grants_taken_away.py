@@ -16,18 +16,19 @@ from aiokafka.admin import NewPartitions
 
 from engine.checks.grants import needed_grants
 from engine.config.config import load_config
-from policies.grants.planning import Grant
+from policies.grants.planning import Grant, GrantNeed
 from policies.grants.rights import IMPLIED, ResourceKind, operation_name
 from policies.model import FlowName
 from policies.sync.acl_sync import Operation
 from tests.harness import groups as stock
 from tests.harness.admin import admin, create_topics, partition_count, set_configs
-from tests.harness.grants import GrantDesk
+from tests.harness.grants import GrantDesk, denied
 from tests.harness.group_mirror import GroupMirror
 from tests.harness.load import numbered, produce
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.secured import NAME
 from tests.harness.shell import Shell
+from tests.harness.spark_nodes import processes_on
 from tests.integration.test_grants import COPIED, FLOW, GROUP, TOPIC, Pair, running_grants, secured_pair
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full, pytest.mark.fault]
@@ -51,8 +52,8 @@ Key = tuple[str, str, Operation]
 class Live:
     """The running mirror, and the ways to make it use a right."""
 
-    def __init__(self, pair: Pair, mirror: GroupMirror, shell: Shell) -> None:
-        self.mirror, self._shell = mirror, shell
+    def __init__(self, pair: Pair, mirror: GroupMirror, ray: RayCluster, folder: Path) -> None:
+        self.mirror, self._ray, self._shell = mirror, ray, Shell(folder, ray.env)
         self.left, self.right = pair.clusters["left"], pair.clusters["right"]
         self.records = self.back = 0
         self._count = 0
@@ -89,6 +90,11 @@ class Live:
         await self.append()
         done = await asyncio.to_thread(self._shell, "restart", FLOW)
         assert done.returncode == 0, done.stderr
+
+    async def lose_copiers(self) -> None:
+        """Kill the copiers: each partition gets a new owner, which must fence the old one."""
+        for process in processes_on(self._ray.head, "ray::CopierActor"):
+            process.kill()
 
     async def nothing(self) -> None:
         """The mirror uses the right by itself."""
@@ -133,10 +139,10 @@ USES: dict[Key, Stimulus] = {
     ("right", SYNCS, Operation.WRITE): Live.append,
     ("right", OFFSETS, Operation.READ): Live.restart,
     ("right", OFFSETS, Operation.WRITE): Live.append,
-    ("right", "raymirror-map.left.internal", Operation.WRITE): Live.restart,
+    ("right", "raymirror-map.left.internal", Operation.WRITE): Live.lose_copiers,
     ("right", "raymirror-state.left.internal", Operation.WRITE): Live.nothing,
     ("right", GROUP, Operation.READ): Live.commit,
-    ("right", "raymirror.left->right.", Operation.WRITE): Live.restart,
+    ("right", "raymirror.left->right.", Operation.WRITE): Live.lose_copiers,
 }
 _STARTS = "only a start uses it"
 _EXISTS = "the topic is there"
@@ -195,11 +201,11 @@ async def test_each_right_that_is_taken_away_is_named_and_comes_back_by_itself(
         await pair.give(running_grants(config))
         found = load_config(config)
         one_flow = msgspec.structs.replace(found, flows=(found.flow(FlowName("left", "right")),))
-        grants = {key_of(one): one for one in needed_grants(one_flow)}
+        grants = {key_of(one): one for one in needed_grants(one_flow) if one.need is not GrantNeed.COMMAND}
         seen = {key for key in grants if key in USES}
         assert seen == USES.keys()
         assert grants.keys() - seen <= UNSEEN.keys(), "say in USES or UNSEEN what a new right is for"
-        live = Live(pair, mirror, Shell(tmp_path, shared_ray.env))
+        live = Live(pair, mirror, shared_ray, tmp_path)
         try:
             mirror.start()
             await live.commit()
@@ -208,6 +214,7 @@ async def test_each_right_that_is_taken_away_is_named_and_comes_back_by_itself(
             for key in USES:
                 await _take_and_give_back(live, pair.desks[key[0]], grants[key])
             mirror.end()
+            assert denied([left, right])  # so a test that finds none says something
         finally:
             mirror.close()
 

@@ -7,9 +7,7 @@ Searched: what every command prints, the logs, Ray's session, the storage, raymi
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from tests.harness.load import numbered, produce
 from tests.harness.planted import Planted
 from tests.harness.ray_cluster import RayCluster, ray_cluster
 from tests.harness.shell import Shell
+from tests.harness.spark_nodes import processes_on
 from tests.harness.token_server import TokenServer, serving
 from tests.integration import test_logins
 from tests.integration.test_logins import Guarded
@@ -193,18 +192,6 @@ def _print_all(planted: Planted, shell: Shell, config: Path, wrong: Path) -> Non
 
 def _crash_a_copier(ray: RayCluster) -> None:
     """End a copier by a signal after which Python writes its stack, as in a crash."""
-    copiers = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and (folder / "cmdline").exists():
-            line = (folder / "cmdline").read_bytes()
-            if line.startswith(b"ray::") and b"Copier" in line and str(ray.nodes[0].temp).encode() in _environ(folder):
-                copiers.append(int(folder.name))
-    assert copiers, subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=False).stdout
-    os.kill(copiers[0], signal.SIGABRT)
-
-
-def _environ(folder: Path) -> bytes:
-    try:
-        return (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
-    except OSError:
-        return b""
+    copiers = processes_on(ray.head, "ray::CopierActor")
+    assert copiers
+    copiers[0].send_signal(signal.SIGABRT)

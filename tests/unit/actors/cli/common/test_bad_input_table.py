@@ -197,8 +197,8 @@ PROPERTIES = {
     ),
     "records that are skipped": Bad(
         GOOD + "errors.tolerance = all\n",
-        ":5: errors.tolerance: by default raymirror skips no record: if the target refuses one, the partition waits, and"
-        " an event reports it; set raymirror.refused = skip, or quarantine to keep such records, instead" + WARN,
+        ":5: errors.tolerance: by default raymirror skips no record: if the target refuses one, the partition waits,"
+        " and an event reports it; set raymirror.refused = skip, or quarantine to keep such records, instead" + WARN,
     ),
     "an interceptor in Java": Bad(
         GOOD + "A.consumer.interceptor.classes = com.acme.Mask\n",
