@@ -252,9 +252,11 @@ def test_a_flow_is_added_and_copies(both: BothServers) -> None:
     one = f"/connectors/{name.replace('>', '%3E')}"
     asyncio.run(create_topics(both.target, {"rest-back": 1}, replicas=1))
     config = {"connector.class": "MirrorSourceConnector", "topics": "rest-back", "emit.heartbeats.enabled": "false"}
-    new = ContractRow("new", "POST", "/connectors", {"name": name, "config": config})
-    refused = both.ours.send(ContractRow("other", "POST", "/connectors", {**new.body, "name": f"x{name}"}))  # type: ignore[dict-item] # it is one
-    assert (refused.status, "cluster 'xb' is not in the file" in refused.body["message"]) == (400, True)
+    new = ContractRow("new", "POST", "/connectors", {"name": name, "config": config | {"source.cluster.alias": "b"}})
+    elsewhere = {"name": f"x{name}", "config": config | {"source.cluster.alias": "xb"}}
+    refused = both.ours.send(ContractRow("other", "POST", "/connectors", elsewhere))
+    assert refused.status == 400
+    assert "cluster 'xb' is not in the file" in refused.body["message"]
     created = both.ours.send(new)
     assert (created.status, created.body["name"]) == (201, name), created.body
     assert created.headers["location"] == one
