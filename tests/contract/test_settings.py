@@ -164,6 +164,7 @@ async def test_acls_are_added_once_and_read_by_kind(stage: SettingsStage) -> Non
         binding(stage.name),
         binding(stage.name, pattern=Pattern.PREFIXED, operation=Operation.ALL, permission=Permission.DENY),
         binding(stage.name, resource=Resource.GROUP, host="10.0.0.1", principal="User:zoë"),
+        binding(stage.name, resource=Resource.TRANSACTIONAL_ID, operation=Operation.WRITE),
     ]
     for _ in range(2):
         assert await stage.port.add_acls(wanted) == {}
@@ -172,7 +173,8 @@ async def test_acls_are_added_once_and_read_by_kind(stage: SettingsStage) -> Non
         return {one for one in await stage.port.acls(resource) if one.name == stage.name}
 
     await until_equal(lambda: of(Resource.TOPIC), set(wanted[:2]))
-    await until_equal(lambda: of(Resource.GROUP), set(wanted[2:]))
+    await until_equal(lambda: of(Resource.GROUP), set(wanted[2:3]))
+    await until_equal(lambda: of(Resource.TRANSACTIONAL_ID), set(wanted[3:]))
     assert {one for one in stage.acls() if one.name == stage.name} == set(wanted)
 
 
