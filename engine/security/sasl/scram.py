@@ -59,7 +59,9 @@ class ScramLogin:
 
     def _keys(self, fields: dict[str, str]) -> "_ScramKeys":
         given = fields.get("i", "")
-        iterations = int(given) if given.isdecimal() and given.isascii() and len(given) <= _MOST_DIGITS else 0
+        if len(given) > _MOST_DIGITS:
+            raise LoginFailed(_ODD)
+        iterations = int(given) if given.isdecimal() else 0
         if iterations < _LEAST_ITERATIONS:
             few = f"the broker asks for {iterations} rounds of SCRAM, fewer than {_LEAST_ITERATIONS}"
             raise LoginFailed(f"{few}; store the password of the user with more iterations")

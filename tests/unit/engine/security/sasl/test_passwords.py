@@ -57,6 +57,7 @@ def hear(exchange: Exchange, *answers: str) -> None:
         (SERVER_FIRST, "e=other-error", "its own proof is wrong"),
         (SERVER_FIRST.replace(NONCE, "other"), "", "a message that is not SCRAM's"),
         (SERVER_FIRST.replace("i=4096", "i=100"), "", "asks for 100 rounds of SCRAM, fewer than 4096"),
+        (SERVER_FIRST.replace("i=4096", "i=99999999999"), "", "a message that is not SCRAM's"),
         (SERVER_FIRST.replace("s=W", "s=!"), "", "a message that is not SCRAM's"),
         ("", "", "a message that is not SCRAM's"),
     ],
