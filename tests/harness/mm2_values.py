@@ -27,6 +27,9 @@ ROLES = ("consumer", "producer", "source.admin", "target.admin")
 REFUSES = "refuses"
 """The name of the value that says why MM2 does not start with a file, or with a flow of it."""
 
+NO_CHECKPOINTS = "no checkpoints"
+"""The name of the value that says why MM2's checkpoint connector does not start, while the flow copies."""
+
 _KAFKA = "org.apache.kafka"
 _MIRROR = f"{_KAFKA}.connect.mirror"
 _BYTES = f"{_KAFKA}.common.serialization.ByteArray"
@@ -122,12 +125,14 @@ def _of_pair(java: Any, whole: Any, pair: Any) -> Values | None:
     source, base = typed["Source"], bases["Source"]
     if not source.getBoolean("enabled"):
         return None
-    if complaints := list(_complaints(java, bases)):
+    if complaints := list(_complaints(java, "Source", base)):
         return {REFUSES: "; ".join(complaints)}
     worker = java.org.apache.kafka.connect.runtime.distributed.DistributedConfig(whole.workerConfig(pair))
     found = _of_connectors(typed.values()) | _of_worker(worker)
     found["use.defaults.from"] = base.get("use.defaults.from", "target")
     found["replication.policy.separator"] = base.get("replication.policy.separator", ".")
+    if complaints := list(_complaints(java, "Checkpoint", bases["Checkpoint"])):
+        found[NO_CHECKPOINTS] = "; ".join(complaints)
     found |= _names(java, source, str(pair.source()), str(pair.target()))
     for role, raw in _of_roles(java, source, worker, base).items():
         found |= _of_client(java, role, raw, str(pair))
@@ -142,12 +147,11 @@ def _base(java: Any, whole: Any, pair: Any, kind: str) -> Any:
     return whole.connectorBaseConfig(pair, java.java.lang.Class.forName(f"{_MIRROR}.Mirror{kind}Connector"))
 
 
-def _complaints(java: Any, bases: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Yield what the connectors say against their settings when Connect has them checked, before a start."""
-    for kind in ("Source", "Checkpoint"):
-        connector = getattr(_package(java), f"Mirror{kind}Connector")()
-        for one in connector.validate(dict(bases[kind])).configValues():
-            yield from (str(message) for message in one.errorMessages())
+def _complaints(java: Any, kind: str, base: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a connector says against its settings when Connect has them checked, before a start."""
+    connector = getattr(_package(java), f"Mirror{kind}Connector")()
+    for one in connector.validate(dict(base)).configValues():
+        yield from (str(message) for message in one.errorMessages())
 
 
 def _of_connectors(typed: Iterable[Any]) -> Values:

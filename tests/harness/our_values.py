@@ -11,7 +11,6 @@ NOT_COMPARED = {
     "exactly.once.support": "it only refuses a start",
     "transaction.boundary": "MM2's transactions end with a poll or an interval, raymirror's with a length of time",
     "transaction.boundary.interval.ms": "the same",
-    "consumer.auto.offset.reset by duration": "",
 }
 """Keys that raymirror reads, but that make no value of their own here."""
 _MM2_FILTERS = {"topic": "DefaultTopicFilter", "group": "DefaultGroupFilter", "config": "DefaultConfigPropertyFilter"}

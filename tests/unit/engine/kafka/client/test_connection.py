@@ -212,6 +212,17 @@ async def test_an_answer_is_decoded_the_same_on_the_loop_and_if_it_is_long_in_a_
     assert [row[1] for row in found.topics] == names
 
 
+async def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
+    line = Line()
+    line.connection.versions = {MetadataResponse_v5.API_KEY: (5, 5)}
+    asking = asyncio.create_task(line.connection.call(MetadataRequest([], allow_auto_topic_creation=False)))
+    await turns(2)
+    line.receive(answer(1, b"\0\0"))
+    with pytest.raises(ConnectionLost, match="an answer that cannot be read"):
+        await asking
+    assert line.wire.aborted
+
+
 async def test_requests_wait_while_the_connection_logs_in_again() -> None:
     line = Line()
     sasl, other = 17, KEY

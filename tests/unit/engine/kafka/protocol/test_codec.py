@@ -1,5 +1,6 @@
 """Fetch and Produce codecs compared with aiokafka's classes (v10, v11, v7, v8) and Kafka's definitions (v12, v13)."""
 
+import struct
 from typing import Any
 from uuid import UUID
 
@@ -178,6 +179,20 @@ def test_a_flexible_fetch_answer_is_read_with_its_tags(version: int, kind: Any) 
     assert body[first.start : first.end] == RECORDS
     assert first == Fetched("topic", 0, 0, 100, 90, 5, [(7, 3)], -1, first.start, first.end)
     assert (second.start, second.end, second.aborted, second.diverging) == (second.start, second.start, [], (6, 42))
+
+
+def test_a_fetch_answer_that_is_cut_short_is_refused_wherever_it_ends() -> None:
+    """Also in its record sets: what is behind the end of the answer is memory of another one."""
+    rows = [("topic", [(0, 0, 100, 90, 5, [(7, 3)], -1, RECORDS)])]
+    old = FetchResponse_v11(12, 0, 9, rows).encode()
+    new = fetch_response(Uuid).encode(
+        ({}, 12, 0, 9, [(ID_T, [(0, 0, 1, 1, 1, [(7, 3, {})], -1, RECORDS, {})], {})], {})
+    )
+    for version, whole in ((11, old), (13, new)):
+        assert len(decode_fetch(version, memoryview(whole), NAMES_BY_BYTES).partitions) == 1
+        for end in range(len(whole) - (version == 13)):  # the last byte says that no tags follow
+            with pytest.raises((IndexError, ValueError, struct.error)):
+                decode_fetch(version, memoryview(whole[:end]), NAMES_BY_BYTES)
 
 
 def test_a_diverging_epoch_without_an_end_is_none() -> None:
