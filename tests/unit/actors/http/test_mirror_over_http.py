@@ -28,7 +28,7 @@ class HttpStage:
         self.port, self._session = free_port(), session
         monkeypatch.setattr("actors.ray.supervisor_actor.keep_spec", lambda _spec: None)
         monkeypatch.setattr("actors.ray.supervisor_actor.forget_spec", lambda: None)
-        self.stage = Stage(monkeypatch, folder, extra=self.settings())
+        self.stage = Stage(monkeypatch, folder, text=BASE + self.settings())
 
     def settings(self, more: str = "") -> str:
         return f"raymirror.http.port = {self.port}\n{more}"
