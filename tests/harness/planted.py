@@ -12,6 +12,7 @@ from urllib.parse import quote, quote_plus
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from deploy.local.cluster import EmbeddedCluster
+from tests.harness.admin import partition_count
 
 _MOST_BYTES = 64 * 1024 * 1024
 
@@ -73,7 +74,7 @@ class Planted:
             for topic in await consumer.topics():
                 if not topic.startswith(begin):
                     continue
-                partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+                partitions = [TopicPartition(topic, number) for number in range(await partition_count(cluster, topic))]
                 ends = await consumer.end_offsets(partitions)
                 consumer.assign(partitions)
                 await consumer.seek_to_beginning(*partitions)

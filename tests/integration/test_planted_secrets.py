@@ -136,6 +136,7 @@ async def test_no_planted_secret_is_found_anywhere(
             planted.add(f"token {number}", token)
         assert tokens.given
         assert planted.look_at_files([tmp_path], but=[clusters.folder]) > 50
+        assert planted.found == []
         assert await planted.look_at_topics(clusters.target, ("raymirror-", "mm2-", "A.", "heartbeats")) > COUNT
     assert planted.found == []
 
