@@ -18,7 +18,7 @@ from engine.config.settings import ClusterConfig, FlowConfig, MirrorConfig
 from engine.jobs.runtime.kafka_options import PREFIX, kafka_options
 from engine.kafka.client.connection import Connection
 from engine.kafka.client.metadata import ask_metadata
-from engine.services.clients import client_for
+from engine.services.clients import client_for, clients_of, copying_clients
 from engine.services.runner import Copier
 from engine.services.topic_service import TopicService
 from policies.model import PartitionSet
@@ -218,6 +218,24 @@ async def test_a_connection_outlives_what_the_broker_accepts_of_a_login(guarded:
         await asyncio.to_thread(admit, guarded.source, "open sesame")
     config = guarded.config(f"{mechanism}.properties", by_password(guarded, mechanism, "open sesame"))
     await lives_on(config.clusters["A"], REAUTH_S)
+
+
+async def test_each_client_of_a_cluster_logs_in_by_its_own_login(guarded: Guarded) -> None:
+    """The copier's client has the right password; what asks the cluster, and the cluster itself, a wrong one."""
+    own = f'A.consumer.sasl.jaas.config = {KAFKA}.plain.PlainLoginModule required username="mirror"'
+    config = guarded.config(
+        "clients.properties", by_password(guarded, "PLAIN", "wrong"), f'{own} password="open sesame";\n'
+    )
+    flow = config.flows[0].name
+    copies, _ = copying_clients(config, flow, "test")
+    asks, _ = clients_of(config, flow, "test")
+    try:
+        assert (await copies.open()).cluster_id
+        with pytest.raises(ClusterRefuses, match="does not know the user name and password"):
+            await asks.open()
+    finally:
+        await copies.close()
+        await asks.close()
 
 
 async def test_a_password_that_is_rotated_needs_no_restart(guarded: Guarded) -> None:
