@@ -85,8 +85,9 @@ async def proven(mirror: Mirror, config: Path, topic: str) -> LaneReport:
 
 
 async def sides(mirror: Mirror, topic: str) -> tuple[list[Read], list[Read]]:
-    """Read source and copy."""
-    return (await read_topic(mirror.source, topic))[0], (await read_topic(mirror.target, mirror.copied(topic)))[0]
+    """Read source and copy as a reader of committed records: others see what was rolled back."""
+    copied = await read_topic(mirror.target, mirror.copied(topic), committed=True)
+    return (await read_topic(mirror.source, topic))[0], copied[0]
 
 
 async def test_null_keys_into_a_compacted_target_are_kept_and_replayed(
