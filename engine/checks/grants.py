@@ -7,6 +7,7 @@ from engine.config.secrets import known_user
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.mm2.commit_records import TOPIC as COMMITS_TOPIC
 from engine.core.offset_map.map_blocks import map_topic
+from engine.core.refused.entries import quarantine_topic
 from engine.core.reports.progress_sample import lag_topic, progress_topic
 from engine.state.state import events_topic, state_topic
 from policies.grants.features import GrantFeature, ResourceGroup
@@ -25,6 +26,7 @@ _ALWAYS = (
     GrantFeature.TAKEOVER,
     GrantFeature.FAILOVER,
     GrantFeature.FAILBACK,
+    GrantFeature.PREVIEW,
 )
 _ALL = (ResourceName(EVERY),)
 
@@ -76,6 +78,8 @@ def _features(config: MirrorConfig, flow: FlowConfig) -> Iterator[GrantFeature]:
         GrantFeature.CONFIGS: sync.configs or sync.history,
         GrantFeature.ACLS: sync.acls,
         GrantFeature.RECREATED: any(rule.choice == OnRenewal.RECREATE.value for rule in flow.faults.renewals),
+        GrantFeature.REFUSED: flow.faults.leaves_out,
+        GrantFeature.REPLAY: flow.faults.leaves_out,
         GrantFeature.LAG_HISTORY: config.spark.on and config.storage is not None and flow.progress_s > 0,
         GrantFeature.PROOF: True,
     }
@@ -95,6 +99,7 @@ def _names(flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
         ResourceGroup.PROGRESS: (ResourceName(progress_topic(source)),),
         ResourceGroup.LAG: (ResourceName(lag_topic(source)),),
         ResourceGroup.SYNCS: (ResourceName(flow.syncs.topic),),
+        ResourceGroup.QUARANTINE: (ResourceName(quarantine_topic(source)),),
         ResourceGroup.CHECKPOINTS: (ResourceName(flow.naming.checkpoints_topic(source)),),
         ResourceGroup.COMMITS: (ResourceName(COMMITS_TOPIC),),
         ResourceGroup.GROUPS: _ALL if groups.own is not None else acl_names(groups.include),

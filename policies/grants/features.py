@@ -31,6 +31,7 @@ class ResourceGroup(Enum):
     LAG = "the topic of lag"
     SYNCS = "the offset-syncs topic"
     CHECKPOINTS = "the checkpoints topic"
+    QUARANTINE = "the quarantine topic"
     HEARTBEATS = "the heartbeats topic"
     COMMITS = "`__consumer_offsets`"
     GROUPS = "the groups to mirror"
@@ -69,15 +70,18 @@ class GrantFeature(Enum):
     COMMITS = "sync.group.offsets.enabled"
     FAILOVER = "the commands failover and translate"
     FAILBACK = "the command failover --back --apply"
+    REPLAY = "the command quarantine"
+    PREVIEW = "the command dr"
     CONFIGS = "sync.topic.configs.enabled"
     ACLS = "sync.topic.acls.enabled"
     RECREATED = "raymirror.topic.recreated"
+    REFUSED = "raymirror.refused"
     TAKEOVER = "takeover from MM2"
     LAG_HISTORY = "history of lag"
     PROOF = "proof"
 
 
-BY_COMMAND = frozenset({GrantFeature.FAILOVER, GrantFeature.FAILBACK})
+BY_COMMAND = frozenset({GrantFeature.FAILOVER, GrantFeature.FAILBACK, GrantFeature.REPLAY, GrantFeature.PREVIEW})
 """Features that no running mirror uses, only a command. They may run with a login of their own."""
 
 
@@ -330,6 +334,54 @@ USES = (
         ResourceGroup.COPIES,
         "DeleteTopics",
         without="the copy of a topic that was created again stays as it is",
+    ),
+    _use(
+        GrantFeature.REFUSED,
+        _TARGET,
+        ResourceGroup.QUARANTINE,
+        *_OWN_TOPIC,
+        without="a record that the target refuses stops its partition, as with `stop`",
+    ),
+    _use(
+        GrantFeature.REPLAY,
+        _TARGET,
+        ResourceGroup.QUARANTINE,
+        *_READS,
+        "Produce",
+        without="the command cannot list, replay or drop records",
+    ),
+    _use(GrantFeature.REPLAY, _TARGET, ResourceGroup.COPIES, "Produce", without="the command cannot replay records"),
+    _use(
+        GrantFeature.REPLAY,
+        _TARGET,
+        ResourceGroup.IDS,
+        "FindCoordinator",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "EndTxn",
+        without="the command cannot replay records",
+    ),
+    *(
+        _use(
+            GrantFeature.PREVIEW,
+            side,
+            group,
+            *_READS,
+            "OffsetForLeaderEpoch",
+            "DescribeConfigs",
+            without="the command cannot say what these topics have alone",
+        )
+        for side, group in ((_SOURCE, ResourceGroup.TOPICS), (_TARGET, ResourceGroup.COPIES))
+    ),
+    *(
+        _use(
+            GrantFeature.PREVIEW,
+            side,
+            ResourceGroup.CLUSTER,
+            "DescribeAcls",
+            without="the command cannot say which rights applications would miss",
+        )
+        for side in (_SOURCE, _TARGET)
     ),
     _use(
         GrantFeature.TAKEOVER,

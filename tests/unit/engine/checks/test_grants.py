@@ -113,3 +113,11 @@ def test_every_grant_says_what_it_is_for() -> None:
         return bool(one.features) and all(one.without)
 
     assert all(map(told, needed_grants(mirror())))
+
+
+def test_refused_records_that_are_left_out_have_a_topic() -> None:
+    topic = "raymirror-quarantine.A.internal"
+    assert topic not in names("", "B", "Write")
+    for choice in ("skip", "quarantine"):
+        extra = f"raymirror.refused = {choice}\n"
+        assert all(topic in names(extra, "B", operation) for operation in ("Create", "Read", "Write"))
