@@ -13,7 +13,7 @@ import pytest
 from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import pick_ports
 from tests.conftest import Pair
-from tests.harness.admin import create_topics
+from tests.harness.admin import admin, create_topics, delete_topic
 from tests.harness.compare import read_topic
 from tests.harness.connect import ConnectWorker, connector_of
 from tests.harness.groups import commit
@@ -107,6 +107,16 @@ def both(cluster_pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         process.terminate()
         process.wait(120)
         asyncio.run(worker.kill())
+        asyncio.run(_forget_heartbeats(cluster_pair))
+
+
+async def _forget_heartbeats(clusters: Pair) -> None:
+    """Delete heartbeats and their copies: other tests would find them in these clusters, and copy them."""
+    for cluster in clusters:
+        async with admin(cluster) as client:
+            found = [topic for topic in await client.list_topics() if topic.endswith("heartbeats")]
+        for topic in found:
+            await delete_topic(cluster, topic)
 
 
 def _is_so(server: RestServer, holds: Callable[[RestServer], Any]) -> bool:
