@@ -271,7 +271,8 @@ class Outbox:
         """
         sent: _Sent = []
         window = self._window
-        queues = window.queues and is_slow(window.request_bytes, window.rate)
+        # Batches of several partitions already share a request, and its wait for the replicas.
+        queues = len(self._ready) == 1 and window.queues and is_slow(window.request_bytes, window.rate)
         taken: set[TopicPartition] = set()
         size, transaction = 0, ""
         for appender in list(self._ready):

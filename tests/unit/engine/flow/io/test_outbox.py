@@ -187,20 +187,24 @@ async def test_no_more_than_five_requests_are_in_flight() -> None:
         assert [name for name, _ in sender.outcomes] == [str(index) for index in range(9)]
 
 
-async def test_appenders_hear_when_requests_queue_at_a_slow_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_lone_appender_hears_when_requests_queue_at_a_slow_broker(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = [100.0]
     monkeypatch.setattr("engine.flow.io.outbox.now_s", lambda: clock[0])
     bench = Bench()
     bench.meter = CopierMetrics(clock=lambda: clock[0])
-    sender = Sender(7, *(Letter(str(index), 60_000) for index in range(20)))
+    senders = [Sender(at, *(Letter(str(index), 60_000) for index in range(20))) for at in range(count)]
     async with running(bench) as outbox:
-        outbox.schedule_send(sender)
+        for sender in senders:
+            outbox.schedule_send(sender)
         await turns()
-        for _ in range(4):  # the broker takes one request after the other, 2 ms each
-            clock[0] += 0.002
-            bench.brokers[0].answer(Outcome(OutcomeKind.APPENDED, 5))
+        for _ in range(4):  # the broker takes one request after the other, 2 ms for each of its batches
+            clock[0] += 0.002 * count
+            bench.brokers[0].answer(*[Outcome(OutcomeKind.APPENDED, 5)] * count)
             await turns()
-        assert sender.queued == [False] * 6 + [True] * 3
+        assert senders[0].queued == ([False] * 6 + [True] * 3 if count == 1 else [False] * 9)
         bench.brokers[0].lose()
         await turns()
 
