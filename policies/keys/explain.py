@@ -7,7 +7,7 @@ from itertools import permutations
 import msgspec
 
 from policies.keys.likeness import nearest
-from policies.keys.places import LOGINS, SIDES, login_places, places
+from policies.keys.places import LOGINS, SIDES, agree, client_keys, login_places, places
 from policies.keys.read_key import PLACES, ReadKey
 from policies.keys.table import KAFKA_TABLES, READ_KEYS, KeyAnswer, answer_of
 from policies.keys.unread_keys import KeyParts, Scene, judge
@@ -16,7 +16,6 @@ from policies.model import FlowName
 MIRROR = "the mirror"
 LOGIN = "login"
 """The level of keys that a cluster has, and each of its clients may have."""
-_CLIENTS = ("consumer", "producer", "admin")
 NAME = "NAME"
 """The part of a row's name that stands for any name."""
 
@@ -89,9 +88,8 @@ class File(msgspec.Struct, frozen=True):
 
     def _agreed(self, alias: str, name: str) -> tuple[str, ...]:
         """Return the keys of a cluster's three clients if all of them have the same value: it is the cluster's then."""
-        keys = tuple(f"{alias}.{client}.{name}" for client in _CLIENTS)
-        values = {self.entries[key][0].strip() if key in self.entries else None for key in keys}
-        return keys if len(values) == 1 and None not in values else ()
+        keys = client_keys(alias, name)
+        return keys if agree(self.entries[key][0] if key in self.entries else None for key in keys) else ()
 
     def _own_logins(self, row: ReadKey) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the clients for which the file has a setting other than that of their cluster."""

@@ -3,6 +3,7 @@
 `engine/config/flow_keys.py` looks there; a test compares both.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from policies.keys.read_key import PLACES
@@ -33,6 +34,17 @@ LOGINS = {
 """Client -> the places of its security keys, strongest first. In MM2 (MirrorMakerConfig.clusterProps) a cluster's key
 fills the same key of its clients, and those win over the bare clients of a flow. The last two write offset syncs.
 """
+
+
+def client_keys(alias: str, name: str) -> tuple[str, ...]:
+    """Return the keys that set a value for each kind of client of a cluster."""
+    return tuple(f"{alias}.{client}.{name}" for client in ("consumer", "producer", "admin"))
+
+
+def agree(values: Iterable[str | None]) -> bool:
+    """Whether all clients of a cluster have the same value, which is the cluster's then; None: a client has none."""
+    found = {None if value is None else value.strip() for value in values}
+    return len(found) == 1 and None not in found
 
 
 def login_places(client: str, name: str, flow: FlowName) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -9,10 +9,8 @@ from engine.config.property_reader import PropertyReader
 from engine.config.secrets import SECURITY_KEYS, check_security
 from engine.config.settings import ClusterConfig
 from engine.config.tuning.client_login import ClientLogin
-from policies.keys.places import LOGINS, login_places
+from policies.keys.places import LOGINS, agree, client_keys, login_places
 from policies.model import FlowName
-
-_CLIENTS = ("consumer", "producer", "admin")
 
 
 def cluster_key(reader: PropertyReader, alias: str, name: str) -> str | None:
@@ -21,9 +19,9 @@ def cluster_key(reader: PropertyReader, alias: str, name: str) -> str | None:
 
 
 def _of_all_clients(reader: PropertyReader, alias: str, name: str) -> str | None:
-    keys = [f"{alias}.{client}.{name}" for client in _CLIENTS]
-    values = {reader.values()[key].strip() for key in keys if reader.has(key)}
-    return reader.first_key(*keys) if len(values) == 1 and all(map(reader.has, keys)) else None
+    keys = client_keys(alias, name)
+    agreed = agree(reader.entry(key).value if reader.has(key) else None for key in keys)
+    return reader.first_key(*keys) if agreed else None
 
 
 def read_login(reader: PropertyReader, keys: FlowKeys, client: str) -> ClientLogin | None:
