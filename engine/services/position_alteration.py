@@ -1,13 +1,11 @@
 """Sets or removes the stored positions of a flow that nothing copies, over a connection of its own."""
 
 from engine.base.errors import MirrorError
-from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.ownership.alteration import AlterationOptions, Alterations, alter_positions
-from engine.kafka.admin.flow_clusters import check_clusters
-from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import copying_clients
 from engine.services.maps import last_known_of
+from engine.services.target_view import FlowTarget
 
 CLIENT_ID = "raymirror-alter"
 _NAMED = 20
@@ -28,24 +26,11 @@ class PositionsNotAltered(MirrorError):
         return f"positions of flow {self.flow} were not changed: {'; '.join([*parts, *more])}; try again"
 
 
-class PositionAlteration(Opened):
-    """Writes positions of one flow, as an async context; nothing may copy the flow meanwhile.
-
-    Raises BrokerUnreachable if the target does not answer, OtherCluster if it is not the cluster that positions name.
-    """
+class PositionAlteration(FlowTarget):
+    """Writes positions of one flow; nothing may copy the flow meanwhile."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
-        self._flow = flow
-        self._source, self._client = copying_clients(config, flow.name, CLIENT_ID)
-        self._target = KafkaCluster(self._client, request_timeout_s=flow.request_timeout_s)
-
-    async def _open(self) -> None:
-        await self._client.open()
-        await check_clusters(self._flow, None, self._client)
-
-    async def _close(self) -> None:
-        await self._source.close()
-        await self._client.close()
+        super().__init__(flow, copying_clients(config, flow.name, CLIENT_ID))
 
     async def alter(self, wanted: Alterations | None) -> None:
         """Set the positions of some lanes; None: remove those of all. Raises PositionsNotAltered, KafkaRefusal."""

@@ -13,6 +13,7 @@ from engine.flow.topic_logs.event_log import EventLog, EventOptions
 from engine.flow.topic_logs.last_known import LastKnown, stored_state
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.reach import SOURCE_WITHIN_S, open_known_source
+from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.data.partition_ends import partition_ends
 from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import clients_of
@@ -31,15 +32,15 @@ class GroupsSummary(msgspec.Struct, frozen=True, kw_only=True):
     newest_ms: int
 
 
-class TargetView(Opened):
-    """Reads of one flow's target, as an async context; only `ends` asks the source.
+class FlowTarget(Opened):
+    """The target of one flow, as an async context. `clients`: of its source, which is not opened, and of its target.
 
     Raises BrokerUnreachable if the target does not answer, OtherCluster if it is not the cluster that positions name.
     """
 
-    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+    def __init__(self, flow: FlowConfig, clients: tuple[ClusterClient, ClusterClient]) -> None:
         self._flow = flow
-        self._source, self._client = clients_of(config, flow.name, CLIENT_ID)
+        self._source, self._client = clients
         self._target = KafkaCluster(self._client, request_timeout_s=flow.request_timeout_s)
 
     async def _open(self) -> None:
@@ -49,6 +50,13 @@ class TargetView(Opened):
     async def _close(self) -> None:
         await self._source.close()
         await self._client.close()
+
+
+class TargetView(FlowTarget):
+    """Reads of one flow's target; only `ends` asks the source."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+        super().__init__(flow, clients_of(config, flow.name, CLIENT_ID))
 
     async def positions(self) -> LastKnown:
         """Read how far every partition was copied. Raises what `last_known` raises."""
