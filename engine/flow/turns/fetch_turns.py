@@ -88,7 +88,9 @@ class FetchTurns:
         self._shares = ClassShares()
         self._ends: dict[LaneDriver, tuple[int, float]] = {}
         """The end that the last answer of a lane reported, and when: what lies before it can be fetched."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._due = 0.0
+        """When the timer rings, by the loop's clock: uvloop's handle of a timer that is due now does not know it."""
         self._class_waits: dict[Priority, tuple[float, str]] = {}
         """Why a class must wait, and as of when: found once for all lanes of a fetch."""
 
@@ -196,7 +198,7 @@ class FetchTurns:
         """Return in how many seconds a lane that is held back may be fetched; infinite if none is."""
         if self._timer is None:
             return float("inf")
-        return max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+        return max(0.0, self._due - asyncio.get_running_loop().time())
 
     def use(self) -> dict[str, BandwidthUse]:
         """Return what is fetched under each limit; call it once for each report."""
@@ -238,10 +240,10 @@ class FetchTurns:
         loop = asyncio.get_running_loop()
         due = loop.time() + wait_s
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._due <= due:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(due, self._ring)
+        self._timer, self._due = loop.call_at(due, self._ring), due
 
     def _ring(self) -> None:
         self._timer = None

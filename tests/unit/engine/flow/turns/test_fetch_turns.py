@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import uvloop
 
 from engine.base.clock import now_s
 from engine.core.lane.lane import Lane
@@ -73,6 +74,26 @@ async def test_a_limit_holds_back_its_topics_until_all_are_woken() -> None:
     await asyncio.sleep(3)
     assert desk.woken_s == [pytest.approx(began_s + 2.0, abs=0.1)]
     assert not desk.turns.holds_back(logs)
+
+
+@pytest.mark.local
+def test_a_wait_of_less_than_a_millisecond_has_a_due_time_on_the_loop_of_a_copier() -> None:
+    """uvloop answers a timer of less than half a millisecond with a handle that knows no time."""
+
+    async def hold_back() -> tuple[float, float]:
+        woken, logs = asyncio.Event(), lane_of("logs")
+        turns = FetchTurns(Room(), lambda _: True, woken.set)
+        turns.limit(TrafficRules(parse_bandwidth(["logs@100000000"]), parse_priorities([])))
+        turns.received(logs, 20_000)  # 0.2 ms of the limit
+        assert turns.holds_back(logs)
+        due_s = turns.due_s()
+        assert turns.holds_back(logs)
+        await woken.wait()
+        return due_s, turns.due_s()
+
+    due_s, behind_s = uvloop.run(hold_back())
+    assert 0.0 <= due_s < 0.001
+    assert behind_s == float("inf")
 
 
 async def test_the_limit_of_the_flow_holds_for_all_topics_together() -> None:
