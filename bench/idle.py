@@ -41,6 +41,7 @@ _WAKES, _QUICK_WAKES = 10, 3
 _REST_S = 20.0
 """Seconds after the last append: copiers distribute sets, positions become durable, Ray starts its last processes."""
 _BETWEEN_WAKES_S = 3.0
+_LED_WITHIN_MS = 300_000
 _LOOK_S = 0.001
 _AT_ONCE = 100
 """Records that are written to the source at once."""
@@ -87,7 +88,7 @@ LAUNCHES: dict[str, Callable[[Job], Launch]] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--systems", default=",".join(LAUNCHES), help=f"comma-separated, of {', '.join(LAUNCHES)}")
-    parser.add_argument("--partitions", type=int, default=_PARTITIONS, help="partitions with one record each")
+    parser.add_argument("--partitions", type=int, default=_PARTITIONS, help="partitions with one record, at most 9,999")
     parser.add_argument("--wakes", type=int, help=f"wakes of each kind (default {_WAKES}, quick {_QUICK_WAKES})")
     parser.add_argument("--seconds", type=float, help=f"measured seconds of rest (default {_IDLE_S:.0f}, quick 15)")
 
@@ -163,7 +164,8 @@ async def _measure(system: str, launch: Launch, job: Job, plan: Plan, found: dic
     `found` has the figures of its rest before it is woken, so they stay if no record wakes it.
     """
     with KafkaPeek(job.target) as peek, running(launch, job) as (process, tree):
-        async with AIOKafkaProducer(bootstrap_servers=job.source) as producer:
+        # A new broker needs a minute until it leads ten thousand partitions; until then it refuses records.
+        async with AIOKafkaProducer(bootstrap_servers=job.source, request_timeout_ms=_LED_WITHIN_MS) as producer:
             bell = _Bell(system, job, producer, peek)
             await bell.ring_all()
             await asyncio.sleep(_REST_S)
