@@ -22,6 +22,11 @@ def java_workers(node: RayNode, *, sized: bool) -> list[psutil.Process]:
     return [one for one in found if ("-Xmx" in _command(one)) is sized]
 
 
+def has_master(node: RayNode) -> bool:
+    """Whether one of RayDP's two masters runs on a node: Ray chooses where, and without them Spark starts again."""
+    return bool(processes_on(node, "ray::RayDPSparkMaster") or java_workers(node, sized=False))
+
+
 def executors_on(node: RayNode) -> list[psutil.Process]:
     return java_workers(node, sized=True)
 

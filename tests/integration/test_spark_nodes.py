@@ -22,7 +22,7 @@ from tests.harness.eventually import until_equal
 from tests.harness.live import LiveMirror
 from tests.harness.load import pour
 from tests.harness.ray_cluster import RayCluster, ray_cluster
-from tests.harness.spark_nodes import HOST, executor_node, executors_by_node, host_node, processes_on
+from tests.harness.spark_nodes import HOST, executor_node, executors_by_node, has_master, host_node, processes_on
 from tests.integration.test_lag_history import command, produce, remembered, until_kept
 from tests.integration.test_spark import READY_S
 from tests.integration.test_spark_faults import AGAIN_S
@@ -153,19 +153,19 @@ def stage(cluster_pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield one
 
 
-def test_executors_leave_a_node_that_is_drained_while_the_session_stays(stage: Stage) -> None:
+def test_executors_leave_a_node_that_is_drained_while_the_session_stays_unless_a_master_is_there(stage: Stage) -> None:
     stage.until_spark_plans()
     ray, node = stage.ray, executor_node(stage.ray)
-    hosts = processes_on(ray.head, HOST)
+    hosts, starts_again = processes_on(ray.head, HOST), has_master(node)
 
     def drain_it() -> None:
         drain(stage.live, ray.folder, ray.node_id(node))
         ray.until_dead(node)  # by itself, since nothing runs there any more
 
     stage.take(drain_it)
-    assert processes_on(ray.head, HOST) == hosts != []
     assert node.name not in executors_by_node(ray)
-    assert not stage.live.told("Spark is down")
+    assert (processes_on(ray.head, HOST) == hosts != []) is not starts_again
+    assert bool(stage.live.told("is being drained")) is starts_again
 
 
 def test_executors_of_a_node_that_is_killed_come_back_on_another(stage: Stage) -> None:
