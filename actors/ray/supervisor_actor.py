@@ -263,7 +263,7 @@ class SupervisorActor:
             no_room = await asyncio.to_thread(why_no_room, self._spec.namespace, changed.config) if added else ()
             if refused := (*found.refused, *no_room):
                 raise CannotReload(refused)
-            await asyncio.to_thread(replace_file, Path(ref.path), changed.data)
+            await asyncio.to_thread(replace_file, Path(ref.path), before, changed.data)
             try:
                 await self.reload(msgspec.msgpack.encode(new), ref.digest)
             except (CannotReload, ReloadBusy, ConfigError, ConfigMissing):  # nothing was applied
