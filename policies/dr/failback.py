@@ -129,7 +129,7 @@ _RULES = (
         lambda found: found.is_source_short,
         _needs_shared,
         lambda found: (
-            f"the source has lost records that were copied: its log is the copied one only up to"
+            f"the source has lost records that were copied: its log is the copied one for certain only up to"
             f" {min(found.split, found.source.end)}, and {found.source_next} was copied; discard restores it from the"
             " target"
         ),

@@ -18,7 +18,7 @@ from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import How, Translation
 from engine.core.reports.log_content import NO_PRODUCER, ContentRange, LogContent
 from engine.flow.lane.bisection import by_leaders, offsets_by_leaders
-from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Leader
+from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, EpochEnd, Leader
 from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.separation import LogBounds, Separation, TopicTraits
 from policies.model import LaneName, TopicPartition
@@ -186,15 +186,18 @@ class SeparationSurvey:
         return answer.offset
 
 
-def _copied_to(blank: Separation, known: KnownLane, epoch_end: int | None, topic_id: str) -> Separation:
-    """Add how far a partition is copied, and up to where the source still has that log.
+def _copied_to(blank: Separation, known: KnownLane, told: EpochEnd | None, topic_id: str) -> Separation:
+    """Add how far a partition is copied, and up to where the source still has that log for certain.
 
-    The epoch in a position says nothing of what was copied after the position. A topic that was created again shares
-    nothing with what was copied.
+    The epoch in a position says nothing of what was copied after the position. A log without a record of that epoch has
+    parted from the copied one where an earlier epoch ended, which no position says. A topic that was created again
+    shares nothing with what was copied.
     """
-    end = -1 if epoch_end is None else epoch_end
+    end = -1 if told is None else told.end
     if known.epoch_next <= end < known.source_next:
         end = -1
+    if told is not None and 0 <= told.epoch < known.source_epoch:
+        end = 0
     if known.source_topic_id and topic_id and known.source_topic_id != topic_id:
         end = 0
     return msgspec.structs.replace(blank, source_next=known.source_next, target_next=known.target_next, epoch_end=end)

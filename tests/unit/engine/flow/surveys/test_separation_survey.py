@@ -125,6 +125,29 @@ async def test_a_source_that_lost_records_and_grew_again_is_seen_by_its_epochs()
     assert refused == [True, True, False]
 
 
+async def test_a_source_led_by_a_replica_with_an_older_epoch_has_parted_before_the_end_of_that_epoch() -> None:
+    """The new leader had records of epoch 1 that the leader of epoch 2, which was copied, never had (KIP-101).
+
+    copied    epoch 0: 0..2, epoch 2: 2..7      the answer for epoch 2 is (epoch 1, 6): the logs part at 2
+    source    epoch 0: 0..2, epoch 1: 2..6, epoch 3: 6..7
+    """
+    stage = await copied(records=2)
+    log = stage.sources[0]
+    log.epochs.append((LEADER_EPOCH + 2, 2))
+    log.data(5)
+    await copy_on(stage)
+    log.truncate(2)
+    log.epochs = [(LEADER_EPOCH, 0), (LEADER_EPOCH + 1, 2)]
+    log.data(4)
+    log.epochs.append((LEADER_EPOCH + 3, 6))
+    log.data(1)
+    (one,) = await surveyed(stage)
+    found = one.separation
+    assert (found.split, found.diverged, found.is_source_short) == (0, 7, True)
+    refused = [bool(plan_failback(found, choice).refused) for choice in FailbackChoice]
+    assert refused == [True, True, False]
+
+
 async def test_a_source_topic_that_was_created_again_shares_nothing() -> None:
     stage = await copied()
     stage.a.leader[HERE] = Leader(1, LEADER_EPOCH, "another id")
