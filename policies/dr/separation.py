@@ -54,6 +54,7 @@ class TopicTraits(msgspec.Struct, frozen=True, kw_only=True):
     is_compacted: bool = False
     is_expiring: bool = False
     delete_retention_ms: int = 86_400_000
+    source_delete_retention_ms: int = 86_400_000
     feeds: tuple[str, ...] = ()
     unknown: str = ""
 
@@ -64,6 +65,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     `epoch_end`: the source offset where its log leaves the leader epochs that were copied (KIP-320); -1: not known.
     `diverged`, `new`: records in D and N. `oldest_kept`: the source offset of the first record that the target still
     has; -1: not known. `apart_ms`: the most time that may have passed since the copy ended; 0: N is empty.
+    `erased`: the source's cleaner has been in D, and may have removed tombstones that were never copied.
     """
 
     lane: LaneName
@@ -77,6 +79,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     new: int = 0
     oldest_kept: int = -1
     apart_ms: int = 0
+    erased: bool = False
     unknown: str = ""
 
     @property

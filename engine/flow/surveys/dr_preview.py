@@ -131,9 +131,12 @@ def _loss(topic: str, found: Sequence[SurveyedPartition], at_ms: int) -> TopicLo
 
 
 def _is_loss_known(found: SurveyedPartition) -> bool:
-    """Whether the source's log is known, and the copy too, if there should be one: a copy may have been deleted."""
+    """Whether the source's log is known, and the copy too, if there should be one: a copy may have been deleted.
+
+    Deletions of a compacted topic that were never copied leave no trace in the end.
+    """
     one = found.separation
-    return found.diverged is not None and (one.source_next < 0 or one.target.is_known)
+    return found.diverged is not None and not one.erased and (one.source_next < 0 or one.target.is_known)
 
 
 def _short_of(found: SurveyedPartition) -> int:

@@ -138,22 +138,24 @@ class SeparationSurvey:
         )
         try:
             if known is None or known.source_next >= 0:
-                found = await self._with_divergence(found, is_copied=known is not None)
+                found = await self._with_divergence(found, known)
             return found if known is None or found.separation.unknown else await self._with_new(found, known)
         except (*_FAILURES, OffsetGone) as failure:
             separation = msgspec.structs.replace(found.separation, unknown=str(failure))
             return msgspec.structs.replace(found, separation=separation)
 
-    async def _with_divergence(self, found: SurveyedPartition, *, is_copied: bool) -> SurveyedPartition:
+    async def _with_divergence(self, found: SurveyedPartition, known: KnownLane | None) -> SurveyedPartition:
         """Count D; all of a log that was never copied is D."""
         blank = found.separation
         if not blank.source.is_known:
             return found
-        first = max(blank.split if is_copied else 0, blank.source.start)
-        since = max(blank.source.start, first - _LOOK_BACK) if is_copied else first
+        first = max(0 if known is None else blank.split, blank.source.start)
+        since = first if known is None else max(blank.source.start, first - _LOOK_BACK)
         wanted = ContentRange(first=first, end=blank.source.end, since=since, most_bytes=MOST_BYTES)
         diverged = await _content(self._source, blank.lane.source, wanted)
-        separation = msgspec.structs.replace(blank, diverged=diverged.records)
+        separation = msgspec.structs.replace(
+            blank, diverged=diverged.records, erased=known is not None and _is_erased(blank.topic, diverged, known)
+        )
         return msgspec.structs.replace(found, separation=separation, diverged=diverged)
 
     async def _with_new(self, found: SurveyedPartition, known: KnownLane) -> SurveyedPartition:
@@ -184,6 +186,12 @@ class SeparationSurvey:
             await self._maps.recall(lane, [answer.block])
             answer = self._maps.source_of(lane, offset)
         return answer.offset
+
+
+def _is_erased(topic: TopicTraits, diverged: LogContent, known: KnownLane) -> bool:
+    """Whether D may have had tombstones that the source's cleaner removed: it keeps each for delete.retention.ms."""
+    is_late = wall_ms() - known.at_ms >= topic.source_delete_retention_ms
+    return topic.is_compacted and is_late and (diverged.gone > 0 or not diverged.is_whole)
 
 
 def _copied_to(blank: Separation, known: KnownLane, told: EpochEnd | None, topic_id: str) -> Separation:

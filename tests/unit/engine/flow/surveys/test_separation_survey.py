@@ -7,6 +7,7 @@ from engine.base.errors import ConnectionLost
 from engine.core.offset_map.map_runs import MapBlock, MapRun
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.ports.ports import Leader
+from engine.flow.surveys.dr_preview import losses_of
 from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
@@ -173,6 +174,18 @@ async def test_what_was_never_copied_diverges_whole() -> None:
     stage.sources[0].data(4)
     (one,) = await surveyed(stage)
     assert (one.separation.unknown, one.separation.diverged) == (NOT_COPIED, 4)
+
+
+async def test_a_source_whose_cleaner_has_been_in_what_was_never_copied_may_have_deleted_more() -> None:
+    stage = await copied()
+    stage.sources[0].end += 2  # a record and its tombstone were here
+    old = msgspec.structs.replace((await positions(stage))[HERE], at_ms=1)
+    for topic, erased in ((TopicTraits(), False), (TopicTraits(is_compacted=True), True)):
+        (one,) = await surveyed(stage, known={HERE: old}, topics={"t": topic})
+        assert (one.separation.diverged, one.separation.erased) == (0, erased)
+        assert losses_of([one], 0)[0].unknown == erased
+    (one,) = await surveyed(stage, topics={"t": TopicTraits(is_compacted=True)})
+    assert not one.separation.erased, "its tombstones are there still"
 
 
 async def test_what_mm2_copied_has_no_end_on_the_target() -> None:
