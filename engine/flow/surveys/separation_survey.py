@@ -154,7 +154,10 @@ class SeparationSurvey:
         wanted = ContentRange(first=first, end=blank.source.end, since=since, most_bytes=MOST_BYTES)
         diverged = await _content(self._source, blank.lane.source, wanted)
         separation = msgspec.structs.replace(
-            blank, diverged=diverged.records, erased=known is not None and _is_erased(blank.topic, diverged, known)
+            blank,
+            diverged=diverged.records,
+            diverged_end=diverged.records_end,
+            erased=known is not None and _is_erased(blank.topic, diverged, known),
         )
         return msgspec.structs.replace(found, separation=separation, diverged=diverged)
 
@@ -174,6 +177,7 @@ class SeparationSurvey:
         separation = msgspec.structs.replace(
             blank,
             new=new.records,
+            new_end=new.records_end,
             oldest_kept=await self._oldest_kept(blank),
             apart_ms=0 if new.is_empty else max(0, wall_ms() - known.at_ms),
         )

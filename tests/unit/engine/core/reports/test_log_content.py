@@ -41,7 +41,8 @@ def test_a_batch_that_begins_before_the_range_counts_in_part() -> None:
     counter = ContentCounter(span(4, 12))
     counter.add(header(0, 8), None)
     counter.add(header(8, 8), None)
-    assert counter.content(is_end_reached=False) == LogContent(records=8, bytes=100, oldest_ms=50, read_to=12, end=12)
+    content = counter.content(is_end_reached=False)
+    assert content == LogContent(records=8, bytes=100, oldest_ms=50, read_to=12, end=12, records_end=12)
 
 
 def test_what_compaction_has_taken_is_gone_and_not_empty() -> None:

@@ -12,7 +12,8 @@ from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, Separation
 from engine.flow.topic_logs.last_known import KnownLane, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from policies.dr.failback import FailbackChoice, plan_failback
-from policies.dr.separation import TopicTraits
+from policies.dr.group_places import FailbackSide, GroupProgress, group_place
+from policies.dr.separation import LogPart, TopicTraits
 from policies.model import LaneName, TopicPartition
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
@@ -167,6 +168,23 @@ async def test_an_epoch_says_nothing_of_what_was_copied_after_its_position() -> 
     assert (one.separation.epoch_end, one.separation.is_epoch_unknown) == (-1, True)
     (one,) = await surveyed(stage)
     assert (one.separation.epoch_end, one.separation.is_epoch_unknown) == (7, False)
+
+
+async def test_a_part_ends_with_its_last_record_and_not_with_the_marker_behind_it() -> None:
+    """Consumers that commit the offset after a record stay before the marker, and have read everything."""
+    stage = await copied()
+    stage.sources[0].data(3)
+    stage.sources[0].aborted_data(2, 7)
+    stage.targets[0].foreign(2)
+    stage.take_away()  # its barrier is a marker
+    (one,) = await surveyed(stage)
+    found = one.separation
+    assert (found.source.end, found.diverged_end, found.size(LogPart.DIVERGED)) == (11, 8, 3)
+    assert (found.target.end, found.new_end, found.size(LogPart.NEW)) == (8, 7, 2)
+    progress = GroupProgress(source=8, target=7, mapped=5)
+    for side in FailbackSide:
+        place = group_place(found, plan_failback(found, FailbackChoice.KEEP), progress, side)
+        assert (place.part, place.repeats, place.is_equal) == (LogPart.END, 0, True)
 
 
 async def test_what_was_never_copied_diverges_whole() -> None:
