@@ -59,9 +59,11 @@ def present_file(ref: ConfigRef) -> bytes:
     return data
 
 
-def with_changes(flow: FlowName, changes: SettingChanges, data: bytes, file: str) -> ChangedFile:
-    """Return a file in which a flow has other settings. Raises CannotChange, ConfigError."""
-    return changed_file(data, file, flow, changes)
+def with_changes(
+    flow: FlowName, changes: SettingChanges, data: bytes, file: str, before: Mapping[str, str] | None = None
+) -> ChangedFile:
+    """Return a file in which a flow has other settings. Raises what `changed_file` raises."""
+    return changed_file(data, file, flow, changes, before)
 
 
 def with_flow(flow: FlowName, settings: Mapping[str, str], data: bytes, file: str) -> ChangedFile:
