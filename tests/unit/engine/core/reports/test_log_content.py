@@ -127,3 +127,11 @@ def test_a_count_agrees_with_a_reader(parts: list[str], data: st.DataObject) -> 
         and not any(at <= record.offset < at + 2 for at in open_from)
     ]
     assert log.content(span(first, end)).records == len(seen)
+
+
+def test_a_range_that_begins_within_a_batch_tears_its_transaction_once() -> None:
+    log = SourceLog()
+    log.data(2, producer_id=7)
+    log.data(4, producer_id=7)
+    log.marker(7, COMMIT)
+    assert [log.content(span(first, log.end, since=0)).torn for first in (0, 2, 4, 6, 7)] == [0, 1, 1, 0, 0]
