@@ -114,10 +114,7 @@ class ContentCounter:
     def _note_transaction(self, header: BatchHeader) -> None:
         if header.next_offset <= self._range.first:
             self._begun.add(header.producer_id)
-        elif header.base_offset < self._range.first:  # the range begins within a batch, so its transaction is torn
-            self._begun.discard(header.producer_id)
-            self._torn.append(header.base_offset)
-        elif header.producer_id in self._begun:
+        elif header.base_offset < self._range.first or header.producer_id in self._begun:
             self._begun.discard(header.producer_id)
             self._torn.append(header.base_offset)
         self._undecided.add(header.producer_id)
