@@ -54,6 +54,7 @@ class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
     source_epoch: int = -1
     epoch_next: int = -1
     source_topic_id: str = ""
+    target_topic_id: str = ""
     why: str = ""
 
     def gone_on(self, head: MapHead | None, at_ms: int) -> "KnownLane":
@@ -142,6 +143,7 @@ def _known(lane: TopicPartition, target: TopicPartition, stored: Stored, at_ms: 
                 source_epoch=stored.source_leader_epoch,
                 epoch_next=source_next,
                 source_topic_id=stored.source_topic_id,
+                target_topic_id=stored.target_topic_id,
             )
         case ForeignPosition():
             return KnownLane(lane=lane, target=target, source_next=stored.offset + 1, at_ms=at_ms, ours=False)

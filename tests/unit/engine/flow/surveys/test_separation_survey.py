@@ -127,7 +127,10 @@ async def test_a_source_that_lost_records_and_grew_again_is_seen_by_its_epochs()
     assert refused == [True, True, False]
 
 
-async def test_a_source_led_by_a_replica_with_an_older_epoch_has_parted_before_the_end_of_that_epoch() -> None:
+@pytest.mark.parametrize("written", [4, 9])
+async def test_a_source_led_by_a_replica_with_an_older_epoch_has_parted_before_the_end_of_that_epoch(
+    written: int,
+) -> None:
     """The new leader had records of epoch 1 that the leader of epoch 2, which was copied, never had (KIP-101).
 
     copied    epoch 0: 0..2, epoch 2: 2..7      the answer for epoch 2 is (epoch 1, 6): the logs part at 2
@@ -140,12 +143,12 @@ async def test_a_source_led_by_a_replica_with_an_older_epoch_has_parted_before_t
     await copy_on(stage)
     log.truncate(2)
     log.epochs = [(LEADER_EPOCH, 0), (LEADER_EPOCH + 1, 2)]
-    log.data(4)
-    log.epochs.append((LEADER_EPOCH + 3, 6))
+    log.data(written)
+    log.epochs.append((LEADER_EPOCH + 3, log.end))
     log.data(1)
     (one,) = await surveyed(stage)
     found = one.separation
-    assert (found.split, found.diverged, found.is_source_short) == (0, 7, True)
+    assert (found.split, found.diverged, found.is_source_short) == (0, written + 3, True)
     refused = [bool(plan_failback(found, choice).refused) for choice in FailbackChoice]
     assert refused == [True, True, False]
 
@@ -155,6 +158,18 @@ async def test_a_source_topic_that_was_created_again_shares_nothing() -> None:
     stage.a.leader[HERE] = Leader(1, LEADER_EPOCH, "another id")
     (one,) = await surveyed(stage)
     assert (one.separation.epoch_end, one.separation.diverged, one.separation.is_source_short) == (0, 5, True)
+
+
+async def test_a_copy_that_was_created_again_holds_nothing_of_what_was_copied() -> None:
+    """Applications have written to it since, so its end says nothing."""
+    stage = await copied()
+    leader = stage.b.leader[THERE]
+    stage.b.leader[THERE] = Leader(leader.node, leader.epoch, "another id")
+    stage.targets[0].foreign(9)
+    (one,) = await surveyed(stage)
+    assert one.separation.unknown == "its copy A.t-0 was deleted and created again: it lacks what was copied"
+    assert losses_of([one], 0)[0].unknown == 1
+    assert all(plan_failback(one.separation, choice).refused for choice in FailbackChoice)
 
 
 async def test_an_epoch_says_nothing_of_what_was_copied_after_its_position() -> None:
