@@ -116,15 +116,13 @@ class SeparationSurvey:
 
         async def survey(lane: LaneName) -> None:
             one = moved.get(lane.source)
-            there_id = there.topic_id(lane.target)
-            is_other = one is not None and bool(there_id and one.target_topic_id) and one.target_topic_id != there_id
-            if one is not None and is_other:  # whatever it holds by now is no copy
-                why = f"its copy {lane.target} was deleted and created again: it lacks what was copied"
-                one = msgspec.structs.replace(one, why=why)
+            other = one.other_copy(there.topic_id(lane.target)) if one is not None else ""
+            if one is not None and other:  # whatever it holds by now is no copy
+                one = msgspec.structs.replace(one, why=other)
             blank = Separation(
                 lane=lane,
                 source=here.bounds(lane.source),
-                target=LogBounds() if is_other else there.bounds(lane.target),
+                target=LogBounds() if other else there.bounds(lane.target),
                 topic=topics[lane.source.topic],
             )
             if one is not None:

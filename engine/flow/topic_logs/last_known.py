@@ -63,6 +63,17 @@ class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
             return self
         return msgspec.structs.replace(self, source_next=head.source_next, target_next=head.target_next, at_ms=at_ms)
 
+    def other_copy(self, topic_id: str) -> str:
+        """Say that the copy, whose topic has this id now, is another topic than was written to; empty if it is not."""
+        if not (topic_id and self.target_topic_id) or topic_id == self.target_topic_id:
+            return ""
+        return f"its copy {self.target} was deleted and created again: it lacks what was copied"
+
+    def of_copy(self, topic_id: str) -> "KnownLane":
+        """Return the lane without an offset if its copy is another topic now; applications may have filled it."""
+        why = self.other_copy(topic_id)
+        return msgspec.structs.replace(self, source_next=-1, why=why) if why and not self.why else self
+
     def held_against(self, ends: Ends) -> "KnownLane":
         """Return the lane without an offset if, by the target's `ends`, the copy lacks records that were copied."""
         if self.source_next < 0 or self.target_next < 0:
