@@ -4,6 +4,7 @@ The file is written whole, next to the old one, and takes its place by a rename.
 is never changed: a mount of Kubernetes, the working directory of a Ray job, `mirror.yaml`.
 """
 
+import contextlib
 import os
 import stat
 from collections.abc import Mapping
@@ -58,9 +59,11 @@ def present_file(ref: ConfigRef) -> bytes:
     return data
 
 
-def with_changes(flow: FlowName, changes: SettingChanges, data: bytes, file: str) -> ChangedFile:
-    """Return a file in which a flow has other settings. Raises CannotChange, ConfigError."""
-    return changed_file(data, file, flow, changes)
+def with_changes(
+    flow: FlowName, changes: SettingChanges, data: bytes, file: str, before: Mapping[str, str] | None = None
+) -> ChangedFile:
+    """Return a file in which a flow has other settings. Raises what `changed_file` raises."""
+    return changed_file(data, file, flow, changes, before)
 
 
 def with_flow(flow: FlowName, settings: Mapping[str, str], data: bytes, file: str) -> ChangedFile:
@@ -93,28 +96,45 @@ def _why_fixed(path: Path) -> str:
         return "only .properties files are changed"
     if not path.exists():
         raise ConfigMissing(str(path), os.uname().nodename)
-    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+    if not (os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)):
         return "it may only read the file or its folder"
     return ""
 
 
 def take_back(path: Path, before: bytes, after: bytes) -> None:
-    """Replace a file by what it was, unless somebody else has changed it since. Raises OSError."""
-    if path.read_bytes() == after:
-        replace_file(path, before)
+    """Replace a file by what it was, unless somebody else has changed it since. Raises OSError, FileFixed."""
+    with contextlib.suppress(FileEdited):
+        replace_file(path, after, before)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file at once, with the same mode. Raises OSError; the old file is whole then."""
-    mode = stat.S_IMODE(path.stat().st_mode)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def replace_file(path: Path, before: bytes, data: bytes) -> None:
+    """Replace a file at once, with the same mode and owner; of a link, the file that it leads to.
+
+    Raises FileEdited if it is not `before` any more, FileFixed, OSError; the old file is whole then.
+    """
+    real = path.resolve()
+    found = real.stat()
+    part = real.with_name(f".{real.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)  # of a process with the same number that was killed: in containers they repeat
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            os.fchmod(out.fileno(), mode)
+            _give_to_owner(out.fileno(), found, path)
+            os.fchmod(out.fileno(), stat.S_IMODE(found.st_mode))
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        part.replace(path)
+        if real.read_bytes() != before:
+            raise FileEdited(str(path))
+        part.replace(real)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _give_to_owner(handle: int, found: os.stat_result, path: Path) -> None:
+    """Give a new file the owner and the group of the old one, or at least its group. Raises FileFixed."""
+    for owner in (found.st_uid, -1):
+        with contextlib.suppress(PermissionError):
+            os.fchown(handle, owner, found.st_gid)
+            return
+    raise FileFixed(str(path), "it cannot give the file back to its owner or group, who could then not read it")

@@ -37,6 +37,21 @@ class CannotChange(MirrorError):
         return "\n".join(("nothing was changed:", *self.problems))
 
 
+class ChangedSince(MirrorError):
+    """A flow has other settings than those that were to be replaced; nothing was changed."""
+
+    exit_code = 1  # the same request, derived from the present settings, may succeed
+
+    def __init__(self, flow: str) -> None:
+        super().__init__(flow)
+        self.flow = flow
+
+    def __str__(self) -> str:
+        return (
+            f"nothing was changed: another request has changed settings of flow {self.flow} meanwhile; read them again"
+        )
+
+
 class ChangedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file with changed settings: its bytes, its configuration, its settings without passwords."""
 
@@ -45,10 +60,17 @@ class ChangedFile(msgspec.Struct, frozen=True, kw_only=True):
     plain: dict[str, str]
 
 
-def changed_file(data: bytes, file: str, flow: FlowName, changes: SettingChanges) -> ChangedFile:
-    """Return a `.properties` file in which a flow has other settings. Raises CannotChange, ConfigError."""
-    before = plain_settings(parse_file(data, file))
-    places = setting_places(before, flow)
+def changed_file(
+    data: bytes, file: str, flow: FlowName, changes: SettingChanges, before: Mapping[str, str] | None = None
+) -> ChangedFile:
+    """Return a `.properties` file in which a flow has other settings. Raises CannotChange, ConfigError.
+
+    `before`: the connector's settings that the changes replace as a whole. Raises ChangedSince if it has others.
+    """
+    present = plain_settings(parse_file(data, file))
+    if before is not None and _of_flow(before) != _of_flow(connector_settings(present, flow)):
+        raise ChangedSince(str(flow))
+    places = setting_places(present, flow)
     if problems := _problems(flow, changes, places):
         raise CannotChange(tuple(problems))
     keys = {_key_of(flow, name, places): value for name, value in changes.items()}
@@ -68,6 +90,10 @@ def file_with_flow(data: bytes, file: str, flow: FlowName, settings: Mapping[str
     keys = {f"{flow}.{name}": value for name, value in own.items() if plain.get(name) != value}
     after = _edited(data, {f"{flow}.enabled": "true", **keys})
     return _taken(after, file, flow, own)
+
+
+def _of_flow(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if name not in _GIVEN}
 
 
 def _unknown_clusters(flow: FlowName, config: MirrorConfig) -> list[str]:

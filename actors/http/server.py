@@ -7,7 +7,8 @@ A port that is taken or a certificate that cannot be read never stops the mirror
 """
 
 import asyncio
-from typing import Final
+import logging
+from typing import Any, Final
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
@@ -64,6 +65,21 @@ class RefusalLog:
             log_sentence("warning", text)
 
 
+class ParserLog(logging.Logger):
+    """The logger of aiohttp, which repeats what it cannot read: anybody could fill the log, or put a password there."""
+
+    def __init__(self, refusals: RefusalLog) -> None:
+        super().__init__("raymirror.http")
+        self._refusals = refusals
+
+    def debug(self, *_words: object, **_more: object) -> None:
+        """Log nothing."""
+
+    def exception(self, msg: object, *words: object, exc_info: Any = None, **_more: object) -> None:
+        """Note what failed, without what the client has sent."""
+        self._refusals.note(f"HTTP: {str(msg) % words}: {type(exc_info).__name__}")
+
+
 class MirrorServer:
     """Serves one port; `again_s`: seconds between two tries to open it."""
 
@@ -100,6 +116,7 @@ class MirrorServer:
         server = web.Server(
             self._handle,
             access_log=None,
+            logger=ParserLog(self._refusals),
             keepalive_timeout=IDLE_S,
             max_line_size=MOST_LINE,
             max_field_size=MOST_LINE,

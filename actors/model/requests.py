@@ -71,10 +71,14 @@ class AskPositions(Request, frozen=True, tag="positions"):
 
 
 class ChangeSettings(Request, frozen=True, tag="change_settings"):
-    """Changes settings of a flow in the mirror's file, and applies it; names are a connector's, None removes one."""
+    """Changes settings of a flow in the mirror's file, and applies it; names are a connector's, None removes one.
+
+    `before`: all settings that the changes were derived from; if the flow has others by now, nothing is changed.
+    """
 
     flow: str
     changes: dict[str, str | None]
+    before: dict[str, str] | None = None
 
 
 class AlterPositions(Request, frozen=True, tag="alter_positions"):

@@ -237,14 +237,17 @@ class SupervisorActor:
         await parts.reload(spec, side.config, found)
         self._nudge.set()
 
-    async def change_settings(self, flow: str, changes: dict[str, str | None]) -> None:
+    async def change_settings(
+        self, flow: str, changes: dict[str, str | None], before: dict[str, str] | None = None
+    ) -> None:
         """Change settings of a flow in the mirror's file, given as those of a connector, and apply the file.
 
-        Raises UnknownFlow, FileFixed, FileEdited, CannotChange, CannotReload, ReloadBusy, ConfigError, ConfigMissing
-        (nothing was changed), ReloadFailed. A caller that goes away does not leave it half done.
+        Raises UnknownFlow, FileFixed, FileEdited, ChangedSince, CannotChange, CannotReload, ReloadBusy, ConfigError,
+        ConfigMissing (nothing was changed), ReloadFailed. A caller that goes away does not leave it half done.
         """
         parts = await self._ready()
-        await parts.finish(partial(self._change_file, parts, partial(with_changes, _flow_named(parts, flow), changes)))
+        change = partial(with_changes, _flow_named(parts, flow), changes, before=before)
+        await parts.finish(partial(self._change_file, parts, change))
 
     async def create_flow(self, source: str, target: str, settings: dict[str, str]) -> None:
         """Add a flow between two clusters of the mirror's file, and apply the file; raise as `change_settings`."""
@@ -263,7 +266,7 @@ class SupervisorActor:
             no_room = await asyncio.to_thread(why_no_room, self._spec.namespace, changed.config) if added else ()
             if refused := (*found.refused, *no_room):
                 raise CannotReload(refused)
-            await asyncio.to_thread(replace_file, Path(ref.path), changed.data)
+            await asyncio.to_thread(replace_file, Path(ref.path), before, changed.data)
             try:
                 await self.reload(msgspec.msgpack.encode(new), ref.digest)
             except (CannotReload, ReloadBusy, ConfigError, ConfigMissing):  # nothing was applied

@@ -6,7 +6,6 @@ reach it by a name of its own that leads here (DNS rebinding).
 """
 
 import base64
-import binascii
 import hmac
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -45,7 +44,7 @@ def user_of(logins: Sequence[HttpLogin], headers: Mapping[str, str]) -> HttpLogi
 def _by_password(logins: Sequence[HttpLogin], given: str) -> HttpLogin | None:
     try:
         name, colon, password = base64.b64decode(given, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # binascii.Error, UnicodeDecodeError, and what is no ASCII at all
         return None
     digest, found = digest_of_secret(password), None
     for login in logins:
@@ -56,7 +55,10 @@ def _by_password(logins: Sequence[HttpLogin], given: str) -> HttpLogin | None:
 
 
 def _by_token(logins: Sequence[HttpLogin], given: str) -> HttpLogin | None:
-    digest, found = digest_of_secret(given), None
+    try:
+        digest, found = digest_of_secret(given), None
+    except UnicodeEncodeError:  # a byte that is no UTF-8
+        return None
     for login in logins:
         if _is_same(login.token, digest):
             found = found or login

@@ -126,15 +126,23 @@ def patch_config(call: HttpCall, view: MirrorView) -> HttpAnswer:
     connector = view.connector(call)
     given = strings_of(call.body)
     patched = {key: value for key, value in {**connector.config, **given}.items() if value is not None}
-    return _changed(view, connector, _named(connector.name, patched))
+    return _changed(view, connector, _named(connector.name, patched), replaces=False)
 
 
-def _changed(view: MirrorView, connector: MirrorConnector, settings: Mapping[str, str | None]) -> HttpAnswer:
+def _changed(
+    view: MirrorView, connector: MirrorConnector, settings: Mapping[str, str | None], *, replaces: bool = True
+) -> HttpAnswer:
+    """Have settings changed; `replaces`: they are all that the connector is to have.
+
+    Then a change of others that another request makes at the same time is a conflict: both would be half done.
+    """
     if settings == connector.config:
         return HttpAnswer(body=info_of(view, connector))
     _refuse_invalid(settings)
     names = sorted(name for name in {*settings, *connector.config} if settings.get(name) != connector.config.get(name))
-    deed = ChangeSettings(connector.flow, {name: settings.get(name) for name in names})
+    deed = ChangeSettings(
+        connector.flow, {name: settings.get(name) for name in names}, connector.config if replaces else None
+    )
     after = {name: value for name, value in settings.items() if value is not None}
     changed = msgspec.structs.replace(connector, config=after)
     return HttpAnswer(body=info_of(view, changed), deeds=(deed,))

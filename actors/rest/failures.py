@@ -2,7 +2,7 @@
 
 from actors.config.file_change import FileEdited, FileFixed
 from actors.config.reload_errors import CannotReload, ReloadBusy
-from actors.config.settings_change import CannotChange
+from actors.config.settings_change import CannotChange, ChangedSince
 from actors.control.flow_state import TopicsNotKnownYet, UnknownTopic
 from actors.control.ports import ActorUnreachable
 from actors.model.requests import MirrorLost
@@ -23,6 +23,7 @@ _STATUSES: tuple[tuple[type[MirrorError], int], ...] = (
     (MirrorLost, 409),
     (ActorUnreachable, 409),
     (FileEdited, 409),
+    (ChangedSince, 409),
     (ReloadBusy, 409),
     (FileFixed, 501),
 )

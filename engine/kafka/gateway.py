@@ -6,7 +6,7 @@ from uuid import UUID
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.position.resume import TailBatch
 from engine.core.reports.log_content import ContentRange, LogContent
-from engine.flow.ports.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
+from engine.flow.ports.ports import EARLIEST, LATEST, EpochEnd, Leader, Producer, ProducerState
 from engine.kafka.admin.admin import describe_topic_configs, producer_expiries_s
 from engine.kafka.admin.hidden_topics import refused_by
 from engine.kafka.client.cluster import ClusterClient
@@ -93,7 +93,7 @@ class KafkaCluster:
         """Return the last stable offsets: where a reader of committed records ends now."""
         return await offsets.list_offsets(self._client, partitions, LATEST, committed=True)
 
-    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         """Return where the epochs end in the leaders' logs."""
         return await epoch_ends(self._client, epochs)
 

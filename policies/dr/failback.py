@@ -10,7 +10,8 @@
 Compacted topics: N is newer than D for every key. So of D only the keys that N lacks are appended to the target, and
 keys are compared before that. A tombstone of N that the cleaner has removed can be found in no log. Without D and
 without deletion by time, a key of the source that the target lacks was deleted there, and the failback writes its
-tombstone. With D, nobody can tell a key that the target has deleted from a key that it never had.
+tombstone. With D, nobody can tell a key that the target has deleted from a key that it never had. The same holds for
+tombstones of D that the cleaner of the source has removed, even if D is empty then.
 
 A source that has lost copied records, and a target that has lost the beginning of N, are repaired only by making the
 source topic anew: that copies everything and resets the offsets of the source.
@@ -129,7 +130,7 @@ _RULES = (
         lambda found: found.is_source_short,
         _needs_shared,
         lambda found: (
-            f"the source has lost records that were copied: its log is the copied one only up to"
+            f"the source has lost records that were copied: its log is the copied one for certain only up to"
             f" {min(found.split, found.source.end)}, and {found.source_next} was copied; discard restores it from the"
             " target"
         ),
@@ -171,6 +172,15 @@ _RULES = (
         ),
     ),
     _Rule(
+        FailbackRefusal.TOMBSTONES,
+        lambda found: found.erased,
+        _needs_shared,
+        lambda found: (
+            f"delete.retention.ms of the source is {found.topic.source_delete_retention_ms} ms, and its cleaner has"
+            " removed records that were never copied: it is not known which keys were deleted there"
+        ),
+    ),
+    _Rule(
         FailbackRefusal.FEEDS,
         lambda found: bool(found.topic.feeds),
         _always,
@@ -183,7 +193,7 @@ def makes_anew(found: Separation, choice: FailbackChoice) -> bool:
     """Whether a choice makes the source topic anew: it must not keep D, or cannot repair the source otherwise."""
     if choice is FailbackChoice.KEEP:
         return False
-    if found.diverged or found.is_new_expired:
+    if found.diverged or found.erased or found.is_new_expired:
         return True
     is_doubted = (
         found.is_source_short

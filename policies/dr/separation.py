@@ -54,6 +54,7 @@ class TopicTraits(msgspec.Struct, frozen=True, kw_only=True):
     is_compacted: bool = False
     is_expiring: bool = False
     delete_retention_ms: int = 86_400_000
+    source_delete_retention_ms: int = 86_400_000
     feeds: tuple[str, ...] = ()
     unknown: str = ""
 
@@ -62,8 +63,10 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     """One partition on both clusters; `unknown`: why it cannot be judged, empty if it can.
 
     `epoch_end`: the source offset where its log leaves the leader epochs that were copied (KIP-320); -1: not known.
-    `diverged`, `new`: records in D and N. `oldest_kept`: the source offset of the first record that the target still
+    `diverged`, `new`: records in D and N. `diverged_end`, `new_end`: the offsets after their last records, which
+    markers may follow; -1: not known. `oldest_kept`: the source offset of the first record that the target still
     has; -1: not known. `apart_ms`: the most time that may have passed since the copy ended; 0: N is empty.
+    `erased`: the source's cleaner has been in D, and may have removed tombstones that were never copied.
     """
 
     lane: LaneName
@@ -75,8 +78,11 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     epoch_end: int = -1
     diverged: int = 0
     new: int = 0
+    diverged_end: int = -1
+    new_end: int = -1
     oldest_kept: int = -1
     apart_ms: int = 0
+    erased: bool = False
     unknown: str = ""
 
     @property
@@ -109,11 +115,14 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
         return self.topic.is_compacted and self.apart_ms >= self.topic.delete_retention_ms
 
     def size(self, part: LogPart) -> int:
-        """Return how many offsets a part has: P counts from source offset 0, D on the source, N on the target."""
+        """Return how many offsets a part has: P counts from source offset 0, D on the source, N on the target.
+
+        D and N end with their last record: a group there has read them, even if the marker of a transaction follows.
+        """
         if part is LogPart.SHARED:
             return self.source_next
         if part is LogPart.DIVERGED and self.diverged:
-            return max(0, self.source.end - self.split)
+            return max(0, (self.diverged_end if self.diverged_end >= 0 else self.source.end) - self.split)
         if part is LogPart.NEW and self.new:
-            return max(0, self.target.end - self.target_next)
+            return max(0, (self.new_end if self.new_end >= 0 else self.target.end) - self.target_next)
         return 0

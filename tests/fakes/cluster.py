@@ -8,6 +8,7 @@ from engine.core.position.resume import TailBatch
 from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.ports.ports import (
     NOT_AUTHORISED,
+    EpochEnd,
     FetchAnswer,
     FetchFault,
     FetchOptions,
@@ -191,7 +192,7 @@ class FakeCluster:
         self._led(partitions)
         return {one: (self.sources.get(one) or self.targets[one]).last_stable for one in partitions}
 
-    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         self.fail("epoch ends", list(epochs))
         return {one: self.sources[one].epoch_end(epoch) for one, epoch in epochs.items() if one in self.leader}
 

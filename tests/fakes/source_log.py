@@ -11,6 +11,7 @@ import msgspec
 from crc32c import crc32c
 
 from engine.core.reports.log_content import ContentCounter, ContentRange, LogContent
+from engine.flow.ports.ports import EpochEnd
 from engine.wire.batch import read_header
 from engine.wire.decode import decode_records
 from engine.wire.encode import seal, write_area
@@ -176,11 +177,12 @@ class SourceLog:
         end = self.end if epoch >= latest else next(start for one, start in self.epochs if one > epoch)
         return (found, end) if found < epoch or end < offset else None
 
-    def epoch_end(self, epoch: int) -> int:
-        """Return where the log ends that holds no epoch above this one; -1 if the log is of no epoch so high."""
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """Return where the log ends that holds no epoch above this one (LeaderEpochFileCache.endOffsetFor)."""
         if epoch > self.epochs[-1][0]:
-            return -1
-        return next((start for one, start in self.epochs if one > epoch), self.end)
+            return EpochEnd(-1, -1)
+        end = next((start for one, start in self.epochs if one > epoch), self.end)
+        return EpochEnd(max((one for one, _ in self.epochs if one <= epoch), default=epoch), end)
 
     def content(self, wanted: ContentRange) -> LogContent:
         """Count what a range holds, as `Cluster.read_content` does, a batch at a time."""

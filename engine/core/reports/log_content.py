@@ -28,7 +28,8 @@ class LogContent(msgspec.Struct, frozen=True, kw_only=True):
 
     `bytes`: as stored, compressed. `oldest_ms`: the earliest timestamp of a batch (Unix ms); -1: none. `gone`: offsets
     of no batch, which compaction has removed. `torn`: transactions with records before the range and in it.
-    `read_to`: where the count ended; `end`: where it should have ended.
+    `read_to`: where the count ended; `end`: where it should have ended. `records_end`: the offset after the last
+    committed record, which markers and rolled back records may follow; -1: not known.
     """
 
     records: int = 0
@@ -38,6 +39,7 @@ class LogContent(msgspec.Struct, frozen=True, kw_only=True):
     torn: int = 0
     read_to: int = 0
     end: int = 0
+    records_end: int = -1
 
     @property
     def is_whole(self) -> bool:
@@ -66,7 +68,7 @@ class ContentCounter:
 
     def __init__(self, wanted: ContentRange) -> None:
         self._range = wanted
-        self._batches: list[tuple[int, int, int, int]] = []  # base offset, records, bytes, timestamp
+        self._batches: list[tuple[int, int, int, int, int]] = []  # base offset, records, bytes, timestamp, end
         self._fates = Fates()
         self._undecided: set[int] = set()  # producers with a transaction in the range whose marker was not read yet
         self._begun: set[int] = set()  # producers with a transaction that began before the range
@@ -107,12 +109,12 @@ class ContentCounter:
             span = header.next_offset - header.base_offset
             records = min(header.record_count, until - begin)
             size_bytes = header.size_bytes * (until - begin) // span
-            self._batches.append((header.base_offset, records, size_bytes, header.first_timestamp))
+            self._batches.append((header.base_offset, records, size_bytes, header.first_timestamp, until))
 
     def _note_transaction(self, header: BatchHeader) -> None:
-        if header.base_offset < self._range.first:
+        if header.next_offset <= self._range.first:
             self._begun.add(header.producer_id)
-        elif header.producer_id in self._begun:
+        elif header.base_offset < self._range.first or header.producer_id in self._begun:
             self._begun.discard(header.producer_id)
             self._torn.append(header.base_offset)
         self._undecided.add(header.producer_id)
@@ -121,14 +123,16 @@ class ContentCounter:
         """Return the counts; `is_end_reached`: the log has no more batches in the range, so the rest is gone."""
         committed = [one for one in self._batches if self._is_committed(one[0])]
         read_to = min(max(self.next_offset, self._range.first), self._range.end)
+        is_whole = is_end_reached or read_to >= self._range.end
         return LogContent(
-            records=sum(records for _, records, _, _ in committed),
-            bytes=sum(size_bytes for _, _, size_bytes, _ in committed),
-            oldest_ms=min((stamp for *_, stamp in committed if stamp >= 0), default=-1),
+            records=sum(records for _, records, *_ in committed),
+            bytes=sum(size_bytes for _, _, size_bytes, *_ in committed),
+            oldest_ms=min((stamp for *_, stamp, _ in committed if stamp >= 0), default=-1),
             gone=self._gone + (self._range.end - read_to if is_end_reached else 0),
             torn=sum(map(self._is_committed, self._torn)),
             read_to=self._range.end if is_end_reached else read_to,
             end=self._range.end,
+            records_end=max((until for *_, until in committed), default=-1) if is_whole else -1,
         )
 
     def _is_committed(self, base_offset: int) -> bool:

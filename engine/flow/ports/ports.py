@@ -5,7 +5,7 @@ the broker refuses; nothing here retries.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -66,6 +66,17 @@ class Slice(msgspec.Struct, frozen=True):
     preferred_replica: int = -1
     fault: FetchFault | None = None
     diverging: tuple[int, int] | None = None
+
+
+class EpochEnd(NamedTuple):
+    """The last leader epoch of a log that is not above the one that was asked for, and the offset where it ends.
+
+    Both are -1 if the log is of no epoch so high. An epoch below the one that was asked for says that the log has no
+    record of that one: it may have other records from an offset on that lies anywhere before `end` (KIP-101).
+    """
+
+    epoch: int
+    end: int
 
 
 class FetchAnswer(msgspec.Struct, frozen=True):
@@ -243,10 +254,10 @@ class Cluster(Protocol):
     async def stable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the last stable offsets: where a reader of committed records ends now."""
 
-    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         """Return where the log of each partition ends that holds no epoch above the given one (KIP-320).
 
-        -1: the log has no such epoch. Partitions whose leader does not answer, or cannot say it, are left out.
+        Partitions whose leader does not answer, or cannot say it, are left out.
         """
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:

@@ -20,8 +20,8 @@ class TopicLoss(msgspec.Struct, frozen=True, kw_only=True):
 
     `bytes`: as the source stores them. `seconds`: the age of the oldest; 0.0: nothing is lost; -1.0: its time is not
     known. `torn`: transactions of which the target has a part. `is_exact`: false if a part was too large to read, and
-    the numbers are projected. `unknown`: partitions about which nothing is known, so the loss is at least what is
-    counted.
+    the numbers are projected, or was deleted before it was copied, and offsets are counted. `unknown`: partitions about
+    which nothing is known, so the loss is at least what is counted.
     """
 
     topic: str
@@ -115,7 +115,8 @@ def losses_of(found: Iterable[SurveyedPartition], at_ms: int) -> tuple[TopicLoss
 
 def _loss(topic: str, found: Sequence[SurveyedPartition], at_ms: int) -> TopicLoss:
     contents = [one.diverged for one in found if one.diverged is not None]
-    records = sum(one.records for one in contents) + sum(map(_short_of, found))
+    expired = sum(map(_expired, found))
+    records = sum(one.records for one in contents) + sum(map(_short_of, found)) + expired
     oldest = [one.oldest_ms for one in contents if one.records and one.oldest_ms >= 0]
     seconds = max(0.0, (at_ms - min(oldest)) / 1000) if oldest else -1.0
     return TopicLoss(
@@ -125,15 +126,24 @@ def _loss(topic: str, found: Sequence[SurveyedPartition], at_ms: int) -> TopicLo
         bytes=sum(one.bytes for one in contents),
         seconds=seconds if records else 0.0,
         torn=sum(one.torn for one in contents),
-        is_exact=all(one.is_whole for one in contents),
+        is_exact=all(one.is_whole for one in contents) and not expired,
         unknown=sum(not _is_loss_known(one) for one in found),
     )
 
 
 def _is_loss_known(found: SurveyedPartition) -> bool:
-    """Whether the source's log is known, and the copy too, if there should be one: a copy may have been deleted."""
+    """Whether the source's log is known, and the copy too, if there should be one: a copy may have been deleted.
+
+    Deletions of a compacted topic that were never copied leave no trace in the end.
+    """
     one = found.separation
-    return found.diverged is not None and (one.source_next < 0 or one.target.is_known)
+    return found.diverged is not None and not one.erased and (one.source_next < 0 or one.target.is_known)
+
+
+def _expired(found: SurveyedPartition) -> int:
+    """Return how many offsets the source's retention has deleted before they were copied."""
+    one = found.separation
+    return max(0, one.source.start - one.source_next) if one.source_next >= 0 else 0
 
 
 def _short_of(found: SurveyedPartition) -> int:

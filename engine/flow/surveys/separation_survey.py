@@ -18,7 +18,7 @@ from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import How, Translation
 from engine.core.reports.log_content import NO_PRODUCER, ContentRange, LogContent
 from engine.flow.lane.bisection import by_leaders, offsets_by_leaders
-from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Leader
+from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, EpochEnd, Leader
 from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.separation import LogBounds, Separation, TopicTraits
 from policies.model import LaneName, TopicPartition
@@ -116,10 +116,13 @@ class SeparationSurvey:
 
         async def survey(lane: LaneName) -> None:
             one = moved.get(lane.source)
+            other = one.other_copy(there.topic_id(lane.target)) if one is not None else ""
+            if one is not None and other:  # whatever it holds by now is no copy
+                one = msgspec.structs.replace(one, why=other)
             blank = Separation(
                 lane=lane,
                 source=here.bounds(lane.source),
-                target=there.bounds(lane.target),
+                target=LogBounds() if other else there.bounds(lane.target),
                 topic=topics[lane.source.topic],
             )
             if one is not None:
@@ -138,22 +141,27 @@ class SeparationSurvey:
         )
         try:
             if known is None or known.source_next >= 0:
-                found = await self._with_divergence(found, is_copied=known is not None)
+                found = await self._with_divergence(found, known)
             return found if known is None or found.separation.unknown else await self._with_new(found, known)
         except (*_FAILURES, OffsetGone) as failure:
             separation = msgspec.structs.replace(found.separation, unknown=str(failure))
             return msgspec.structs.replace(found, separation=separation)
 
-    async def _with_divergence(self, found: SurveyedPartition, *, is_copied: bool) -> SurveyedPartition:
+    async def _with_divergence(self, found: SurveyedPartition, known: KnownLane | None) -> SurveyedPartition:
         """Count D; all of a log that was never copied is D."""
         blank = found.separation
         if not blank.source.is_known:
             return found
-        first = max(blank.split if is_copied else 0, blank.source.start)
-        since = max(blank.source.start, first - _LOOK_BACK) if is_copied else first
+        first = max(0 if known is None else blank.split, blank.source.start)
+        since = first if known is None else max(blank.source.start, first - _LOOK_BACK)
         wanted = ContentRange(first=first, end=blank.source.end, since=since, most_bytes=MOST_BYTES)
         diverged = await _content(self._source, blank.lane.source, wanted)
-        separation = msgspec.structs.replace(blank, diverged=diverged.records)
+        separation = msgspec.structs.replace(
+            blank,
+            diverged=diverged.records,
+            diverged_end=diverged.records_end,
+            erased=known is not None and _is_erased(blank.topic, diverged, known),
+        )
         return msgspec.structs.replace(found, separation=separation, diverged=diverged)
 
     async def _with_new(self, found: SurveyedPartition, known: KnownLane) -> SurveyedPartition:
@@ -172,6 +180,7 @@ class SeparationSurvey:
         separation = msgspec.structs.replace(
             blank,
             new=new.records,
+            new_end=new.records_end,
             oldest_kept=await self._oldest_kept(blank),
             apart_ms=0 if new.is_empty else max(0, wall_ms() - known.at_ms),
         )
@@ -186,15 +195,24 @@ class SeparationSurvey:
         return answer.offset
 
 
-def _copied_to(blank: Separation, known: KnownLane, epoch_end: int | None, topic_id: str) -> Separation:
-    """Add how far a partition is copied, and up to where the source still has that log.
+def _is_erased(topic: TopicTraits, diverged: LogContent, known: KnownLane) -> bool:
+    """Whether D may have had tombstones that the source's cleaner removed: it keeps each for delete.retention.ms."""
+    is_late = wall_ms() - known.at_ms >= topic.source_delete_retention_ms
+    return topic.is_compacted and is_late and (diverged.gone > 0 or not diverged.is_whole)
 
-    The epoch in a position says nothing of what was copied after the position. A topic that was created again shares
-    nothing with what was copied.
+
+def _copied_to(blank: Separation, known: KnownLane, told: EpochEnd | None, topic_id: str) -> Separation:
+    """Add how far a partition is copied, and up to where the source still has that log for certain.
+
+    The epoch in a position says nothing of what was copied after the position. A log without a record of that epoch has
+    parted from the copied one where an earlier epoch ended, which no position says. A topic that was created again
+    shares nothing with what was copied.
     """
-    end = -1 if epoch_end is None else epoch_end
+    end = -1 if told is None else told.end
     if known.epoch_next <= end < known.source_next:
         end = -1
+    if told is not None and 0 <= told.epoch < known.source_epoch:
+        end = 0
     if known.source_topic_id and topic_id and known.source_topic_id != topic_id:
         end = 0
     return msgspec.structs.replace(blank, source_next=known.source_next, target_next=known.target_next, epoch_end=end)

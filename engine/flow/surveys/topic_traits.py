@@ -50,5 +50,6 @@ def _traits(
         is_compacted="compact" in policies or "compact" in theirs,
         is_expiring="delete" in policies,
         delete_retention_ms=int(there["delete.retention.ms"].value),
+        source_delete_retention_ms=int(here["delete.retention.ms"].value),
         feeds=feeds,
     )

@@ -54,6 +54,7 @@ class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
     source_epoch: int = -1
     epoch_next: int = -1
     source_topic_id: str = ""
+    target_topic_id: str = ""
     why: str = ""
 
     def gone_on(self, head: MapHead | None, at_ms: int) -> "KnownLane":
@@ -61,6 +62,17 @@ class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
         if not self.ours or head is None or head.source_next <= self.source_next:
             return self
         return msgspec.structs.replace(self, source_next=head.source_next, target_next=head.target_next, at_ms=at_ms)
+
+    def other_copy(self, topic_id: str) -> str:
+        """Say that the copy, whose topic has this id now, is another topic than was written to; empty if it is not."""
+        if not (topic_id and self.target_topic_id) or topic_id == self.target_topic_id:
+            return ""
+        return f"its copy {self.target} was deleted and created again: it lacks what was copied"
+
+    def of_copy(self, topic_id: str) -> "KnownLane":
+        """Return the lane without an offset if its copy is another topic now; applications may have filled it."""
+        why = self.other_copy(topic_id)
+        return msgspec.structs.replace(self, source_next=-1, why=why) if why and not self.why else self
 
     def held_against(self, ends: Ends) -> "KnownLane":
         """Return the lane without an offset if, by the target's `ends`, the copy lacks records that were copied."""
@@ -142,6 +154,7 @@ def _known(lane: TopicPartition, target: TopicPartition, stored: Stored, at_ms: 
                 source_epoch=stored.source_leader_epoch,
                 epoch_next=source_next,
                 source_topic_id=stored.source_topic_id,
+                target_topic_id=stored.target_topic_id,
             )
         case ForeignPosition():
             return KnownLane(lane=lane, target=target, source_next=stored.offset + 1, at_ms=at_ms, ours=False)

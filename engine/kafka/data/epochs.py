@@ -15,7 +15,7 @@ import msgspec
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.base.tasks import run_all
-from engine.flow.ports.ports import PartitionFetch
+from engine.flow.ports.ports import EpochEnd, PartitionFetch
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol.faults import NONE, NOT_LEADER, OFFSET_OUT_OF_RANGE
@@ -83,8 +83,8 @@ def _judge(one: PartitionFetch, code: int, epoch: int, end: int) -> Parted | Non
     return Parted(NONE, (epoch, end)) if epoch < one.last_epoch or end < one.offset else None
 
 
-async def epoch_ends(client: ClusterClient, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return where the log of each partition ends that holds no epoch above the given one; -1: it has no such epoch.
+async def epoch_ends(client: ClusterClient, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    """Return where the log of each partition ends that holds no epoch above the given one.
 
     Partitions are left out that have no leader, or whose leader does not answer, does not know the request (before
     Kafka 2.3) or refuses it. Raises ConnectionLost, BrokerUnreachable if no broker names the leaders.
@@ -96,7 +96,7 @@ async def epoch_ends(client: ClusterClient, epochs: Mapping[TopicPartition, int]
         if leader >= 0:
             row = partition.partition, leader_epoch, epoch
             by_leader.setdefault(leader, {}).setdefault(partition.topic, []).append(row)
-    found: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, EpochEnd] = {}
 
     async def ask(node: int, topics: dict[str, list[tuple[int, int, int]]]) -> None:
         try:
@@ -107,7 +107,9 @@ async def epoch_ends(client: ClusterClient, epochs: Mapping[TopicPartition, int]
         except (BrokerUnreachable, ConnectionLost):
             return
         for topic, rows in answer.topics:
-            found.update({TopicPartition(topic, number): end for code, number, _, end in rows if code == NONE})
+            found.update(
+                {TopicPartition(topic, number): EpochEnd(at, end) for code, number, at, end in rows if code == NONE}
+            )
 
     await run_all(*(ask(node, topics) for node, topics in by_leader.items()))
     return found

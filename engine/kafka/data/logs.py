@@ -42,6 +42,7 @@ _THROTTLED_S, _LEAST_S = 60.0, 0.1
 """Seconds that a broker may hold back an answer by its quota, and the least seconds before the next request."""
 _WAIT_S = 2.0
 """Seconds that a broker may need to find records: those in tiered storage are in no immediate answer."""
+_REMOTE_LOOKS = 5
 _ONE_BATCH = FetchOptions(max_wait_s=_WAIT_S, min_bytes=1, max_bytes=1, read_committed=False)
 _LOOKS = 16
 """Answers in a row to search for a record, if the log has only markers and emptied batches."""
@@ -110,6 +111,23 @@ class Log:
             )
         return answer.buffer, found
 
+    async def read_some(
+        self, partition: TopicPartition, offset: int, end: int, options: FetchOptions
+    ) -> tuple[memoryview, Slice]:
+        """Read as `read` does; ask again if the answer has nothing, although the log has more before `end`.
+
+        A broker that does not find records in tiered storage in time answers so (Kafka: DelayedRemoteFetch). After some
+        such answers the rest is taken for removed by compaction.
+        """
+        buffer, found = await self.read(partition, offset, options)
+        for _ in range(_REMOTE_LOOKS):
+            known = found.last_stable_offset if options.read_committed else found.high_watermark
+            if found.start < found.end or offset >= min(end, known):
+                break
+            patient = msgspec.structs.replace(options, max_wait_s=_WAIT_S, min_bytes=1)
+            buffer, found = await self.read(partition, offset, patient)
+        return buffer, found
+
     async def _answer(self, broker: KafkaSourceBroker, wanted: PartitionFetch, options: FetchOptions) -> FetchAnswer:
         """Fetch, and repeat while the quota is exceeded: such an answer has no partition (KIP-219).
 
@@ -132,7 +150,7 @@ class Log:
         inflated_bytes: int = MAX_INFLATED_BYTES,
     ) -> tuple[Slice, list[_ReadBatch]]:
         """Read one answer, and decode its records from `offset` up to `end`."""
-        buffer, found = await self.read(partition, offset, options)
+        buffer, found = await self.read_some(partition, offset, end, options)
         batches: list[_ReadBatch] = []
         async with self._client.decoding:
             turns = Turns()

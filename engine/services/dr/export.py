@@ -11,8 +11,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from engine.base.errors import BrokerUnreachable, MirrorError
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError, WireError
 from engine.core.divergence.export_file import BadExport, ExportFoot, ExportHead, ExportWriter, read_back
+from engine.core.reports.log_content import LogContent
 from engine.flow.ports.ports import Cluster
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.services.dr.preview import PreviewService
@@ -22,6 +23,7 @@ from policies.model import TopicPartition
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _BUFFER_BYTES = 1024 * 1024
 _UNNAMED = ".part"
+_UNREADABLE = (BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError)
 
 
 class CannotExport(MirrorError):
@@ -76,7 +78,7 @@ class PartitionExporter:
         self._flow, self._cluster_id, self._source, self._folder = flow, cluster_id, source, folder
 
     async def export(self, found: SurveyedPartition) -> ExportedPartition:
-        """Export one partition. Raises CannotExport, BadExport, ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+        """Export one partition; one that cannot be read says why. Raises CannotExport, BadExport."""
         separation, lane = found.separation, found.separation.lane.source
         if found.diverged is None:
             unknown = separation.unknown
@@ -105,7 +107,10 @@ class PartitionExporter:
             foot = await self._write(head, path)
         except OSError as error:
             raise CannotExport(str(path), error.strerror or str(error)) from error
-        return msgspec.structs.replace(blank, records=foot.records, file=str(path))
+        except _UNREADABLE as failure:  # the others are exported
+            return msgspec.structs.replace(blank, why=str(failure))
+        why = blank.why or _short(found.diverged, foot)
+        return msgspec.structs.replace(blank, records=foot.records, file=str(path), why=why)
 
     async def _write(self, head: ExportHead, path: Path) -> ExportFoot:
         """Write a file without its name, read it back, and give it its name."""
@@ -126,6 +131,16 @@ def _open(separation: Separation) -> str:
     if not separation.source.is_open:
         return ""
     return f"a transaction is open from offset {separation.source.stable_end}: what follows it is not exported"
+
+
+def _short(counted: LogContent, foot: ExportFoot) -> str:
+    """Say that records which were counted could not be read: without its leader, a log seems to end early."""
+    if not counted.is_whole or foot.records >= counted.records:
+        return ""
+    return (
+        f"only {foot.records} of {counted.records} records could be read: the log was cleaned, or its leader changed;"
+        " export again"
+    )
 
 
 def prepare(folder: Path) -> None:

@@ -90,7 +90,10 @@ class Failover(Opened):
             lanes = tuple(one.gone_on(maps.head(one.lane), maps.head_ms(one.lane)) for one in lanes)
         copies = [lane.target for lane in lanes if lane.target_next >= 0]
         ends = await known_ends(self._clients[1], copies, COPIES_WITHIN_S) if copies else Ends()
-        return msgspec.structs.replace(found, lanes=tuple(lane.held_against(ends) for lane in lanes))
+        led = await self._target.leaders(copies) if copies else {}
+        ids = {copy: leader.topic_id for copy, leader in led.items()}
+        judged = tuple(lane.of_copy(ids.get(lane.target, "")).held_against(ends) for lane in lanes)
+        return msgspec.structs.replace(found, lanes=judged)
 
     async def state(self) -> dict[Key, Value]:
         """Read the durable state of the flow. Raises what `stored_state` raises."""

@@ -75,7 +75,7 @@ def test_a_file_that_is_gone_is_missing(path: Path) -> None:
 
 def test_a_file_is_replaced_with_its_mode(path: Path) -> None:
     path.chmod(0o640)
-    replace_file(path, b"x = 1\n")
+    replace_file(path, BASE.encode(), b"x = 1\n")
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"x = 1\n", 0o640)
     assert list(path.parent.iterdir()) == [path]
 
@@ -86,9 +86,64 @@ def test_a_disk_that_is_full_leaves_the_old_file(path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        replace_file(path, b"x = 1\n")
+        replace_file(path, BASE.encode(), b"x = 1\n")
     assert path.read_text() == BASE
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_behind_a_link_is_replaced_where_it_is(path: Path, tmp_path: Path) -> None:
+    """Else the link would become a file of its own, and whoever keeps the real file would change nothing any more."""
+    (tmp_path / "etc").mkdir()
+    link = tmp_path / "etc" / "mirror.properties"
+    link.symlink_to(path)
+    replace_file(link, BASE.encode(), b"x = 1\n")
+    assert (link.is_symlink(), path.read_bytes()) == (True, b"x = 1\n")
+    take_back(link, BASE.encode(), b"x = 1\n")
+    assert (link.is_symlink(), path.read_text()) == (True, BASE)
+    assert list(link.parent.iterdir()) == [link]
+
+
+def test_a_file_behind_a_link_is_fixed_if_its_own_folder_is(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "etc").mkdir()
+    link = tmp_path / "etc" / "mirror.properties"
+    link.symlink_to(path)
+    ref = refer(link)
+    monkeypatch.setattr(os, "access", lambda where, _mode: where != path.parent)
+    with pytest.raises(FileFixed, match="it may only read the file or its folder"):
+        present_file(ref)
+
+
+def test_an_edit_of_the_last_moment_is_not_overwritten(path: Path) -> None:
+    """Clusters are asked between the look at the file and its change, which takes seconds."""
+    before = present_file(refer(path))
+    path.write_text(f"{BASE}# by hand\n")
+    with pytest.raises(FileEdited):
+        replace_file(path, before, b"x = 1\n")
+    assert path.read_text() == f"{BASE}# by hand\n"
+
+
+def test_what_a_killed_change_left_is_not_in_the_way(path: Path) -> None:
+    path.with_name(f".{path.name}.{os.getpid()}.part").write_text("half")
+    replace_file(path, BASE.encode(), b"x = 1\n")
+    assert path.read_bytes() == b"x = 1\n"
+
+
+def test_a_file_keeps_its_owner(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fchown", lambda _handle, user, group: given.append((user, group)))
+    replace_file(path, BASE.encode(), b"x = 1\n")
+    assert given == [(path.stat().st_uid, path.stat().st_gid)]
+
+    def refuse(_handle: int, user: int, _group: int) -> None:
+        given.append((user, -1))
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    with pytest.raises(FileFixed, match="it cannot give the file back to its owner"):
+        replace_file(path, b"x = 1\n", b"x = 2\n")
+    assert (path.read_bytes(), given[2:]) == (b"x = 1\n", [(-1, -1)])
 
 
 def test_only_what_was_written_is_taken_back(path: Path) -> None:

@@ -367,3 +367,14 @@ async def test_the_log_has_the_first_refused_requests_and_how_many_more_there_we
     monkeypatch.setattr(server, "REFUSALS_S", 0.0)
     refusals.note("5")
     assert [text for _, text in told[2:]] == ["3 more HTTP requests were refused after these", "5"]
+
+
+async def test_what_is_no_http_fills_no_log_and_its_text_is_in_none(
+    monkeypatch: pytest.MonkeyPatch, told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "MOST_REFUSALS", 2)
+    async with served() as mirror:
+        for _ in range(5):
+            assert status_of(await mirror.send(GET + b"Authorization: Bearer hunter2\x01\r\n" + END)) == 400
+    assert [text for _, text in told] == ["HTTP: Error handling request from 127.0.0.1: BadHttpMessage"] * 2
+    assert caplog.records == []

@@ -173,7 +173,7 @@ async def test_deeds_are_the_requests_of_commands() -> None:
         ("command", Command.PAUSE, "A->B", ()),
         ("restart", "A->B"),
         ("restart_copiers", "A->B", ("c",)),
-        ("change_settings", "A->B", {"topics": None}),
+        ("change_settings", "A->B", {"topics": None}, None),
         ("delete_flow", "A->B"),
     ]
 

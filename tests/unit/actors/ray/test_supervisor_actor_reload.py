@@ -12,12 +12,14 @@ from actors.config.config_ref import refer
 from actors.config.difference import ADDED, CHANGED, UNTOUCHED, ConfigDifference
 from actors.config.file_watch import ReloadOutcome
 from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
-from actors.config.settings_change import CannotChange
+from actors.config.settings_change import CannotChange, ChangedSince
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.needs import CopierNeeds
 from actors.model.states import UnknownFlow
 from actors.ray.reload import successor
 from actors.ray.supervisor_actor import FAILED
+from actors.rest.connectors import connectors_of
+from engine.config.config import load_config
 from engine.config.settings import MirrorConfig
 from policies.model import FlowName
 from tests.unit.actors.ray.test_supervisor_actor import Stage
@@ -250,6 +252,17 @@ async def test_settings_are_changed_in_the_file_and_applied(stage: Stage, kept: 
     assert kept.specs[-1].config.kept["A->B.topics"] == "t.*"
     await stage.shell.change_settings("A->B", {"topics": None})
     assert stage.file.read_text() == f"# by hand\n{BASE}"
+    await stage.end()
+
+
+async def test_of_two_replacements_at_once_the_second_is_refused(stage: Stage, kept: Kept) -> None:
+    """Both were derived from the same settings: done after the other, it would not leave what it says it left."""
+    (one, *_) = connectors_of(load_config(stage.file), refer(stage.file).kept).values()
+    await stage.shell.change_settings("A->B", {"topics": "t.*"}, one.config)
+    with pytest.raises(ChangedSince, match="another request has changed settings of flow A->B meanwhile"):
+        await stage.shell.change_settings("A->B", {"tasks.max": "4"}, one.config)
+    assert "tasks.max" not in stage.file.read_text()
+    assert len(kept.specs) == 1
     await stage.end()
 
 

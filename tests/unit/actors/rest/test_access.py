@@ -52,6 +52,9 @@ def test_a_secret_names_its_user(headers: dict[str, str], login: HttpLogin) -> N
         {"authorization": "Bearer "},
         {"authorization": "Digest t0ken"},
         {"authorization": "Bearer " + "0" * 64},
+        {"authorization": "Basic \u00e9"},
+        {"authorization": "Basic \udcff"},  # a byte that is no UTF-8, as aiohttp gives it
+        {"authorization": "Bearer \udcff"},
     ],
 )
 def test_anything_else_is_401_with_both_challenges(headers: dict[str, str]) -> None:

@@ -39,7 +39,7 @@ def test_a_name_is_added_and_must_be_the_one_of_the_path() -> None:
 def test_other_settings_are_given_to_the_supervisor(method: str, body: dict[str, object]) -> None:
     answer = ask(method, f"{ONE}/config", body)
     assert (answer.status, shown(answer)["config"]) == (200, SAME | {"tasks.max": "4"})
-    assert answer.deeds == (ChangeSettings("A->B", {"tasks.max": "4"}),)
+    assert answer.deeds == (ChangeSettings("A->B", {"tasks.max": "4"}, SAME if method == "PUT" else None),)
 
 
 @pytest.mark.parametrize(("method", "body"), [("PUT", SAME), ("PATCH", {"tasks.max": None})])
@@ -47,7 +47,8 @@ def test_a_setting_that_is_absent_or_null_is_removed(method: str, body: dict[str
     view = view_of(extra="tasks.max = 4\n")
     answer = ask(method, f"{ONE}/config", body, view=view)
     assert (answer.status, shown(answer)["config"]) == (200, SAME)
-    assert answer.deeds == (ChangeSettings("A->B", {"tasks.max": None}),)
+    before = SAME | {"tasks.max": "4"} if method == "PUT" else None
+    assert answer.deeds == (ChangeSettings("A->B", {"tasks.max": None}, before),)
 
 
 @pytest.mark.parametrize("value", [0, "0", "x", True, 1.5])
@@ -175,7 +176,7 @@ def test_its_settings_are_changed_first(method: str, target: str) -> None:
     body = {"name": SOURCE, "config": config} if method == "POST" else config
     answer = ask(method, target, body, view=after_a_delete())
     assert answer.status == 201
-    assert answer.deeds == (ChangeSettings("A->B", {"tasks.max": "4"}), GiveCommand(Command.RESUME, "A->B"))
+    assert answer.deeds == (ChangeSettings("A->B", {"tasks.max": "4"}, SAME), GiveCommand(Command.RESUME, "A->B"))
 
 
 def test_an_unknown_initial_state_is_refused() -> None:

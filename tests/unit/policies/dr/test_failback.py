@@ -42,6 +42,7 @@ REASONS: list[tuple[str, dict[str, Any], tuple[FailbackChoice, ...]]] = [
     ("partition-counts-differ", {"target_partitions": 2}, (KEEP, APPEND)),
     ("source-feeds-another-cluster", {"feeds": ("C",)}, ALL),
     ("tombstones-gone", {"is_compacted": True, "apart_ms": DAY_MS}, (KEEP, APPEND)),
+    ("tombstones-gone", {"is_compacted": True, "erased": True}, (KEEP, APPEND)),
 ]
 
 
@@ -176,3 +177,14 @@ def test_a_key_that_is_gone_may_have_expired_where_the_target_deletes_by_time() 
     assert [names(plan_failback(late, choice)) for choice in ALL] == [["tombstones-gone"]] * 3
     assert planned(of_keys(0, 1, apart_ms=DAY_MS), KEEP).compares_keys
     assert not planned(of_keys(0, 1, apart_ms=DAY_MS - 1, is_expiring=True), KEEP).compares_keys
+
+
+def test_a_deletion_that_was_never_copied_leaves_no_trace_and_only_a_source_made_anew_is_equal() -> None:
+    """The source deleted key a, nothing was copied any more, and its cleaner has removed the tombstone with the key."""
+    p, tombstone = [Entry(0, "a", 1)], [Entry(100, "a", None)]
+    assert compacted([*p, *tombstone], drops_tombstones=True) == []
+    found = of_keys(0, 0, erased=True)
+    assert [names(plan_failback(found, choice)) for choice in ALL] == [["tombstones-gone"], ["tombstones-gone"], []]
+    assert planned(found, DISCARD).makes_anew
+    source, target = Logs(p, [], []).after(planned(found, DISCARD))
+    assert values(source) == values(target) == {"a": 1}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from policies.dr.failback import FailbackChoice, plan_failback
 from policies.dr.group_places import FailbackSide, GroupProgress, PlaceReason, group_place
 from policies.dr.separation import LogPart, Separation
-from tests.unit.policies.dr.separated import Entry, Logs, planned, separation
+from tests.unit.policies.dr.separated import Entry, Logs, changed, planned, separation
 
 KEEP, APPEND, DISCARD = FailbackChoice
 SOURCE, TARGET = FailbackSide
@@ -132,3 +132,12 @@ def test_a_commit_from_before_a_loss_counts_only_up_to_the_loss() -> None:
     assert (where.part, where.into, where.reason) == (P, 3, DISCARDED)
     where = group_place(found, plan, GroupProgress(source=2, target=4 + AHEAD, mapped=4), SOURCE)
     assert (where.part, where.into, where.reason) == (P, 4, EXACT)
+
+
+def test_a_part_ends_with_its_last_record() -> None:
+    """Markers behind the last record are not unread: else a group that has read both parts would read one again."""
+    found = changed(separation(5, 4, 3, ahead=AHEAD), diverged_end=8, new_end=7 + AHEAD)
+    for choice in (KEEP, APPEND):
+        for side in FailbackSide:
+            where = group_place(found, planned(found, choice), progress(found, 8, 7 + AHEAD), side)
+            assert (where.part, where.repeats, where.reason) == (END, 0, EXACT)

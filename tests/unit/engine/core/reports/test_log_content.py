@@ -41,7 +41,8 @@ def test_a_batch_that_begins_before_the_range_counts_in_part() -> None:
     counter = ContentCounter(span(4, 12))
     counter.add(header(0, 8), None)
     counter.add(header(8, 8), None)
-    assert counter.content(is_end_reached=False) == LogContent(records=8, bytes=100, oldest_ms=50, read_to=12, end=12)
+    content = counter.content(is_end_reached=False)
+    assert content == LogContent(records=8, bytes=100, oldest_ms=50, read_to=12, end=12, records_end=12)
 
 
 def test_what_compaction_has_taken_is_gone_and_not_empty() -> None:
@@ -126,3 +127,11 @@ def test_a_count_agrees_with_a_reader(parts: list[str], data: st.DataObject) -> 
         and not any(at <= record.offset < at + 2 for at in open_from)
     ]
     assert log.content(span(first, end)).records == len(seen)
+
+
+def test_a_range_that_begins_within_a_batch_tears_its_transaction_once() -> None:
+    log = SourceLog()
+    log.data(2, producer_id=7)
+    log.data(4, producer_id=7)
+    log.marker(7, COMMIT)
+    assert [log.content(span(first, log.end, since=0)).torn for first in (0, 2, 4, 6, 7)] == [0, 1, 1, 0, 0]

@@ -74,6 +74,16 @@ def test_copied_records_that_the_target_has_lost_are_lost_too() -> None:
     assert (never.records, never.unknown) == (1, 0)
 
 
+def test_what_retention_took_before_it_was_copied_is_lost_too() -> None:
+    """Else a source whose log begins behind the copy, and holds nothing, would seem to be copied whole."""
+    bounds = LogBounds(start=9, end=9, stable_end=9)
+    (one,) = losses_of([surveyed(content(0), source=bounds)], NOW_MS)
+    assert (one.records, one.bytes, one.seconds, one.is_exact) == (4, 0, -1.0, False)
+    assert not preview(losses=(one,)).is_whole
+    (never,) = losses_of([surveyed(content(0), source=bounds, source_next=-1)], NOW_MS)
+    assert (never.records, never.is_exact) == (0, True)
+
+
 def test_without_a_source_every_loss_is_unknown() -> None:
     lane = KnownLane(lane=LANE.source, target=LANE.target, source_next=1, at_ms=1, ours=True)
     (one,) = unknown_losses([lane, lane])

@@ -7,11 +7,13 @@ from engine.base.errors import ConnectionLost
 from engine.core.offset_map.map_runs import MapBlock, MapRun
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.ports.ports import Leader
+from engine.flow.surveys.dr_preview import losses_of
 from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from policies.dr.failback import FailbackChoice, plan_failback
-from policies.dr.separation import TopicTraits
+from policies.dr.group_places import FailbackSide, GroupProgress, group_place
+from policies.dr.separation import LogPart, TopicTraits
 from policies.model import LaneName, TopicPartition
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
@@ -125,11 +127,49 @@ async def test_a_source_that_lost_records_and_grew_again_is_seen_by_its_epochs()
     assert refused == [True, True, False]
 
 
+@pytest.mark.parametrize("written", [4, 9])
+async def test_a_source_led_by_a_replica_with_an_older_epoch_has_parted_before_the_end_of_that_epoch(
+    written: int,
+) -> None:
+    """The new leader had records of epoch 1 that the leader of epoch 2, which was copied, never had (KIP-101).
+
+    copied    epoch 0: 0..2, epoch 2: 2..7      the answer for epoch 2 is (epoch 1, 6): the logs part at 2
+    source    epoch 0: 0..2, epoch 1: 2..6, epoch 3: 6..7
+    """
+    stage = await copied(records=2)
+    log = stage.sources[0]
+    log.epochs.append((LEADER_EPOCH + 2, 2))
+    log.data(5)
+    await copy_on(stage)
+    log.truncate(2)
+    log.epochs = [(LEADER_EPOCH, 0), (LEADER_EPOCH + 1, 2)]
+    log.data(written)
+    log.epochs.append((LEADER_EPOCH + 3, log.end))
+    log.data(1)
+    (one,) = await surveyed(stage)
+    found = one.separation
+    assert (found.split, found.diverged, found.is_source_short) == (0, written + 3, True)
+    refused = [bool(plan_failback(found, choice).refused) for choice in FailbackChoice]
+    assert refused == [True, True, False]
+
+
 async def test_a_source_topic_that_was_created_again_shares_nothing() -> None:
     stage = await copied()
     stage.a.leader[HERE] = Leader(1, LEADER_EPOCH, "another id")
     (one,) = await surveyed(stage)
     assert (one.separation.epoch_end, one.separation.diverged, one.separation.is_source_short) == (0, 5, True)
+
+
+async def test_a_copy_that_was_created_again_holds_nothing_of_what_was_copied() -> None:
+    """Applications have written to it since, so its end says nothing."""
+    stage = await copied()
+    leader = stage.b.leader[THERE]
+    stage.b.leader[THERE] = Leader(leader.node, leader.epoch, "another id")
+    stage.targets[0].foreign(9)
+    (one,) = await surveyed(stage)
+    assert one.separation.unknown == "its copy A.t-0 was deleted and created again: it lacks what was copied"
+    assert losses_of([one], 0)[0].unknown == 1
+    assert all(plan_failback(one.separation, choice).refused for choice in FailbackChoice)
 
 
 async def test_an_epoch_says_nothing_of_what_was_copied_after_its_position() -> None:
@@ -145,11 +185,40 @@ async def test_an_epoch_says_nothing_of_what_was_copied_after_its_position() -> 
     assert (one.separation.epoch_end, one.separation.is_epoch_unknown) == (7, False)
 
 
+async def test_a_part_ends_with_its_last_record_and_not_with_the_marker_behind_it() -> None:
+    """Consumers that commit the offset after a record stay before the marker, and have read everything."""
+    stage = await copied()
+    stage.sources[0].data(3)
+    stage.sources[0].aborted_data(2, 7)
+    stage.targets[0].foreign(2)
+    stage.take_away()  # its barrier is a marker
+    (one,) = await surveyed(stage)
+    found = one.separation
+    assert (found.source.end, found.diverged_end, found.size(LogPart.DIVERGED)) == (11, 8, 3)
+    assert (found.target.end, found.new_end, found.size(LogPart.NEW)) == (8, 7, 2)
+    progress = GroupProgress(source=8, target=7, mapped=5)
+    for side in FailbackSide:
+        place = group_place(found, plan_failback(found, FailbackChoice.KEEP), progress, side)
+        assert (place.part, place.repeats, place.is_equal) == (LogPart.END, 0, True)
+
+
 async def test_what_was_never_copied_diverges_whole() -> None:
     stage = Stage()
     stage.sources[0].data(4)
     (one,) = await surveyed(stage)
     assert (one.separation.unknown, one.separation.diverged) == (NOT_COPIED, 4)
+
+
+async def test_a_source_whose_cleaner_has_been_in_what_was_never_copied_may_have_deleted_more() -> None:
+    stage = await copied()
+    stage.sources[0].end += 2  # a record and its tombstone were here
+    old = msgspec.structs.replace((await positions(stage))[HERE], at_ms=1)
+    for topic, erased in ((TopicTraits(), False), (TopicTraits(is_compacted=True), True)):
+        (one,) = await surveyed(stage, known={HERE: old}, topics={"t": topic})
+        assert (one.separation.diverged, one.separation.erased) == (0, erased)
+        assert losses_of([one], 0)[0].unknown == erased
+    (one,) = await surveyed(stage, topics={"t": TopicTraits(is_compacted=True)})
+    assert not one.separation.erased, "its tombstones are there still"
 
 
 async def test_what_mm2_copied_has_no_end_on_the_target() -> None:

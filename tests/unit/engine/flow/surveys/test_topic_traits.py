@@ -16,11 +16,11 @@ def pair() -> tuple[FakeSettings, FakeSettings]:
 
 async def test_partitions_and_configs_of_both_sides_count() -> None:
     source, target = pair()
-    source.put("t", 2, cleanup_policy="compact")
+    source.put("t", 2, cleanup_policy="compact", delete_retention_ms="500")
     target.put("A.t", 3, cleanup_policy="delete", delete_retention_ms="1000")
-    source.put("u", 1)
+    source.put("u", 1, delete_retention_ms="86400000")
     target.put("A.u", 1, cleanup_policy="compact,delete", delete_retention_ms="2000")
-    source.put("v", 1)
+    source.put("v", 1, delete_retention_ms="86400000")
     target.put("A.v", 1, cleanup_policy="compact", delete_retention_ms="3000")
     assert await traits(source, target) == {
         "t": TopicTraits(
@@ -29,6 +29,7 @@ async def test_partitions_and_configs_of_both_sides_count() -> None:
             is_compacted=True,
             is_expiring=True,
             delete_retention_ms=1000,
+            source_delete_retention_ms=500,
             feeds=("t too",),
         ),
         "u": TopicTraits(is_compacted=True, is_expiring=True, delete_retention_ms=2000, feeds=("u too",)),
@@ -39,7 +40,7 @@ async def test_partitions_and_configs_of_both_sides_count() -> None:
 async def test_a_topic_that_cannot_be_read_hides_no_other() -> None:
     source, target = pair()
     for topic in ("t", "u", "v", "w"):
-        source.put(topic)
+        source.put(topic, delete_retention_ms="1000")
         target.put(f"A.{topic}", delete_retention_ms="1000")
     source.failing["t"], target.failing["A.u"] = "denied here", "denied there"
     del target.partitions["A.v"]

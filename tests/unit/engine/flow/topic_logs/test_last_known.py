@@ -19,7 +19,7 @@ from tests.unit.engine.config_files import flow
 TOPIC, KEYS = "mm2-offsets.A.internal", PositionKeys("A")
 
 
-def position(source_next: int) -> bytes:
+def position(source_next: int, target_topic_id: str = "") -> bytes:
     """Encode a position of ours."""
     return encode_value(
         Position(
@@ -31,6 +31,7 @@ def position(source_next: int) -> bytes:
             runs=(),
             assignment_epoch=1,
             deployment_id="d",
+            target_topic_id=target_topic_id,
         )
     )
 
@@ -80,6 +81,16 @@ async def test_a_position_counts_as_far_as_its_copy_is_there() -> None:
         less = ours.held_against(ends)
         (row,) = judged([less.progress()], {}, Ends(), Ends(ends={ours.lane: 7}))
         assert (less.source_next, row.drained, row.records, row.why) == (-1, False, -1, why)
+
+
+async def test_a_copy_that_was_created_again_is_no_copy_however_long_it_is() -> None:
+    cluster, copy = FakeCluster("b"), TopicPartition("A.t", 0)
+    store(cluster, 0, ("t", 0, position(7, "old")), at_ms=50)
+    (ours,) = (await known(cluster)).lanes
+    assert ours.of_copy("old") == ours.of_copy("") == ours
+    less = ours.of_copy("new").held_against(Ends(ends={copy: 999}))
+    assert less.source_next == -1
+    assert less.why == "its copy A.t-0 was deleted and created again: it lacks what was copied"
 
 
 async def test_nothing_is_known_of_a_flow_without_positions_of_ours() -> None:

@@ -10,7 +10,7 @@ import pytest
 from engine.base.errors import BatchTooLarge, ConnectionLost, MalformedBatch
 from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice
 from engine.kafka.client.metadata import Metadata
-from engine.kafka.data.logs import Log, _inflated, read_batches
+from engine.kafka.data.logs import Log, _inflated, read_batches, read_log
 from engine.wire.batch import read_header
 from engine.wire.bounded import InflatedTooLarge, InflateError
 from policies.model import TopicPartition
@@ -73,14 +73,16 @@ async def test_a_broker_whose_quota_is_used_up_is_asked_again_when_it_says(monke
 class _Read(Log):
     """Reads of a log that is a fake, two batches an answer."""
 
-    def __init__(self, log: SourceLog) -> None:
+    def __init__(self, log: SourceLog, empty: int = 0) -> None:
         client: Any = SimpleNamespace(decoding=asyncio.Lock(), alias="a")
         super().__init__(client, Metadata("", -1, {}, {}))
-        self._log, self.asked = log, list[FetchOptions]()
+        self._log, self.asked, self._empty = log, list[FetchOptions](), empty
 
     async def read(self, partition: TopicPartition, offset: int, options: FetchOptions) -> tuple[memoryview, Slice]:
         self.asked.append(options)
         data, aborted = self._log.fetch(offset, 2, committed=options.read_committed)
+        if len(self.asked) <= self._empty:
+            data = b""
         end = self._log.end
         return memoryview(bytearray(data)), Slice(partition, 0, len(data), end, self._log.last_stable, 0, aborted)
 
@@ -115,3 +117,19 @@ async def test_an_answer_gives_what_a_reader_gets(
     found, batches = await read_batches(client, T0, first, end, committed=committed)
     assert (found, [[one.offset for one in records] for _, records in batches]) == (behind, offsets)
     assert [(one.min_bytes, one.max_wait_s > 0) for one in reads.asked] == [(1, True)], "a broker may have to look"
+
+
+async def test_records_that_a_broker_does_not_find_in_time_are_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else an export of records in tiered storage would be short, and nobody would know."""
+    log = SourceLog()
+    log.data(3)
+    reads = _Read(log, empty=2)
+
+    async def of(_client: object, _topic: str) -> Log:
+        return reads
+
+    monkeypatch.setattr(Log, "of", of)
+    client: Any = None
+    found = [one.offset async for some in read_log(client, T0, 0, 3, committed=True) for one in some]
+    assert found == [0, 1, 2]
+    assert [one.max_wait_s > 0 for one in reads.asked] == [False, True, True]

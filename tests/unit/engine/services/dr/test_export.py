@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from engine.base.errors import BatchTooLarge, ConnectionLost, OffsetGone
 from engine.core.divergence.export_file import BadExport, ExportWriter, read_back
-from engine.core.reports.log_content import LogContent
+from engine.core.reports.log_content import ContentRange
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.services.dr import export
 from engine.services.dr.export import CannotExport, ExportedPartition, PartitionExporter, prepare
@@ -32,7 +33,7 @@ def surveyed(source: FakeCluster, shared: int) -> SurveyedPartition:
     found = separation(shared, log.end - shared, 0)
     bounds = LogBounds(start=log.start, end=log.end, stable_end=log.last_stable)
     separated = msgspec.structs.replace(found, source=bounds)
-    content = LogContent(records=log.end - shared, read_to=log.end, end=log.end)
+    content = log.content(ContentRange(first=shared, end=log.end, since=shared, most_bytes=1 << 20))
     return SurveyedPartition(separation=separated, diverged=content)
 
 
@@ -85,6 +86,28 @@ async def test_a_partition_that_is_not_known_is_not_exported(tmp_path: Path) -> 
     unknown = SurveyedPartition(separation=separation(1, 0, 0, unknown="no leader"))
     found = await exported(cluster(1, 0), unknown, tmp_path)
     assert (found.why, found.file, found.end) == ("no leader", "", -1)
+
+
+async def test_records_that_were_counted_and_cannot_be_read_are_missed(tmp_path: Path) -> None:
+    """A leader that was just elected shows fewer records for a moment, and the file would seem whole."""
+    source = cluster(5, 3)
+    found = surveyed(source, 5)
+    source.sources[LANE.source].truncate(5)
+    one = await exported(source, found, tmp_path)
+    assert one.why.startswith("only 0 of 3 records could be read: the log was cleaned, or its leader changed")
+
+
+@pytest.mark.parametrize("failure", [ConnectionLost("t-0: gone"), OffsetGone("t-0"), BatchTooLarge("t", 0, 5, "x")])
+async def test_a_partition_that_cannot_be_read_says_why_and_hides_no_other(tmp_path: Path, failure: Exception) -> None:
+    source = cluster(5, 3)
+
+    async def read_log(*_args: object, **_more: object) -> AsyncIterator[list[Record]]:
+        raise failure
+        yield []
+
+    source.read_log = read_log  # type: ignore[method-assign]
+    one = await exported(source, surveyed(source, 5), tmp_path)
+    assert (one.why, one.file, one.records) == (str(failure), "", 0)
 
 
 class Full:
