@@ -109,19 +109,20 @@ def replay_records(args: argparse.Namespace, config: MirrorConfig) -> int:
         said = [{"record": str(one.name), **msgspec.to_builtins(one)} for one in results]
         _print_json({"flow": str(flow.name), "replayed": len(done), "results": said, "left": _by_standing(left)})
     else:
-        print(f"{flow.name}: {counted(len(done), 'record')} replayed{_left_text(left)}")
+        print(f"{flow.name}: {counted(len(done), 'record')} replayed{_left_text(left, 'not tried')}")
     return exits.OK if len(done) == len(results) else exits.FAILED
 
 
 def drop_records(args: argparse.Namespace, config: MirrorConfig) -> int:
-    """Drop records, and print how many."""
+    """Drop records that are not done with, and print how many."""
     wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
-    rows = asyncio.run(_drop(config, flow, wanted))
-    _refuse_none(args, rows)
+    rows, left = asyncio.run(_drop(config, flow, wanted))
+    _refuse_none(args, [*rows, *left])
     if args.json:
-        _print_json({"flow": str(flow.name), "dropped": [str(row.name) for row in rows]})
+        dropped = [str(row.name) for row in rows]
+        _print_json({"flow": str(flow.name), "dropped": dropped, "left": _by_standing(left)})
     else:
-        print(f"{flow.name}: {counted(len(rows), 'record')} dropped")
+        print(f"{flow.name}: {counted(len(rows), 'record')} dropped{_left_text(left, 'left')}")
     return exits.OK
 
 
@@ -186,11 +187,16 @@ async def _replay(
         return results, [row for row in before if row.name not in tried]
 
 
-async def _drop(config: MirrorConfig, flow: FlowConfig, wanted: Wanted) -> list[RefusedRow]:
+async def _drop(config: MirrorConfig, flow: FlowConfig, wanted: Wanted) -> tuple[list[RefusedRow], list[RefusedRow]]:
+    """Drop; return the dropped records, and the wanted ones that are done with.
+
+    The mark of a replayed record says where its copy is: without it, a proof takes the copy for another writer's.
+    """
     async with quarantine_of(config, flow) as found:
-        rows = [row for row in await found.rows() if wanted(row) and row.standing is not RefusedStanding.DROPPED]
-        await found.drop(rows)
-        return rows
+        rows = [row for row in await found.rows() if wanted(row)]
+        opened = [row for row in rows if row.is_open]
+        await found.drop(opened)
+        return opened, [row for row in rows if not row.is_open]
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
@@ -209,9 +215,9 @@ def _by_standing(rows: list[RefusedRow]) -> dict[str, int]:
     return {one.value: number for one, number in numbers.items() if number}
 
 
-def _left_text(left: list[RefusedRow]) -> str:
+def _left_text(left: list[RefusedRow], what: str) -> str:
     said = ", ".join(f"{number} {standing}" for standing, number in _by_standing(left).items())
-    return f"; not tried: {said}" if said else ""
+    return f"; {what}: {said}" if said else ""
 
 
 def _print_json(said: Any) -> None:

@@ -45,7 +45,7 @@ class QuarantineReader:
         """
         if not await self.exists():
             return []
-        marks = await self._marks()  # before the entries: what is marked has an entry
+        marks = await self.marked()  # before the entries: what is marked has an entry
         read = await self._target.read_records(self.topic, [ENTRIES])
         return fold([facts for key, value in read if (facts := read_entry(key, value)) is not None], marks)
 
@@ -65,9 +65,10 @@ class QuarantineReader:
                         return found
         return None
 
-    async def _marks(self) -> list[tuple[RefusedName, RefusedMark]]:
+    async def marked(self) -> dict[RefusedName, RefusedMark]:
+        """Return the last mark of each record that has one. Raises BadEntry, NewerFormat."""
         read = await self._target.read_records(self.topic, [MARKS])
-        return [mark for key, value in read if (mark := read_mark(key, value)) is not None]
+        return dict(mark for key, value in read if (mark := read_mark(key, value)) is not None)
 
     async def replayers(self) -> frozenset[int]:
         """Return the producer ids that replay, or have replayed, records of the topic; none without the topic."""

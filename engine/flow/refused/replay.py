@@ -60,6 +60,8 @@ class Replay:
         self._timeout_s = request_timeout_s
         self.transactional_id = f"raymirror.{flow}.quarantine"
         self.reader = QuarantineReader(target, flow.source)
+        self.begun = 0
+        """How often `begin` took a new epoch: each one may have fenced another replay off."""
         self._producer: Producer | None = None
         self._lines: dict[TopicPartition, PartitionWriter] = {}
         self._sequences: dict[TopicPartition, int] = {}
@@ -73,13 +75,15 @@ class Replay:
         if not producer.fenced:
             raise ReplayFailed(f"transactional id {self.transactional_id}", f"not permitted; {_NO_RIGHT}")
         self._producer, self._sequences = producer, {}
+        self.begun += 1
         await self._write(self.reader.marks, producer_of(producer.producer_id, self._wall_ms()))
 
     async def replay(self, state: RefusedState, record: Record) -> int:
         """Append a record to its copy's partition and mark it; return its target offset.
 
-        Raises ReplayFailed if the target still refuses it (nothing is left behind then, and `begin` was done again), or
-        if nobody knows the outcome; then the marks say what happened once `begin` has run again.
+        Raises ReplayFailed if the target still refuses it (nothing is left behind then, and `begin` was done again, so
+        read the marks: another replay may have been at work), or if nobody knows the outcome; then the marks say what
+        happened once `begin` has run again.
         """
         target, name = state.record.target, str(state.record.name)
         producer = self._producer
