@@ -14,7 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
-from engine.base.redaction import remember_secret
+from engine.base.redaction import remember_token
 from engine.security.oauth.keys import (
     BACKOFF,
     CONNECT_TIMEOUT,
@@ -177,7 +177,7 @@ def access_token(answer: Mapping[str, Any]) -> str:
     for name in ("access_token", "id_token"):
         found = answer.get(name)
         if isinstance(found, str) and found.strip():
-            remember_secret(found)
+            remember_token(found)
             return found.strip()
     raise LoginFailed("the answer of the token endpoint has no access_token")
 
