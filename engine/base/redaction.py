@@ -8,10 +8,15 @@ through `redacted` before it enters an error, a log, an event or the terminal. I
 """
 
 import json
+import logging
 import re
+import sys
+import threading
+import traceback
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from threading import Lock
+from types import TracebackType
 from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN = "[hidden]"
@@ -110,6 +115,38 @@ def own_redacted(text: str) -> str:
     if (search := _pattern()) is not None:
         text = search.sub(HIDDEN, text)
     return _USERINFO.sub(rf"\1{HIDDEN}@", _PRIVATE_KEY.sub(HIDDEN, text))
+
+
+class HidingFormatter(logging.Formatter):
+    """Formats lines of libraries, with their tracebacks, without secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a line as the default formatter does."""
+        return redacted(super().format(record))
+
+
+def hide_in_tracebacks() -> None:
+    """Hide secrets in what Python itself prints: of errors that nobody handles, and of libraries where nothing logs.
+
+    Hooks that somebody else has set stay.
+    """
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _print_error
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _print_error_of_thread
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(HidingFormatter())
+
+
+def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
+
+
+def _print_error_of_thread(failed: threading.ExceptHookArgs) -> None:
+    if failed.exc_value is not None and failed.exc_type is not SystemExit:
+        name = failed.thread.name if failed.thread is not None else "?"
+        sys.stderr.write(f"Exception in thread {name}:\n")
+        _print_error(failed.exc_type, failed.exc_value, failed.exc_traceback)
 
 
 def error_text(error: BaseException) -> str:

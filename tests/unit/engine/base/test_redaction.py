@@ -1,6 +1,8 @@
 """Secrets in texts: known values in each spelling, what names give away, and what must stay readable."""
 
 import json
+import subprocess
+import sys
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -106,6 +108,34 @@ def test_what_stands_in_the_environment_is_hidden_but_not_where_secrets_are() ->
 def test_an_error_without_a_text_has_its_name() -> None:
     assert error_text(TimeoutError()) == "TimeoutError"
     assert error_text(ValueError("token=hunter2")) == f"token={HIDDEN}"
+
+
+_UNHANDLED = """
+import asyncio, logging, threading
+from engine.base.redaction import hide_in_tracebacks, remember_secret
+remember_secret("hunter2")
+hide_in_tracebacks()
+logging.getLogger("a library").warning("it says %s", "hunter2")
+def fail():
+    try:
+        raise ValueError("hunter2 in a cause")
+    except ValueError as error:
+        raise RuntimeError("password=other of the library") from error
+thread = threading.Thread(target=fail, name="worker")
+thread.start()
+thread.join()
+fail()
+"""
+
+
+@pytest.mark.local
+def test_what_python_prints_of_errors_that_nobody_handles() -> None:
+    done = subprocess.run([sys.executable, "-c", _UNHANDLED], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    for line in ("it says [hidden]", "Exception in thread worker:", "ValueError: [hidden] in a cause"):
+        assert line in done.stderr
+    assert done.stderr.count("RuntimeError: password=[hidden] of the library") == 2
+    assert "hunter2\n" not in done.stderr
 
 
 def test_the_oldest_values_are_forgotten_and_the_newest_hidden() -> None:
