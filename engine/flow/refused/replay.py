@@ -59,7 +59,7 @@ class Replay:
         self._target, self._flow, self._wall_ms = target, flow, wall_ms
         self._timeout_s = request_timeout_s
         self.transactional_id = f"raymirror.{flow}.quarantine"
-        self.reader = QuarantineReader(target, flow.source)
+        self.reader = QuarantineReader(target, flow.source, is_used=True)
         self.begun = 0
         """How often `begin` took a new epoch: each one may have fenced another replay off."""
         self._producer: Producer | None = None

@@ -79,7 +79,7 @@ class PreviewService(Failover):
             self._here, self._there, topics, selection.target_topic, lambda topic: fed_too(self._config, flow, topic)
         )
         lanes = selection.lanes({name: state.partitions for name, state in topics.items()})
-        quarantine = QuarantineReader(self._target, flow.name.source)
+        quarantine = QuarantineReader(self._target, flow.name.source, is_used=flow.faults.leaves_out)
         survey = SeparationSurvey(self._source, self._target, self._maps, quarantine)
         return await survey.look(lanes, positions_of(lanes, known), traits)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
-from engine.core.events.events import ForeignWriter
+from engine.core.events.events import AccessDenied, ForeignWriter, LaneReleased
 from engine.core.lane.states import State
 from engine.core.refused.entries import RefusedState, contents_record
 from engine.flow.refused.quarantine_reader import Replayers
@@ -176,6 +176,31 @@ async def test_a_cluster_without_the_topic_has_no_entries_and_nobody_replays() -
     stage.targets[0].foreign(1)
     others = await Replayers(stage.b, "A").others(lane_name(0).target, ((0, 0),))
     assert others == ((0, 0),)
+
+
+async def test_a_topic_that_may_not_be_seen_is_not_taken_for_none() -> None:
+    """Else nothing would be left out, and a lane would stop at a replayed record as at another writer's."""
+    stage = Held()
+    async with stage.running():
+        states = await stage.mended()
+        await stage.replayed(states[0])
+        seen = dict(stage.b.leader)
+        for one in stage.reader.partitions:
+            del stage.b.leader[one]
+        stage.b.hidden[stage.reader.topic] = KafkaRefusal("topic", 29, "TopicAuthorizationFailed", "grant Describe")
+        for asked in (stage.replay.reader.states, stage.replay.reader.replayers):
+            with pytest.raises(KafkaRefusal, match="grant Describe"):
+                await asked()
+        assert await stage.reader.states() == []  # of a flow that leaves nothing out: it needs no such right
+        stage.sources[0].data(1)
+        stage.a.grow()
+        await until(lambda: stage.told(AccessDenied))
+        assert stage.told(ForeignWriter) == []
+        stage.b.hidden.clear()
+        stage.b.leader = seen
+        await until(lambda: stage.told(LaneReleased))
+        await until(stage.written_down)
+        assert stage.state() is State.COPYING
 
 
 async def test_contents_that_a_repeat_has_replaced_are_found_behind() -> None:
