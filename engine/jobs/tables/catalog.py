@@ -232,6 +232,10 @@ PROOF_LANES = TableSpec(
         Column("payload_bytes", "long", "bytes", "keys and values of these records"),
         Column("without_record", "long", "offsets", "source offsets without a readable record: markers, aborted, gone"),
         Column("not_comparable", "long", "records", "records that compaction or retention removed on one side"),
+        Column(
+            "left_out", "long", "records", "records that the target refused and that were left out; NULL: not counted"
+        ),
+        Column("replayed", "long", "records", "records of the copy that were such records; NULL: not counted"),
         Column("unmapped", "long", "offsets", "source offsets below the map, which raymirror did not copy"),
         Column("differences", "long", "records", "differences; proof_differences names the first 10,000 of a proof"),
         Column("verdict", "text", "", "whole, differs or unproven"),
