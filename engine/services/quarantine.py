@@ -132,7 +132,7 @@ class RefusedRecords:
 
         The rows are read once more after an earlier replay was fenced off, and the marks whenever this one may have
         fenced another. If a record cannot be replayed, the later ones of its partition are not either. Raises
-        ReplayFailed without the right to transactions, and as `rows` does.
+        ReplayFailed without transactions or the right to them, and as `rows` does.
         """
         allowed = {RefusedStanding.HELD, *([RefusedStanding.UNSURE] if unsure else [])}
         await self._replay.begin()

@@ -24,7 +24,7 @@ from engine.core.refused.entries import (
     producer_of,
 )
 from engine.flow.lane.partition_writer import PartitionWriter
-from engine.flow.ports.ports import Cluster, Producer
+from engine.flow.ports.ports import NO_TRANSACTIONS, Cluster, Producer
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.wire.batch import read_header, restamp
 from engine.wire.codecs import GZIP, NONE
@@ -34,6 +34,7 @@ from policies.model import FlowName, TopicPartition
 
 _TRIES = 5
 _AGAIN = (OutcomeKind.RETRY, OutcomeKind.UNKNOWN)
+_NO_TRANSACTIONS = "the target has no transactions, without which nothing can be replayed exactly once"
 _NO_RIGHT = "grant Write and Describe on the transactional id"
 
 
@@ -69,11 +70,12 @@ class Replay:
     async def begin(self) -> None:
         """Take the producer and announce it.
 
-        Raises ReplayFailed without the right to the transactional id, and what the Cluster port raises.
+        Raises ReplayFailed without transactions or the right to the transactional id, and what the Cluster port raises.
         """
         producer = await self._target.enter(self.transactional_id)
         if not producer.fenced:
-            raise ReplayFailed(f"transactional id {self.transactional_id}", f"not permitted; {_NO_RIGHT}")
+            why = _NO_TRANSACTIONS if producer.unfenced_by == NO_TRANSACTIONS else f"not permitted; {_NO_RIGHT}"
+            raise ReplayFailed(f"transactional id {self.transactional_id}", why)
         self._producer, self._sequences = producer, {}
         self.begun += 1
         await self._write(self.reader.marks, producer_of(producer.producer_id, self._wall_ms()))

@@ -6,6 +6,7 @@ from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import AccessDenied, ForeignWriter, LaneReleased
 from engine.core.lane.states import State
 from engine.core.refused.entries import RefusedState, contents_record
+from engine.flow.ports.ports import NO_TRANSACTIONS
 from engine.flow.refused.quarantine_reader import Replayers
 from engine.flow.refused.replay import Replay, ReplayFailed
 from engine.wire.codecs import NONE
@@ -152,6 +153,9 @@ async def test_without_the_right_to_transactions_nothing_is_replayed() -> None:
     stage = Leaving()
     stage.b.fenced = False
     with pytest.raises(ReplayFailed, match="grant Write and Describe"):
+        await Replay(stage.b, FLOW, lambda: 5).begin()
+    stage.b.unfenced_by = NO_TRANSACTIONS
+    with pytest.raises(ReplayFailed, match="the target has no transactions"):
         await Replay(stage.b, FLOW, lambda: 5).begin()
 
 
