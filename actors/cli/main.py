@@ -18,7 +18,7 @@ from actors.local.ending import EndSignalled, ended_by_signals
 from actors.local.session import NoMirror
 from deploy.local.errors import ClusterError
 from engine.base.errors import MirrorError
-from engine.base.redaction import own_redacted, remember_environment
+from engine.base.redaction import hide_in_tracebacks, own_redacted, remember_environment
 from engine.config.file.file_kind import worded
 from policies.own.own_policy import OwnPolicyError
 
@@ -103,6 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error that was raised on purpose becomes one line."""
     words = list(sys.argv[1:] if argv is None else argv)
     remember_environment(os.environ)
+    hide_in_tracebacks()
     parser = build_parser(words[0] if words else None)
     asked, extra = parser.parse_known_args(words)
     fill_places(parser, asked, extra)

@@ -32,7 +32,7 @@ from actors.local import session
 from actors.logging.crashes import keep_crash_stack
 from actors.logging.folding import Folded, Folding
 from engine.base.clock import now_s
-from engine.base.redaction import redacted, remember_environment
+from engine.base.redaction import hide_in_tracebacks, redacted, remember_environment
 from engine.core.events.events import Event
 from engine.core.reports.progress import FlowProgress
 
@@ -226,6 +226,7 @@ def setup_logging(namespace: str, role: str, *, flow: str = "", env: Mapping[str
     """
     keep_crash_stack()
     remember_environment(os.environ)
+    hide_in_tracebacks()
     wanted = log_folder(namespace, env) / f"{_UNSAFE.sub('_', role)}.{os.getpid()}{SUFFIX}"
     inner, path = _open(wanted)
     inner.setFormatter(JsonLines(role, flow))

@@ -78,7 +78,7 @@ _STAND_IN = "placeholder"
 _WITH_LOGIN = re.compile(r"://[^/?#\s]*@")
 """What is in an address that has a user name before its host."""
 _SWALLOWED = re.compile(rf"(?:{'|'.join(map(re.escape, SECRET_KEYS))})\s*[=:]|(?:password|secret)\s*=", re.IGNORECASE)
-_SECRET_OPTION = ("password", "secret", "token", "assertion", "awsroleaccesskeyid")
+_SECRET_OPTION = ("password", "secret", "token", "assertion", "awsroleaccesskeyid", KEYSTORE.inline[0])
 NO_SECRET = ("uri", "location", "type", "jwt", "claim", "seconds", "username", "auth", "path")
 """Parts of the names of a login module's options whose values are secrets, and ends of those that are none."""
 

@@ -25,5 +25,5 @@ async def compare_ends_of(config: MirrorConfig, flow: FlowConfig, topics: Collec
         source, target = clusters_of(flow, clients)
         found = await KafkaSettings(clients[0]).topics(None)
         lanes = flow.selection.lanes({n: one.partitions for n, one in found.items() if not topics or n in topics})
-        quarantine = QuarantineReader(target, flow.name.source)
+        quarantine = QuarantineReader(target, flow.name.source, is_used=flow.faults.leaves_out)
         return await EndComparison(source, target, maps_of(flow, source, target), quarantine).compare(lanes)

@@ -6,7 +6,7 @@ the target took.
 """
 
 import enum
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from engine.base.clock import wall_ms
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.position.position import Position
-from engine.core.refused.entries import RefusedName, RefusedState
+from engine.core.refused.entries import RefusedMark, RefusedName, RefusedState
 from engine.flow.ownership.stored_positions import resumable_positions
 from engine.flow.refused.replay import Replay, ReplayFailed
 from engine.flow.topic_logs.map_reader import MapReader
@@ -74,10 +74,10 @@ class RefusedRecords:
 
     def __init__(self, flow: FlowConfig, target: KafkaCluster) -> None:
         self._flow, self._target = flow, target
-        # Offset syncs that are on the source are not read: the source need not answer.
-        is_near = flow.syncs.enabled and flow.syncs.cluster == flow.name.target
-        near = msgspec.structs.replace(flow, syncs=msgspec.structs.replace(flow.syncs, enabled=is_near))
-        self._maps: MapReader = maps_of(near, target, target)
+        # Without offset syncs, which may be ahead of positions: the next owner of a lane begins at its position, and
+        # would send again a record that only a sync has passed, behind its replay.
+        stored = msgspec.structs.replace(flow, syncs=msgspec.structs.replace(flow.syncs, enabled=False))
+        self._maps: MapReader = maps_of(stored, target, target)
         self._replay = Replay(target, flow.name, wall_ms, flow.request_timeout_s)
         self._reader = self._replay.reader
 
@@ -111,18 +111,14 @@ class RefusedRecords:
             return RefusedStanding.UNSURE
         if name.offset >= head.source_next:
             return RefusedStanding.PENDING
-        if name.offset < begins.source:
-            return self._left_out(state) if begins.first else RefusedStanding.UNSURE
+        if name.offset < begins.source:  # also if retention cut the map: a copy may have been deleted with it
+            return RefusedStanding.UNSURE
         try:
             sources, _, counts = await self._maps.runs(lane, name.offset, name.offset + 1)
         except LookupError:
             return RefusedStanding.UNSURE
         if any(source <= name.offset < source + count for source, count in zip(sources, counts, strict=True)):
             return RefusedStanding.COPIED
-        return self._left_out(state)
-
-    @staticmethod
-    def _left_out(state: RefusedState) -> RefusedStanding:
         return RefusedStanding.HELD if state.record.held else RefusedStanding.SKIPPED
 
     async def contents(self, row: RefusedRow) -> Record | None:
@@ -134,23 +130,32 @@ class RefusedRecords:
     ) -> list[ReplayResult]:
         """Replay the wanted records that are held (`unsure`: these too), in the order of their offsets.
 
-        The rows are read once more after an earlier replay was fenced off. If a record cannot be replayed, the later
-        ones of its partition are not either. Raises ReplayFailed without the right to transactions, and as `rows` does.
+        The rows are read once more after an earlier replay was fenced off, and the marks whenever this one may have
+        fenced another. If a record cannot be replayed, the later ones of its partition are not either. Raises
+        ReplayFailed without transactions or the right to them, and as `rows` does.
         """
         allowed = {RefusedStanding.HELD, *([RefusedStanding.UNSURE] if unsure else [])}
         await self._replay.begin()
         results: list[ReplayResult] = []
         stopped: dict[TopicPartition, str] = {}
+        marks: Mapping[RefusedName, RefusedMark] = {}
         for row in await self.rows():
             if not (wanted(row) and row.standing in allowed and row.state.record.held):
                 continue
-            result = await self._replay_one(row, stopped)
+            begun = self._replay.begun
+            result = await self._replay_one(row, stopped, marks.get(row.name))
+            if self._replay.begun != begun:
+                marks = await self._reader.marked()
             results.append(result)
             tell(result)
         return results
 
-    async def _replay_one(self, row: RefusedRow, stopped: dict[TopicPartition, str]) -> ReplayResult:
+    async def _replay_one(
+        self, row: RefusedRow, stopped: dict[TopicPartition, str], mark: RefusedMark | None
+    ) -> ReplayResult:
         lane = row.name.lane
+        if mark is not None:
+            return ReplayResult(name=row.name, why_not=f"another command has {mark.did} it")
         if lane in stopped:
             return ReplayResult(name=row.name, why_not=f"{stopped[lane]} before it was not replayed")
         record = await self.contents(row)

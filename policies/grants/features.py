@@ -324,6 +324,7 @@ USES = (
         "CreatePartitions",
         "DescribeConfigs",
         "IncrementalAlterConfigs",
+        "AlterConfigs",
         without="configs of these copies are not synced",
     ),
     _use(GrantFeature.ACLS, _SOURCE, ResourceGroup.CLUSTER, "DescribeAcls", without="no ACLs are synced"),

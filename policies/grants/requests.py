@@ -72,6 +72,7 @@ REQUESTS = (
         (_DESCRIBE_CONFIGS, _CLUSTER),
         remark="on the cluster for the configs of brokers",
     ),
+    _row("AlterConfigs", 33, (_ALTER_CONFIGS, _TOPIC), remark="only of brokers without IncrementalAlterConfigs"),
     _row("DescribeLogDirs", 35, (_DESCRIBE, _CLUSTER)),
     _row("SaslAuthenticate", 36),
     _row("CreatePartitions", 37, (_ALTER, _TOPIC)),

@@ -23,15 +23,45 @@ SETTINGS = {"emit.heartbeats.enabled": "false", "heartbeats.replication.enabled"
 Preview = Callable[[], Awaitable[tuple[int, dict[str, Any]]]]
 
 
-async def test_a_preview_counts_what_each_cluster_has_alone(
+class Previewed:
+    """A mirror without Ray between both clusters, and the command `dr` at its configuration."""
+
+    def __init__(self, world: Rayless, capsys: pytest.CaptureFixture[str]) -> None:
+        self.world, self._capsys = world, capsys
+
+    async def run(self, *words: str) -> tuple[int, dict[str, Any]]:
+        """Run an action of the command; return its exit code and what it prints with --json."""
+        self._capsys.readouterr()
+        action, *more = words
+        at = ["dr", action, self.world.flow, "--config", str(self.world.path), *more, "--json"]
+        code = await asyncio.to_thread(main, at)
+        return code, json.loads(self._capsys.readouterr().out)
+
+    async def preview(self) -> tuple[int, dict[str, Any]]:
+        return await self.run("preview")
+
+
+Open = Callable[[str], Previewed]
+
+
+@pytest.fixture
+def opened(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+) -> Open:
+    """Give a mirror whose source has a name of its own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    world = Rayless(tmp_path, "ahead", source_cluster, target_cluster, SETTINGS)
+    return lambda name: Previewed(Rayless(tmp_path, name, source_cluster, target_cluster, SETTINGS), capsys)
+
+
+async def test_a_preview_counts_what_each_cluster_has_alone(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path, opened: Open
+) -> None:
+    dr = opened("ahead")
+    world = dr.world
     await create_topics(source_cluster, {"ahead-t": 1})
     await create_topics(source_cluster, {"ahead-t-keys": 1}, configs={"cleanup.policy": "compact"})
     for topic in ("ahead-t", "ahead-t-keys"):
@@ -40,21 +70,15 @@ async def test_a_preview_counts_what_each_cluster_has_alone(
         await world.until(lambda lanes: sum(lane.records for lane in lanes) == 2 * RECORDS, "all is copied")
     await stock.commit(source_cluster, "ahead-g", "ahead-t", {0: 20})
 
-    async def preview() -> tuple[int, dict[str, Any]]:
-        capsys.readouterr()
-        code = await asyncio.to_thread(main, ["dr", "preview", world.flow, "--config", str(world.path), "--json"])
-        return code, json.loads(capsys.readouterr().out)
-
-    await _nothing_is_lost(preview)
+    await _nothing_is_lost(dr.preview)
     for topic in ("ahead-t", "ahead-t-keys"):
         await produce(source_cluster, topic, 0, numbered(LOST))
         await produce(target_cluster, f"ahead.{topic}", 0, numbered(NEW))
     await stock.commit(target_cluster, "ahead-g", "ahead.ahead-t", {0: RECORDS + 2})
-    await _each_side_has_records_alone(preview)
-    capsys.readouterr()
-    words = ["dr", "export", world.flow, "--config", str(world.path), "--to", str(tmp_path / "alone"), "--json"]
-    assert await asyncio.to_thread(main, words) == 0
-    _only_what_is_alone_is_exported(json.loads(capsys.readouterr().out))
+    await _each_side_has_records_alone(dr.preview)
+    code, answer = await dr.run("export", "--to", str(tmp_path / "alone"))
+    assert code == 0
+    _only_what_is_alone_is_exported(answer)
 
 
 def _only_what_is_alone_is_exported(answer: dict[str, Any]) -> None:
@@ -116,14 +140,10 @@ TROUBLED = {
 
 @pytest.mark.full
 async def test_a_failback_is_refused_for_the_partitions_where_it_would_do_harm(
-    source_cluster: EmbeddedCluster,
-    target_cluster: EmbeddedCluster,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, opened: Open
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    world = Rayless(tmp_path, "harm", source_cluster, target_cluster, SETTINGS)
+    dr = opened("harm")
+    world = dr.world
     topics = {name: f"harm-t-{name}" for name in (*TROUBLED, "sound")}
     await create_topics(source_cluster, dict.fromkeys(topics.values(), 1))
     for topic in topics.values():
@@ -138,11 +158,10 @@ async def test_a_failback_is_refused_for_the_partitions_where_it_would_do_harm(
     await delete_records(target_cluster, f"harm.{topics['expired']}", {0: RECORDS + 2})
 
     async def refused() -> dict[str, list[list[str]]]:
-        capsys.readouterr()
-        await asyncio.to_thread(main, ["dr", "preview", world.flow, "--config", str(world.path), "--json"])
+        _, found = await dr.preview()
         return {
             one["topic"]: [[reason["name"] for reason in plan["refused"]] for plan in one["plans"]]
-            for one in json.loads(capsys.readouterr().out)["partitions"]
+            for one in found["partitions"]
         }
 
     async with producer(source_cluster, transactional_id="harm-open") as client:
@@ -165,14 +184,10 @@ async def test_a_failback_is_refused_for_the_partitions_where_it_would_do_harm(
 
 @pytest.mark.full
 async def test_records_on_their_way_count_as_lost_and_never_as_anothers(
-    source_cluster: EmbeddedCluster,
-    target_cluster: EmbeddedCluster,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    source_cluster: EmbeddedCluster, opened: Open
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    world = Rayless(tmp_path, "alive", source_cluster, target_cluster, SETTINGS)
+    dr = opened("alive")
+    world = dr.world
     await create_topics(source_cluster, {"alive-t": 2})
     written = 0
 
@@ -188,10 +203,7 @@ async def test_records_on_their_way_count_as_lost_and_never_as_anothers(
             await world.until(lambda lanes: sum(lane.records for lane in lanes) > 1000, "some are copied")
             for _ in range(3):
                 before = written
-                capsys.readouterr()
-                words = ["dr", "preview", world.flow, "--config", str(world.path), "--json"]
-                await asyncio.to_thread(main, words)
-                found = json.loads(capsys.readouterr().out)
+                _, found = await dr.preview()
                 (loss,) = found["losses"]
                 assert (loss["unknown"], loss["torn"], loss["records"] <= written) == (0, 0, True)
                 assert [one["new"] for one in found["partitions"]] == [0, 0]

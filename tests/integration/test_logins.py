@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,16 +142,23 @@ SCRAM = {
 }
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+@contextmanager
+def guarded_clusters(folder: Path) -> Iterator[Guarded]:
+    """Start both clusters and the token server."""
     with serving(TokenServer(lifetime_s=TOKEN_S)) as tokens:
-        made = Guarded(tmp_path_factory.mktemp("logins"), tokens)
+        made = Guarded(folder, tokens)
         # A broker asks only addresses that are permitted to it, by a property of its Java.
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens.url.replace('/token', '/jwks')}"
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("JAVA_TOOL_OPTIONS", allowed)
             with running_clusters(made.source, made.target):
                 yield made
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    with guarded_clusters(tmp_path_factory.mktemp("logins")) as made:
+        yield made
 
 
 async def can_ask(cluster: ClusterConfig) -> None:

@@ -2,25 +2,20 @@
 
 import argparse
 import asyncio
-import getpass
-import os
-import socket
-import sys
 from collections.abc import Iterable
 
 import msgspec
 
 from actors.cli.clusters.plan import add_scope_arguments, changes_table, scope_of, show
 from actors.cli.common import exits
+from actors.cli.common.audited import who, write_audit
 from actors.cli.common.questions import chosen_flows
 from actors.observability.colours import stdout_console
-from engine.base.clock import wall_ms
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.flow.config_sync.audit import AuditFailed, new_run, only_batch, rows_of
+from engine.flow.config_sync.audit import new_run, rows_of
 from engine.flow.config_sync.planning import SyncPlan
 from engine.flow.config_sync.sync import ChangeOutcome
-from engine.jobs.audit.store import audit_store
 from engine.services.config_service import config_sync
 from policies.words import counted
 
@@ -40,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     """Compare, apply and print. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
     config = load_config(args.config)
     flows = chosen_flows(config, args.flow)
-    done, unkept = asyncio.run(apply(config, flows))
+    done, is_kept = asyncio.run(apply(config, flows))
     if args.json:
         rows = [
             {"flow": str(flow.name), "looked": msgspec.to_builtins(looked), "outcomes": msgspec.to_builtins(outcomes)}
@@ -51,37 +46,22 @@ def run(args: argparse.Namespace) -> int:
         for flow, (looked, outcomes) in zip(flows, done, strict=True):
             show_done(flow, looked, outcomes)
     good = all(not looked.unread and not any(one.failure for one in outcomes) for looked, outcomes in done)
-    for failure in unkept:
-        print(f"raymirror apply: done, but: {failure}", file=sys.stderr)
-    return exits.OK if good and not unkept else exits.FAILED
+    return exits.OK if good and is_kept else exits.FAILED
 
 
 async def apply(
     config: MirrorConfig, flows: Iterable[FlowConfig]
-) -> tuple[list[tuple[SyncPlan, list[ChangeOutcome]]], list[AuditFailed]]:
-    """Bring each flow in step, one after the other, and write the audit trail; return the failures of that too."""
-    done, unkept = [], []
-    store, who = audit_store(config), _me()
+) -> tuple[list[tuple[SyncPlan, list[ChangeOutcome]]], bool]:
+    """Bring each flow in step, one after the other; return also whether the audit trail has all of it."""
+    done, is_kept = [], True
     for flow in flows:
         async with config_sync(config, flow, CLIENT_ID) as sync:
             looked = await sync.compare(scope_of(flow))
             outcomes = await sync.apply(looked.changes)
         done.append((looked, outcomes))
-        if store is not None and (rows := rows_of(new_run(flow.name, who), outcomes, looked.conflicts)):
-            try:
-                await store.write(only_batch(rows))
-                await store.care(wall_ms())
-            except AuditFailed as failure:
-                unkept.append(failure)
-    return done, unkept
-
-
-def _me() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # in a container a user may have no name
-        user = str(os.getuid())
-    return f"{user} on {socket.gethostname()}, raymirror apply"
+        rows = rows_of(new_run(flow.name, who("apply")), outcomes, looked.conflicts)
+        is_kept = await write_audit(config, "apply", rows) and is_kept
+    return done, is_kept
 
 
 def show_done(flow: FlowConfig, looked: SyncPlan, outcomes: list[ChangeOutcome]) -> None:

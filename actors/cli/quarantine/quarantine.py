@@ -3,23 +3,28 @@
 import argparse
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from actors.cli.common import exits
+from actors.cli.common.audited import who, write_audit
 from actors.cli.common.flags import add_flow_argument, add_json_argument
 from actors.cli.common.questions import BadQuestion, chosen_flows
 from actors.cli.quarantine.quarantine_tables import facts_of, record_text, records_table, row_facts
 from actors.observability.colours import stdout_console
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.refused.entries import RefusedName
+from engine.flow.config_sync.audit import DONE, FAILED, AuditRow, Run, new_run
 from engine.services.quarantine import RefusedRow, RefusedStanding, ReplayResult, quarantine_of
 from engine.wire.record import Record
+from policies.model import TopicPartition
 from policies.words import counted
 
+_COMMAND, _BY_COMMAND = "quarantine", "asked for by raymirror quarantine"
 _RECORD = re.compile(r"(.+)-([0-9]+)@([0-9]+)")
 Wanted = Callable[[RefusedRow], bool]
 
@@ -103,26 +108,27 @@ def replay_records(args: argparse.Namespace, config: MirrorConfig) -> int:
             where = f"replayed to target offset {result.target_offset}" if not result.why_not else "not replayed"
             print(f"{result.name}: {where}{f': {result.why_not}' if result.why_not else ''}")
 
-    results, left = asyncio.run(_replay(config, flow, wanted, tell, unsure=args.unsure))
+    results, left, is_kept = asyncio.run(_replay(config, flow, wanted, tell, unsure=args.unsure))
     done = [one for one in results if not one.why_not]
     if args.json:
         said = [{"record": str(one.name), **msgspec.to_builtins(one)} for one in results]
         _print_json({"flow": str(flow.name), "replayed": len(done), "results": said, "left": _by_standing(left)})
     else:
-        print(f"{flow.name}: {counted(len(done), 'record')} replayed{_left_text(left)}")
-    return exits.OK if len(done) == len(results) else exits.FAILED
+        print(f"{flow.name}: {counted(len(done), 'record')} replayed{_left_text(left, 'not tried')}")
+    return exits.OK if len(done) == len(results) and is_kept else exits.FAILED
 
 
 def drop_records(args: argparse.Namespace, config: MirrorConfig) -> int:
-    """Drop records, and print how many."""
+    """Drop records that are not done with, and print how many."""
     wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
-    rows = asyncio.run(_drop(config, flow, wanted))
-    _refuse_none(args, rows)
+    rows, left, is_kept = asyncio.run(_drop(config, flow, wanted))
+    _refuse_none(args, [*rows, *left])
     if args.json:
-        _print_json({"flow": str(flow.name), "dropped": [str(row.name) for row in rows]})
+        dropped = [str(row.name) for row in rows]
+        _print_json({"flow": str(flow.name), "dropped": dropped, "left": _by_standing(left)})
     else:
-        print(f"{flow.name}: {counted(len(rows), 'record')} dropped")
-    return exits.OK
+        print(f"{flow.name}: {counted(len(rows), 'record')} dropped{_left_text(left, 'left')}")
+    return exits.OK if is_kept else exits.FAILED
 
 
 # --- what is asked for -----------------------------------------------------------------------------------------------
@@ -175,22 +181,79 @@ async def _contents(config: MirrorConfig, flow: FlowConfig, wanted: Wanted) -> l
 
 async def _replay(
     config: MirrorConfig, flow: FlowConfig, wanted: Wanted, tell: Callable[[ReplayResult], None], *, unsure: bool
-) -> tuple[list[ReplayResult], list[RefusedRow]]:
-    """Replay; return the results, and the wanted records that were not tried."""
+) -> tuple[list[ReplayResult], list[RefusedRow], bool]:
+    """Replay; return the results, the wanted records that were not tried, and whether the audit trail has all of it."""
     async with quarantine_of(config, flow) as found:
         before = [row for row in await found.rows() if wanted(row)]
         if not any(row.state.record.held for row in before):
-            return [], before
-        results = await found.replay(wanted, tell, unsure=unsure)
-        tried = {one.name for one in results}
-        return results, [row for row in before if row.name not in tried]
+            return [], before, True
+        results, copies = list[ReplayResult](), {row.name: row.state.record.target for row in before}
+
+        def note(result: ReplayResult) -> None:
+            results.append(result)
+            tell(result)
+
+        try:
+            await found.replay(wanted, note, unsure=unsure)
+        finally:  # also what was replayed before the target went away
+            run = new_run(flow.name, who(_COMMAND))
+            is_kept = await write_audit(config, _COMMAND, replay_rows(run, results, copies))
+    tried = {one.name for one in results}
+    return results, [row for row in before if row.name not in tried], is_kept
 
 
-async def _drop(config: MirrorConfig, flow: FlowConfig, wanted: Wanted) -> list[RefusedRow]:
+async def _drop(
+    config: MirrorConfig, flow: FlowConfig, wanted: Wanted
+) -> tuple[list[RefusedRow], list[RefusedRow], bool]:
+    """Drop; return the dropped records, the wanted ones that are done with, and whether the audit trail has all of it.
+
+    The mark of a replayed record says where its copy is: without it, a proof takes the copy for another writer's.
+    """
     async with quarantine_of(config, flow) as found:
-        rows = [row for row in await found.rows() if wanted(row) and row.standing is not RefusedStanding.DROPPED]
-        await found.drop(rows)
-        return rows
+        rows = [row for row in await found.rows() if wanted(row)]
+        opened = [row for row in rows if row.is_open]
+        await found.drop(opened)
+    is_kept = await write_audit(config, _COMMAND, drop_rows(new_run(flow.name, who(_COMMAND)), opened))
+    return opened, [row for row in rows if not row.is_open], is_kept
+
+
+# --- the audit trail -------------------------------------------------------------------------------------------------
+
+
+def replay_rows(
+    run: Run, results: Sequence[ReplayResult], copies: Mapping[RefusedName, TopicPartition]
+) -> list[AuditRow]:
+    """Return a row for each record that a replay tried; `copies`: the partitions of the copies by record."""
+    return [
+        msgspec.structs.replace(
+            run.row(
+                topic=one.name.topic,
+                target=copies[one.name].topic if one.name in copies else "",
+                change="replay_record",
+                name=str(one.name),
+                after="" if one.why_not else f"offset {one.target_offset}",
+                why=_BY_COMMAND,
+            ),
+            outcome=FAILED if one.why_not else DONE,
+            detail=one.why_not,
+        )
+        for one in results
+    ]
+
+
+def drop_rows(run: Run, rows: Sequence[RefusedRow]) -> list[AuditRow]:
+    """Return a row for each record that was dropped."""
+    return [
+        run.row(
+            topic=row.name.topic,
+            target=row.state.record.target_topic,
+            change="drop_record",
+            name=str(row.name),
+            before=row.standing.value,
+            why=_BY_COMMAND,
+        )
+        for row in rows
+    ]
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
@@ -209,9 +272,9 @@ def _by_standing(rows: list[RefusedRow]) -> dict[str, int]:
     return {one.value: number for one, number in numbers.items() if number}
 
 
-def _left_text(left: list[RefusedRow]) -> str:
+def _left_text(left: list[RefusedRow], what: str) -> str:
     said = ", ".join(f"{number} {standing}" for standing, number in _by_standing(left).items())
-    return f"; not tried: {said}" if said else ""
+    return f"; {what}: {said}" if said else ""
 
 
 def _print_json(said: Any) -> None:

@@ -5,6 +5,7 @@ import ssl
 
 import msgspec
 
+from engine.base.redaction import remember_secret
 from engine.config.file.providers import Where
 from engine.config.http.http_config import CERTIFICATE, CLIENT_CA, KEY_PASSWORD, user_key
 from engine.config.settings import HttpConfig
@@ -76,7 +77,9 @@ def _digest(config: HttpConfig, key: str, value: str) -> bytes | None:
 
 
 def _resolve(config: HttpConfig, key: str, value: str) -> str:
-    return config.providers.resolve(value, _where(config, key))
+    found = config.providers.resolve(value, _where(config, key))
+    remember_secret(found)
+    return found
 
 
 def _where(config: HttpConfig, key: str) -> Where:

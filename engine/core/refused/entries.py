@@ -14,7 +14,7 @@ make repeats one. Marks have keys of their own, so an entry that arrives late do
 are small, and read as a whole; contents are read one by one. `core/formats.py` has the version rule.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -224,10 +224,9 @@ def _decoded(value: bytes, kind: type[T]) -> T:
         raise BadEntry(f"not a record of the quarantine topic: {error}") from error
 
 
-def fold(entries: Sequence[RefusedRecord], marks: Sequence[tuple[RefusedName, RefusedMark]]) -> list[RefusedState]:
+def fold(entries: Sequence[RefusedRecord], marks: Mapping[RefusedName, RefusedMark]) -> list[RefusedState]:
     """Return the states of all records by name; of repeats the last entry counts."""
-    did = dict(marks)
-    found = {facts.name: RefusedState(record=facts, mark=did.get(facts.name)) for facts in entries}
+    found = {facts.name: RefusedState(record=facts, mark=marks.get(facts.name)) for facts in entries}
     return [found[name] for name in sorted(found)]
 
 

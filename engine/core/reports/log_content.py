@@ -5,22 +5,19 @@ import msgspec
 from engine.wire.aborted import Fate, Fates
 from engine.wire.header import BatchHeader
 
-NO_PRODUCER = -2
-"""A producer id that no batch has: batches without a producer have -1."""
-
 
 class ContentRange(msgspec.Struct, frozen=True, kw_only=True):
     """The offsets `first` up to `end` of a log, to count; the count may stop after about `most_bytes`.
 
     `since`: the offset at or before `first` where the read begins, to see which transactions began before the range.
-    `without`: the producer id whose batches do not count.
+    `without`: the producer ids whose batches do not count.
     """
 
     first: int
     end: int
     since: int
     most_bytes: int
-    without: int = NO_PRODUCER
+    without: frozenset[int] = frozenset()
 
 
 class LogContent(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +102,7 @@ class ContentCounter:
         begin, until = max(header.base_offset, self._range.first), min(header.next_offset, self._range.end)
         if header.is_transactional:
             self._note_transaction(header)
-        if begin < until and header.producer_id != self._range.without:
+        if begin < until and header.producer_id not in self._range.without:
             span = header.next_offset - header.base_offset
             records = min(header.record_count, until - begin)
             size_bytes = header.size_bytes * (until - begin) // span

@@ -66,7 +66,8 @@ class GapInspector:
         self._options = context.options
         self._target = context.target
         self._denials = denials
-        self._replayers = Replayers(context.target, context.flow.source)
+        is_used = context.options.faults.leaves_out
+        self._replayers = Replayers(context.target, context.flow.source, is_used=is_used)
         self._lanes: dict[LaneDriver, _Lane] = {}
 
     def found(self, driver: LaneDriver, first: int, last: int) -> None:

@@ -100,7 +100,7 @@ class PositionRecovery:
         self._source = source
         self._target = target
         self._starts = starts
-        self._replayers = Replayers(target, options.flow.source)
+        self._replayers = Replayers(target, options.flow.source, is_used=options.faults.leaves_out)
         self._takeover = Takeover(source, target, read_committed=options.mm2_read_committed)
 
     # --- reads for many lanes --------------------------------------------------------------------------------

@@ -26,17 +26,25 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class QuarantineReader:
-    """Reads the quarantine topic of flows from `source`, on their target. Raises what the Cluster port raises."""
+    """Reads the quarantine topic of flows from `source`, on their target. Raises what the Cluster port raises.
 
-    def __init__(self, target: Cluster, source: str) -> None:
-        self._target = target
+    `is_used`: the flow leaves records out, or an operator asks for them, so raymirror needs the right to see the topic.
+    Else a topic that it may not see counts as none, because brokers do not say whether it exists.
+    """
+
+    def __init__(self, target: Cluster, source: str, *, is_used: bool = False) -> None:
+        self._target, self._is_used = target, is_used
         self.topic = quarantine_topic(source)
         self.partitions = [TopicPartition(self.topic, number) for number in (ENTRIES, MARKS, CONTENTS)]
         self.entries, self.marks, self.held = self.partitions
 
     async def exists(self) -> bool:
-        """Whether the topic exists, with all partitions."""
-        return len(await self._target.leaders(self.partitions)) == len(self.partitions)
+        """Whether the topic exists, with all partitions. Raises KafkaRefusal if raymirror may not see one in use."""
+        if len(await self._target.leaders(self.partitions)) == len(self.partitions):
+            return True
+        if self._is_used and (refusal := await self._target.hides(self.topic)) is not None:
+            raise refusal
+        return False
 
     async def states(self) -> list[RefusedState]:
         """Return the state of every record that was ever left out; none without the topic.
@@ -45,7 +53,7 @@ class QuarantineReader:
         """
         if not await self.exists():
             return []
-        marks = await self._marks()  # before the entries: what is marked has an entry
+        marks = await self.marked()  # before the entries: what is marked has an entry
         read = await self._target.read_records(self.topic, [ENTRIES])
         return fold([facts for key, value in read if (facts := read_entry(key, value)) is not None], marks)
 
@@ -65,9 +73,10 @@ class QuarantineReader:
                         return found
         return None
 
-    async def _marks(self) -> list[tuple[RefusedName, RefusedMark]]:
+    async def marked(self) -> dict[RefusedName, RefusedMark]:
+        """Return the last mark of each record that has one. Raises BadEntry, NewerFormat."""
         read = await self._target.read_records(self.topic, [MARKS])
-        return [mark for key, value in read if (mark := read_mark(key, value)) is not None]
+        return dict(mark for key, value in read if (mark := read_mark(key, value)) is not None)
 
     async def replayers(self) -> frozenset[int]:
         """Return the producer ids that replay, or have replayed, records of the topic; none without the topic."""
@@ -78,11 +87,14 @@ class QuarantineReader:
 
 
 class Replayers:
-    """Tells records that were replayed from those of another writer; asks again only for producers that are new."""
+    """Tells records that were replayed from those of another writer; asks again only for producers that are new.
 
-    def __init__(self, target: Cluster, source: str) -> None:
+    `is_used`: as for `QuarantineReader`.
+    """
+
+    def __init__(self, target: Cluster, source: str, *, is_used: bool = False) -> None:
         self._target = target
-        self._reader = QuarantineReader(target, source)
+        self._reader = QuarantineReader(target, source, is_used=is_used)
         self._known: frozenset[int] = frozenset()
 
     async def knows(self, batches: Sequence[TailBatch]) -> bool:

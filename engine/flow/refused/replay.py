@@ -24,7 +24,7 @@ from engine.core.refused.entries import (
     producer_of,
 )
 from engine.flow.lane.partition_writer import PartitionWriter
-from engine.flow.ports.ports import Cluster, Producer
+from engine.flow.ports.ports import NO_TRANSACTIONS, Cluster, Producer
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.wire.batch import read_header, restamp
 from engine.wire.codecs import GZIP, NONE
@@ -34,6 +34,7 @@ from policies.model import FlowName, TopicPartition
 
 _TRIES = 5
 _AGAIN = (OutcomeKind.RETRY, OutcomeKind.UNKNOWN)
+_NO_TRANSACTIONS = "the target has no transactions, without which nothing can be replayed exactly once"
 _NO_RIGHT = "grant Write and Describe on the transactional id"
 
 
@@ -59,7 +60,9 @@ class Replay:
         self._target, self._flow, self._wall_ms = target, flow, wall_ms
         self._timeout_s = request_timeout_s
         self.transactional_id = f"raymirror.{flow}.quarantine"
-        self.reader = QuarantineReader(target, flow.source)
+        self.reader = QuarantineReader(target, flow.source, is_used=True)
+        self.begun = 0
+        """How often `begin` took a new epoch: each one may have fenced another replay off."""
         self._producer: Producer | None = None
         self._lines: dict[TopicPartition, PartitionWriter] = {}
         self._sequences: dict[TopicPartition, int] = {}
@@ -67,19 +70,22 @@ class Replay:
     async def begin(self) -> None:
         """Take the producer and announce it.
 
-        Raises ReplayFailed without the right to the transactional id, and what the Cluster port raises.
+        Raises ReplayFailed without transactions or the right to the transactional id, and what the Cluster port raises.
         """
         producer = await self._target.enter(self.transactional_id)
         if not producer.fenced:
-            raise ReplayFailed(f"transactional id {self.transactional_id}", f"not permitted; {_NO_RIGHT}")
+            why = _NO_TRANSACTIONS if producer.unfenced_by == NO_TRANSACTIONS else f"not permitted; {_NO_RIGHT}"
+            raise ReplayFailed(f"transactional id {self.transactional_id}", why)
         self._producer, self._sequences = producer, {}
+        self.begun += 1
         await self._write(self.reader.marks, producer_of(producer.producer_id, self._wall_ms()))
 
     async def replay(self, state: RefusedState, record: Record) -> int:
         """Append a record to its copy's partition and mark it; return its target offset.
 
-        Raises ReplayFailed if the target still refuses it (nothing is left behind then, and `begin` was done again), or
-        if nobody knows the outcome; then the marks say what happened once `begin` has run again.
+        Raises ReplayFailed if the target still refuses it (nothing is left behind then, and `begin` was done again, so
+        read the marks: another replay may have been at work), or if nobody knows the outcome; then the marks say what
+        happened once `begin` has run again.
         """
         target, name = state.record.target, str(state.record.name)
         producer = self._producer

@@ -2,7 +2,8 @@
 
 The order of the reads makes every mistake a cautious one while the flow is copied: maps, then the target's ends, then
 the source's ends. So the target never seems to lack what a map counts, and D is rather too large. Records of raymirror
-that no map counts yet are told from N by their producer id.
+that no map counts yet are told from N by their producer id; so are refused records that were replayed, which the source
+has.
 """
 
 import asyncio
@@ -16,9 +17,10 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, 
 from engine.base.tasks import run_all
 from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import How, Translation
-from engine.core.reports.log_content import NO_PRODUCER, ContentRange, LogContent
+from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.lane.bisection import by_leaders, offsets_by_leaders
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, EpochEnd, Leader
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.separation import LogBounds, Separation, TopicTraits
 from policies.model import LaneName, TopicPartition
@@ -93,8 +95,10 @@ class _Side(msgspec.Struct, frozen=True, kw_only=True):
 class SeparationSurvey:
     """Surveys the lanes of one flow; both clusters must answer."""
 
-    def __init__(self, source: Cluster, target: Cluster, maps: SurveyMaps) -> None:
+    def __init__(self, source: Cluster, target: Cluster, maps: SurveyMaps, quarantine: QuarantineReader) -> None:
         self._source, self._target, self._maps = source, target, maps
+        self._quarantine = quarantine
+        self._replayers = frozenset[int]()
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def look(
@@ -107,6 +111,7 @@ class SeparationSurvey:
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal if a cluster answers nothing.
         """
         await self._maps.follow()
+        self._replayers = await self._quarantine.replayers()
         there = await _side(self._target, [lane.target for lane in lanes])
         moved = {lane: one.gone_on(self._maps.head(lane), self._maps.head_ms(lane)) for lane, one in known.items()}
         here = await _side(self._source, [lane.source for lane in lanes])
@@ -165,7 +170,7 @@ class SeparationSurvey:
         return msgspec.structs.replace(found, separation=separation, diverged=diverged)
 
     async def _with_new(self, found: SurveyedPartition, known: KnownLane) -> SurveyedPartition:
-        """Count N, without the records of raymirror that are in no map yet."""
+        """Count N, without the records of raymirror that are in no map."""
         blank = found.separation
         ours = self._maps.producer(blank.lane.source)
         first = max(blank.target_next, blank.target.start)
@@ -174,7 +179,7 @@ class SeparationSurvey:
             end=blank.target.end,
             since=first,
             most_bytes=MOST_BYTES,
-            without=NO_PRODUCER if ours is None else ours,
+            without=self._replayers if ours is None else self._replayers | {ours},
         )
         new = await _content(self._target, blank.lane.target, wanted)
         separation = msgspec.structs.replace(

@@ -83,7 +83,8 @@ class ProofSnapshotReader:
         self._source, self._target = clusters_of(flow, self.clients)
         self._settings = [KafkaSettings(client) for client in self.clients]
         self._maps: MapReader = maps_of(flow, self._source, self._target)
-        self._quarantine = QuarantineReader(self._target, flow.name.source)
+        is_used = flow.faults.leaves_out
+        self._quarantine = QuarantineReader(self._target, flow.name.source, is_used=is_used)
 
     async def read(self, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
         """Read the clusters, and choose the stretches to prove.

@@ -83,6 +83,8 @@ def spark_conf(
         # How long the last poll of each partition, perhaps of thousands, stays in memory: by default 5 minutes.
         "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
         "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
+        # What Spark's own texts hide of options: by default no login of Kafka's and no key in PEM.
+        "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]key|jaas|keystore[.]key",
         # Python workers ignore their working folder: it precedes the shipped code, and may hold another `engine`.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,

@@ -75,17 +75,22 @@ AUDIT = TableSpec(
         Column("at_ms", "long", "Unix ms", "when the round or the command began that tried the change"),
         Column("run", "text", "", "that round or command: its rows have the same text"),
         Column("flow", "text", "", "the flow, source->target"),
-        Column("who", "text", "", "the mirror and its host, or the user of `raymirror apply` and the host"),
+        Column("who", "text", "", "the mirror and its host, or a user, the host and the command"),
         Column("topic", "text", "", "the topic on the source; of an ACL, the name of its resource there"),
         Column("target", "text", "", "its copy on the target; empty if the topic has none"),
         Column(
             "change",
             "text",
             "",
-            "create_topic, grow_topic, prepare_topic, set_config, drop_config, add_acl; conflict: a difference that"
-            " raymirror does not fix",
+            "create_topic, grow_topic, prepare_topic, set_config, drop_config, add_acl, replay_record, drop_record;"
+            " conflict: a difference that raymirror does not fix",
         ),
-        Column("name", "text", "", "what was changed: a config, `partitions`, an operation; empty: the topic itself"),
+        Column(
+            "name",
+            "text",
+            "",
+            "what was changed: a config, `partitions`, an operation, a record; empty: the topic itself",
+        ),
         Column("before", "text", "", "the value before; empty: none, or the default"),
         Column("after", "text", "", "the value after; empty: the default"),
         Column("why", "text", "", "why raymirror changed it"),
@@ -232,6 +237,10 @@ PROOF_LANES = TableSpec(
         Column("payload_bytes", "long", "bytes", "keys and values of these records"),
         Column("without_record", "long", "offsets", "source offsets without a readable record: markers, aborted, gone"),
         Column("not_comparable", "long", "records", "records that compaction or retention removed on one side"),
+        Column(
+            "left_out", "long", "records", "records that the target refused and that were left out; NULL: not counted"
+        ),
+        Column("replayed", "long", "records", "records of the copy that were such records; NULL: not counted"),
         Column("unmapped", "long", "offsets", "source offsets below the map, which raymirror did not copy"),
         Column("differences", "long", "records", "differences; proof_differences names the first 10,000 of a proof"),
         Column("verdict", "text", "", "whole, differs or unproven"),

@@ -14,12 +14,13 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeReques
 from aiokafka.protocol.api import Request
 
 from engine.base.errors import ConnectionLost, MirrorError
-from engine.security.sasl.login import Exchange, Login
+from engine.config.security import Credentials, HandshakeOptions
+from engine.security.sasl.login import Exchange, Login, LoginFailed
 
 T = TypeVar("T")
 _MOST_THREADS = 16
 _AT_ONCE = 4
-"""So many connections begin the same login at the same time; the others wait without a thread."""
+"""So many connections begin the same login, or read the same secrets, at a time; the others wait without a thread."""
 SASL_REQUESTS = (SaslHandShakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY)
 _NO_ERROR, _UNSUPPORTED_MECHANISM = 0, 33
 
@@ -44,7 +45,7 @@ class MechanismRefused(MirrorError):
 
 
 async def in_thread(work: Callable[..., T], *arguments: object) -> T:
-    """Run what a login computes or reads from files, beside the loop and not in the loop's own threads."""
+    """Run what a login computes, beside the loop and not in the loop's own threads."""
     return await asyncio.get_running_loop().run_in_executor(_threads(), work, *arguments)
 
 
@@ -54,7 +55,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 class _OwnThreads(Executor):
-    """Gives each piece of work a thread that does not keep the process alive: a silent token server delays no exit."""
+    """Gives each piece of work a thread that does not keep the process alive, however silent its server or disk is."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         """Begin the work at once."""
@@ -72,29 +73,46 @@ class _OwnThreads(Executor):
 
 
 _own_threads = _OwnThreads()
-_turns: "WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Login, asyncio.Semaphore]]"
+_turns: "WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Any, asyncio.Semaphore]]"
 _turns = WeakKeyDictionary()
 
 
 async def begin(login: Login, host: str) -> Exchange:
-    """Prepare a login at a broker, which may fetch a token or a ticket. Raises LoginFailed.
+    """Prepare a login at a broker, which may fetch a token or a ticket. Raises LoginFailed."""
+    return await _in_turn(login, lambda: login.exchange(host))
 
-    A few at once for each login, so that a silent token server of one cluster takes no thread from another cluster. A
-    thread cannot be cancelled, so it keeps its turn until it ends.
+
+async def present(options: HandshakeOptions) -> Credentials:
+    """Return the present credentials; their secrets and stores may be on a disk that does not answer.
+
+    Raises what `HandshakeOptions.credentials` raises, and LoginFailed after the time of a handshake.
+    """
+    try:
+        async with asyncio.timeout(options.timeout_s):
+            return await _in_turn(options.credentials, options.credentials)
+    except TimeoutError:
+        late = f"the files with secrets and stores were not read within {options.timeout_s:g} s"
+        raise LoginFailed(f"{late}; does their disk answer?", may_pass=True) from None
+
+
+async def _in_turn(key: object, work: Callable[[], T]) -> T:
+    """Do what may wait for a server or a disk: a few at once for each key, so that it takes no thread from another one.
+
+    A thread cannot be cancelled, so it keeps its turn until it ends.
     """
     loop = asyncio.get_running_loop()
-    turn = _turns.setdefault(loop, WeakKeyDictionary()).setdefault(login, asyncio.Semaphore(_AT_ONCE))
+    turn = _turns.setdefault(loop, WeakKeyDictionary()).setdefault(key, asyncio.Semaphore(_AT_ONCE))
     await turn.acquire()
 
-    def work() -> Exchange:
+    def worked() -> T:
         try:
-            return login.exchange(host)
+            return work()
         finally:
             with suppress(RuntimeError):  # the loop has ended meanwhile: nobody waits any more
                 loop.call_soon_threadsafe(turn.release)
 
     try:
-        begun = loop.run_in_executor(_own_threads, work)
+        begun = loop.run_in_executor(_own_threads, worked)
     except RuntimeError:  # the system has no thread left
         turn.release()
         raise

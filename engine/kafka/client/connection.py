@@ -21,7 +21,7 @@ from aiokafka.protocol.api import Request
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, NoBroker
 from engine.config.security import Credentials, HandshakeOptions
 from engine.config.tuning.client_tuning import ClientTuning
-from engine.kafka.client.authentication import SASL_REQUESTS, MechanismRefused, authenticate, begin, in_thread
+from engine.kafka.client.authentication import SASL_REQUESTS, MechanismRefused, authenticate, begin, present
 from engine.kafka.client.refused_handshake import (
     FirstWords,
     check_broker,
@@ -184,7 +184,7 @@ class Connection:
         """
         address = f"{host}:{port}"
         try:
-            credentials = await in_thread(options.credentials) if options.has_tls or options.has_login else None
+            credentials = await present(options) if options.has_tls or options.has_login else None
             login = credentials.login if credentials is not None else None
             # A token or ticket is fetched first: no broker waits for other servers.
             exchange = None if login is None else await begin(login, host)

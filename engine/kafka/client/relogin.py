@@ -13,7 +13,7 @@ from typing import Protocol
 from aiokafka.errors import KafkaError
 
 from engine.config.security import HandshakeOptions
-from engine.kafka.client.authentication import Asked, MechanismRefused, authenticate, begin, in_thread
+from engine.kafka.client.authentication import Asked, MechanismRefused, authenticate, begin, present
 from engine.security.sasl.login import Exchange, LoginFailed
 
 _EARLIEST, _SPREAD = 0.85, 0.10
@@ -99,6 +99,6 @@ class Relogin:
         self.start(lifetime_s)
 
     async def _exchange(self) -> tuple[str, Exchange]:
-        login = (await in_thread(self._options.credentials)).login
+        login = (await present(self._options)).login
         assert login is not None
         return login.mechanism, await begin(login, self._connection.host)

@@ -87,7 +87,7 @@ async def epoch_ends(client: ClusterClient, epochs: Mapping[TopicPartition, int]
     """Return where the log of each partition ends that holds no epoch above the given one.
 
     Partitions are left out that have no leader, or whose leader does not answer, does not know the request (before
-    Kafka 2.3) or refuses it. Raises ConnectionLost, BrokerUnreachable if no broker names the leaders.
+    Kafka 2.1) or refuses it. Raises ConnectionLost, BrokerUnreachable if no broker names the leaders.
     """
     metadata = await client.metadata(sorted({partition.topic for partition in epochs}))
     by_leader: dict[int, dict[str, list[tuple[int, int, int]]]] = {}

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from engine.base.redaction import remember_token
 from engine.security.aws.sigv4 import AwsKeys
 from engine.security.sasl.jaas import JAAS
 from engine.security.sasl.login import LoginFailed
@@ -50,6 +51,8 @@ def find_keys(options: Mapping[str, str]) -> Find:
             found = made[0].get_frozen_credentials()
         except (BotoCoreError, ClientError) as error:
             raise LoginFailed(f"AWS gives no credentials: {str(error)[:_MOST_WORDS]}", may_pass=True) from None
+        for secret in (found.secret_key, found.token or ""):
+            remember_token(secret)
         return AwsKeys(found.access_key, found.secret_key, found.token or "")
 
     return find

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from engine.base.clock import wall_ms
+from engine.base.redaction import remember_token
 from engine.security.oauth.keys import (
     ALGORITHM,
     ASSERTION_FILE,
@@ -82,6 +83,7 @@ def read_secret(path: str, key: str) -> str:
         raise LoginFailed(f"cannot read the file of {key}: {reason}", may_pass=True) from None
     if not found:
         raise LoginFailed(f"the file of {key} is empty", may_pass=True)
+    remember_token(found)
     return found
 
 
@@ -107,7 +109,9 @@ def _signed(rules: _Rules, header: dict[str, Any], claims: dict[str, Any], key: 
         **({"jti": str(uuid4())} if rules.with_id else {}),
     }
     content = unsigned({**header, "alg": rules.algorithm, "typ": "JWT"}, payload)
-    return f"{content}.{encode(_signature(key, content.encode()))}"
+    signed = f"{content}.{encode(_signature(key, content.encode()))}"
+    remember_token(signed)
+    return signed
 
 
 def _signature(key: Any, content: bytes) -> bytes:

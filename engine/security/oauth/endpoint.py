@@ -14,7 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
-from engine.base.redaction import remember_secret
+from engine.base.redaction import remember_token
 from engine.security.oauth.keys import (
     BACKOFF,
     CONNECT_TIMEOUT,
@@ -22,6 +22,7 @@ from engine.security.oauth.keys import (
     MOST_BACKOFF,
     READ_TIMEOUT,
 )
+from engine.security.oauth.time_limit import TimeLimit
 from engine.security.sasl.login import LoginFailed
 from engine.security.settings import BadSecurity, SecuritySettings
 
@@ -29,6 +30,7 @@ _FINAL = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 
 """Answers that another attempt does not change."""
 _TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
 """What http.client says of a proxy that refuses to connect."""
+_LATE = "no answer in time"
 _MOST_BYTES = 1 << 20
 _MOST_WORDS = 200
 _NOT_PRINTABLE = re.compile(r"[^\x20-\x7e]+")
@@ -43,7 +45,11 @@ _HEADERS = {
 
 
 class EndpointRules(msgspec.Struct, frozen=True):
-    """Time-outs in seconds of a connect and of a read, the first pause after a failure, and for how long to try."""
+    """Time-outs in seconds of a connect and of a read, the first pause after a failure, and for how long to try.
+
+    Both time-outs together bound one attempt as a whole; in Java a server that sends a byte now and then holds a client
+    for ever.
+    """
 
     connect_s: float = _DEFAULT_TIMEOUT_MS / 1000
     read_s: float = _DEFAULT_TIMEOUT_MS / 1000
@@ -91,17 +97,22 @@ class TokenEndpoint:
                 self._sleep(min(left_s, self._rules.backoff_s * 2.0 ** min(attempt - 1, 20)))
 
     def _once(self, body: str, headers: Mapping[str, str]) -> dict[str, Any]:
-        connection = self._connection()
+        connection, rules = self._connection(), self._rules
+        limit = TimeLimit(connection, rules.connect_s + rules.read_s)
         try:
-            connection.connect()
-            connection.sock.settimeout(self._rules.read_s)
-            connection.request("POST", _path(self._url), body.encode(), dict(headers))
-            answer = connection.getresponse()
-            status, text = answer.status, answer.read(_MOST_BYTES)
+            with limit:
+                connection.connect()
+                connection.sock.settimeout(rules.read_s)
+                connection.request("POST", _path(self._url), body.encode(), dict(headers))
+                answer = connection.getresponse()
+                status, text = answer.status, answer.read(_MOST_BYTES)
         except (OSError, HTTPException) as error:
-            raise LoginFailed(f"{self._name}: {_reason(error)}", may_pass=not _is_final(error)) from None
+            why = _LATE if limit.is_over else _reason(error)
+            raise LoginFailed(f"{self._name}: {why}", may_pass=limit.is_over or not _is_final(error)) from None
         finally:
             connection.close()
+        if limit.is_over:
+            raise LoginFailed(f"{self._name}: {_LATE}", may_pass=True)
         found = _json(text)
         if status not in (200, 201):
             raise LoginFailed(f"{self._name} answers {status}{_error(found)}", may_pass=status not in _FINAL)
@@ -177,7 +188,7 @@ def access_token(answer: Mapping[str, Any]) -> str:
     for name in ("access_token", "id_token"):
         found = answer.get(name)
         if isinstance(found, str) and found.strip():
-            remember_secret(found)
+            remember_token(found)
             return found.strip()
     raise LoginFailed("the answer of the token endpoint has no access_token")
 
@@ -195,7 +206,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return _LATE
     if found := _TUNNEL.match(str(error)):
         return f"the proxy of the environment answers {found[1]}"
     return (error.strerror if isinstance(error, OSError) and error.strerror else "") or type(error).__name__

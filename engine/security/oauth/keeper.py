@@ -11,6 +11,7 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from engine.base.clock import wall_ms
+from engine.base.redaction import remember_token
 from engine.security.oauth.refresh import RefreshRules
 from engine.security.oauth.token import Token
 from engine.security.sasl.login import LoginFailed
@@ -75,6 +76,7 @@ class TokenKeeper:
 
     def _take(self, token: Token) -> Token:
         now_ms = wall_ms()
+        remember_token(token.value)
         if token.expires_ms <= now_ms:
             raise LoginFailed("the token has expired already; is the clock of this machine right?", may_pass=True)
         self._token, self._refresh_ms = token, self._rules.next_ms(token, now_ms, self._chance())

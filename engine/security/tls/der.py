@@ -5,10 +5,18 @@ from collections.abc import Iterator
 
 def parts(data: bytes) -> list[tuple[int, bytes]]:
     """Return the tags and contents of values that follow each other. Raises ValueError, IndexError if they are cut."""
-    return list(_values(data))
+    return [(tag, data[begin:end]) for tag, begin, end in _values(data)]
 
 
-def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
+def first(data: bytes) -> bytes:
+    """Return the first value with its head, without what follows it. Raises ValueError, IndexError if it is cut."""
+    for _, _, end in _values(data):
+        return data[:end]
+    raise ValueError("there is no value of DER")
+
+
+def _values(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield the tag of each value, and where its content begins and ends."""
     at = 0
     while at < len(data):
         tag, size = data[at], data[at + 1]
@@ -19,5 +27,5 @@ def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
             at += width
         if at + size > len(data):
             raise ValueError("a value of DER ends early")
-        yield tag, data[at : at + size]
+        yield tag, at, at + size
         at += size

@@ -1,5 +1,6 @@
 """Reads and writes PEM: blocks of keys and certificates in one text, as Kafka's PEM stores have them (KIP-651)."""
 
+import base64
 import re
 from collections.abc import Iterable
 
@@ -7,14 +8,18 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
+from engine.security.tls.der import first
 from engine.security.tls.store import BadStore, KeyEntry
 
 UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm)
 """What `cryptography` raises for a key that it cannot read."""
 CERTIFICATE = "CERTIFICATE"
-_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_UNREADABLE_CERTIFICATE = "has a certificate that cannot be read"
 _OLD_CERTIFICATE = f"X509 {CERTIFICATE}"
 """Its name in old files (RFC 7468, 5.1), which Kafka reads too."""
+_TRUSTED = f"TRUSTED {CERTIFICATE}"
+"""OpenSSL's own form: a certificate, and behind it for what it is trusted, which Kafka leaves unread."""
 _KEY = "PRIVATE KEY"
 _PKCS8 = (_KEY, f"ENCRYPTED {_KEY}")
 _ALIAS = "kafka"
@@ -39,7 +44,7 @@ def certificates(text: str) -> tuple[bytes, ...]:
             for block in _certificates(text)
         )
     except (ValueError, x509.InvalidVersion):
-        raise BadStore("has a certificate that cannot be read") from None
+        raise BadStore(_UNREADABLE_CERTIFICATE) from None
 
 
 def key_entry(key_text: str, chain_text: str, password: str | None) -> KeyEntry:
@@ -92,10 +97,18 @@ def certificates_text(found: Iterable[bytes]) -> str:
 
 
 def _certificates(text: str) -> list[str]:
-    found = [block[0] for block in _BLOCK.finditer(text) if block[1] in (CERTIFICATE, _OLD_CERTIFICATE)]
-    if not found:
+    blocks = [block for block in _BLOCK.finditer(text) if block[1] in (CERTIFICATE, _OLD_CERTIFICATE, _TRUSTED)]
+    if not blocks:
         raise BadStore(f"holds no {CERTIFICATE}{_others(text)}", "add it")
-    return found
+    return [_plain(block[2]) if block[1] == _TRUSTED else block[0] for block in blocks]
+
+
+def _plain(content: str) -> str:
+    """Return the certificate of a trusted one, without what follows it. Raises BadStore."""
+    try:
+        return certificates_text([first(base64.b64decode(content))])
+    except (ValueError, IndexError, x509.InvalidVersion):
+        raise BadStore(_UNREADABLE_CERTIFICATE) from None
 
 
 def _others(text: str) -> str:

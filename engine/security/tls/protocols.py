@@ -18,6 +18,8 @@ _ANY_VERSION = ("TLS", "SSL", "DEFAULT")
 _OLD = ("SSLv2Hello", "SSLv2", "SSLv3")
 _TLS_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 _SUITE = re.compile(r"(?:TLS|SSL)_(?P<exchange>\w+)_WITH_(?P<cipher>\w+)")
+_GONE = re.compile(r"SSL_\w+|TLS_(?:\w*(?:anon|KRB5|EXPORT)\w*|ECDH_\w+|\w+_WITH_(?:NULL|RC4|3?DES)\w*)")
+"""Suites of Java that many an OpenSSL is built without."""
 _SIGNALS = ("TLS_EMPTY_RENEGOTIATION_INFO_SCSV", "TLS_FALLBACK_SCSV")
 _CIPHERS = {"CHACHA20_POLY1305_SHA256": "CHACHA20-POLY1305", "3DES_EDE_CBC_SHA": "DES-CBC3-SHA"}
 
@@ -62,10 +64,17 @@ def _versions(settings: SecuritySettings) -> list[ssl.TLSVersion]:
 
 
 def _set_suites(context: ssl.SSLContext, names: list[str]) -> None:
-    """Set the suites below TLS 1.3; those of 1.3 cannot be chosen one by one in Python, and all three are good."""
-    known = [found for name in names if (found := openssl_name(name)) and _is_known(found)]
-    if not known:
-        wrong = "names no suite that OpenSSL has" + (f", e.g. not {names[0]}" if names[0] == shown(names[0]) else "")
+    """Set the suites below TLS 1.3; those of 1.3 cannot be chosen one by one in Python, and all three are good.
+
+    A name that nobody knows is refused, as by Java. What Java knows and OpenSSL has no more is left out.
+    """
+    found = {name: openssl_name(name) for name in names}
+    known = [one for one in found.values() if one and _is_known(one)]
+    unknown = [name for name, one in found.items() if one not in known and not _GONE.fullmatch(name)]
+    if unknown or not known:
+        bad = next(iter(unknown or names))
+        named = f": {bad}" if bad == shown(bad) else ""
+        wrong = f"names a suite that neither Java nor OpenSSL has{named}" if unknown else "names no suite of OpenSSL"
         raise BadSecurity(SUITES, wrong, "use names such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
     context.set_ciphers(":".join(known))
 

@@ -187,5 +187,6 @@ class Failover(Opened):
             for lane, one in stored.lanes.items()
             if isinstance(one, Position) and selection.wants(lane.topic)
         }
-        replayers = Replayers(self._target, self._flow.name.source)
+        is_used = self._flow.faults.leaves_out
+        replayers = Replayers(self._target, self._flow.name.source, is_used=is_used)
         return await other_writers(self._target, positions, replayers, stops=self._flow.stop_on_foreign_writer)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from engine.base.clock import wall_ms
 from engine.config.settings import FlowConfig, MirrorConfig
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.dr_preview import (
     DrPreview,
     group_failbacks,
@@ -78,7 +79,8 @@ class PreviewService(Failover):
             self._here, self._there, topics, selection.target_topic, lambda topic: fed_too(self._config, flow, topic)
         )
         lanes = selection.lanes({name: state.partitions for name, state in topics.items()})
-        survey = SeparationSurvey(self._source, self._target, self._maps)
+        quarantine = QuarantineReader(self._target, flow.name.source, is_used=flow.faults.leaves_out)
+        survey = SeparationSurvey(self._source, self._target, self._maps, quarantine)
         return await survey.look(lanes, positions_of(lanes, known), traits)
 
     async def _topics(self) -> dict[str, TopicState]:

@@ -11,7 +11,7 @@ from engine.jobs.tables.catalog import PROOF_DIFFERENCES, PROOF_LANES
 from engine.jobs.tables.columns import TableSpec
 
 Row = dict[str, Any]
-_SUMMED = ("records", "payload_bytes", "without_record", "not_comparable")
+_SUMMED = ("records", "payload_bytes", "without_record", "not_comparable", "left_out", "replayed")
 
 
 def lane_rows(report: ProofReport) -> list[Row]:
@@ -44,12 +44,17 @@ def joined(rows: Iterable[Row]) -> list[Row]:
         before = last.get(key)
         if before is not None and _meet(before, row):
             before |= {**row, "source_from": before["source_from"], "target_from": before["target_from"]} | {
-                name: before[name] + row[name] for name in _SUMMED
+                name: _sum(before[name], row[name]) for name in _SUMMED if name in row
             }
         else:
             last[key] = dict(row)
             found.append(last[key])
     return found
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    """Add two counts; rows of earlier versions do not have every one."""
+    return one if other is None else other if one is None else one + other
 
 
 def _meet(before: Row, row: Row) -> bool:

@@ -71,3 +71,8 @@ def test_a_target_that_stamps_records_or_takes_smaller_batches_is_said_to() -> N
     assert "stamps records when they are appended (log.message.timestamp.type = LogAppendTime)" in stamps
     assert "takes batches up to 100,000 bytes (message.max.bytes), and cluster 'A' up to 1,048,588" in sizes
     assert lack_doubts(flow(), target, target) == ()
+
+
+def test_a_limit_that_is_no_number_is_no_limit() -> None:
+    texts = lack_doubts(flow(), cluster("A", message_max_bytes="2000000"), cluster("B", message_max_bytes="unlimited"))
+    assert texts == ()

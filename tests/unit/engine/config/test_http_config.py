@@ -3,6 +3,7 @@
 import pytest
 
 from engine.base.errors import ConfigError
+from engine.base.redaction import HIDDEN, forget_secrets, own_redacted
 from engine.config.config import plain_settings, reread_config
 from engine.config.file.properties import parse_properties
 from engine.config.http.http_config import secrets_of
@@ -136,3 +137,11 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path: object) -> None:
     config = mirror(f"raymirror.http.tls.certificate = {tmp_path}/none.pem\n").http
     with pytest.raises(ConfigError, match="cannot be used: No such file"):
         tls_context(config)
+
+
+def test_passwords_and_tokens_are_hidden_in_texts_once_they_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVE_TOKEN", "planted-token-of-eve")
+    forget_secrets()
+    logins_of(mirror(USER + "raymirror.http.user.eve.token = ${env:EVE_TOKEN}\n").http)
+    assert own_redacted("hunter2 planted-token-of-eve") == f"{HIDDEN} {HIDDEN}"
+    forget_secrets()

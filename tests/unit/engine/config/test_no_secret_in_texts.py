@@ -112,6 +112,15 @@ def test_what_a_placeholder_stands_for_is_known_and_hidden_afterwards(tmp_path: 
     assert own_redacted("user u") == "user u"
 
 
+def test_a_key_in_the_options_of_a_login_is_known_and_hidden() -> None:
+    """It opens the token endpoint's TLS; a part of it may stand in a text without the words around the block."""
+    line = LOGINS["OAUTHBEARER"].replace('scope="s"', 'ssl.keystore.key="planted in an option"')
+    config = config_of(f"B.sasl.mechanism = OAUTHBEARER\nB.sasl.jaas.config = {line}\n{BEARER}")
+    with pytest.raises(MirrorError):
+        handshake_options(config.clusters["B"], "c")
+    assert own_redacted("planted in an option") == "[hidden]"
+
+
 def test_a_login_that_cannot_be_read_is_hidden_whole() -> None:
     cluster = config_of(login_text("PLAIN")).clusters["B"]
     line = f"x required password={PLANTED} oops"

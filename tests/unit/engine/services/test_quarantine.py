@@ -5,10 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.core.mm2.mm2_records import OffsetSync, encode_offset_sync
+from engine.core.offset_map.map_blocks import encode_tail
+from engine.core.offset_map.map_runs import MapHead, MapStart
 from engine.core.refused.entries import RefusedRecord, RefusedState, contents_record, entry_of, placed_at
 from engine.flow.refused.replay import Replay, ReplayFailed
 from engine.services.quarantine import RefusedRecords, RefusedRow, RefusedStanding, ReplayResult
 from engine.wire.codecs import NONE
+from engine.wire.record import Record
 from engine.wire.records import encode_batch
 from tests.unit.engine.config_files import flow
 from tests.unit.engine.flow.refused.test_replay import Held
@@ -49,6 +53,37 @@ async def test_each_record_is_told_by_what_became_of_it() -> None:
         rows = {row.name: row.standing for row in await found.rows()}
         assert rows[other.name] is S.UNSURE
         await found.close()
+
+
+async def test_a_record_that_only_an_offset_sync_has_passed_is_pending() -> None:
+    """The next owner begins at the stored position, and would send the record again, behind its replay."""
+    stage = Held()
+    syncs = stage.b.target("mm2-offset-syncs.A.internal")
+    async with stage.running():
+        states = await stage.held()
+        forge(stage, states[0], offset=5)
+        head = stage.stored().map_head
+        ahead = MapHead(head.generation, head.blocks, 6, head.target_next, head.runs)
+        sync = Record(0, 2**41, *encode_offset_sync(OffsetSync("t", 0, 4, 2, encode_tail(ahead))))
+        syncs.append(bytes(encode_batch([sync], NONE)))
+        given: Any = stage.b
+        near = flow("offset.storage.partitions = 1\nA->B.offset-syncs.topic.location = target\n")
+        assert near.syncs.cluster == "B"
+        assert (await standings(RefusedRecords(near, given)))[5] is S.PENDING
+
+
+async def test_below_what_retention_left_of_the_map_nobody_knows_whether_a_record_was_copied() -> None:
+    """An entry may be void, and its copy deleted: a replay would bring a record back that consumers have read."""
+    stage = Held()
+    async with stage.running():
+        await stage.held()
+        lane, positions = stage.driver().lane, stage.driver().positions
+        assert lane.map is not None
+        lane.map.start = MapStart(2, stage.targets[0].places()[2], first=True)
+        lane.position_version += 1
+        positions.flush_asked = True
+        await until(lambda: positions.settled)
+        assert await standings(quarantine_over(stage)) == {1: S.UNSURE, 3: S.HELD}
 
 
 async def test_of_a_lane_without_a_map_nothing_is_sure() -> None:
@@ -136,6 +171,32 @@ async def test_a_replay_that_another_one_fences_ends_with_the_reason() -> None:
         with pytest.raises(ReplayFailed, match="InvalidProducerEpoch"):
             await first.replay(rows[1].state, record)
         await until(lambda: len(stage.targets[0].records()) == 4)
+
+
+async def test_a_replay_that_takes_its_producer_back_replays_nothing_that_another_one_has_replayed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker checks a record before it checks its producer: a fenced replay may see a refusal, not the fence."""
+    stage = Held(partitions=2)
+    stage.sources[1].data(3)
+    stage.targets[1].refuses = lambda key: key == b"1"
+    async with stage.running():
+        await stage.held()
+        await until(lambda: stage.written_down(1))
+        stage.targets[1].refuses = lambda _key: False  # mended; partition 0 is not
+        first, second = quarantine_over(stage), quarantine_over(stage)
+        add, others = stage.b.add_to_transaction, list[ReplayResult]()
+
+        async def overtaken(*given: Any) -> None:
+            await add(*given)
+            monkeypatch.undo()
+            others.extend(await second.replay(lambda _row: True, lambda _one: None))
+
+        monkeypatch.setattr(stage.b, "add_to_transaction", overtaken)
+        results = await first.replay(lambda _row: True, lambda _one: None)
+        assert [one.name.partition for one in others if not one.why_not] == [1]
+        assert [one.why_not for one in results if one.name.partition == 1] == ["another command has replayed it"]
+        assert stage.copied(1) == [0, 2, 1]
 
 
 async def test_without_the_topic_there_is_nothing() -> None:

@@ -65,7 +65,8 @@ def raw_keys() -> set[int]:
         for constant, value in vars(module).items():
             if constant.endswith("_KEY") and isinstance(value, int):
                 found.add(value)
-            if constant.isupper() and isinstance(value, tuple) and len(value) == 2 and value[0] in BY_KEY:
+            is_request = constant.isupper() and not constant.endswith("_VERSIONS")
+            if is_request and isinstance(value, tuple) and list(map(type, value)) == [int, int]:
                 found.add(value[0])
     return found
 

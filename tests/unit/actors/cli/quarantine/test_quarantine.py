@@ -136,12 +136,54 @@ def test_a_replay_of_nothing_is_done(config: str, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "A->B: 0 records replayed; not tried: 1 skipped\n"
 
 
+def test_what_was_replayed_and_dropped_is_in_the_audit_trail(
+    config: str, fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path(config).open("a") as file:
+        file.write(f"raymirror.storage = file:{tmp_path}/storage\n")
+    fake.refused = frozenset({7})
+    assert main(["quarantine", "replay", config, "--all"]) == exits.FAILED
+    assert main(["quarantine", "drop", config, "--record", "orders-3@5"]) == exits.OK
+    capsys.readouterr()
+    assert main(["audit", config, "--json"]) == exits.OK
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [
+        (one["change"], one["name"], one["target"], one["after"], one["outcome"], one["detail"]) for one in rows
+    ] == [
+        ("replay_record", "orders-3@4", "A.orders", "offset 900", "done", ""),
+        ("replay_record", "orders-3@7", "A.orders", "", "failed", "no key"),
+        ("drop_record", "orders-3@5", "A.orders", "", "done", ""),
+    ]
+    assert rows[0]["who"].endswith(", raymirror quarantine")
+
+
+@pytest.mark.usefixtures("fake")
+def test_an_audit_trail_that_cannot_be_written_is_told(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "storage").write_text("no folder")
+    with Path(config).open("a") as file:
+        file.write(f"raymirror.storage = file:{tmp_path}/storage\n")
+    assert main(["quarantine", "drop", config, "--record", "orders-3@5"]) == exits.FAILED
+    printed = capsys.readouterr()
+    assert "1 record dropped" in printed.out
+    assert "raymirror quarantine: done, but: audit trail at" in printed.err
+
+
 def test_drop_takes_what_is_named(config: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quarantine", "drop", config, "--record", "orders-3@5"]) == exits.OK
     assert capsys.readouterr().out == "A->B: 1 record dropped\n"
     assert main(["quarantine", "drop", config, "--all", "--json"]) == exits.OK
-    assert json.loads(capsys.readouterr().out)["dropped"] == [f"orders-3@{offset}" for offset in (4, 5, 6, 7)]
-    assert fake.dropped == [5, 4, 5, 6, 7]
+    said = json.loads(capsys.readouterr().out)
+    assert (said["dropped"], said["left"]) == (["orders-3@4", "orders-3@5", "orders-3@7"], {"replayed": 1})
+    assert fake.dropped == [5, 4, 5, 7]
+
+
+def test_a_replayed_record_stays_replayed(config: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    """A proof finds its copy by the mark, which `dropped` would replace."""
+    assert main(["quarantine", "drop", config, "--record", "orders-3@6"]) == exits.OK
+    assert capsys.readouterr().out == "A->B: 0 records dropped; left: 1 replayed\n"
+    assert fake.dropped == []
 
 
 @pytest.mark.usefixtures("fake")

@@ -118,8 +118,8 @@ def test_repeats_are_one_and_marks_stay() -> None:
     other = msgspec.structs.replace(FACTS, offset=4)
     again = msgspec.structs.replace(FACTS, at_ms=3_000)
     mark = RefusedMark(did="dropped", at_ms=5)
-    states = fold([FACTS, other, again], [(FACTS.name, mark)])
+    states = fold([FACTS, other, again], {FACTS.name: mark})
     assert [(state.record.offset, state.mark) for state in states] == [(4, None), (17, mark)]
     assert states[1].record.at_ms == 3_000
-    assert fold([], [(RefusedName("t", 0, 1), mark)]) == []
+    assert fold([], {RefusedName("t", 0, 1): mark}) == []
     assert list(by_lane(states)) == [TopicPartition("orders", 3)]

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.reports.log_content import NO_PRODUCER, ContentCounter, ContentRange, LogContent
+from engine.core.reports.log_content import ContentCounter, ContentRange, LogContent
 from engine.wire.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from tests.fakes.source_log import ABORT, BORN_MS, COMMIT, SourceLog
 
 
 def span(
-    first: int, end: int, *, without: int = NO_PRODUCER, since: int = -1, most_bytes: int = 1 << 30
+    first: int, end: int, *, without: frozenset[int] = frozenset(), since: int = -1, most_bytes: int = 1 << 30
 ) -> ContentRange:
     since = first if since < 0 else since
     return ContentRange(first=first, end=end, since=since, most_bytes=most_bytes, without=without)
@@ -55,11 +55,11 @@ def test_what_compaction_has_taken_is_gone_and_not_empty() -> None:
 
 
 def test_the_batches_of_one_producer_can_be_left_out() -> None:
-    counter = ContentCounter(span(0, 6, without=7))
+    counter = ContentCounter(span(0, 6, without=frozenset({7})))
     counter.add(header(0, 3, producer_id=7), None)
     counter.add(header(3, 1, bits=CONTROL_BIT | TRANSACTIONAL_BIT, producer_id=7), 0)
     assert counter.next_offset == 4
-    assert ContentCounter(span(0, 4, without=7)).content(is_end_reached=False).is_empty is False
+    assert ContentCounter(span(0, 4, without=frozenset({7}))).content(is_end_reached=False).is_empty is False
     counter.add(header(4, 2), None)
     found = counter.content(is_end_reached=False)
     assert (found.records, found.gone, found.is_empty) == (2, 0, False)

@@ -20,9 +20,11 @@ TOPIC = quarantine_topic("A")
 class Leaving(Stage):
     """A stage whose copier leaves records out."""
 
-    def __init__(self, choice: str = "quarantine", *, merges: bool = False, commit_s: float = 0.0) -> None:
+    def __init__(
+        self, choice: str = "quarantine", *, merges: bool = False, commit_s: float = 0.0, partitions: int = 1
+    ) -> None:
         self.choice, self.merges, self.commit_s = choice, merges, commit_s
-        super().__init__()
+        super().__init__(partitions)
         self.entries, self.marks, self.held_records = (self.b.target(TOPIC, number) for number in range(3))
         self.reader = QuarantineReader(self.b, "A")
 

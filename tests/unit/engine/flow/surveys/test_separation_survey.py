@@ -7,6 +7,7 @@ from engine.base.errors import ConnectionLost
 from engine.core.offset_map.map_runs import MapBlock, MapRun
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.ports.ports import Leader
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.dr_preview import losses_of
 from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane, last_known
@@ -18,6 +19,7 @@ from policies.model import LaneName, TopicPartition
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
 from tests.fakes.source_log import LEADER_EPOCH
+from tests.unit.engine.flow.refused.test_replay import Held
 from tests.unit.engine.flow.stage import FLOW, POSITIONS, Stage, lane_name, until
 
 HERE, THERE = lane_name(0)
@@ -53,7 +55,7 @@ async def surveyed(
     topics: dict[str, TopicTraits] | None = None,
 ) -> list[SurveyedPartition]:
     options = MapOptions(positions_topic=POSITIONS, position_keys=PositionKeys("A"), positions_partitions=1)
-    survey = SeparationSurvey(stage.a, stage.b, MapReader(options, stage.b))
+    survey = SeparationSurvey(stage.a, stage.b, MapReader(options, stage.b), QuarantineReader(stage.b, "A"))
     found = await positions(stage) if known is None else known
     return await survey.look(lanes or [lane_name(0)], found, topics or TOPICS)
 
@@ -98,6 +100,21 @@ async def test_records_of_raymirror_that_no_map_counts_yet_are_not_anothers() ->
     (one,) = await surveyed(older, known=known)
     stage.positions.batches = kept
     assert (one.separation.target_next, one.separation.target.end, one.separation.new) == (5, 8, 0)
+
+
+async def test_replayed_records_are_nothing_new_because_the_source_has_them() -> None:
+    """A failback that keeps what is new would append them to the source a second time."""
+    stage = Held()
+    stage.b.all_answer = True
+    async with stage.running():
+        states = await stage.mended()
+        for state in states:
+            await stage.replayed(state)
+        (one,) = await surveyed(stage)
+        assert one.separation.new == 0
+        stage.targets[0].foreign(2)
+        (one,) = await surveyed(stage)
+        assert one.separation.new == 2
 
 
 async def test_the_maps_are_read_first_and_the_source_last() -> None:
@@ -310,6 +327,6 @@ async def test_a_block_of_the_map_that_is_not_in_memory_is_read_back(monkeypatch
         known.load(blocks)
 
     monkeypatch.setattr(maps, "recall", recall)
-    survey = SeparationSurvey(stage.a, stage.b, maps)
+    survey = SeparationSurvey(stage.a, stage.b, maps, QuarantineReader(stage.b, "A"))
     (one,) = await survey.look([lane_name(0)], await positions(stage), TOPICS)
     assert (one.separation.oldest_kept, recalled) == (0, [0])

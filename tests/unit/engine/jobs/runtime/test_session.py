@@ -1,5 +1,6 @@
 """The settings of a Spark session, and the code that it gets."""
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -8,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engine.config.secrets import SECRET_KEYS
+from engine.jobs.runtime.kafka_options import PREFIX
 from engine.jobs.runtime.session import executor_java, spark_conf, zip_code
 
 if TYPE_CHECKING:
@@ -22,6 +25,14 @@ def test_settings_name_jars_and_scratch_and_let_others_win(tmp_path: Path) -> No
     assert conf["spark.ui.enabled"] == "true"
     assert '<pool name="stream">' in (tmp_path / "pools.xml").read_text()
     assert conf["spark.driver.extraJavaOptions"].startswith("-XX:+IgnoreUnrecognizedVMOptions --add-opens=java.base/")
+
+
+@pytest.mark.parametrize("key", SECRET_KEYS)
+def test_spark_hides_options_that_hold_a_secret(tmp_path: Path, key: str) -> None:
+    """Spark prints options in its plans (SaveIntoDataSourceCommand); by default it knows no login of Kafka's."""
+    conf = spark_conf(jars=[], scratch=tmp_path)
+    assert re.search(conf["spark.redaction.regex"], f"{PREFIX}{key}")
+    assert not re.search(conf["spark.redaction.regex"], f"{PREFIX}bootstrap.servers")
 
 
 def test_a_small_executor_has_a_small_young_generation_and_a_large_one_what_java_chooses() -> None:

@@ -14,7 +14,7 @@ from aiokafka.protocol.api import Request
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConnectionLost
 from engine.config.security import Credentials, HandshakeOptions
-from engine.kafka.client.authentication import MechanismRefused, authenticate, begin, in_thread
+from engine.kafka.client.authentication import MechanismRefused, authenticate, begin, in_thread, present
 from engine.kafka.client.relogin import Relogin
 from engine.security.sasl.login import Exchange, LoginFailed
 from engine.security.sasl.plain import PlainLogin
@@ -115,6 +115,30 @@ async def test_a_silent_token_server_keeps_no_other_cluster_waiting() -> None:
     assert silent.begun >= 39
     assert not silent.keeps_the_process, "it ends at once, whatever its token servers do"
     assert [type(one) for one in done].count(asyncio.CancelledError) == 1
+
+
+async def test_a_disk_that_does_not_answer_keeps_no_other_cluster_waiting() -> None:
+    answers = Event()
+    begun = 0
+
+    def hung() -> Credentials:
+        nonlocal begun
+        begun += 1
+        answers.wait(60)
+        return Credentials()
+
+    here, there = HandshakeOptions(credentials=hung, timeout_s=0.5), HandshakeOptions(credentials=Credentials)
+    waiting = [asyncio.create_task(present(here)) for _ in range(40)]
+    try:
+        assert await present(there) == Credentials()
+        assert next(await begin(PlainLogin("u", "p"), "h")) == b"\0u\0p"
+        assert begun <= 4
+        for task in waiting:
+            with pytest.raises(LoginFailed, match=r"were not read within 0\.5 s; does their disk answer") as caught:
+                await task
+            assert caught.value.may_pass
+    finally:
+        answers.set()
 
 
 async def login(broker: Broker) -> float:

@@ -6,7 +6,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -273,6 +273,44 @@ def test_an_endpoint_where_nobody_listens() -> None:
     endpoint = TokenEndpoint(url, EndpointRules(most_s=0.0), lambda: tls_context(SecuritySettings({})))
     with pytest.raises(LoginFailed, match=r"the token endpoint http://127\.0\.0\.1:.*Connection refused") as caught:
         endpoint.ask({}, {})
+    assert caught.value.may_pass
+
+
+@contextmanager
+def dripping(begin: bytes) -> Iterator[int]:
+    """Send a byte now and then on a port of this machine, until the other side has enough of it."""
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(begin)
+            while True:
+                connection.sendall(b" ")
+                time.sleep(0.01)  # the fault itself, not a wait of the test
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,))
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "begin"),
+    [
+        ("http", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"),
+        ("http", b"HTTP/1.1 200 OK\r\nA: "),
+        ("https", b"\x16\x03\x03\x40\x00"),
+    ],
+    ids=["body", "head", "handshake"],
+)
+def test_an_endpoint_that_drips_bytes_is_given_up(scheme: str, begin: bytes) -> None:
+    """Each byte comes within the time-out of a read; the answer would take for hours, and hold a thread."""
+    with dripping(begin) as port:
+        rules = EndpointRules(connect_s=0.2, read_s=0.2, most_s=0.0)
+        endpoint = TokenEndpoint(f"{scheme}://127.0.0.1:{port}/token", rules, no_tls)
+        with pytest.raises(LoginFailed, match="no answer in time") as caught:
+            endpoint.ask({}, {})
     assert caught.value.may_pass
 
 

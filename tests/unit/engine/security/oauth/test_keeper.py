@@ -3,6 +3,7 @@
 import pytest
 
 from engine.base.clock import pause, wall_ms
+from engine.base.redaction import HIDDEN, own_redacted
 from engine.security.oauth.keeper import TokenKeeper, shared_keeper
 from engine.security.oauth.refresh import RefreshRules, read_rules
 from engine.security.oauth.token import Token
@@ -115,3 +116,9 @@ def test_equal_logins_share_a_token_and_others_do_not() -> None:
     one, same, other = (shared_keeper(key, lambda: TokenKeeper(server, RULES)) for key in ("a", "a", "b"))
     assert one is same
     assert one is not other
+
+
+def test_a_token_is_hidden_in_texts_from_any_source() -> None:
+    """Of files, signatures and servers alike: who keeps it remembers it."""
+    keeper = TokenKeeper(Server(30.0), RULES)
+    assert own_redacted(f"refused: {keeper.get().value}!") == f"refused: {HIDDEN}!"

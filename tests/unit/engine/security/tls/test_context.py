@@ -115,6 +115,11 @@ def test_a_dot_at_the_end_of_a_name_is_not_a_part_of_it(tmp_path: Path) -> None:
         ),
         ({"cipher_suites": "TLS_AES_256_GCM_SHA384"}, "TLSv1.3", None),
         (
+            {"cipher_suites": "TLS_ECDH_RSA_WITH_AES_128_CBC_SHA,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
+            "TLSv1.2",
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+        ),
+        (
             {"cipher_suites": "TLS_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "protocol": "TLSv1.2"},
             "TLSv1.2",
             "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -136,7 +141,13 @@ def test_versions_and_suites(tmp_path: Path, more: dict[str, str], version: str,
         ({"enabled_protocols": "SSLv3"}, "enabled.protocols", "names only versions that OpenSSL has no more"),
         ({"protocol": "TLSv1.9"}, "protocol", "'TLSv1.9' is no version of TLS"),
         ({"protocol": "TLSv1.2", "enabled_protocols": "TLSv1.3"}, "enabled.protocols", "has no version up to"),
-        ({"cipher_suites": "TLS_X"}, "cipher.suites", "names no suite that OpenSSL has, e.g. not TLS_X"),
+        ({"cipher_suites": "TLS_X"}, "cipher.suites", "names a suite that neither Java nor OpenSSL has: TLS_X"),
+        (
+            {"cipher_suites": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA385"},
+            "cipher.suites",
+            "neither Java nor OpenSSL has: TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA385",
+        ),
+        ({"cipher_suites": "TLS_ECDH_anon_WITH_RC4_128_SHA"}, "cipher.suites", "names no suite of OpenSSL"),
         (
             {"cipher_suites": "TLS_AES_256_GCM_SHA384", "enabled_protocols": "TLSv1.2"},
             "cipher.suites",

@@ -11,7 +11,7 @@ from engine.security.tls.jks import read_java_store
 from engine.security.tls.keys import stamp
 from engine.security.tls.pem import locked_text
 from engine.security.tls.store import BadStore, KeyEntry
-from engine.security.tls.stores import client_key, trusted
+from engine.security.tls.stores import as_pem, client_key, trusted
 from tests.harness.pkcs12_keys import pkcs12_of
 from tests.harness.stores import jks, make_key, trust_pkcs12
 
@@ -108,6 +108,20 @@ def test_a_certificate_under_its_old_name() -> None:
     text = OWN.certificate_pem().decode().replace("CERTIFICATE", "X509 CERTIFICATE")
     settings = SecuritySettings({"ssl.truststore.certificates": text, "ssl.truststore.type": "PEM"})
     assert trusted(settings) == (OWN.certificate_der(),)
+
+
+def test_a_trusted_certificate_of_openssl(tmp_path: Path) -> None:
+    """What it is trusted for follows the certificate in its block (X509_CERT_AUX); Kafka reads the certificate only."""
+    purposes = bytes.fromhex("300c300a06082b06010505070301")
+    block = b64encode(OWN.certificate_der() + purposes).decode()
+    text = f"-----BEGIN TRUSTED CERTIFICATE-----\n{block}\n-----END TRUSTED CERTIFICATE-----\n"
+    path = written(tmp_path, text.encode() + OTHER.certificate_pem())
+    both = SecuritySettings({"ssl.truststore.location": str(path), "ssl.truststore.type": "PEM"})
+    assert trusted(both) == (OWN.certificate_der(), OTHER.certificate_der())
+    assert "TRUSTED" not in as_pem(both)["ssl.truststore.certificates"]
+    cut = SecuritySettings({"ssl.truststore.certificates": text.replace(block, block[:200])})
+    with pytest.raises(BadSecurity, match="has a certificate that cannot be read"):
+        trusted(cut)
 
 
 def test_a_name_that_no_file_can_have() -> None:

@@ -81,8 +81,19 @@ def test_rows_that_say_different_things_stay_apart(rows: list[dict[str, Any]]) -
     assert fold(joined(rows)) == fold(rows)
 
 
+def test_rows_of_earlier_versions_have_no_counts_of_refused_records() -> None:
+    """A table gets the columns with the next proof; until then it is folded without them."""
+    old, new = [read(0, 10), read(10, 30)], [read(30, 40), read(40, 50)]
+    for row in new:
+        row |= {"left_out": 2, "replayed": 1}
+    (one,) = joined(old)
+    assert "left_out" not in one
+    (one,) = joined([{**row, "left_out": None, "replayed": None} for row in old] + new)
+    assert (one["left_out"], one["replayed"], one["records"]) == (4, 2, 50)
+
+
 def test_a_proof_leaves_rows_of_every_column() -> None:
-    lane = LaneReport(topic="t", partition=2, target_topic="A.t", proven_to=9, verdict=ProofVerdict.DIFFERS, waiting=7)
+    lane = LaneReport(topic="t", partition=2, target_topic="A.t", proven_to=9, verdict=ProofVerdict.DIFFERS, left_out=7)
     found = RecordDifference(
         topic="t",
         partition=2,
@@ -104,6 +115,7 @@ def test_a_proof_leaves_rows_of_every_column() -> None:
     )
     ((of_lane,), (difference,)) = lane_rows(report), difference_rows(report)
     assert of_lane.keys() == {one.name for one in PROOF_LANES.columns}
+    assert of_lane["left_out"] == 7
     assert difference.keys() == {one.name for one in PROOF_DIFFERENCES.columns}
     assert (of_lane["day"], of_lane["flow"], of_lane["run"], of_lane["verdict"]) == (
         "1970-01-02",
