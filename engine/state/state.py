@@ -54,6 +54,11 @@ class DesiredState(Value, frozen=True, kw_only=True):
     at_ms: int = 0
     stop: Literal["flow", "deleted", "mirror", "failover"] | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def failed_over(self) -> bool:
+        """Whether a failover stopped the flow: then the target serves its applications, and no start changes that."""
+        return self.state == "stopped" and self.stop == "failover"
+
 
 class SetState(Value, frozen=True, kw_only=True):
     """The lanes of a partition set and its last assignment epoch."""
