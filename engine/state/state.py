@@ -16,6 +16,7 @@ import msgspec
 from engine.base.errors import StateUnreadable
 from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
+from policies.dr.operations import DrOperation
 from policies.model import FlowName, LaneName
 
 FORMAT_VERSION = 1
@@ -52,6 +53,11 @@ class DesiredState(Value, frozen=True, kw_only=True):
     who: str = ""
     at_ms: int = 0
     stop: Literal["flow", "deleted", "mirror", "failover"] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def failed_over(self) -> bool:
+        """Whether a failover stopped the flow: then the target serves its applications, and no start changes that."""
+        return self.state == "stopped" and self.stop == "failover"
 
 
 class SetState(Value, frozen=True, kw_only=True):
@@ -122,6 +128,22 @@ class Candidate(Value, frozen=True, kw_only=True):
     at_ms: int
 
 
+class OperationEntry(Value, frozen=True, kw_only=True):
+    """An operation between the two clusters; of `OPERATION_SCOPE`."""
+
+    operation: DrOperation
+
+
+class OperationNotes(Value, frozen=True, kw_only=True):
+    """Rows that an operation has stored beside it, as JSON; `DrOperation.notes` says which of them are in force."""
+
+    rows: tuple[msgspec.Raw, ...]
+
+
+OPERATION_SCOPE = "operation"
+"""Entries of operations have an owner of their own: the driver, while the flow's mirror owns the other entries."""
+
+
 def state_topic(source: str) -> str:
     """Name the topic that holds the state of flows from a source, on their target."""
     return f"raymirror-state.{source}.internal"
@@ -142,6 +164,8 @@ KINDS: dict[str, type[Value]] = {
     CANDIDATE.kind: Candidate,
     "set": SetState,
     "quarantine": Quarantine,
+    "operation": OperationEntry,
+    "operation-notes": OperationNotes,
 }
 
 
@@ -153,6 +177,16 @@ def set_key(set_id: str) -> Key:
 def quarantine_key(subject: str) -> Key:
     """Return the key of a set's or a lane's quarantine."""
     return Key("quarantine", subject)
+
+
+def operation_key(operation: str) -> Key:
+    """Return the key of an operation, by its id."""
+    return Key("operation", operation)
+
+
+def notes_key(operation: str, name: str, version: int, part: int) -> Key:
+    """Return the key of one part of an operation's notes."""
+    return Key("operation-notes", f"{operation}/{name}/{version}/{part}")
 
 
 def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:
@@ -172,17 +206,22 @@ class _Head(msgspec.Struct):
 
 
 class StateCodec:
-    """Converts the entries of one flow to records of its state topic and back."""
+    """Converts the entries of one flow to records of its state topic and back.
 
-    def __init__(self, flow: FlowName, topic: str) -> None:
+    `scope`: entries of another owner than the flow's mirror (`StateOptions.scope`). Their keys name it beside the flow,
+    so a mirror of any version leaves them alone: it would else write its own copy of them again after a fence.
+    """
+
+    def __init__(self, flow: FlowName, topic: str, scope: str = "") -> None:
         self.flow, self.topic = flow, topic
+        self._owned = f"{flow} {scope}" if scope else str(flow)
 
     def encode(self, entries: Mapping[Key, Value | None]) -> dict[bytes, bytes | None]:
         """Encode entries, None as a tombstone. Raises TypeError for a value of another kind than its key's."""
         return {self._key(key): self._value(key, value) for key, value in entries.items()}
 
     def _key(self, key: Key) -> bytes:
-        return msgspec.json.encode(_WireKey(key.kind, str(self.flow), key.subject))
+        return msgspec.json.encode(_WireKey(key.kind, self._owned, key.subject))
 
     def _value(self, key: Key, value: Value | None) -> bytes | None:
         if type(value) not in (KINDS.get(key.kind), type(None)) or key.kind not in KINDS:
@@ -217,7 +256,7 @@ class StateCodec:
             key = msgspec.json.decode(raw, type=_WireKey)
         except UNREADABLE:
             return None
-        return Key(key.kind, key.subject) if key.flow == str(self.flow) else None
+        return Key(key.kind, key.subject) if key.flow == self._owned else None
 
     def _read(self, key: Key, raw: bytes) -> Value | None:
         kind = KINDS.get(key.kind)
