@@ -11,8 +11,9 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def _start_local(
     cpus: int, memory: int, folder: Path | None, resources: Mapping[str, float], end: DeferredEnd
 ) -> RayConnection:
     """Start a local Ray. Raises RayNotStarted, StartStopped."""
-    ray = _import_ray(token=True)
+    ray = import_ray(token=True)
     if end.is_asked_for:
         raise StartStopped()
     base = str(folder) if folder is not None else tempfile.gettempdir()
@@ -235,7 +236,7 @@ def _is_left_behind(owner: Path) -> bool:
 def attach(address: str, *, local: bool) -> RayConnection:
     """Connect to a running Ray; `local`: `start_local` started it. Raises RayUnreachable within about 2 s."""
     _probe(address)
-    ray = _import_ray(token=local)
+    ray = import_ray(token=local)
     try:
         with ends_deferred(LEAVING, leave_at_second=True) as end, stoppable_start(end):
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
@@ -268,7 +269,8 @@ def _probe(address: str) -> None:
         raise RayUnreachable(address, str(error)) from error
 
 
-def _import_ray(*, token: bool) -> Any:
+def import_ray(*, token: bool) -> Any:
+    """Import Ray, set up for raymirror's processes; `token`: its own Ray, which asks for one."""
     if token:
         os.environ["RAY_AUTH_MODE"] = "token"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -276,5 +278,21 @@ def _import_ray(*, token: bool) -> Any:
     os.environ.setdefault("RAY_worker_niceness", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning about devices
     import ray
+    import ray._private.worker
 
+    _tell_beside_answers(ray._private.worker)
     return ray
+
+
+def _tell_beside_answers(worker: Any) -> None:
+    """Let Ray print its own messages, e.g. that a node is gone, on standard error: a command's answer is on the other.
+
+    `log_to_driver=False` holds back what workers print, but not these (Ray's `listen_error_messages`).
+    """
+    tell = worker.print_to_stdstream
+    if not isinstance(tell, partial):
+        worker.print_to_stdstream = partial(_tell_on_standard_error, tell)
+
+
+def _tell_on_standard_error(tell: Callable[..., None], data: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
+    tell({**data, "is_err": True}, *args, **kwargs)

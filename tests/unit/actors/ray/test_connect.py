@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.ray.connect import OWNER, OtherRelease, mark_session, refuse_other_release, remove_old_sessions
+from actors.ray.connect import (
+    OWNER,
+    OtherRelease,
+    import_ray,
+    mark_session,
+    refuse_other_release,
+    remove_old_sessions,
+)
 
 # as `ray._private.utils.check_version_info` (2.60) writes it
 MESSAGE = """Version mismatch: The cluster was started with:
@@ -36,6 +43,22 @@ def test_our_ray_words_it_so() -> None:
         utils.check_version_info({"ray_version": "0.1", "python_version": "2.7.18"}, "node 127.0.0.1")
     with pytest.raises(OtherRelease, match=r"runs Ray 0\.1, Python 2\.7\.18"):
         refuse_other_release("head:6379", str(mismatch.value))
+
+
+def test_what_ray_tells_a_driver_is_not_in_the_answer_of_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `listen_error_messages` of Ray (2.60) tells it: by the name in its module, and for standard output."""
+    from ray._private import worker
+
+    monkeypatch.setattr(worker, "print_to_stdstream", worker.print_to_stdstream)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    assert "print_to_stdstream" in worker.listen_error_messages.__code__.co_names
+    for _ in range(2):  # a process may connect again
+        import_ray(token=False)
+    worker.print_to_stdstream({"lines": ["a node is gone"], "pid": "raylet", "is_err": False}, ignore_prefix=False)
+    out, err = capsys.readouterr()
+    assert (out, err.count("a node is gone")) == ("", 1)
 
 
 def test_folders_of_dead_processes_go_but_the_newest(tmp_path: Path) -> None:
