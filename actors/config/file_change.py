@@ -132,7 +132,7 @@ def replace_file(path: Path, before: bytes, data: bytes) -> None:
 
 
 def _take_place(part: Path, real: Path, path: Path) -> None:
-    """Rename a file over another. Raises FileFixed: a file that is mounted alone into a container cannot be replaced."""
+    """Rename a file over another. Raises FileFixed: a file that is mounted alone into a container stays."""
     try:
         part.replace(real)
     except OSError as error:
