@@ -125,10 +125,18 @@ def replace_file(path: Path, before: bytes, data: bytes) -> None:
             os.fsync(out.fileno())
         if real.read_bytes() != before:
             raise FileEdited(str(path))
-        part.replace(real)
+        _take_place(part, real, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _take_place(part: Path, real: Path, path: Path) -> None:
+    """Rename a file over another. Raises FileFixed: a file that is mounted alone into a container stays."""
+    try:
+        part.replace(real)
+    except OSError as error:
+        raise FileFixed(str(path), f"it cannot be replaced ({error.strerror})") from error
 
 
 def _give_to_owner(handle: int, found: os.stat_result, path: Path) -> None:

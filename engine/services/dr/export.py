@@ -98,7 +98,7 @@ class PartitionExporter:
             first=head.first,
             end=head.end,
             expired=head.first - split,
-            why=_open(separation),
+            why=_open(separation) or _without_copy(separation),
         )
         if head.first >= head.end or not found.diverged.records:
             return blank
@@ -131,6 +131,18 @@ def _open(separation: Separation) -> str:
     if not separation.source.is_open:
         return ""
     return f"a transaction is open from offset {separation.source.stable_end}: what follows it is not exported"
+
+
+def _without_copy(separation: Separation) -> str:
+    """Say that records before the exported ones may be only on the source too: the target has lost their copies."""
+    if separation.source_next < 0:
+        return ""
+    if not separation.target.is_known:
+        return f"records before {separation.source_next} may have no copy, and are not exported: {separation.unknown}"
+    if separation.target.end < separation.target_next:
+        ends = f"the copy ends at {separation.target.end}, below what was copied ({separation.target_next})"
+        return f"some records before {separation.source_next} have no copy, and are not exported: {ends}"
+    return ""
 
 
 def _short(counted: LogContent, foot: ExportFoot) -> str:

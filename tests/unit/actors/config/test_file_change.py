@@ -146,6 +146,18 @@ def test_a_file_keeps_its_owner(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (path.read_bytes(), given[2:]) == (b"x = 1\n", [(-1, -1)])
 
 
+def test_a_file_that_is_mounted_alone_is_fixed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker mounts single files: nothing can be renamed over one (EBUSY), though file and folder may be written."""
+
+    def busy(_part: Path, _to: Path) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(Path, "replace", busy)
+    with pytest.raises(FileFixed, match=r"it cannot be replaced \(Device or resource busy\)"):
+        replace_file(path, BASE.encode(), b"x = 1\n")
+    assert (path.read_text(), list(path.parent.iterdir())) == (BASE, [path])
+
+
 def test_only_what_was_written_is_taken_back(path: Path) -> None:
     take_back(path, b"old", BASE.encode())
     assert path.read_bytes() == b"old"

@@ -110,6 +110,26 @@ async def test_a_partition_that_cannot_be_read_says_why_and_hides_no_other(tmp_p
     assert (one.why, one.file, one.records) == (str(failure), "", 0)
 
 
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        (LogBounds(), "records before 5 may have no copy, and are not exported: no copy"),
+        (
+            LogBounds(start=0, end=4, stable_end=4),
+            "some records before 5 have no copy, and are not exported: the copy ends at 4, below what was copied (5)",
+        ),
+    ],
+)
+async def test_a_copy_that_lost_records_makes_the_export_partial_and_says_so(
+    tmp_path: Path, target: LogBounds, why: str
+) -> None:
+    source = cluster(5, 3)
+    found = surveyed(source, 5)
+    separated = msgspec.structs.replace(found.separation, target=target, unknown="no copy")
+    one = await exported(source, msgspec.structs.replace(found, separation=separated), tmp_path)
+    assert (one.records, one.why) == (3, why)
+
+
 class Full:
     """A source whose records do not fit on the disk."""
 
