@@ -9,6 +9,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from actors.control.ports import ActorUnreachable
+from engine.base.redaction import redacted
 
 CALL_TIMEOUT_S = 5.0
 # Ray reports how an actor died only as text.
@@ -56,13 +57,13 @@ async def bounded(actor: str, name: str, ref: Awaitable[Any], timeout_s: float =
 
 
 def explain(error: RayError) -> str:
-    """Describe in one line why an actor died."""
+    """Describe in one line why an actor died, without secrets in texts of libraries."""
     if isinstance(error, RayTaskError):
         cause = error.cause
         ours = type(cause).__module__.startswith(("engine", "actors"))
-        return str(cause) if ours else f"{type(cause).__name__}: {cause}"
+        return str(cause) if ours else f"{type(cause).__name__}: {redacted(str(cause))}"
     if _IN_INIT in str(error):
-        return "it could not start: " + str(error).rstrip().rpartition("\n")[2].strip()
+        return "it could not start: " + redacted(str(error).rstrip().rpartition("\n")[2].strip())
     return f"{type(error).__name__}: its {'process' if process_ended(error) else 'node'} ended"
 
 

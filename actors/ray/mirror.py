@@ -18,6 +18,7 @@ from actors.model.requests import MirrorLost as MirrorLost
 from actors.model.status import MirrorStatus, decode_status
 from actors.ray.connect import RayConnection
 from engine.base.errors import MirrorError
+from engine.base.redaction import redacted
 from engine.jobs.runtime.runner import JobLine
 
 RELOAD_S = 60.0
@@ -201,7 +202,7 @@ class Mirror(AnsweringMirror):
         except RayTaskError as error:
             if isinstance(error.cause, MirrorError):
                 raise error.cause from None
-            raise MirrorLost(self.namespace, f"{type(error.cause).__name__}: {error.cause}") from error
+            raise MirrorLost(self.namespace, f"{type(error.cause).__name__}: {redacted(str(error.cause))}") from error
         except ActorDiedError as error:  # Ray restarts a supervisor unless it was killed on purpose
             raise MirrorLost(self.namespace, ENDED) from error
         except RayError as error:

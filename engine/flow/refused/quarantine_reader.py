@@ -96,14 +96,17 @@ class Replayers:
         self._target = target
         self._reader = QuarantineReader(target, source, is_used=is_used)
         self._known: frozenset[int] = frozenset()
+        self._strangers = {-1}
+        """Producers that replay nothing: who replays was noted before the first record of it."""
 
     async def knows(self, batches: Sequence[TailBatch]) -> bool:
         """Whether all these batches of other producers are replays."""
         producers = {batch.producer_id for batch in batches}
-        if -1 in producers:
+        if producers & self._strangers:
             return False
         if not producers <= self._known:
             self._known = await self._reader.replayers()
+            self._strangers |= producers - self._known
         return producers <= self._known
 
     async def others(self, target: TopicPartition, ranges: Ranges) -> Ranges:

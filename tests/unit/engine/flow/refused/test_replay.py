@@ -1,10 +1,12 @@
 """Refused records that are replayed, or dropped, after their lane went on without them."""
 
+import msgspec
 import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import AccessDenied, ForeignWriter, LaneReleased
 from engine.core.lane.states import State
+from engine.core.position.resume import TailBatch
 from engine.core.refused.entries import RefusedState, contents_record
 from engine.flow.ports.ports import NO_TRANSACTIONS
 from engine.flow.refused.quarantine_reader import Replayers
@@ -170,6 +172,26 @@ async def test_a_dropped_record_is_marked_and_its_contents_are_gone() -> None:
         assert await stage.reader.contents(dropped) is None
         assert await stage.reader.contents(kept) is not None
         assert stage.held_records.records()[-1].value is None  # compaction removes what is before
+
+
+async def test_of_another_writer_the_topic_is_asked_once() -> None:
+    """A replay is noted before its first record. Else a busy writer would cost a read of the topic for each batch."""
+    stage = Leaving()
+    reads = 0
+
+    def count(asked: str, _partitions: object) -> None:
+        nonlocal reads
+        reads += asked == "read records"
+
+    stage.b.fail = count
+    replayers = Replayers(stage.b, "A")
+    batches = [TailBatch(at, at + 1, 77, 0, at, 1, False) for at in range(5)]
+    assert [await replayers.knows([one]) for one in batches] == [False] * 5
+    assert reads == 1
+    await Replay(stage.b, FLOW, lambda: 5).begin()
+    ((producer_id, _),) = stage.b.transactional.values()
+    assert await replayers.knows([msgspec.structs.replace(batches[0], producer_id=producer_id)])
+    assert not await replayers.knows(batches)
 
 
 async def test_a_cluster_without_the_topic_has_no_entries_and_nobody_replays() -> None:
