@@ -84,7 +84,7 @@ COMMANDS: Final = {
         "show the exact target offsets of a consumer group, or commit them on the target",
     ),
     "failover": ("actors.cli.failover.failover", "stop a flow and move its consumer groups to the target"),
-    "dr": ("actors.cli.dr.dr", "preview a failover and a failback, or save what only the source has"),
+    "dr": ("actors.cli.dr.dr", "preview or rehearse a failover, preview a failback, save what only the source has"),
     "stop": ("actors.cli.running.stop", "drain a running mirror, then stop it"),
     "setup": ("actors.cli.clusters.setup", "fetch what only some mirrors need: `setup s3` for a storage in a bucket"),
     "completion": ("actors.cli.completion", "print a shell script that completes raymirror's commands and options"),
@@ -94,6 +94,7 @@ COMMANDS: Final = {
 EXIT_CODES = (
     "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running, 4 failover: some partition is"
     " not drained or some group is not equal; dr preview: a failover would lose records, or not place every group;"
+    " dr drill: something would have hurt;"
     " translate: the source does not answer, 5 plan: there are changes to apply; check --diff: the files differ,"
     " 6 convert: something could not be carried"
 )

@@ -16,6 +16,7 @@ import msgspec
 from engine.base.errors import StateUnreadable
 from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
+from engine.core.reports.drill_report import DrillReport
 from policies.model import FlowName, LaneName
 
 FORMAT_VERSION = 1
@@ -122,6 +123,24 @@ class Candidate(Value, frozen=True, kw_only=True):
     at_ms: int
 
 
+class DrillRun(Value, frozen=True, kw_only=True):
+    """Of `DRILL_SCOPE`: a drill that may have made something on the target.
+
+    It is written before the drill makes anything, and removed after it has taken everything away. `beats` grows while
+    the drill runs, so that another one sees that it is alive.
+    """
+
+    began_ms: int
+    where: str
+    beats: int = 0
+
+
+class LastDrill(Value, frozen=True, kw_only=True):
+    """Of `DRILL_SCOPE`: the report of the last drill of a flow."""
+
+    report: DrillReport
+
+
 def state_topic(source: str) -> str:
     """Name the topic that holds the state of flows from a source, on their target."""
     return f"raymirror-state.{source}.internal"
@@ -135,6 +154,10 @@ def events_topic(source: str) -> str:
 DESIRED = Key("desired")
 DEPLOYMENT = Key("deployment")
 CANDIDATE = Key("candidate")
+LAST_DRILL = Key("drill")
+DRILL_RUN = "drill-run"
+DRILL_SCOPE = "drill"
+"""Entries of drills have no owner: each drill writes its own, while the flow's mirror owns the other entries."""
 
 KINDS: dict[str, type[Value]] = {
     DESIRED.kind: DesiredState,
@@ -142,6 +165,8 @@ KINDS: dict[str, type[Value]] = {
     CANDIDATE.kind: Candidate,
     "set": SetState,
     "quarantine": Quarantine,
+    LAST_DRILL.kind: LastDrill,
+    DRILL_RUN: DrillRun,
 }
 
 
@@ -153,6 +178,17 @@ def set_key(set_id: str) -> Key:
 def quarantine_key(subject: str) -> Key:
     """Return the key of a set's or a lane's quarantine."""
     return Key("quarantine", subject)
+
+
+def drill_run_key(run_id: str) -> Key:
+    """Return the key of the entry of a drill that runs, or was killed."""
+    return Key(DRILL_RUN, run_id)
+
+
+def last_drill_of(entries: Mapping[Key, Value]) -> DrillReport | None:
+    """Return the report of the last drill, None if there was none."""
+    last = entries.get(LAST_DRILL)
+    return last.report if isinstance(last, LastDrill) else None
 
 
 def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:
@@ -172,17 +208,22 @@ class _Head(msgspec.Struct):
 
 
 class StateCodec:
-    """Converts the entries of one flow to records of its state topic and back."""
+    """Converts the entries of one flow to records of its state topic and back.
 
-    def __init__(self, flow: FlowName, topic: str) -> None:
+    `scope`: entries of another owner than the flow's mirror (`StateOptions.scope`). Their keys name it beside the flow,
+    so a mirror of any version leaves them alone: it would else write its own copy of them again after a fence.
+    """
+
+    def __init__(self, flow: FlowName, topic: str, scope: str = "") -> None:
         self.flow, self.topic = flow, topic
+        self._owned = f"{flow} {scope}" if scope else str(flow)
 
     def encode(self, entries: Mapping[Key, Value | None]) -> dict[bytes, bytes | None]:
         """Encode entries, None as a tombstone. Raises TypeError for a value of another kind than its key's."""
         return {self._key(key): self._value(key, value) for key, value in entries.items()}
 
     def _key(self, key: Key) -> bytes:
-        return msgspec.json.encode(_WireKey(key.kind, str(self.flow), key.subject))
+        return msgspec.json.encode(_WireKey(key.kind, self._owned, key.subject))
 
     def _value(self, key: Key, value: Value | None) -> bytes | None:
         if type(value) not in (KINDS.get(key.kind), type(None)) or key.kind not in KINDS:
@@ -217,7 +258,7 @@ class StateCodec:
             key = msgspec.json.decode(raw, type=_WireKey)
         except UNREADABLE:
             return None
-        return Key(key.kind, key.subject) if key.flow == str(self.flow) else None
+        return Key(key.kind, key.subject) if key.flow == self._owned else None
 
     def _read(self, key: Key, raw: bytes) -> Value | None:
         kind = KINDS.get(key.kind)
