@@ -14,7 +14,16 @@ from actors.control.copier_handle import CopierHandle
 from actors.control.ownership_table import OwnershipTable
 from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.control.weights import Weights
-from actors.model.states import Command, CopierState, Desired, StopKind, desired_after
+from actors.model.states import (
+    Command,
+    CopierState,
+    Desired,
+    FailedOverFlow,
+    NotFailedOver,
+    StopKind,
+    desired_after,
+    failed_over_text,
+)
 from engine.base.errors import MirrorError
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.state.state import Quarantine, SetState
@@ -131,6 +140,8 @@ class FlowState:
         """The last answer of Metadata."""
         self.taken = ""
         """Which other mirror has the flow; once set, it is never cleared."""
+        self.refused = ""
+        """Why a command to run the flow was refused; empty if it was not."""
         self.lacks = ""
         """Why no node can ever run a copier that starts now; empty if one can, or if that is not known."""
         self.start_not_before_s = 0.0
@@ -156,6 +167,8 @@ class FlowState:
 
         Raises IllegalCommand.
         """
+        if self.failed_over and command is not Command.STOP:
+            raise FailedOverFlow(command, str(self.flow))
         # a flow that was stopped alone may be resumed, because its mirror has not ended; with HTTP it may be paused too
         is_back = not topics and (command is Command.RESUME or (command is Command.PAUSE and self.may_return))
         state = desired_after(Desired.RUNNING if is_back else self.wanted.state, command)
@@ -170,6 +183,13 @@ class FlowState:
         paused = self.wanted.paused_topics
         paused = paused | set(topics) if command is Command.PAUSE else paused - set(topics)
         self.wanted = DesiredFlow(state=self.wanted.state, paused_topics=frozenset(paused), wake=wake)
+
+    def forget_failover(self) -> None:
+        """Make the failover a plain stop, after which the flow may be resumed. Raises NotFailedOver."""
+        if not self.failed_over:
+            raise NotFailedOver(str(self.flow))
+        self.wanted = msgspec.structs.replace(self.wanted, stop=StopKind.MIRROR)
+        self.refused = ""
 
     def _stop_after(self, state: Desired, stop: StopKind) -> StopKind:
         if state is not Desired.STOPPED:
@@ -243,15 +263,26 @@ class FlowState:
             )
         for set_id, left in kept.quarantine.items():
             self.records[set_id] = remembered(left.reason, left.failures, set_id, now_s)
+        if kept.failed_over:  # no start, and no command that came before this was read, starts it again
+            self.wanted = DesiredFlow(
+                state=Desired.STOPPED, paused_topics=frozenset(kept.paused_topics), stop=StopKind.FAILOVER
+            )
+            self.wanted_at_ms = kept.at_ms
+            self.refused = f"flow {self.flow}: {failed_over_text(str(self.flow))}" if self._is_later(kept) else ""
+            return
         if self.wanted != DesiredFlow():
             return  # a command came before the stored state was read: it wins
         # starting a stopped mirror means that it is to run; a flow that was stopped alone over HTTP waits for a resume
         is_alone = kept.stop.is_alone and self._resumable and not self._is_added
-        is_started = kept.state is Desired.STOPPED and kept.at_ms < self._started_ms and not is_alone
+        is_started = kept.state is Desired.STOPPED and self._is_later(kept) and not is_alone
         wanted = Desired.RUNNING if is_started else kept.state
         stop = kept.stop if wanted is Desired.STOPPED else StopKind.MIRROR
         self.wanted = DesiredFlow(state=wanted, paused_topics=frozenset(kept.paused_topics), stop=stop)
         self.wanted_at_ms = kept.at_ms
+
+    def _is_later(self, kept: RememberedFlow) -> bool:
+        """Whether the command to run the flow came after the stored state."""
+        return kept.at_ms < self._started_ms
 
     def split_hot(self) -> None:
         """Give a lane that is too hot for its set a set of its own, if there are enough copiers."""
@@ -366,6 +397,8 @@ class FlowState:
             return self.taken
         if self.mirror_ends:
             return ""
+        if self.failed_over:
+            return failed_over_text(str(self.flow))
         if self.wanted.state is Desired.STOPPED:
             return f"an operator to start it again: raymirror resume '{self.flow}'"
         if self.found.failure or self.found.awaited:

@@ -105,6 +105,11 @@ class RememberedFlow(msgspec.Struct, frozen=True, kw_only=True):
     sets: dict[str, SetState] = {}
     quarantine: dict[str, Quarantine] = {}
 
+    @property
+    def failed_over(self) -> bool:
+        """Whether a failover has stopped the flow: then the target serves its applications."""
+        return self.state is Desired.STOPPED and self.stop is StopKind.FAILOVER
+
 
 class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of Metadata about one flow. `serial` grows with every discovery; it is 0 before the first.

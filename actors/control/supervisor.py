@@ -27,6 +27,7 @@ from actors.model.events import (
     ConfigEdited,
     CopierDrainedBadly,
     FailedOver,
+    FailoverForgotten,
     FailoverOutcome,
     FlowGone,
     PausedOrResumed,
@@ -211,7 +212,7 @@ class Supervisor:
             self._events.note(TopicGone(flow=flow_state.flow, topic=topic, partitions=partitions))
         self._events.note(*found.events)
         if not self._draining and all(one.is_over and not one.may_return for one in self._states()):
-            self.refused = next((one.taken for one in self._states() if one.taken), "")
+            self.refused = next((why for one in self._states() if (why := one.taken or one.refused)), "")
             if not self.refused:
                 self.desired = Desired.STOPPED
             self.drain()
@@ -262,12 +263,21 @@ class Supervisor:
 
         Raises UnknownFlow, UnknownTopic, TopicsNotKnownYet, IllegalCommand.
         """
+        if command is Command.FORGET:
+            self._forget_failover(self._flow_state(flow or ""))
+            return
         kind = StopKind.FLOW if flow is not None else StopKind.MIRROR
         self._command(command, [self._flow_state(flow)] if flow is not None else self._meant(command), topics, kind)
         if flow is None and not topics:
             self.desired = desired_after(self.desired, command)
         if self.desired is Desired.STOPPED:
             self.drain()
+
+    def _forget_failover(self, flow_state: FlowState) -> None:
+        flow_state.forget_failover()
+        flow_state.wanted_at_ms = self._clock.wall_ms()
+        self._events.note(FailoverForgotten(flow=flow_state.flow))
+        self._store(flow_state)
 
     def _meant(self, command: Command) -> list[FlowState]:
         """Return the flows to which a command to all flows applies: not to one that was stopped alone.

@@ -163,13 +163,26 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
         beats = ", heartbeats not counted" if self.outcome.heartbeats else ""
         copied = f"with {left} not copied" if records or self.outcome.undrained else "and every record is copied"
         equal = f"consumer groups exactly as on the source: {groups - unequal:,} of {groups:,}"
-        return f"failed over: the flow is stopped {copied}{beats}; {equal}; to copy again: {self._advice()}"
+        return (
+            f"failed over: the flow is stopped {copied}{beats}; {equal}; to give the source what the target gets:"
+            f" raymirror dr failback '{self.flow}'; to copy in the old direction again: {self._advice()}"
+        )
 
     def _advice(self) -> str:
-        run, resume = "raymirror run CONFIG", f"raymirror resume '{self.flow}'"
+        run = f"raymirror run CONFIG --forget-failover '{self.flow}'"
+        resume = f"raymirror resume '{self.flow}' --forget-failover"
         if self.mirror_goes_on is None:
             return f"{resume} if the mirror still runs, else {run}"
         return f"{resume}, or {run} once the mirror has ended" if self.mirror_goes_on else run
+
+
+class FailoverForgotten(Event, frozen=True, kw_only=True, tag="failover_forgotten"):
+    """An operator has confirmed that a flow that was failed over may be copied again."""
+
+    severity: ClassVar[str] = "warning"
+
+    def text(self) -> str:
+        return "its failover is forgotten on request: what applications wrote to the target is not copied back"
 
 
 class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):
@@ -281,6 +294,7 @@ KINDS: tuple[type[Event], ...] = (
     FlowRecovered,
     PausedOrResumed,
     FailedOver,
+    FailoverForgotten,
     ConfigEdited,
     ReloadRefused,
     Reloaded,

@@ -19,6 +19,8 @@ class Command(enum.StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     STOP = "stop"
+    FORGET = "forget-failover"
+    """Allow a flow that was failed over to be resumed."""
 
 
 _AFTER = {Command.PAUSE: Desired.PAUSED, Command.RESUME: Desired.RUNNING, Command.STOP: Desired.STOPPED}
@@ -79,6 +81,40 @@ class IllegalCommand(MirrorError):
 
     def __str__(self) -> str:
         return f"cannot {self.command} a mirror that is {self.state}; start it again with: raymirror run CONFIG"
+
+
+class FailedOverFlow(IllegalCommand):
+    """A flow that was failed over is not copied again without a confirmation."""
+
+    def __init__(self, command: str, flow: str) -> None:
+        super().__init__(command, flow)
+        self.flow = flow
+
+    def __str__(self) -> str:
+        return f"cannot {self.command} flow {self.flow}: {failed_over_text(self.flow)}"
+
+
+class NotFailedOver(MirrorError):
+    """A failover is to be forgotten of a flow that was not failed over, as far as this mirror has read."""
+
+    exit_code = 1
+
+    def __init__(self, flow: str) -> None:
+        super().__init__(flow)
+        self.flow = flow
+
+    def __str__(self) -> str:
+        return f"flow {self.flow} is not failed over, or its state is not read yet; see: raymirror status"
+
+
+def failed_over_text(flow: str) -> str:
+    """Say why a flow is not copied after a failover, and what would be right."""
+    source, _, target = flow.partition("->")
+    return (
+        f"it was failed over, so applications write to {target}; to give {source} what {target} has: raymirror dr"
+        f" failback '{flow}'. To copy in the old direction all the same: raymirror resume '{flow}' --forget-failover,"
+        f" or, once its mirror has ended, raymirror run CONFIG --forget-failover '{flow}'"
+    )
 
 
 class NotAtRest(MirrorError):

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from actors.control.ports import RememberedFlow
-from actors.model.states import Desired, StopKind
+from actors.model.states import Desired, StopKind, failed_over_text
 from engine.base.clock import now_s, wall_ms
 from engine.base.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
 from engine.core.events.events import Event
@@ -61,8 +61,8 @@ class _Refused(NamedTuple):
 class DurableFlowState:
     """The durable state of one flow."""
 
-    def __init__(self, make: Callable[[], StateServiceLike]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], StateServiceLike], flow: str = "") -> None:
+        self._make, self._flow = make, flow
         self._service: StateServiceLike | None = None
         """The topic that is being opened, or is open."""
         self._held: StateServiceLike | _Refused | None = None
@@ -121,9 +121,12 @@ class DurableFlowState:
 
     async def _hold(self, service: StateServiceLike) -> None:
         await service.open()
-        self._trouble = ""
+        self._trouble, found = "", _kept(service.load())
         if self.kept is None:
-            self.kept = _kept(service.load())
+            self.kept = found
+        elif found.failed_over and not self.kept.failed_over:
+            self.taken = f"while this mirror could not see it, {failed_over_text(self._flow)}"
+            return
         elif isinstance(self._held, _Refused):
             self.taken = _stopped_since(service.load(), self._held.since_ms)
             if self.taken:

@@ -57,7 +57,7 @@ class FlowLoops:
         self._watch = watch
         self.made = made
         """The number of the reload that created it; 0: it was created with the actor."""
-        self.memory = DurableFlowState(watch.state)
+        self.memory = DurableFlowState(watch.state, str(watch.flow))
         self._found = DiscoveryAnswer(serial=0)
         self._failures = 0
         self._anew = asyncio.Event()

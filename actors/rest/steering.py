@@ -41,7 +41,7 @@ def _steer(call: HttpCall, view: MirrorView, command: Command) -> tuple[Deed, ..
         raise HttpRefusal(
             400,
             f"Flow {flow.flow} was failed over: its consumers use the target now, so a tool must not start it again. To"
-            f" copy again all the same: raymirror resume '{flow.flow}'",
+            f" copy again all the same: raymirror resume '{flow.flow}' --forget-failover",
         )
     return (GiveCommand(command, connector.flow),)
 

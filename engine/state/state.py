@@ -17,6 +17,7 @@ from engine.base.errors import StateUnreadable
 from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
 from engine.core.reports.drill_report import DrillReport
+from policies.dr.operations import DrOperation
 from policies.model import FlowName, LaneName
 
 FORMAT_VERSION = 1
@@ -53,6 +54,11 @@ class DesiredState(Value, frozen=True, kw_only=True):
     who: str = ""
     at_ms: int = 0
     stop: Literal["flow", "deleted", "mirror", "failover"] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def failed_over(self) -> bool:
+        """Whether a failover stopped the flow: then the target serves its applications, and no start changes that."""
+        return self.state == "stopped" and self.stop == "failover"
 
 
 class SetState(Value, frozen=True, kw_only=True):
@@ -141,6 +147,22 @@ class LastDrill(Value, frozen=True, kw_only=True):
     report: DrillReport
 
 
+class OperationEntry(Value, frozen=True, kw_only=True):
+    """An operation between the two clusters; of `OPERATION_SCOPE`."""
+
+    operation: DrOperation
+
+
+class OperationNotes(Value, frozen=True, kw_only=True):
+    """Rows that an operation has stored beside it, as JSON; `DrOperation.notes` says which of them are in force."""
+
+    rows: tuple[msgspec.Raw, ...]
+
+
+OPERATION_SCOPE = "operation"
+"""Entries of operations have an owner of their own: the driver, while the flow's mirror owns the other entries."""
+
+
 def state_topic(source: str) -> str:
     """Name the topic that holds the state of flows from a source, on their target."""
     return f"raymirror-state.{source}.internal"
@@ -167,6 +189,8 @@ KINDS: dict[str, type[Value]] = {
     "quarantine": Quarantine,
     LAST_DRILL.kind: LastDrill,
     DRILL_RUN: DrillRun,
+    "operation": OperationEntry,
+    "operation-notes": OperationNotes,
 }
 
 
@@ -189,6 +213,16 @@ def last_drill_of(entries: Mapping[Key, Value]) -> DrillReport | None:
     """Return the report of the last drill, None if there was none."""
     last = entries.get(LAST_DRILL)
     return last.report if isinstance(last, LastDrill) else None
+
+
+def operation_key(operation: str) -> Key:
+    """Return the key of an operation, by its id."""
+    return Key("operation", operation)
+
+
+def notes_key(operation: str, name: str, version: int, part: int) -> Key:
+    """Return the key of one part of an operation's notes."""
+    return Key("operation-notes", f"{operation}/{name}/{version}/{part}")
 
 
 def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from actors.cli.main import main
+from actors.control.ports import RememberedFlow
 from actors.model.events import KINDS, FlowTroubled
+from actors.ray.durable_flow_state import DurableFlowState
 from deploy.local.cluster import EmbeddedCluster
 from engine.config.settings import FlowConfig
 from engine.services.event_service import EventService
@@ -186,6 +188,16 @@ async def event_keys(target: EmbeddedCluster) -> Iterator[bytes | None]:
     return (event.key for event in events)
 
 
+async def what_the_next_mirror_reads(world: Rayless) -> RememberedFlow:
+    """Take the flow as the next mirror does, and give it back."""
+    memory = DurableFlowState(lambda: held_by(world, "next"), FLOW)
+    async with beside(memory.run()), asyncio.timeout(DEADLINE_S):
+        while memory.kept is None:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.05)
+        await memory.close()
+    return memory.kept
+
+
 async def test_a_failover_moves_the_groups(ask: Ask, target_cluster: EmbeddedCluster, began_ms: int) -> None:
     code, found = await asyncio.to_thread(ask.json, "failover", FLOW, "--config", ask.config)
     assert (code, found["drained"], found["stopped"]) == (4, False, True)
@@ -203,5 +215,6 @@ async def test_a_failover_moves_the_groups(ask: Ask, target_cluster: EmbeddedClu
     assert b"failed_over" in b"".join([key or b"" for key in await event_keys(target_cluster)])
     code, found = await asyncio.to_thread(ask.json, "status", "--config", ask.config)
     assert (code, found["flows"][0]["desired"]) == (3, "stopped")
+    assert (await what_the_next_mirror_reads(world)).failed_over, "then no supervisor starts a copier"
     code, out, _ = await asyncio.to_thread(ask, "failover", FLOW, "--config", ask.config)  # again
     assert (code, "no mirror" in out) == (4, True), out

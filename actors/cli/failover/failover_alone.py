@@ -7,8 +7,7 @@ import asyncio
 import os
 import socket
 import sys
-import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -16,11 +15,12 @@ from actors.cli.common import exits
 from actors.cli.failover.draining import DrainBudget
 from actors.cli.failover.failover_outcome import Result, outcome_of
 from actors.cli.failover.failover_stored import judged_by_positions
+from actors.cli.failover.owning import holder_of, known_dead
 from actors.cli.failover.step_times import FailoverStep, StepTimes
 from actors.config.config_ref import digest_of
 from actors.local import session
 from actors.model.events import KINDS, FailedOver
-from actors.ray.launch import code_version, usual_name
+from actors.ray.launch import usual_name
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -33,7 +33,7 @@ from engine.services.dr.failover import Failover
 from engine.services.event_service import EventService
 from engine.services.holding import held
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, Deployment, DesiredState, Key, StateHolder, Value, owner_of
+from engine.state.state import DESIRED, DesiredState, Key, Value, owner_of
 
 EVENT_S = 10.0
 """Seconds to write the event of the failover; it is not worth a longer wait."""
@@ -125,29 +125,8 @@ def note_here(path: Path, flow: str) -> None:
         print(f"raymirror failover: cannot note in {folder} that {flow} was failed over: {error}", file=sys.stderr)
 
 
-def _holder(config: MirrorConfig, mirror: str) -> StateHolder:
-    """Return the identity with which this command takes the flow.
-
-    It differs from the mirror's identity: a mirror that is cut off may copy until its lease ends.
-    """
-    deployment = config.deployment_id or session.deployment_id(os.environ)
-    return StateHolder(
-        deployment_id=f"{deployment} (failover)",
-        instance_id=uuid.uuid4().hex,
-        mirror=f"{mirror} (failover)",
-        version=code_version(),
-        where=socket.gethostname(),
-    )
-
-
-def _known_dead(mirror: str) -> Callable[[Deployment], bool]:
-    """Return a check for an owner whose `run` process has died on this machine, so no wait for it is needed."""
-    dead = session.dead_instance(mirror, os.environ)
-    return lambda owner: bool(dead) and owner.instance_id == dead
-
-
 def _stopped(entries: Mapping[Key, Value]) -> DesiredState:
-    """Return the wanted state after a failover: stopped. A later `run` copies again."""
+    """Return the wanted state after a failover: stopped, and no later `run` copies again without a confirmation."""
     before = entries.get(DESIRED)
     paused = before.paused_topics if isinstance(before, DesiredState) else ()
     return DesiredState(
@@ -186,7 +165,7 @@ async def _held(config: MirrorConfig, flow: FlowConfig, mirror: str) -> AsyncIte
     """
     is_ours = False
     try:
-        async with held(config, flow, _holder(config, mirror), _known_dead(mirror)) as service:
+        async with held(config, flow, holder_of(config, mirror, "failover"), known_dead(mirror)) as service:
             is_ours = True
             yield service
     except MirrorError as failure:

@@ -73,14 +73,18 @@ def show_outcome(
 
 def stopped_text(flow: str, *, mirror_goes_on: bool | None) -> str:
     """Say that a flow is stopped, and how to copy again. `mirror_goes_on` None: not known."""
-    run, resume = "when its mirror is started with raymirror run CONFIG", f"after raymirror resume '{flow}'"
+    forget = f"--forget-failover '{flow}'"
+    run, resume = f"with raymirror run CONFIG {forget}", f"with raymirror resume '{flow}' --forget-failover"
     if mirror_goes_on is None:
         again = f"{resume} if its mirror still runs, else {run}"
     elif mirror_goes_on:
         again = f"{resume}, because the mirror continues with other flows, or {run}"
     else:
         again = run
-    return f"flow {flow} is stopped; it copies again {again}"
+    return (
+        f"flow {flow} is stopped, and no start copies it again; to give the source what the target gets: raymirror dr"
+        f" failback '{flow}'; it copies in the old direction {again}"
+    )
 
 
 def heartbeats_text(partitions: Sequence[PartitionDrain]) -> str:

@@ -22,6 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON status per second instead of a table")
     parser.add_argument("--detach", action="store_true", help="run the mirror in the background and return")
     parser.add_argument(
+        "--forget-failover",
+        action="append",
+        default=[],
+        metavar="FLOW",
+        help="copy a flow again that was failed over; what applications wrote to the target is not copied back",
+    )
+    parser.add_argument(
         "--log-file",
         type=Path,
         metavar="FILE",
@@ -72,6 +79,15 @@ def run(args: argparse.Namespace) -> int:
 
         return offer(args, config, plan.spec.unchecked, already)
     refuse_starting(namespace, path, os.environ, unnamed=unnamed)
+    if args.forget_failover:
+        import asyncio
+
+        from actors.cli.common.questions import chosen_flows
+        from actors.cli.failover.forgetting import forget_failover
+
+        for name in args.forget_failover:
+            (flow,) = chosen_flows(config, name)
+            asyncio.run(forget_failover(config, flow, namespace))
     if args.detach and not plan.address:
         from actors.cli.running.background import run_in_background
 

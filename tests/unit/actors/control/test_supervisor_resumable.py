@@ -5,8 +5,17 @@ import pytest
 from actors.control.flow_state import FlowPlan
 from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow
 from actors.control.supervisor import Supervisor
-from actors.model.events import FailoverOutcome
-from actors.model.states import Command, Desired, IllegalCommand, NotAtRest, StopKind, UnknownFlow
+from actors.model.events import FailoverForgotten, FailoverOutcome
+from actors.model.states import (
+    Command,
+    Desired,
+    FailedOverFlow,
+    IllegalCommand,
+    NotAtRest,
+    NotFailedOver,
+    StopKind,
+    UnknownFlow,
+)
 from tests.unit.actors.fakes import FLOW, SPEC, Clock, FakeFleet, by_topic, lanes, ports
 from tests.unit.actors.mirrors import advance, started
 
@@ -125,12 +134,32 @@ def test_a_new_start_leaves_a_flow_stopped_that_was_stopped_alone(fleet: FakeFle
     assert supervisor.status().flows[0].desired is Desired.RUNNING
 
 
-@pytest.mark.parametrize(
-    ("stop", "resumable"), [(StopKind.MIRROR, True), (StopKind.FAILOVER, True), (StopKind.FLOW, False)]
-)
+@pytest.mark.parametrize(("stop", "resumable"), [(StopKind.MIRROR, True), (StopKind.FLOW, False)])
 def test_a_new_start_runs_any_other_flow(fleet: FakeFleet, clock: Clock, stop: StopKind, resumable: bool) -> None:
     supervisor = restarted(fleet, clock, stop, started_ms=clock.wall_ms() + 1, resumable=resumable)
     assert supervisor.status().flows[0].desired is Desired.RUNNING
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_a_new_start_does_not_run_a_flow_that_was_failed_over(fleet: FakeFleet, clock: Clock, added: bool) -> None:
+    supervisor = restarted(fleet, clock, StopKind.FAILOVER, started_ms=clock.wall_ms() + 1, added=added)
+    assert supervisor.is_drained
+    assert supervisor.status().flows[0].failed_over
+    assert supervisor.refused.startswith("flow A->B: it was failed over, so applications write to B;")
+    assert "raymirror dr failback 'A->B'" in supervisor.refused
+    assert not fleet.copiers
+
+
+def test_a_command_before_the_state_is_read_does_not_undo_a_failover(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = Supervisor(SPEC, [FlowPlan(name=FLOW, fingerprint="r1")], ports(fleet, clock), by_topic)
+    fleet.answers[FLOW] = DiscoveryAnswer(serial=0)
+    supervisor.step()
+    supervisor.command(Command.RESUME, "A->B")
+    kept = RememberedFlow(state=Desired.STOPPED, stop=StopKind.FAILOVER, at_ms=clock.wall_ms())
+    fleet.answers[FLOW] = DiscoveryAnswer(serial=1, kept=kept)
+    advance(supervisor, clock, 2)
+    assert supervisor.status().flows[0].failed_over
+    assert not supervisor.refused, "it is this mirror that has failed over"
 
 
 def test_a_deleted_flow_that_a_reload_adds_again_runs(fleet: FakeFleet, clock: Clock) -> None:
@@ -142,10 +171,18 @@ def test_what_a_stop_is_part_of_is_stored(fleet: FakeFleet, clock: Clock) -> Non
     supervisor = stopped(fleet, clock, resumable(fleet, clock))
     supervisor.fail_over("A->B", OUTCOME)
     supervisor.command(Command.STOP, "A->B")
+    for command in (Command.RESUME, Command.PAUSE):
+        with pytest.raises(FailedOverFlow, match=f"cannot {command} flow A->B: it was failed over"):
+            supervisor.command(command, "A->B")
+    supervisor.command(Command.FORGET, "A->B")
     supervisor.command(Command.RESUME, "A->B")
-    kinds = [(one.state, one.stop) for one in fleet.kept[-3:]]
+    kinds = [(one.state, one.stop) for one in fleet.kept[-4:]]
     running = (Desired.RUNNING, StopKind.MIRROR)
-    assert kinds == [(Desired.STOPPED, StopKind.FLOW), (Desired.STOPPED, StopKind.FAILOVER), running]
+    stops = [(Desired.STOPPED, kind) for kind in (StopKind.FLOW, StopKind.FAILOVER, StopKind.MIRROR)]
+    assert kinds == [*stops, running]
+    assert any(isinstance(event, FailoverForgotten) for event in fleet.told)
+    with pytest.raises(NotFailedOver):
+        supervisor.command(Command.FORGET, "A->B")
 
 
 def test_a_deleted_flow_is_stopped_and_comes_back_as_it_is_created(fleet: FakeFleet, clock: Clock) -> None:

@@ -314,6 +314,25 @@ async def test_what_a_stop_is_part_of_is_read_and_written(stop: Any, kind: StopK
     await shell.close()
 
 
+async def test_a_mirror_that_could_not_see_a_failover_ends_when_it_can() -> None:
+    class Losing(FakeState):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    made: list[FakeState] = []
+    remembered = memory.DurableFlowState(Losing, "A->B")
+    running = asyncio.create_task(remembered.run())
+    async with asyncio.timeout(60):
+        while not remembered.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+        FakeState.topic[DESIRED] = DesiredState(state="stopped", at_ms=5, stop="failover")
+        made[0].lost.set_exception(MirrorError("target: no answer"))
+        await running
+    assert "it was failed over, so applications write to B" in remembered.taken
+    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=5, stop="failover")
+
+
 async def test_sets_and_quarantine_are_written_read_and_removed_again() -> None:
     ward = SetState(lanes=lanes("t", 1), epoch=7)
     left = Quarantine(reason="5 copiers in a row", since_ms=9, failures=5)

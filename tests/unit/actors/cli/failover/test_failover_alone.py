@@ -153,9 +153,10 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
     assert "1970-01-01T00:00:00Z" in said.out, "the checkpoint's age"
     assert said.out.count("the end of the source partition is not known") == 1, "each partition is listed once"
     assert said.out.splitlines()[-1] == (
-        "flow A->B is stopped; it copies again when its mirror is started with raymirror run CONFIG"
+        "flow A->B is stopped, and no start copies it again; to give the source what the target gets: raymirror dr"
+        " failback 'A->B'; it copies in the old direction with raymirror run CONFIG --forget-failover 'A->B'"
     )
-    assert world.done[3].endswith("to copy again: raymirror run CONFIG")
+    assert world.done[3].endswith("again: raymirror run CONFIG --forget-failover 'A->B'")
     assert world.done == [
         ("take", "raymirror-A-B (failover)"),
         ("hold", True, [LANE], "a:1 refused"),

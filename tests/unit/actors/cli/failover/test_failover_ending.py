@@ -81,12 +81,12 @@ def test_the_last_line_says_whether_the_flow_is_stopped(
 ) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(BASE)
-    resume, run = "after raymirror resume 'A->B'", "when its mirror is started with raymirror run CONFIG"
-    again = "flow A->B is stopped; it copies again"
+    resume, run = "raymirror resume 'A->B' --forget-failover", "with raymirror run CONFIG --forget-failover 'A->B'"
+    again = "it copies in the old direction"
     for stopped, goes_on, last in (
-        (True, True, f"{again} {resume}, because the mirror continues with other flows, or {run}"),
+        (True, True, f"{again} with {resume}, because the mirror continues with other flows, or {run}"),
         (True, False, f"{again} {run}"),
-        (True, None, f"{again} {resume} if its mirror still runs, else {run}"),
+        (True, None, f"{again} with {resume} if its mirror still runs, else {run}"),
         (False, True, "it took 1.5 s: drain 1.5 s"),
     ):
         result = Result(
@@ -102,5 +102,6 @@ def test_the_last_line_says_whether_the_flow_is_stopped(
         monkeypatch.setattr(failover, "with_mirror", lambda _args, result=result: result)
         main.main(["failover", "A->B", "--config", str(path)])
         said = capsys.readouterr()
-        assert said.out.splitlines()[-1] == last
+        assert said.out.splitlines()[-1].endswith(last)
+        assert ("no start copies it again" in said.out) is stopped
         assert ("A->B is still stopping" in said.err) is not stopped

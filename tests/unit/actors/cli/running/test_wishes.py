@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from actors.cli.common import exits
+from actors.cli.common.questions import BadQuestion
 from actors.cli.running import pause, resume, stop
 from actors.local.session import MirrorPlace
 from actors.model.requests import ENDED, MirrorLost
@@ -87,7 +88,7 @@ def test_json_is_one_object_a_command(
     status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mirror = FakeMirror(status)
-    asked = argparse.Namespace(flow="A->B", topics=["t"], timeout=0.0, json=True)
+    asked = argparse.Namespace(flow="A->B", topics=["t"], timeout=0.0, json=True, forget_failover=False)
     for module in (pause, resume, stop):
         meet(monkeypatch, module, mirror)
         assert module.run(asked) == exits.OK
@@ -95,6 +96,19 @@ def test_json_is_one_object_a_command(
     assert [one["command"] for one in said] == ["pause", "resume", "stop"]
     assert all(one["done"] and one["unremembered"] == [] for one in said)
     assert (said[0]["flow"], said[0]["topics"]) == ("A->B", ["t"])
+
+
+def test_a_failover_is_forgotten_before_the_flow_is_resumed(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(status)
+    meet(monkeypatch, resume, mirror)
+    asked = argparse.Namespace(flow="A->B", topics=[], json=False, forget_failover=True)
+    assert resume.run(asked) == exits.OK
+    assert mirror.calls == ["forget-failover", "resume"]
+    asked.flow = None
+    with pytest.raises(BadQuestion, match="needs a flow"):
+        resume.run(asked)
 
 
 def test_what_could_not_be_written_down_is_said(

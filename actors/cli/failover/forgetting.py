@@ -1,0 +1,22 @@
+"""Forgets the failover of a flow that no mirror runs, for `raymirror run CONFIG --forget-failover FLOW`."""
+
+import msgspec
+
+from actors.cli.failover.owning import holder_of, known_dead
+from actors.model.states import NotFailedOver
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.services.holding import held
+from engine.state.state import DESIRED, DesiredState
+
+
+async def forget_failover(config: MirrorConfig, flow: FlowConfig, mirror: str) -> None:
+    """Make the failover of a flow a plain stop, so that the next start copies the flow again.
+
+    `mirror`: the namespace of the mirror that is to run it. Raises NotFailedOver, FlowHeld if a mirror owns the flow,
+    BrokerUnreachable, KafkaRefusal.
+    """
+    async with held(config, flow, holder_of(config, mirror, "forget-failover"), known_dead(mirror)) as service:
+        wanted = service.load().get(DESIRED)
+        if not isinstance(wanted, DesiredState) or not wanted.failed_over:
+            raise NotFailedOver(str(flow.name))
+        await service.put({DESIRED: msgspec.structs.replace(wanted, stop="mirror")})

@@ -1,0 +1,58 @@
+"""A failover is forgotten only where there was one, by a command that owns the flow."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.cli.failover import forgetting
+from actors.model.states import NotFailedOver
+from engine.config.config import load_config
+from engine.state.state import DESIRED, DesiredState, Key, Value
+from tests.unit.engine.config_files import BASE
+
+
+class FakeService:
+    """The state of a flow that the command owns."""
+
+    def __init__(self, *entries: DesiredState) -> None:
+        self.entries: dict[Key, Value] = dict.fromkeys((DESIRED,), *entries) if entries else {}
+        self.holder = ""
+
+    @asynccontextmanager
+    async def held(self, _config: object, _flow: object, holder: Any, _dead: object) -> AsyncIterator["FakeService"]:
+        self.holder = holder.mirror
+        yield self
+
+    def load(self) -> Mapping[Key, Value]:
+        return self.entries
+
+    async def put(self, entries: Mapping[Key, Value]) -> None:
+        self.entries |= entries
+
+
+async def forget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: FakeService) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(forgetting, "held", service.held)
+    path = tmp_path / "mm2.properties"
+    path.write_text(BASE)
+    config = load_config(path)
+    await forgetting.forget_failover(config, config.flows[0], "raymirror-A-B")
+
+
+async def test_a_failover_becomes_a_stop_that_a_start_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = FakeService(DesiredState(state="stopped", stop="failover", paused_topics=("t",), at_ms=5))
+    await forget(tmp_path, monkeypatch, service)
+    assert service.entries == {DESIRED: DesiredState(state="stopped", stop="mirror", paused_topics=("t",), at_ms=5)}
+    assert service.holder == "raymirror-A-B (forget-failover)"
+
+
+@pytest.mark.parametrize("entries", [(), (DesiredState(state="running"),), (DesiredState(state="stopped"),)])
+async def test_what_was_not_failed_over_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: tuple[DesiredState, ...]
+) -> None:
+    service = FakeService(*entries)
+    with pytest.raises(NotFailedOver):
+        await forget(tmp_path, monkeypatch, service)
