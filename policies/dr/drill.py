@@ -13,6 +13,7 @@ import msgspec
 
 from policies.groups import DRILL_GROUPS
 from policies.sync.client_quotas import PRODUCE_BYTES, ClientQuota
+from policies.words import counted
 
 
 def drill_prefix(run_id: str) -> str:
@@ -167,7 +168,7 @@ def judge_checkpoint(
     source, target = checkpoint
     if target == translated or (target < translated and not repeats):
         return None
-    does = f"repeat at least {repeats} records" if target < translated else "skip records"
+    does = f"repeat at least {counted(repeats, 'record')}" if target < translated else "skip records"
     return DrillFinding(
         name=DrillFindingName.CHECKPOINT,
         subject=f"group {group}, {partition}",

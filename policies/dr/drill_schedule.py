@@ -1,4 +1,4 @@
-"""When a mirror drills by itself: `raymirror.drill.schedule`.
+"""The schedule of drills that a mirror runs by itself: `raymirror.drill.schedule`.
 
 off            never (the default)
 7d, 12h        so long after the last drill began

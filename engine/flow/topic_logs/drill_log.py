@@ -13,10 +13,21 @@ from engine.core.reports.drill_report import DrillReport
 from engine.flow.lane.bounded_retry import BoundedRetry
 from engine.flow.lane.partition_writer import PartitionWriter
 from engine.flow.ports.ports import EARLIEST, Cluster
-from engine.state.state import DRILL_SCOPE, DrillRun, Key, StateCodec, Value, last_drill_of, state_topic
+from engine.state.state import (
+    DRILL_SCOPE,
+    OPERATION_SCOPE,
+    DrillRun,
+    Key,
+    OperationEntry,
+    StateCodec,
+    Value,
+    last_drill_of,
+    state_topic,
+)
 from engine.wire.codecs import GZIP
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
+from policies.dr.operations import DrOperation, running
 from policies.model import FlowName, TopicPartition
 
 PATIENCE_S = 20.0
@@ -31,6 +42,7 @@ class DrillLog:
         self._cluster = cluster
         self._topic = state_topic(flow.source)
         self._codec = StateCodec(flow, self._topic, DRILL_SCOPE)
+        self._operations = StateCodec(flow, self._topic, OPERATION_SCOPE)
         self._writer = PartitionWriter(cluster, TopicPartition(self._topic, 0), request_timeout_s, by_name=True)
         self._where = f"topic {self._topic} on cluster {flow.target!r}"
         self._patience = BoundedRetry(self._where, PATIENCE_S, lambda: "")
@@ -48,6 +60,15 @@ class DrillLog:
         entries = self._codec.decode(records)
         runs = {key.subject: value for key, value in entries.items() if isinstance(value, DrillRun)}
         return runs, last_drill_of(entries)
+
+    async def operation(self, since_ms: int = EARLIEST) -> DrOperation | None:
+        """Return the operation between the two clusters that has not ended, None if there is none.
+
+        `since_ms`: of those that were written to since (Unix time). Raises as `read` does.
+        """
+        records = await self._patience.persist(lambda: self._cluster.read_records(self._topic, None, since_ms))
+        entries = self._operations.decode(records).values()
+        return running([one.operation for one in entries if isinstance(one, OperationEntry)])
 
     async def put(self, entries: Mapping[Key, Value | None]) -> None:
         """Write entries (None removes one) and wait until they are durable. Raises BrokerUnreachable, KafkaRefusal."""

@@ -88,7 +88,7 @@ async def _read_one(plan: ConsumerPlan, connection: Mapping[str, Any], within_s:
             await consumer.start()
             await reading.run(consumer)
     except (KafkaError, OSError, TimeoutError) as failure:
-        reading.fail(f"a stock consumer could not read: {failure or f'no answer within {within_s:.0f} s'}")
+        reading.fail(f"a stock consumer could not read: {str(failure) or f'no answer within {within_s:.0f} s'}")
     finally:
         await consumer.stop()
     return reading.found

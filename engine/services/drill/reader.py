@@ -6,11 +6,10 @@ from engine.core.reports.drill_report import FINDINGS_SHOWN, DrillReport
 from engine.flow.ports.ports import EARLIEST
 from engine.flow.topic_logs.drill_log import DrillLog
 from engine.services.clients import clients_of
+from engine.services.drill.record import CLOCKS_MS
 from engine.services.target_view import FlowTarget
 
 CLIENT_ID = "raymirror-drills"
-_OVERLAP_MS = 600_000
-"""So far the clock of whoever drills may be behind this one."""
 
 
 class DrillReader(FlowTarget):
@@ -35,6 +34,6 @@ class DrillReader(FlowTarget):
             return None
         read_at_ms = wall_ms()
         _, found = await self._log.read(self._since_ms)
-        self._since_ms = read_at_ms - _OVERLAP_MS
+        self._since_ms = read_at_ms - CLOCKS_MS
         self._last = found.cut(FINDINGS_SHOWN) if found is not None else self._last
         return self._last

@@ -5,7 +5,8 @@
        +--killed--> open, without beats --the next drill, or `--clean`: takes away by the record--> no record
 
 Only names with the id of a recorded run are taken away, so nothing else can be meant. A run whose record beats is left
-alone, whatever its clock says.
+alone, whatever its clock says. A drill is no operation of `policies/dr/operations.py`, because those keep others out
+until they are resumed or aborted, and a drill that was killed must never be in the way of a failover. It gives way.
 """
 
 import socket
@@ -22,6 +23,7 @@ from engine.flow.ports.ports import Listed
 from engine.flow.topic_logs.drill_log import DrillLog
 from engine.state.state import LAST_DRILL, DrillRun, LastDrill, drill_run_key
 from policies.dr.drill import drill_prefix, scratch_topic
+from policies.dr.operations import DrOperation
 from policies.words import counted
 
 BEAT_S = 2.0
@@ -29,6 +31,8 @@ SILENT_S = 8.0
 """A run whose record does not change for so long was killed."""
 GONE_WITHIN_S = 20.0
 """So long the brokers may take to forget a topic that was deleted."""
+CLOCKS_MS = 600_000
+"""So far the clock of who drives an operation may be behind this one."""
 _AGAIN_S = 0.25
 _AT_ONCE = 200
 _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
@@ -45,6 +49,22 @@ class DrillRuns(MirrorError):
 
     def __str__(self) -> str:
         return f"drill {self.run_id} of flow {self.flow} runs on {self.where}; wait for its end, or end it there"
+
+
+class OperationRuns(MirrorError):
+    """An operation between the two clusters is under way: flow, kind, id."""
+
+    exit_code = 1
+
+    def __init__(self, flow: str, kind: str, operation: str) -> None:
+        super().__init__(flow, kind, operation)
+        self.flow, self.kind, self.operation = flow, kind, operation
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} {self.operation} between the clusters of {self.flow} has not ended, and a drill would only"
+            " rehearse its middle; end or abort it first: raymirror dr status"
+        )
 
 
 class MadeThings(Protocol):
@@ -92,15 +112,24 @@ class DrillRecord:
         return {run_id: await self.take_away(run_id) for run_id in runs}
 
     async def begin(self) -> None:
-        """Record that this drill may make something. Raises BrokerUnreachable, KafkaRefusal."""
+        """Record that this drill may make something. Raises OperationRuns, BrokerUnreachable, KafkaRefusal."""
+        self._refuse(await self._log.operation())
         await self._log.put({drill_run_key(self._run_id): self._run})
 
     async def beat(self) -> None:
-        """Show that this drill is alive, until cancelled. Raises BrokerUnreachable, KafkaRefusal."""
+        """Show that this drill is alive, until cancelled; give way to an operation that begins meanwhile.
+
+        Raises OperationRuns, BrokerUnreachable, KafkaRefusal.
+        """
         while True:
             await pause(BEAT_S)
+            self._refuse(await self._log.operation(self._run.began_ms - CLOCKS_MS))
             self._run = msgspec.structs.replace(self._run, beats=self._run.beats + 1)
             await self._log.put({drill_run_key(self._run_id): self._run})
+
+    def _refuse(self, operation: DrOperation | None) -> None:
+        if operation is not None:
+            raise OperationRuns(self._flow, operation.kind, operation.id)
 
     async def store(self, report: DrillReport) -> None:
         """Store the result. Raises BrokerUnreachable, KafkaRefusal."""

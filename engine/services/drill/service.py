@@ -26,6 +26,7 @@ from engine.flow.topic_logs.drill_log import DrillLog
 from engine.flow.topic_logs.last_known import LastKnown, NothingKnown
 from engine.kafka.admin.admin import broker_configs
 from engine.kafka.admin.client_quotas import client_quotas
+from engine.kafka.admin.internal_topics import STATE_CONFIGS, ensure_internal_topic
 from engine.kafka.groups.stock_consumer import Reads, read_first
 from engine.services.dr.preview import PreviewService
 from engine.services.drill.connection import stock_connection
@@ -35,6 +36,7 @@ from engine.services.drill.producers import SETTINGS, ProducerRehearsal, refusin
 from engine.services.drill.reading import ReadComparison, consumer_plans, read_by_own, sampled
 from engine.services.drill.record import DrillRecord
 from engine.services.maps import last_known_of
+from engine.state.state import state_topic
 from policies.dr.drill import DrillFinding, DrillFindingName, not_judged, smaller_quotas
 from policies.dr.readiness import ClientRules, UnreadyName
 from policies.model import TopicPartition
@@ -107,11 +109,10 @@ class DrillService(PreviewService):
     async def drill(self, wish: DrillWish) -> DrillReport:
         """Rehearse a failover, take everything away, store the report and return it.
 
-        A failure on the way is in the report. Raises NothingKnown if no mirror ever had the flow, DrillRuns; what
-        brokers cause if the drill cannot even be recorded, or its report cannot be stored.
+        A failure on the way is in the report. Raises NothingKnown if no mirror ever had the flow; DrillRuns,
+        OperationRuns; what brokers cause if the drill cannot even be recorded, or its report cannot be stored.
         """
-        if not await self._drills.exists():
-            raise NothingKnown(str(self._flow.name), self._flow.positions_topic, self._flow.name.target)
+        await self._need_state()
         run_id, course, left = uuid4().hex[:12], _Course(wish), tuple[str, ...]()
         record = self._record(run_id)
         with course.step(DrillStep.CLEAN):
@@ -144,6 +145,16 @@ class DrillService(PreviewService):
         )
         await record.store(report)
         return report
+
+    async def _need_state(self) -> None:
+        """Create the state topic if the flow was copied without one. Raises NothingKnown, KafkaRefusal."""
+        if await self._drills.exists():
+            return
+        name = self._flow.name
+        if not (await last_known_of(self._flow, self._target)).lanes:
+            raise NothingKnown(str(name), self._flow.positions_topic, name.target)
+        replicas = self._flow.positions_replication_factor
+        await ensure_internal_topic(self._clients[1], state_topic(name.source), replicas, STATE_CONFIGS)
 
     async def _beating(self, record: DrillRecord, work: Coroutine[Any, Any, None]) -> None:
         """Do the work while the record beats. Raises the first failure of either."""
