@@ -35,6 +35,7 @@ CLOCKS_MS = 600_000
 """So far the clock of who drives an operation may be behind this one."""
 _AGAIN_S = 0.25
 _AT_ONCE = 200
+_PASSES = 3
 _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
 
 
@@ -150,18 +151,25 @@ class DrillRecord:
             return f"what drill {run_id} made could not be taken away: {failure}"
 
     async def _groups(self, run_id: str) -> str:
-        """Delete the shadow groups; return what is still there, empty if nothing is."""
-        listed = await self._made.list_groups()
-        prefix = drill_prefix(run_id)
-        groups = [one.group for one in listed.groups if one.group.startswith(prefix)]
-        failed: dict[str, str] = {}
-        for part in parts(groups, _AT_ONCE):
-            failed |= await self._made.delete_groups(part)
+        """Delete the shadow groups until none is listed; return what is still there, empty if nothing is."""
+        prefix, failed = drill_prefix(run_id), dict[str, str]()
+        for _ in range(_PASSES):  # a commit without an answer may arrive late
+            listed = await self._made.list_groups()
+            groups = [one.group for one in listed.groups if one.group.startswith(prefix)]
+            if not groups or failed:
+                break
+            failed = await self._delete(groups)
         if failed:
             group, why = next(iter(failed.items()))
             return f"{counted(len(failed), 'group')} {prefix}..., {group} for example: {why}"
         silent = ", ".join(f"broker {node}: {why}" for node, why in listed.unheard.items())
         return f"perhaps groups {prefix}... of brokers that do not answer: {silent}" if silent else ""
+
+    async def _delete(self, groups: Sequence[str]) -> dict[str, str]:
+        failed: dict[str, str] = {}
+        for part in parts(groups, _AT_ONCE):
+            failed |= await self._made.delete_groups(part)
+        return failed
 
     async def _topic(self, run_id: str) -> str:
         topic = scratch_topic(run_id)
