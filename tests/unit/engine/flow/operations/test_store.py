@@ -6,14 +6,16 @@ import msgspec
 import pytest
 
 from engine.flow.operations.errors import OperationHeld, OperationTaken
-from engine.flow.operations.reading import read_copy
+from engine.flow.operations.reading import read_copy, standing_fences
 from engine.flow.operations.store import NotesLost
 from engine.flow.ports.state_options import StateOptions
 from engine.flow.topic_logs.state_log import StateLog
 from engine.state.state import DESIRED, DesiredState, StateHolder, state_topic
+from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operation_steps import FlowSide
-from policies.dr.operations import DrOperation, aborting, begun, finished
+from policies.dr.operations import DrOperation, aborting, begun, finished, undoing, undone
 from policies.model import FlowName
+from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from tests.unit.engine.flow.operations.staged import Clusters, new
 
 
@@ -136,3 +138,21 @@ async def test_the_mirror_and_the_driver_leave_each_other_alone() -> None:
         assert [key.kind for key in mirror.load()] == ["deployment", "desired"]
     assert all(len(copy) == 1 for copy in await copies(clusters))
     await mirror.close()
+
+
+async def test_a_fence_stands_from_before_it_is_made_until_it_is_taken_back() -> None:
+    clusters = Clusters()
+    binding = Binding(Resource.TOPIC, "orders", Pattern.LITERAL, "User:a", "*", Operation.WRITE, Permission.DENY)
+
+    async def standing() -> set[Binding]:
+        return standing_fences(await read_copy(clusters.clusters[FlowSide.TARGET], clusters.flows[FlowSide.TARGET]))
+
+    async with clusters.opened() as store:
+        operation = await store.claim(new(), "ann")
+        assert await standing() == set()
+        operation = await store.save(begun(operation, "fence", 1), {FENCE_NOTES: [FenceRow(binding)]})
+        assert await standing() == {binding}
+        operation = await store.save(undoing(aborting(operation, ""), "fence"))
+        assert await standing() == {binding}
+        await store.save(undone(operation, "fence", 2, {}))
+        assert await standing() == set()
