@@ -147,6 +147,28 @@ class LastDrill(Value, frozen=True, kw_only=True):
     report: DrillReport
 
 
+class MovedOffset(msgspec.Struct, frozen=True):
+    """One partition of a group that was moved: its source offset, and the offset that was committed on the target."""
+
+    topic: str
+    partition: int
+    source_offset: int
+    target_topic: str
+    target_offset: int
+
+
+class MovedGroup(Value, frozen=True, kw_only=True):
+    """Of `MOVE_SCOPE`: a group whose consumers go to the target for good. `who` moved it, `at_ms` (Unix time).
+
+    `state`: `moving` is written before the offsets are committed, `moved` after they were read back.
+    """
+
+    state: Literal["moving", "moved"]
+    at_ms: int
+    who: str
+    offsets: tuple[MovedOffset, ...]
+
+
 class OperationEntry(Value, frozen=True, kw_only=True):
     """An operation between the two clusters; of `OPERATION_SCOPE`."""
 
@@ -178,6 +200,9 @@ DEPLOYMENT = Key("deployment")
 CANDIDATE = Key("candidate")
 LAST_DRILL = Key("drill")
 DRILL_RUN = "drill-run"
+MOVED = "moved"
+MOVE_SCOPE = "move"
+"""Entries of moved groups have no owner either."""
 DRILL_SCOPE = "drill"
 """Entries of drills have no owner: each drill writes its own, while the flow's mirror owns the other entries."""
 
@@ -189,6 +214,7 @@ KINDS: dict[str, type[Value]] = {
     "quarantine": Quarantine,
     LAST_DRILL.kind: LastDrill,
     DRILL_RUN: DrillRun,
+    MOVED: MovedGroup,
     "operation": OperationEntry,
     "operation-notes": OperationNotes,
 }
@@ -207,6 +233,11 @@ def quarantine_key(subject: str) -> Key:
 def drill_run_key(run_id: str) -> Key:
     """Return the key of the entry of a drill that runs, or was killed."""
     return Key(DRILL_RUN, run_id)
+
+
+def moved_key(group: str) -> Key:
+    """Return the key of a moved group."""
+    return Key(MOVED, group)
 
 
 def last_drill_of(entries: Mapping[Key, Value]) -> DrillReport | None:
