@@ -87,7 +87,7 @@ class Scene:
         await self.world.until(lambda lanes: sum(lane.records for lane in lanes) >= count, "all is copied")
 
     async def group(self, name: str, offsets: dict[int, int]) -> None:
-        await stock.commit(self.source, f"{self.alias}-{name}", self.topic, offsets)
+        await stock.commit_alone(self.source, f"{self.alias}-{name}", self.topic, offsets)
 
     async def drill(self, *words: str) -> tuple[int, dict[str, Any]]:
         """Give the command; return its exit code and its JSON."""
@@ -138,7 +138,7 @@ async def test_a_drill_under_load_passes_and_leaves_nothing(scene_of: Any) -> No
         await scene.copied()
         await scene.group("middle", {0: 20, 1: 7})
         await scene.group("end", {0: RECORDS})
-        await stock.commit(scene.target, "rehearse-b", scene.topic, {0: 0})
+        await stock.commit_alone(scene.target, "rehearse-b", scene.topic, {0: 0})
         before, rights = await scene.everything(), await acls(scene.world)
         async with scene.load():
             code, found = await scene.drill()
@@ -164,7 +164,7 @@ async def test_what_would_hurt_is_found(scene_of: Any) -> None:
         for name in ("cut", "ahead", "wrong", "fine"):
             await scene.group(name, {0: 20} if name == "cut" else {1: 20})
         await delete_records(scene.target, scene.copy, {0: 30})
-        await stock.commit(scene.target, "hurts-ahead", scene.copy, {1: 40})
+        await stock.commit_alone(scene.target, "hurts-ahead", scene.copy, {1: 40})
         await create_topics(scene.target, {"hurts.checkpoints.internal": 1}, configs={"cleanup.policy": "compact"})
         key, value = encode_checkpoint(Checkpoint("hurts-wrong", scene.copy, 1, 20, 35, ""))
         async with producer(scene.target) as client:
