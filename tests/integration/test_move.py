@@ -1,4 +1,4 @@
-"""`raymirror move` on real clusters: a group moves exactly, or is refused by name while somebody changes its offsets."""
+"""`raymirror move` on real clusters: a group moves exactly, or is refused by name while its offsets change."""
 
 import asyncio
 import json
