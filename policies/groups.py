@@ -27,6 +27,8 @@ from policies.patterns import PatternList
 
 DEFAULT_GROUPS = (".*",)
 DEFAULT_GROUPS_EXCLUDE = ("console-consumer-.*", "connect-.*", "__.*")
+DRILL_GROUPS = "raymirror-drill-"
+"""What the names of a drill's groups begin with: no flow mirrors them, whatever its patterns or its filter say."""
 _CONSUMERS = ("consumer", "")
 _OTHER_KINDS = ("share", "streams")
 _RENEW_AT = 0.4
@@ -68,6 +70,8 @@ class GroupSelection:
 
     def why_not(self, group: str) -> str | None:
         """Return why a group is not mirrored; None if it is."""
+        if group.startswith(DRILL_GROUPS):
+            return "a group of a drill"
         if self._own is not None:
             wanted = self._own.says(self._own.made.should_replicate_group, group)
             return None if wanted else f"not chosen by {self._own.name}"

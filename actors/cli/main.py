@@ -83,10 +83,11 @@ COMMANDS: Final = {
         "actors.cli.failover.translate",
         "show the exact target offsets of a consumer group, or commit them on the target",
     ),
+    "move": ("actors.cli.dr.move", "move one consumer group to the target for good, as part of a migration"),
     "failover": ("actors.cli.failover.failover", "stop a flow and move its consumer groups to the target"),
     "dr": (
         "actors.cli.dr.dr",
-        "switch over to the target, preview a failover and a failback, save what only the source has",
+        "switch over to the target, rehearse or preview a failover, preview a failback, save what only the source has",
     ),
     "stop": ("actors.cli.running.stop", "drain a running mirror, then stop it"),
     "setup": ("actors.cli.clusters.setup", "fetch what only some mirrors need: `setup s3` for a storage in a bucket"),
@@ -97,6 +98,7 @@ COMMANDS: Final = {
 EXIT_CODES = (
     "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running, 4 failover: some partition is"
     " not drained or some group is not equal; dr preview: a failover would lose records, or not place every group;"
+    " dr drill: something would have hurt; move: the group is not moved;"
     " translate: the source does not answer, 5 plan: there are changes to apply; check --diff: the files differ,"
     " 6 convert: something could not be carried"
 )

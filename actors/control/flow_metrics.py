@@ -121,6 +121,7 @@ class FlowMetrics:
             may_return=flow_state.may_return,
             deleted=flow_state.deleted,
             target_id=flow_state.found.target_id,
+            drill=flow_state.found.drill,
         )
 
     @property

@@ -15,6 +15,7 @@ from actors.model.status import EventLine
 from engine.base.errors import MirrorError
 from engine.core.events.events import AnyEvent, Event
 from engine.core.reports.config_report import ConfigReport
+from engine.core.reports.drill_report import DrillStanding
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.jobs.proof.state import FlowProof
@@ -118,7 +119,7 @@ class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     `unrenewed_s`: for how many seconds it has not been known whether this mirror still has the flow.
     `groups`: the last round of its consumer groups, None before the first. `configs`: that of its configs and ACLs.
     `round_id`: a round of configs and ACLs that waits for a plan of Spark. `memory_id`: what the last round remembers.
-    `target_id`: the id of the target cluster, empty while it is not known.
+    `target_id`: the id of the target cluster, empty while it is not known. `drill`: what is known of its drills.
     """
 
     serial: int
@@ -135,6 +136,7 @@ class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     round_id: str = ""
     memory_id: str = ""
     target_id: str = ""
+    drill: DrillStanding | None = None
 
 
 class ConfigRound(NamedTuple):

@@ -29,6 +29,7 @@ NOT_READ_BY_COPIERS = (
     "groups",
     "mm2_group",
     "rpo_s",
+    "drills",
     "same_cluster",
     "heartbeats",
     "traffic",

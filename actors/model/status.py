@@ -5,6 +5,7 @@ import msgspec
 from actors.model.spark_status import SparkStatus
 from actors.model.states import CopierState, Desired
 from engine.core.reports.config_report import ConfigReport
+from engine.core.reports.drill_report import DrillStanding
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.latency import Histogram
 from engine.core.reports.progress import LaneProgress
@@ -132,6 +133,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a request over HTTP has deleted the flow's connector, which has stopped the flow."""
     target_id: str = ""
     """The id of the target cluster; empty while it is not known."""
+    drill: DrillStanding | None = None
+    """The last drill and the next one; None while nothing is known."""
 
     def least_lag_ms(self, now_ms: int) -> int:
         """Lower bound of the age of the oldest uncopied record; 0 if no such record is known: its age may be any."""

@@ -13,12 +13,14 @@ from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.drain import Ends
+from engine.core.reports.drill_report import DrillReport
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.target_view import TargetView
 from engine.state.state import DESIRED, DesiredState, owner_of
 
 NOT_ASKED = "the source was not asked"
 POSITIONS, STATE, GROUPS, EVENTS = "positions", "state", "consumer groups", "events"
+DRILL = "last drill"
 """The parts of a target that are read one by one."""
 
 
@@ -63,6 +65,8 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_ms: int | None = None
     partitions: tuple[KnownPartition, ...] | None = None
     events: tuple[EventLine, ...] | None = None
+    drill: DrillReport | None = None
+    """The last drill."""
     unknown: dict[str, str] = {}
     answered: bool = True
 
@@ -129,6 +133,7 @@ class Reading:
             STATE: self._state,
             GROUPS: self._groups,
             EVENTS: self._events,
+            DRILL: self._drill,
         }
         for name, read in parts.items():
             try:
@@ -161,6 +166,9 @@ class Reading:
     async def _groups(self) -> dict[str, Any]:
         told = await self._view.groups()
         return {"groups": told.groups, "checkpoint_ms": told.newest_ms if told.newest_ms >= 0 else None}
+
+    async def _drill(self) -> dict[str, Any]:
+        return {"drill": await self._view.last_drill()}
 
     async def _events(self) -> dict[str, Any]:
         records = await self._view.events(KINDS, self._since_ms)

@@ -18,6 +18,7 @@ from actors.observability.colours import SEVERITY, STATE, count_text, state_text
 from actors.observability.found_by import found_text
 from actors.observability.instants import clock_text
 from actors.observability.lagging import UNKNOWN, seconds_text
+from engine.core.reports.drill_report import DrillReport
 from engine.jobs.runtime.runner import JobState
 from policies.words import counted
 
@@ -169,6 +170,29 @@ def configs_text(flow: FlowStatus) -> str:
     return "configs and ACLs: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
 
 
+def drill_text(flow: FlowStatus, at_ms: int) -> str:
+    """Return the last drill and the next one, empty if none is known and none is scheduled."""
+    standing = flow.drill
+    if standing is None or (standing.last is None and not standing.every_s):
+        return ""
+    last = standing.last
+    ago = seconds_text(standing.age_ms(at_ms) / 1000)
+    parts = ["none yet"] if last is None else [drill_result(last), f"{ago} ago"]
+    parts += ["one runs now"] if standing.runs else []
+    parts += [f"next at {clock_text(standing.next_ms)}"] if standing.next_ms >= 0 and not standing.runs else []
+    return "drill: " + ", ".join([*parts, standing.trouble] if standing.trouble else parts)
+
+
+def drill_result(last: DrillReport) -> str:
+    """Say how a drill ended, in a few words."""
+    if last.failed:
+        return f"did not finish ({last.failed})"
+    lost = f", RPO {counted(last.loss.records, 'record')}" if last.loss.records else ""
+    found = f"{counted(last.hurts, 'finding')} that would hurt" if last.hurts else "passed"
+    left = ", and something is left on the target" if last.left else ""
+    return f"{found}, RTO {last.rto_s:.1f} s{lost}{left}"
+
+
 def spark_text(status: MirrorStatus) -> str:
     """Return the state of Spark, empty if it is off."""
     spark = status.spark
@@ -315,6 +339,7 @@ def render(status: MirrorStatus) -> RenderableType:
         configs_text,
     ):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
+    parts += [Text(f"{one.flow}: {text}") for one in status.flows if (text := drill_text(one, status.at_ms))]
     for tell in (unremembered_text, proof_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := tell(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []

@@ -22,6 +22,7 @@ from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState, NotOpen
 from actors.ray.watch import (
     AuditLike,
     ConfigServiceLike,
+    DrillsLike,
     HistoryLike,
     LoopServiceLike,
     PositionsLike,
@@ -75,6 +76,13 @@ class FlowLoops:
         watch.service.may_delete = self._may_write
         for service in self._services:
             service.may_write = self._may_write
+        if watch.drills is not None:
+            watch.drills.may_drill = self._may_drill
+
+    def _may_drill(self) -> bool:
+        """Whether a drill may begin: this mirror owns the flow, which is neither paused nor stopped."""
+        kept = self.memory.kept
+        return self.memory.holds and kept is not None and kept.state is Desired.RUNNING
 
     def _may_write(self) -> bool:
         """Whether services may write: this mirror owns the flow, and the stored state is not "stopped"."""
@@ -91,10 +99,16 @@ class FlowLoops:
                 group.create_task(self._watch.audit.run())
             if self._watch.history is not None:
                 group.create_task(self._watch.history.run())
+            if self._watch.drills is not None:
+                group.create_task(self._drill(self._watch.drills))
             self._group = group
             self._begin_beats()
             for service in self._services:
                 group.create_task(self._keep_in_step(service))
+
+    async def _drill(self, drills: DrillsLike) -> None:
+        await self._reached.wait()
+        await drills.run()
 
     def _begin_beats(self) -> None:
         if self._group is not None and self._watch.beats is not None:
@@ -200,6 +214,7 @@ class FlowLoops:
             configs=configs.report if configs is not None else None,
             round_id=configs.desk.wanted if configs is not None and configs.desk is not None else "",
             memory_id=configs.memory[0] if configs is not None else "",
+            drill=self._watch.drills.standing if self._watch.drills is not None else None,
         )
 
     def _take_events(self) -> None:

@@ -11,6 +11,7 @@ from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import AnyEvent
 from engine.core.reports.config_report import ConfigReport
+from engine.core.reports.drill_report import DrillStanding
 from engine.core.reports.group_report import GroupsReport
 from engine.flow.config_sync.audit import AuditRow
 from policies.model import FlowName, LaneName, TopicPartition
@@ -98,6 +99,16 @@ class HistoryLike(Protocol):
     async def flush(self) -> None: ...
 
 
+class DrillsLike(Protocol):
+    """The part of an `actors.drills.schedule.DrillScheduler` that the metadata actor uses."""
+
+    may_drill: Callable[[], bool]
+
+    @property
+    def standing(self) -> DrillStanding: ...
+    async def run(self) -> None: ...
+
+
 class PositionsLike(Protocol):
     """The methods of `FlowPositions` that are used."""
 
@@ -111,6 +122,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     `state` creates a new service for each try, since a service can be opened only once. `beats` creates the heartbeat
     service. `groups` is None if no groups are mirrored, `configs` if neither configs nor ACLs are synced. `audit`: the
     trail of changes on the target. `history`: that of configs; its events come with those of `configs`.
+    `drills` runs drills by a schedule.
     """
 
     flow: FlowName
@@ -124,6 +136,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     audit: AuditLike | None = None
     history: HistoryLike | None = None
     positions: PositionsLike | None = None
+    drills: DrillsLike | None = None
     late: bool = False
     """Whether the start could not check the flow: nothing is synced before its clusters are reached."""
     settings: dict[str, str] = {}
@@ -183,6 +196,8 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
 
     from actors.config import config_ref
     from actors.config.effective import settings_of
+    from actors.drills.process import DrillOrder, drill_apart
+    from actors.drills.schedule import DrillScheduler
     from actors.model.events import KINDS
     from engine.checks.late_checks import LateChecks
     from engine.flow.config_history.keeper import ConfigHistory
@@ -190,6 +205,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
     from engine.jobs.audit.store import audit_store
     from engine.jobs.config_history.store import history_store
     from engine.services.config_service import ConfigService, history_flow
+    from engine.services.drill.reader import DrillReader
     from engine.services.event_service import EventService
     from engine.services.group_service import GroupService
     from engine.services.heartbeat_service import HeartbeatService
@@ -230,6 +246,12 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             audit=audit,
             history=history,
             positions=FlowPositions(config, flow),
+            drills=DrillScheduler(
+                str(flow.name),
+                flow.drills,
+                partial(DrillReader, config, flow),
+                partial(drill_apart, DrillOrder(flow=str(flow.name), config=spec.config)),
+            ),
             late=flow.name in unchecked,
             settings=settings_of(config, flow),
         )

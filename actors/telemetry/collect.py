@@ -8,6 +8,7 @@ import msgspec
 from actors.model.states import Desired
 from actors.model.status import MirrorStatus
 from actors.telemetry import families as f
+from actors.telemetry.drill_series import drill_series
 from actors.telemetry.families import Family
 from actors.telemetry.group_series import group_series
 from engine.core.reports.latency import Histogram
@@ -87,7 +88,7 @@ def collect(
     _flows(series, status)
     _proofs(series, status, detail)
     _copiers(series, status)
-    for family, labels, value in group_series(status):
+    for family, labels, value in (*group_series(status), *drill_series(status)):
         series[family][labels] = value
     for key, count in events.items():
         series[f.EVENTS][key] = count

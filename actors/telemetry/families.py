@@ -106,6 +106,24 @@ GROUP_COMMIT_LATENCY = _by_flow(
     "From a group's commit on the source to its checkpoints and commits on the target, if commits are read.",
 )
 OFFSET_MAP_BYTES = _by_flow("offset_map_bytes", GAUGE, "By", "Exact offset maps in memory, for translating groups.")
+DRILL_AGE = _by_flow(
+    "drill_age_seconds", GAUGE, "s", "Time since the last drill began; if none is known, since the mirror started."
+)
+DRILL_INTERVAL = _by_flow("drill_interval_seconds", GAUGE, "s", "From one scheduled drill to the next; 0: none.")
+DRILL_PASSED = _by_flow("drill_passed", GAUGE, "1", "1 if the last drill found nothing that would hurt, 0 otherwise.")
+DRILL_FINDINGS = _by_flow(
+    "drill_findings", GAUGE, "{finding}", "What would have hurt in a failover, as the last drill found it."
+)
+DRILL_RTO = _by_flow("drill_rto_seconds", GAUGE, "s", "Recovery time that the last drill measured.")
+DRILL_LOST_RECORDS = _by_flow(
+    "drill_lost_records", GAUGE, "{record}", "Records that a failover would have lost when the last drill began."
+)
+DRILL_LOST_SECONDS = _by_flow(
+    "drill_lost_seconds", GAUGE, "s", "Age of the oldest of these records; no series if it is not known."
+)
+DRILL_LEFT = _by_flow(
+    "drill_left_behind", GAUGE, "{thing}", "Kinds of things on the target that the last drill could not take away."
+)
 REPLICATION_LATENCY = _by_flow(
     "replication_latency_seconds", HISTOGRAM, "s", "From a record's timestamp to its acknowledgement by the target."
 )

@@ -13,6 +13,7 @@ from engine.state.state import events_topic, state_topic
 from policies.grants.features import GrantFeature, ResourceGroup
 from policies.grants.planning import Grant, GrantFacts, acl_names, grants_of
 from policies.grants.rights import CLUSTER_NAME, EVERY, ResourceName
+from policies.groups import DRILL_GROUPS
 from policies.naming import HEARTBEATS, DefaultNaming
 from policies.own.own_naming import OwnNaming
 from policies.sync.topic_faults import OnRenewal
@@ -28,6 +29,7 @@ _ALWAYS = (
     GrantFeature.FAILBACK,
     GrantFeature.PREVIEW,
     GrantFeature.SWITCHOVER,
+    GrantFeature.DRILL,
 )
 _ALL = (ResourceName(EVERY),)
 
@@ -106,6 +108,8 @@ def _names(flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
         ResourceGroup.GROUPS: _ALL if groups.own is not None else acl_names(groups.include),
         ResourceGroup.MM2_GROUP: (ResourceName(flow.mm2_group),),
         ResourceGroup.IDS: (ResourceName(f"raymirror.{flow.name}.", is_prefix=True),),
+        ResourceGroup.DRILL_GROUPS: (ResourceName(DRILL_GROUPS, is_prefix=True),),
+        ResourceGroup.DRILL_TOPICS: (ResourceName(DRILL_GROUPS, is_prefix=True),),
         ResourceGroup.CLUSTER: (ResourceName(CLUSTER_NAME),),
         ResourceGroup.REVERSE_TOPICS: tuple(
             ResourceName(name) for name in (state_topic(target), f"mm2-offsets.{target}.internal", map_topic(target))

@@ -26,6 +26,7 @@ from engine.core.lane.pending_batch import Limits
 from engine.core.position.position_keys import CONNECTOR
 from engine.flow.ports.ports import FetchOptions
 from engine.wire.bounded import MAX_INFLATED_BYTES
+from policies.dr.drill_schedule import OFF, RIGHT, DrillSchedule, parse_schedule
 from policies.model import FlowName
 from policies.naming import DEFAULT_CLASS, PACKAGE, SHORT_CLASSES, DefaultNaming, keeps_names
 from policies.patterns import PatternList
@@ -143,6 +144,7 @@ class FlowReader:
             config_sync=read_config_sync(reader, keys),
             progress_s=reader.seconds(keys.flow("raymirror.progress.interval.seconds"), self._samples_s(), 0),
             rpo_s=reader.seconds(keys.flow("raymirror.rpo.seconds"), 0, 0),
+            drills=self._drills(),
             same_cluster=OneCluster(
                 reader.choice(keys.flow("raymirror.same.cluster"), tuple(one.value for one in OneCluster))
             ),
@@ -154,6 +156,14 @@ class FlowReader:
         found = {name: self.keys.flow(name) for name in _CREATION_KEYS}
         found |= {name: self.keys.storage(name) for name in _STORAGE_KEYS}
         return {name: (key, self._reader.where(key).line) for name, key in found.items()}
+
+    def _drills(self) -> DrillSchedule:
+        key = self.keys.flow("raymirror.drill.schedule")
+        text = self._reader.text(key, OFF)
+        try:
+            return parse_schedule(text)
+        except ValueError:
+            raise self._reader.error(key, f"{text!r} is no schedule", f"write {RIGHT}") from None
 
     def _samples_s(self) -> int:
         """Return the default seconds between samples; 0 (never) unless Spark can make a history of them."""

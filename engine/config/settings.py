@@ -11,6 +11,7 @@ from engine.config.tuning.client_login import ClientLogin
 from engine.config.tuning.client_tuning import ClientTuning
 from engine.core.position.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports.ports import FetchOptions
+from policies.dr.drill_schedule import NEVER, DrillSchedule
 from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE, GroupSelection
 from policies.model import FlowName
 from policies.naming import DefaultNaming
@@ -220,6 +221,8 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two progress samples of a copier; 0: never."""
     rpo_s: float = 0.0
     """Seconds of records that a loss of the source may cost, the limit for the history of lag; 0: not set."""
+    drills: DrillSchedule = NEVER
+    """When the mirror rehearses a failover of the flow by itself."""
     same_cluster: OneCluster = OneCluster.REFUSE
     traffic: TrafficRules = TrafficRules()
     places: dict[str, tuple[str, int]] = {}

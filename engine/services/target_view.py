@@ -8,7 +8,9 @@ from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import Event
 from engine.core.reports.drain import Ends
+from engine.core.reports.drill_report import DrillReport
 from engine.flow.topic_logs.checkpoints import CheckpointLog
+from engine.flow.topic_logs.drill_log import DrillLog
 from engine.flow.topic_logs.event_log import EventLog, EventOptions
 from engine.flow.topic_logs.last_known import LastKnown, stored_state
 from engine.kafka.admin.flow_clusters import check_clusters
@@ -65,6 +67,14 @@ class TargetView(FlowTarget):
     async def state(self) -> dict[Key, Value]:
         """Read the desired state of the flow and its last owner. Raises what `stored_state` raises."""
         return await stored_state(self._target, self._flow.name)
+
+    async def last_drill(self) -> DrillReport | None:
+        """Read the report of the last drill, None if there is none. Raises what `stored_state` raises."""
+        log = DrillLog(self._target, self._flow.name, self._flow.request_timeout_s)
+        if not await log.exists():
+            return None
+        _, last = await log.read()
+        return last
 
     async def groups(self) -> GroupsSummary:
         """Read which groups have checkpoints. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""

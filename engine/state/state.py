@@ -16,6 +16,7 @@ import msgspec
 from engine.base.errors import StateUnreadable
 from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
+from engine.core.reports.drill_report import DrillReport
 from policies.dr.operations import DrOperation
 from policies.model import FlowName, LaneName
 
@@ -128,6 +129,46 @@ class Candidate(Value, frozen=True, kw_only=True):
     at_ms: int
 
 
+class DrillRun(Value, frozen=True, kw_only=True):
+    """Of `DRILL_SCOPE`: a drill that may have made something on the target.
+
+    It is written before the drill makes anything, and removed after it has taken everything away. `beats` grows while
+    the drill runs, so that another one sees that it is alive.
+    """
+
+    began_ms: int
+    where: str
+    beats: int = 0
+
+
+class LastDrill(Value, frozen=True, kw_only=True):
+    """Of `DRILL_SCOPE`: the report of the last drill of a flow."""
+
+    report: DrillReport
+
+
+class MovedOffset(msgspec.Struct, frozen=True):
+    """One partition of a group that was moved: its source offset, and the offset that was committed on the target."""
+
+    topic: str
+    partition: int
+    source_offset: int
+    target_topic: str
+    target_offset: int
+
+
+class MovedGroup(Value, frozen=True, kw_only=True):
+    """Of `MOVE_SCOPE`: a group whose consumers go to the target for good. `who` moved it, `at_ms` (Unix time).
+
+    `state`: `moving` is written before the offsets are committed, `moved` after they were read back.
+    """
+
+    state: Literal["moving", "moved"]
+    at_ms: int
+    who: str
+    offsets: tuple[MovedOffset, ...]
+
+
 class OperationEntry(Value, frozen=True, kw_only=True):
     """An operation between the two clusters; of `OPERATION_SCOPE`."""
 
@@ -157,6 +198,13 @@ def events_topic(source: str) -> str:
 DESIRED = Key("desired")
 DEPLOYMENT = Key("deployment")
 CANDIDATE = Key("candidate")
+LAST_DRILL = Key("drill")
+DRILL_RUN = "drill-run"
+MOVED = "moved"
+MOVE_SCOPE = "move"
+"""Entries of moved groups have no owner either."""
+DRILL_SCOPE = "drill"
+"""Entries of drills have no owner: each drill writes its own, while the flow's mirror owns the other entries."""
 
 KINDS: dict[str, type[Value]] = {
     DESIRED.kind: DesiredState,
@@ -164,6 +212,9 @@ KINDS: dict[str, type[Value]] = {
     CANDIDATE.kind: Candidate,
     "set": SetState,
     "quarantine": Quarantine,
+    LAST_DRILL.kind: LastDrill,
+    DRILL_RUN: DrillRun,
+    MOVED: MovedGroup,
     "operation": OperationEntry,
     "operation-notes": OperationNotes,
 }
@@ -177,6 +228,22 @@ def set_key(set_id: str) -> Key:
 def quarantine_key(subject: str) -> Key:
     """Return the key of a set's or a lane's quarantine."""
     return Key("quarantine", subject)
+
+
+def drill_run_key(run_id: str) -> Key:
+    """Return the key of the entry of a drill that runs, or was killed."""
+    return Key(DRILL_RUN, run_id)
+
+
+def moved_key(group: str) -> Key:
+    """Return the key of a moved group."""
+    return Key(MOVED, group)
+
+
+def last_drill_of(entries: Mapping[Key, Value]) -> DrillReport | None:
+    """Return the report of the last drill, None if there was none."""
+    last = entries.get(LAST_DRILL)
+    return last.report if isinstance(last, LastDrill) else None
 
 
 def operation_key(operation: str) -> Key:

@@ -36,6 +36,8 @@ class ResourceGroup(Enum):
     COMMITS = "`__consumer_offsets`"
     GROUPS = "the groups to mirror"
     MM2_GROUP = "the group of MM2's workers"
+    DRILL_GROUPS = "the groups of drills"
+    DRILL_TOPICS = "the scratch topics of drills"
     IDS = "the transactional ids of the flow's partitions"
     CLUSTER = "the cluster"
     REVERSE_TOPICS = "the state, positions and map topics of the reverse flow"
@@ -50,6 +52,7 @@ class ResourceGroup(Enum):
 _KINDS = {
     ResourceGroup.GROUPS: ResourceKind.GROUP,
     ResourceGroup.MM2_GROUP: ResourceKind.GROUP,
+    ResourceGroup.DRILL_GROUPS: ResourceKind.GROUP,
     ResourceGroup.IDS: ResourceKind.TRANSACTIONAL_ID,
     ResourceGroup.CLUSTER: ResourceKind.CLUSTER,
     ResourceGroup.REVERSE_IDS: ResourceKind.TRANSACTIONAL_ID,
@@ -76,6 +79,7 @@ class GrantFeature(Enum):
     REPLAY = "the command quarantine"
     PREVIEW = "the command dr"
     SWITCHOVER = "the command dr switchover"
+    DRILL = "the command dr drill"
     CONFIGS = "sync.topic.configs.enabled"
     ACLS = "sync.topic.acls.enabled"
     RECREATED = "raymirror.topic.recreated"
@@ -92,9 +96,11 @@ BY_COMMAND = frozenset(
         GrantFeature.REPLAY,
         GrantFeature.PREVIEW,
         GrantFeature.SWITCHOVER,
+        GrantFeature.DRILL,
     }
 )
-"""Features that no running mirror uses, only a command. They may run with a login of their own."""
+"""Features that no running mirror uses, only a command. They may run with a login of their own; scheduled drills run
+with that of the mirror."""
 
 
 class FeatureUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -424,6 +430,45 @@ USES = (
             "DeleteAcls",
             "DescribeConfigs",
             without="no fence of ACLs is made or taken away",
+        )
+        for side in (_SOURCE, _TARGET)
+    ),
+    _use(
+        GrantFeature.DRILL,
+        _TARGET,
+        ResourceGroup.DRILL_GROUPS,
+        *_ASKS_GROUPS,
+        "OffsetCommit",
+        "DeleteGroups",
+        without="no group is rehearsed",
+    ),
+    _use(
+        GrantFeature.DRILL,
+        _TARGET,
+        ResourceGroup.DRILL_TOPICS,
+        "CreateTopics",
+        "Metadata",
+        "Produce",
+        "DeleteTopics",
+        without="no producer is rehearsed, which counts as a finding",
+    ),
+    _use(
+        GrantFeature.DRILL,
+        _TARGET,
+        ResourceGroup.COPIES,
+        *_READS,
+        "OffsetCommit",
+        without="no group that reads these copies is rehearsed",
+    ),
+    *(
+        _use(
+            GrantFeature.DRILL,
+            side,
+            ResourceGroup.CLUSTER,
+            "DescribeConfigs",
+            "DescribeClientQuotas",
+            needed=False,
+            without="quotas are not compared",
         )
         for side in (_SOURCE, _TARGET)
     ),

@@ -77,6 +77,7 @@ REQUESTS = (
     _row("DescribeLogDirs", 35, (_DESCRIBE, _CLUSTER)),
     _row("SaslAuthenticate", 36),
     _row("CreatePartitions", 37, (_ALTER, _TOPIC)),
+    _row("DeleteGroups", 42, (_DELETE, _GROUP)),
     _row("IncrementalAlterConfigs", 44, (_ALTER_CONFIGS, _TOPIC)),
     _row("DescribeClientQuotas", 48, (_DESCRIBE_CONFIGS, _CLUSTER)),
     _row("DescribeProducers", 61, (_READ, _TOPIC)),

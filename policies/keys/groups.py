@@ -64,4 +64,13 @@ ROWS = (
             " of A. If this is false or not permitted, raymirror polls all groups at the intervals above"
         ),
     ),
+    ReadKey(
+        "raymirror.drill.schedule",
+        "flow",
+        "off",
+        (
+            "when the mirror rehearses a failover by itself ([docs/dr.md](../docs/dr.md#the-drill)): so long after the"
+            " last drill (`7d`, `12h`), or at a time in UTC (`03:00` every day, `Mon 03:00` every week)"
+        ),
+    ),
 )

@@ -48,6 +48,19 @@ async def commit(
         await consumer.commit(rows)
 
 
+async def commit_alone(cluster: EmbeddedCluster, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Commit as a consumer with assign() does: without a member, and so without the wait for a rebalance."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group, enable_auto_commit=False)
+    rows = {KafkaPartition(topic, n): OffsetAndMetadata(offset, "") for n, offset in offsets.items()}
+    await consumer.start()
+    try:
+        consumer.assign(list(rows))
+        async with asyncio.timeout(_DEADLINE_S):
+            await consumer.commit(rows)
+    finally:
+        await consumer.stop()
+
+
 async def read_from(cluster: EmbeddedCluster, group: str, topic: str, count: int) -> list[Any]:
     """Join, read records from where the group stands until there are that many, commit and leave cleanly."""
     records: list[Any] = []

@@ -1,4 +1,4 @@
-"""`raymirror dr`: previews, the export of what only the source has, the switchover, and what became of operations."""
+"""`raymirror dr`: previews, the export of what only the source has, drills, the switchover, what became of operations."""
 
 import argparse
 import asyncio
@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from actors.cli.common import exits
+from actors.cli.dr.drill import add_drill
 from actors.cli.dr.flow_choice import add_flow, flow_of
 from actors.cli.dr.operating import add_operating
 from actors.cli.dr.preview_tables import show_preview
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export.set_defaults(action=run_export)
     add_switchover(actions)
     add_operating(actions)
+    add_drill(actions)
 
 
 def run(args: argparse.Namespace) -> int:

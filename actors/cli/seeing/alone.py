@@ -13,6 +13,7 @@ from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
 from actors.observability.shared_reasons import SharedReasons
 from actors.observability.tables import plain_table
+from actors.observability.view import drill_result
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
 from policies.words import counted
@@ -110,6 +111,8 @@ def show_flow(flow: KnownFlow, at_ms: int) -> None:
     if flow.groups is not None:
         newest = "" if flow.checkpoint_ms is None else f", the newest as of {clock_text(flow.checkpoint_ms)}"
         print(f"  {counted(flow.groups, 'consumer group')} with checkpoints{newest}")
+    if flow.drill is not None:
+        print(f"  last drill at {clock_text(flow.drill.began_ms)}: {drill_result(flow.drill)}")
     for event in (flow.events or ())[-EVENTS:]:
         print(f"  {clock_text(event.at_ms)} {event.severity:<7} {event.text}")
     if flow.unknown and not flow.is_unread:

@@ -6,6 +6,7 @@ Coordinators move, load and disappear for seconds. Until its time limit, a quest
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
@@ -59,7 +60,13 @@ _AGAIN = COORDINATOR_RETRY | {_UNSTABLE}
 _MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
 """Error codes of a commit to a group with members (IllegalGeneration, UnknownMemberId, RebalanceInProgress,
 FencedInstanceId, FencedMemberEpoch, StaleMemberEpoch)."""
-_NAMES = {69: "GroupIdNotFound", 88: "UnstableOffsetCommit", 110: "FencedMemberEpoch", 113: "StaleMemberEpoch"}
+_NAMES = {
+    68: "NonEmptyGroup",
+    69: "GroupIdNotFound",
+    88: "UnstableOffsetCommit",
+    110: "FencedMemberEpoch",
+    113: "StaleMemberEpoch",
+}
 
 Verdict = tuple[int, T | None]
 """Error code of a group, and its answer if the code is 0."""
@@ -195,6 +202,19 @@ class KafkaGroups:
         if answers.failed:
             raise ConnectionLost(answers.failed[group])
         return refused
+
+    async def delete(self, groups: Sequence[str]) -> dict[str, str]:
+        """Delete groups without members, with their offsets; return those that are still there, and why.
+
+        A group that does not exist is no error.
+        """
+
+        async def ask(connection: Connection, part: list[str]) -> dict[str, tuple[int, None]]:
+            answer = await connection.call(DeleteGroupsRequest(part), self._answer_s)
+            return {row[0]: (NONE if row[1] == _NOT_FOUND else row[1], None) for row in answer.results}
+
+        answers: Answers[None] = await self._each(groups, ask)
+        return answers.failed
 
     def _why_refused(self, group: str, topic: str, code: int) -> str:
         """Say why a commit for a topic was refused, and which right is missing."""

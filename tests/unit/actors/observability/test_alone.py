@@ -19,6 +19,7 @@ from actors.model.status import MirrorStatus
 from actors.observability import alone
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.reports.drain import Ends
+from engine.core.reports.drill_report import DrillReport
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.target_view import GroupsSummary
 from engine.state.event_records import EventRecord
@@ -54,6 +55,7 @@ class Target:
     """What the target of the flow holds (`engine.services.target_view.TargetView`); `away`: parts not told."""
 
     def __init__(self) -> None:
+        self.drill: DrillReport | None = None
         self.known = LastKnown(lanes=(lane(0, 7), lane(1, 5)))
         self.entries: dict[Key, Value] = {DEPLOYMENT: OWNER}
         self.told = GroupsSummary(groups=2, newest_ms=STAMP_MS)
@@ -82,6 +84,10 @@ class Target:
     async def state(self) -> dict[Key, Value]:
         self.answer("state")
         return self.entries
+
+    async def last_drill(self) -> DrillReport | None:
+        self.answer("last drill")
+        return self.drill
 
     async def groups(self) -> GroupsSummary:
         self.answer("groups")
@@ -280,3 +286,11 @@ def test_a_mirror_of_other_flows_is_not_the_one_that_is_asked_about(
         assert main.main([command, "--config", config, "--mirror", "m"]) == exits.OK
     told[0] = msgspec.structs.replace(told[0], flows=(flow_status("A->B"),))
     assert main.main(["status", "--config", config]) == exits.OK
+
+
+def test_status_shows_the_last_drill(target: Target, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    target.drill = DrillReport(run_id="f00d", flow="A->B", began_ms=STAMP_MS, ended_ms=STAMP_MS, hurts=2)
+    assert main.main(["status", "--config", config]) == exits.NO_MIRROR
+    out = capsys.readouterr().out
+    assert "last drill at" in out
+    assert "2 findings that would hurt, RTO 0.0 s" in out

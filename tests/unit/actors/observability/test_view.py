@@ -14,6 +14,8 @@ from actors.model.status import CopierStatus, EventLine, FlowAtEnd, FlowStatus, 
 from actors.observability.view import (
     PlainView,
     configs_text,
+    drill_result,
+    drill_text,
     flow_line,
     flows_table,
     fresh,
@@ -25,6 +27,7 @@ from actors.observability.view import (
     spark_text,
 )
 from engine.core.reports.config_report import ConfigReport
+from engine.core.reports.drill_report import DrillLoss, DrillReport, DrillStanding, DrillStep, DrillStepTime
 from engine.core.reports.group_report import GroupsReport
 from engine.jobs.proof.state import FlowProof
 from engine.jobs.runtime.runner import JobLine, JobState
@@ -358,3 +361,38 @@ def test_refused_records_that_were_left_out_are_counted() -> None:
         "12 records that the target refuses left out since the mirror started; raymirror quarantine list names all of"
         " them"
     )
+
+
+DRILLED = DrillReport(
+    run_id="f00d", flow="A->B", began_ms=100_000, ended_ms=110_000, steps=(DrillStepTime(DrillStep.DRAIN, 4.0),)
+)
+
+
+@pytest.mark.parametrize(
+    ("report", "says"),
+    [
+        (DRILLED, "passed, RTO 4.0 s"),
+        (replace(DRILLED, hurts=1, loss=DrillLoss(records=5)), "1 finding that would hurt, RTO 4.0 s, RPO 5 records"),
+        (replace(DRILLED, left=("topic",)), "passed, RTO 4.0 s, and something is left on the target"),
+        (replace(DRILLED, failed="no source"), "did not finish (no source)"),
+    ],
+)
+def test_a_drill_is_told_in_a_few_words(report: DrillReport, says: str) -> None:
+    assert drill_result(report) == says
+
+
+@pytest.mark.parametrize(
+    ("standing", "says"),
+    [
+        (None, ""),
+        (DrillStanding(since_ms=1), ""),
+        (DrillStanding(every_s=60, since_ms=1, next_ms=3_600_000), "drill: none yet, next at 1970-01-01T01:00:00Z"),
+        (DrillStanding(last=DRILLED), "drill: passed, RTO 4.0 s, 20.0 s ago"),
+        (
+            DrillStanding(every_s=60, next_ms=5, last=DRILLED, runs=True, trouble="no room"),
+            "drill: passed, RTO 4.0 s, 20.0 s ago, one runs now, no room",
+        ),
+    ],
+)
+def test_the_last_drill_and_the_next_one_are_in_the_status(standing: DrillStanding | None, says: str) -> None:
+    assert drill_text(replace(flow(), drill=standing), 120_000) == says

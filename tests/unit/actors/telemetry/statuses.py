@@ -6,10 +6,12 @@ import msgspec
 
 from actors.model.states import CopierState, Desired
 from actors.model.status import CopierStatus, FlowStatus, MirrorStatus, TopicStatus
+from engine.core.reports.drill_report import DrillLoss, DrillReport, DrillStanding, DrillStep, DrillStepTime
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.latency import Histogram, LatencyHistogram
 from engine.core.reports.progress import LaneProgress
 from engine.jobs.proof.state import FlowProof, LaneProof
+from policies.dr.drill import DrillFinding, DrillFindingName
 from tests.unit.actors.fakes import lane_progress, lanes
 
 NOW_MS = 1_800_000_000_000
@@ -75,6 +77,27 @@ def group_report() -> GroupsReport:
     )
 
 
+def drills() -> DrillStanding:
+    """A drill 60 s ago that found two things, of a flow that is drilled once a day."""
+    finding = DrillFinding(name=DrillFindingName.NO_LEADER, subject="A.t-0", why="it has no leader")
+    report = DrillReport(
+        run_id="f00d",
+        flow="A->B",
+        began_ms=NOW_MS - 60_000,
+        ended_ms=NOW_MS - 50_000,
+        steps=(
+            DrillStepTime(DrillStep.DRAIN, 1.5),
+            DrillStepTime(DrillStep.COMPARE, 9.0),
+            DrillStepTime(DrillStep.CONSUMERS, 2.0),
+        ),
+        loss=DrillLoss(records=12, bytes=1200, seconds=0.5),
+        hurts=2,
+        findings=(finding,),
+        left=("topic",),
+    )
+    return DrillStanding(every_s=86_400, since_ms=NOW_MS - 90_000, next_ms=NOW_MS + 86_340_000, last=report)
+
+
 def flow_proof(*, at: int = 60, differences: int = 2) -> FlowProof:
     """Partition 0 of `t` proven up to an offset, partition 9 not at all; a round ended 4 s ago."""
     lanes = LaneProof(topic="t", partition=0, proven_from=0, proven_to=at), LaneProof(topic="t", partition=9)
@@ -109,6 +132,7 @@ def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
         record_age=histogram(20.0),
         loop_stall=histogram(0.7, 12.0),
         groups=group_report(),
+        drill=drills(),
     )
     return msgspec.structs.replace(plain, **changes)
 

@@ -213,3 +213,10 @@ def test_a_policy_without_its_package_is_read_and_warned_of(policy: str) -> None
         f"line 5: replication.policy.class: MM2 would not start with this short name; it needs {package}{policy}"
     ]
     assert mirror(f"replication.policy.class = {package}{policy}\n").warnings == ()
+
+
+def test_drills_have_a_schedule_of_the_flow_or_of_all() -> None:
+    assert not flow().drills.is_on
+    assert flow("raymirror.drill.schedule = 7d\nA->B.raymirror.drill.schedule = Mon 03:00\n").drills.text == "Mon 03:00"
+    with pytest.raises(ConfigError, match="'weekly' is no schedule; write off, an interval"):
+        flow("raymirror.drill.schedule = weekly\n")

@@ -163,6 +163,7 @@ KEYS: list[Row] = [
         (OneCluster.ALLOW, OneCluster.IGNORE),
     ),
     ("raymirror.rpo.seconds", FLOW, ("30", "60"), lambda found: found.rpo_s, (30.0, 60.0)),
+    ("raymirror.drill.schedule", FLOW, ("7d", "12h"), lambda found: found.drills.every_s, (604_800, 43_200)),
     (
         "raymirror.copier.memory.bytes",
         FLOW,
@@ -395,6 +396,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "copiers_site",
         "progress_s",
         "rpo_s",
+        "drills",
         "target_drain_s",
         "shrink_after_s",
         "buffer_budget_bytes",
