@@ -1,4 +1,4 @@
-"""`raymirror dr`: previews, the export of what only the source has, drills, the switchover, what became of operations."""
+"""`raymirror dr`: previews, the export of what only the source has, drills, switchovers, what became of operations."""
 
 import argparse
 import asyncio
