@@ -16,7 +16,7 @@ import msgspec
 from engine.base.errors import StateUnreadable
 from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
-from policies.model import FlowName, LaneName
+from policies.model import FlowName, LaneName, TopicPartition
 
 FORMAT_VERSION = 1
 
@@ -127,6 +127,44 @@ class Candidate(Value, frozen=True, kw_only=True):
     at_ms: int
 
 
+class FailbackState(Value, frozen=True, kw_only=True):
+    """A failback of the flow: what to do with records that only the source has, and the next step.
+
+    `to`: the folder of the export, empty before it. The times are Unix ms.
+    """
+
+    choice: str
+    step: str
+    began_ms: int
+    at_ms: int
+    to: str = ""
+
+
+class FailbackLane(Value, frozen=True, kw_only=True):
+    """One source partition in a failback; offsets are next offsets.
+
+    `split`: where its copy ended on the source, `target_next`: on the target. `source_end`: the end of what only the
+    source has. `echoes`: where the target has copies of that, as (first, end); None: they are not written yet.
+    `new_end`: the end of the target up to which the source gets what is new; -1: not known yet.
+    """
+
+    copy_topic: str
+    split: int
+    target_next: int
+    source_end: int
+    diverged: int = 0
+    echoes: tuple[tuple[int, int], ...] | None = None
+    new_end: int = -1
+
+
+class LentTopicConfig(Value, frozen=True, kw_only=True):
+    """A config of a source topic that has another value during a failback, and its earlier value (None: none)."""
+
+    name: str
+    before: str | None
+    value: str
+
+
 def state_topic(source: str) -> str:
     """Name the topic that holds the state of flows from a source, on their target."""
     return f"raymirror-state.{source}.internal"
@@ -140,6 +178,7 @@ def events_topic(source: str) -> str:
 DESIRED = Key("desired")
 DEPLOYMENT = Key("deployment")
 CANDIDATE = Key("candidate")
+FAILBACK = Key("failback")
 
 KINDS: dict[str, type[Value]] = {
     DESIRED.kind: DesiredState,
@@ -147,6 +186,9 @@ KINDS: dict[str, type[Value]] = {
     CANDIDATE.kind: Candidate,
     "set": SetState,
     "quarantine": Quarantine,
+    FAILBACK.kind: FailbackState,
+    "failback-lane": FailbackLane,
+    "lent-config": LentTopicConfig,
 }
 
 
@@ -158,6 +200,22 @@ def set_key(set_id: str) -> Key:
 def quarantine_key(subject: str) -> Key:
     """Return the key of a set's or a lane's quarantine."""
     return Key("quarantine", subject)
+
+
+def failback_lane_key(lane: TopicPartition) -> Key:
+    """Return the key of a source partition in a failback."""
+    return Key("failback-lane", f"{lane.topic}-{lane.partition}")
+
+
+def lane_of_key(key: Key) -> TopicPartition:
+    """Return the source partition of such a key."""
+    topic, _, number = key.subject.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def lent_config_key(topic: str) -> Key:
+    """Return the key of a source topic's changed config."""
+    return Key("lent-config", topic)
 
 
 def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:

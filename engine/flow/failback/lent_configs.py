@@ -1,27 +1,12 @@
-"""Topic configs that are changed for a while, with their earlier values: tombstones kept for longer, no retention.
+"""Changes topic configs for a while and restores them (`policies/dr/lent_config.py` says which)."""
 
-Two cleanings would destroy what a failback needs. A compacted copy forgets a deletion after `delete.retention.ms`, and
-the old source deletes by time what only it has, half a minute after its broker starts.
-"""
-
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from engine.flow.ports.settings_port import Settings
-from policies.sync.topic_configs import TOPIC_OVERRIDE, ConfigEntry
-
-CLEANUP, TOMBSTONES, RETENTION = "cleanup.policy", "delete.retention.ms", "retention.ms"
-ENDLESS = "-1"
-
-
-class LentConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A config of a topic that has another value for a while; `before` None: the topic had no value of its own."""
-
-    topic: str
-    name: str
-    before: str | None
-    value: str
+from policies.dr.lent_config import CLEANUP, TOMBSTONES, LentConfig, longer_tombstones
+from policies.sync.topic_configs import TOPIC_OVERRIDE
 
 
 class LentConfigs(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,33 +14,6 @@ class LentConfigs(msgspec.Struct, frozen=True, kw_only=True):
 
     lent: tuple[LentConfig, ...] = ()
     failed: dict[str, str] = {}
-
-
-Found = Mapping[str, Mapping[str, ConfigEntry]]
-"""The configs of topics, by topic and name."""
-
-
-def longer_tombstones(found: Found, least_ms: int) -> tuple[LentConfig, ...]:
-    """Return what lets compacted topics keep tombstones for at least `least_ms`."""
-    return tuple(
-        _lent(topic, TOMBSTONES, entries[TOMBSTONES], str(least_ms))
-        for topic, entries in sorted(found.items())
-        if "compact" in entries[CLEANUP].value.split(",") and int(entries[TOMBSTONES].value) < least_ms
-    )
-
-
-def endless_retention(found: Found) -> tuple[LentConfig, ...]:
-    """Return what stops topics from deleting by time."""
-    return tuple(
-        _lent(topic, RETENTION, entries[RETENTION], ENDLESS)
-        for topic, entries in sorted(found.items())
-        if entries[RETENTION].value != ENDLESS
-    )
-
-
-def _lent(topic: str, name: str, entry: ConfigEntry, value: str) -> LentConfig:
-    before = entry.value if entry.source == TOPIC_OVERRIDE else None
-    return LentConfig(topic=topic, name=name, before=before, value=value)
 
 
 async def keep_tombstones(settings: Settings, topics: Collection[str], least_ms: int) -> LentConfigs:

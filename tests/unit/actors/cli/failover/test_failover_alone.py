@@ -20,10 +20,11 @@ from actors.local.session import NoMirror
 from engine.base.errors import BrokerUnreachable, FlowHeld
 from engine.core.events.events import Event
 from engine.core.reports.drain import Ends
-from engine.flow.failback.lent_configs import LentConfig, LentConfigs
+from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.state.state import DEPLOYMENT, DESIRED, Deployment, DesiredState, Key, Value
+from policies.dr.lent_config import LentConfig
 from policies.model import TopicPartition
 from tests.unit.engine.config_files import BASE
 

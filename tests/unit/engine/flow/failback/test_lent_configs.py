@@ -1,12 +1,7 @@
 """Configs that are changed for a while: what is changed, what it was, and that only that is restored."""
 
-from engine.flow.failback.lent_configs import (
-    LentConfig,
-    change,
-    endless_retention,
-    give_back,
-    keep_tombstones,
-)
+from engine.flow.failback.lent_configs import change, give_back, keep_tombstones
+from policies.dr.lent_config import LentConfig, endless_retention
 from tests.fakes.settings import FakeSettings
 
 MONTH_MS = 30 * 86_400_000
