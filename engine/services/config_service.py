@@ -20,8 +20,11 @@ from engine.flow.config_sync.sync import ConfigSync
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.sameness import refuse_one_cluster
 from engine.kafka.admin.settings import KafkaSettings
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import clients_of, opened
 from engine.services.loop_service import LoopService
+from engine.services.unfenced_settings import UnfencedSettings
 from policies.sync.config_sync import Known
 
 
@@ -52,7 +55,11 @@ async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) ->
         within_one = await refuse_one_cluster(flow, source, target)
         await check_clusters(flow, source, target)
         options = config_sync_options(flow, within_one=within_one)
-        yield ConfigSync(options, KafkaSettings(source), KafkaSettings(target))
+        yield ConfigSync(options, _unfenced(flow, source, target), KafkaSettings(target))
+
+
+def _unfenced(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> UnfencedSettings:
+    return UnfencedSettings(source, KafkaCluster(target, request_timeout_s=flow.request_timeout_s), flow.name)
 
 
 class PackedMemory(NamedTuple):
@@ -77,7 +84,7 @@ class ConfigService(LoopService[ConfigReport]):
         history: ConfigHistory | None = None,
     ) -> None:
         clients = clients_of(config, flow.name, f"raymirror|{flow.name}|configs")
-        source, target = map(KafkaSettings, clients)
+        source, target = _unfenced(flow, *clients), KafkaSettings(clients[1])
         wanted = flow.config_sync
         options = ConfigLoopOptions(
             flow=flow.name,

@@ -16,7 +16,8 @@ import msgspec
 from engine.base.errors import StateUnreadable
 from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
-from policies.model import FlowName, LaneName, TopicPartition
+from policies.dr.operations import DrOperation
+from policies.model import FlowName, LaneName
 
 FORMAT_VERSION = 1
 
@@ -127,42 +128,20 @@ class Candidate(Value, frozen=True, kw_only=True):
     at_ms: int
 
 
-class FailbackState(Value, frozen=True, kw_only=True):
-    """A failback of the flow: what to do with records that only the source has, and the next step.
+class OperationEntry(Value, frozen=True, kw_only=True):
+    """An operation between the two clusters; of `OPERATION_SCOPE`."""
 
-    `to`: the folder of the export, empty before it. The times are Unix ms.
-    """
-
-    choice: str
-    step: str
-    began_ms: int
-    at_ms: int
-    to: str = ""
+    operation: DrOperation
 
 
-class FailbackLane(Value, frozen=True, kw_only=True):
-    """One source partition in a failback; offsets are next offsets.
+class OperationNotes(Value, frozen=True, kw_only=True):
+    """Rows that an operation has stored beside it, as JSON; `DrOperation.notes` says which of them are in force."""
 
-    `split`: where its copy ended on the source, `target_next`: on the target. `source_end`: the end of what only the
-    source has. `echoes`: where the target has copies of that, as (first, end); None: they are not written yet.
-    `new_end`: the end of the target up to which the source gets what is new; -1: not known yet.
-    """
-
-    copy_topic: str
-    split: int
-    target_next: int
-    source_end: int
-    diverged: int = 0
-    echoes: tuple[tuple[int, int], ...] | None = None
-    new_end: int = -1
+    rows: tuple[msgspec.Raw, ...]
 
 
-class LentTopicConfig(Value, frozen=True, kw_only=True):
-    """A config of a source topic that has another value during a failback, and its earlier value (None: none)."""
-
-    name: str
-    before: str | None
-    value: str
+OPERATION_SCOPE = "operation"
+"""Entries of operations have an owner of their own: the driver, while the flow's mirror owns the other entries."""
 
 
 def state_topic(source: str) -> str:
@@ -178,7 +157,6 @@ def events_topic(source: str) -> str:
 DESIRED = Key("desired")
 DEPLOYMENT = Key("deployment")
 CANDIDATE = Key("candidate")
-FAILBACK = Key("failback")
 
 KINDS: dict[str, type[Value]] = {
     DESIRED.kind: DesiredState,
@@ -186,9 +164,8 @@ KINDS: dict[str, type[Value]] = {
     CANDIDATE.kind: Candidate,
     "set": SetState,
     "quarantine": Quarantine,
-    FAILBACK.kind: FailbackState,
-    "failback-lane": FailbackLane,
-    "lent-config": LentTopicConfig,
+    "operation": OperationEntry,
+    "operation-notes": OperationNotes,
 }
 
 
@@ -202,20 +179,14 @@ def quarantine_key(subject: str) -> Key:
     return Key("quarantine", subject)
 
 
-def failback_lane_key(lane: TopicPartition) -> Key:
-    """Return the key of a source partition in a failback."""
-    return Key("failback-lane", f"{lane.topic}-{lane.partition}")
+def operation_key(operation: str) -> Key:
+    """Return the key of an operation, by its id."""
+    return Key("operation", operation)
 
 
-def lane_of_key(key: Key) -> TopicPartition:
-    """Return the source partition of such a key."""
-    topic, _, number = key.subject.rpartition("-")
-    return TopicPartition(topic, int(number))
-
-
-def lent_config_key(topic: str) -> Key:
-    """Return the key of a source topic's changed config."""
-    return Key("lent-config", topic)
+def notes_key(operation: str, name: str, version: int, part: int) -> Key:
+    """Return the key of one part of an operation's notes."""
+    return Key("operation-notes", f"{operation}/{name}/{version}/{part}")
 
 
 def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:
@@ -235,17 +206,22 @@ class _Head(msgspec.Struct):
 
 
 class StateCodec:
-    """Converts the entries of one flow to records of its state topic and back."""
+    """Converts the entries of one flow to records of its state topic and back.
 
-    def __init__(self, flow: FlowName, topic: str) -> None:
+    `scope`: entries of another owner than the flow's mirror (`StateOptions.scope`). Their keys name it beside the flow,
+    so a mirror of any version leaves them alone: it would else write its own copy of them again after a fence.
+    """
+
+    def __init__(self, flow: FlowName, topic: str, scope: str = "") -> None:
         self.flow, self.topic = flow, topic
+        self._owned = f"{flow} {scope}" if scope else str(flow)
 
     def encode(self, entries: Mapping[Key, Value | None]) -> dict[bytes, bytes | None]:
         """Encode entries, None as a tombstone. Raises TypeError for a value of another kind than its key's."""
         return {self._key(key): self._value(key, value) for key, value in entries.items()}
 
     def _key(self, key: Key) -> bytes:
-        return msgspec.json.encode(_WireKey(key.kind, str(self.flow), key.subject))
+        return msgspec.json.encode(_WireKey(key.kind, self._owned, key.subject))
 
     def _value(self, key: Key, value: Value | None) -> bytes | None:
         if type(value) not in (KINDS.get(key.kind), type(None)) or key.kind not in KINDS:
@@ -280,7 +256,7 @@ class StateCodec:
             key = msgspec.json.decode(raw, type=_WireKey)
         except UNREADABLE:
             return None
-        return Key(key.kind, key.subject) if key.flow == str(self.flow) else None
+        return Key(key.kind, key.subject) if key.flow == self._owned else None
 
     def _read(self, key: Key, raw: bytes) -> Value | None:
         kind = KINDS.get(key.kind)

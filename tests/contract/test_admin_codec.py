@@ -51,6 +51,28 @@ def test_kafka_reads_what_we_ask(java: Any) -> None:
     assert "resourcePatternType=4, principal='User:ann', host='*', operation=2, permissionType=2" in asked
 
 
+def test_kafka_reads_which_bindings_we_remove(java: Any) -> None:
+    asked = read_by_kafka(java, "DeleteAcls", codec.DELETE_ACLS, codec.delete_acls([READ, DENY]))
+    assert "resourceTypeFilter=2, resourceNameFilter='ördern', patternTypeFilter=3" in asked
+    assert "principalFilter='User:ann', hostFilter='*', operation=2, permissionType=2" in asked
+
+
+def test_we_read_what_kafka_says_of_removed_bindings(java: Any) -> None:
+    data = java.org.apache.kafka.common.message.DeleteAclsResponseData
+    made = data()
+    for code, matched in ((0, ()), (7, ()), (0, (0, 31))):
+        result = getattr(data, "DeleteAclsFilterResult")()  # noqa: B009
+        result.setErrorCode(code).setErrorMessage(None)
+        for inner in matched:
+            match = getattr(data, "DeleteAclsMatchingAcl")()  # noqa: B009
+            match.setErrorCode(inner).setErrorMessage("why").setResourceType(2).setResourceName("t").setPatternType(3)
+            match.setPrincipal("User:ann").setHost("*").setOperation(4).setPermissionType(2)
+            result.matchingAcls().add(match)
+        made.filterResults().add(result)
+    answered = codec.read_deleted(written_by_kafka(java, made, codec.DELETE_ACLS[1]))
+    assert answered == [(0, ""), (7, ""), (31, "why")]
+
+
 def test_we_read_what_kafka_answers(java: Any) -> None:
     messages = java.org.apache.kafka.common.message
     data = messages.DescribeConfigsResponseData

@@ -91,6 +91,14 @@ class FakeSettings:
         self.writes += [str(binding) for binding in done]
         return {binding: why for binding, why in self.refused_bindings.items() if binding in bindings}
 
+    async def remove_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
+        self.before("remove_acls")
+        if not self.has_authorizer:
+            return dict.fromkeys(bindings, "SecurityDisabled")
+        self.bindings -= {binding for binding in bindings if binding not in self.refused_bindings}
+        self.writes += [f"removed {binding}" for binding in bindings if binding not in self.refused_bindings]
+        return {binding: why for binding, why in self.refused_bindings.items() if binding in bindings}
+
     async def create(self, change: CreateTopic) -> None:
         self.before("create")
         if change.target not in self.partitions:

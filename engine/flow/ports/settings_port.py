@@ -55,6 +55,9 @@ class Settings(Protocol):
     async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
         """Add bindings; return the refused ones, and why."""
 
+    async def remove_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
+        """Remove bindings, if they exist; return the refused ones, and why."""
+
     async def create(self, change: CreateTopic) -> None:
         """Create a topic; do nothing if it exists already. Raises KafkaRefusal."""
 

@@ -10,11 +10,13 @@ class StateOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `renew_s` must be well below `dead_after_s` and `kin_dead_after_s`. The latter applies to an owner of the same
     deployment, which is most likely this mirror before a crash. `patience_s` bounds every call; what could not be
-    written in time goes with the next write. `witness_s` bounds one question to followers.
+    written in time goes with the next write. `witness_s` bounds one question to followers. `scope`: whose entries these
+    are, empty for those of the mirror; each scope has an owner, a lease and a transactional id of its own.
     """
 
     flow: FlowName
     topic: str
+    scope: str = ""
     renew_s: float = 1.5
     dead_after_s: float = 30.0
     kin_dead_after_s: float = 5.0
@@ -28,4 +30,4 @@ class StateOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def transactional_id(self) -> str:
         """Name the writer; the id is the same for every owner."""
-        return f"raymirror.{self.flow}.state"
+        return f"raymirror.{self.flow}.{self.scope or 'state'}"

@@ -64,7 +64,7 @@ class StateLog:
         self._cluster = cluster
         self._holder = holder
         self._known_dead = known_dead
-        self._codec = StateCodec(options.flow, options.topic)
+        self._codec = StateCodec(options.flow, options.topic, options.scope)
         self._partition = TopicPartition(options.topic, 0)
         self._writer = FencedWriter(cluster, self._partition, options.transactional_id, options.request_timeout_s)
         self._where = f"topic {options.topic} on cluster {options.flow.target!r}"

@@ -1,6 +1,6 @@
 """Implements the Settings port on real brokers: many topics or bindings per request, each with its own outcome."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.parts import parts, parts_by_weight
@@ -105,13 +105,28 @@ class KafkaSettings:
 
     async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
         """Add bindings, some hundred per request."""
-        refused: dict[Binding, str] = {}
         asked = f"adding ACLs on cluster {self._client.alias!r}"
+        return await self._each_acl(bindings, asked, codec.CREATE_ACLS, codec.create_acls, codec.read_created)
+
+    async def remove_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
+        """Remove bindings, some hundred per request; one that does not exist is fine."""
+        asked = f"removing ACLs on cluster {self._client.alias!r}"
+        return await self._each_acl(bindings, asked, codec.DELETE_ACLS, codec.delete_acls, codec.read_deleted)
+
+    async def _each_acl(
+        self,
+        bindings: Sequence[Binding],
+        asked: str,
+        request: tuple[int, int],
+        encode: Callable[[Sequence[Binding]], bytes],
+        read: Callable[[bytes], list[tuple[int, str]]],
+    ) -> dict[Binding, str]:
+        refused: dict[Binding, str] = {}
         for part in parts(bindings, BINDINGS_AT_ONCE):
             try:
-                body = await self._change(codec.CREATE_ACLS, codec.create_acls(part), asked)
+                body = await self._change(request, encode(part), asked)
                 with readable(self._client.alias):
-                    answered = list(zip(part, codec.read_created(body), strict=True))
+                    answered = list(zip(part, read(body), strict=True))
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
                 refused |= dict.fromkeys(part, f"{asked}: {failure}")
                 continue

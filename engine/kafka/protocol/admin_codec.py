@@ -1,8 +1,9 @@
 """Encodes and decodes requests about configs and ACLs, in the classic format (texts have two-byte lengths).
 
 DescribeConfigs v1 (brokers from 1.1 on), IncrementalAlterConfigs v0 (2.3; KIP-339), AlterConfigs v0 (0.11; KIP-133),
-DescribeAcls and CreateAcls v1 (2.0; KIP-290). A cluster with thousands of topics answers with a hundred thousand config
-entries, most of them equal. So equal entries share one object, and so do topics whose configs are equal byte by byte.
+DescribeAcls, CreateAcls and DeleteAcls v1 (2.0; KIP-290). A cluster with thousands of topics answers with a hundred
+thousand config entries, most of them equal. So equal entries share one object, and so do topics whose configs are equal
+byte by byte.
 """
 
 import struct
@@ -14,7 +15,7 @@ from policies.sync.acl_sync import Binding
 from policies.sync.topic_configs import ConfigEntry
 
 DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS = (32, 1), (44, 0), (33, 0)
-DESCRIBE_ACLS, CREATE_ACLS = (29, 1), (30, 1)
+DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = (29, 1), (30, 1), (31, 1)
 """Key and version of each request."""
 TOPIC_RESOURCE = 2
 _SET, _DELETE = 0, 1
@@ -89,6 +90,15 @@ def create_acls(bindings: Sequence[Binding]) -> bytes:
     return b"".join(parts)
 
 
+def delete_acls(bindings: Sequence[Binding]) -> bytes:
+    """Remove bindings: a filter for each, which matches it and no other."""
+    parts = [_I32.pack(len(bindings))]
+    for one in bindings:
+        parts += [struct.pack(">b", one.resource), _text(one.name), struct.pack(">b", one.pattern)]
+        parts += [_text(one.principal), _text(one.host), struct.pack(">bb", one.operation, one.permission)]
+    return b"".join(parts)
+
+
 class _AnswerReader:
     """Reads an answer once, in order. Raises IndexError or struct.error if it is cut short."""
 
@@ -117,6 +127,12 @@ class _AnswerReader:
         if self.at > len(self.body):
             raise IndexError("a text that is cut short")
         return self.body[self.at - size : self.at].decode()
+
+    def binding(self) -> Binding:
+        """Read a binding whose fields all follow each other."""
+        resource, name, pattern = self.i8(), self.text(), self.i8()
+        principal, host = self.text(), self.text()
+        return Binding(resource, name, pattern, principal, host, self.i8(), self.i8())
 
 
 class ConfigsReader:
@@ -210,3 +226,19 @@ def read_created(body: bytes) -> list[tuple[int, str]]:
     """Read the answer to CreateAcls: error code and the broker's message, in the order of the request."""
     reader = _AnswerReader(body, _THROTTLE_BYTES)
     return [(reader.i16(), reader.text()) for _ in reader.count()]
+
+
+def read_deleted(body: bytes) -> list[tuple[int, str]]:
+    """Read the answer to DeleteAcls: error code and the broker's message, in the order of the request.
+
+    A filter that matches nothing is no error. A match that could not be removed gives its filter an error.
+    """
+    reader = _AnswerReader(body, _THROTTLE_BYTES)
+    found: list[tuple[int, str]] = []
+    for _ in reader.count():
+        answers = [(reader.i16(), reader.text())]
+        for _ in reader.count():
+            answers.append((reader.i16(), reader.text()))
+            reader.binding()
+        found.append(next((one for one in answers if one[0]), answers[0]))
+    return found

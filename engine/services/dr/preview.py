@@ -18,6 +18,7 @@ from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.dr.failover import Failover
 from engine.services.maps import last_known_of
+from engine.services.unfenced_settings import UnfencedSettings
 from policies.dr.readiness import ClientRules
 from policies.model import LaneName, TopicPartition
 from policies.sync.config_sync import TopicState
@@ -29,7 +30,8 @@ class PreviewService(Failover):
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         super().__init__(config, flow)
         self._config = config
-        self._here, self._there = (KafkaSettings(client) for client in self._clients)
+        self._here = UnfencedSettings(self._clients[0], self._target, flow.name)
+        self._there = KafkaSettings(self._clients[1])
 
     async def preview(self) -> DrPreview:
         """Read both clusters, or the target alone if the source does not answer.

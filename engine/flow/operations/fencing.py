@@ -1,0 +1,182 @@
+"""Makes the fence of producers on a cluster, and takes back exactly what it has made.
+
+    read the ACLs -> plan -> store what will be made -> make it -> read it back
+
+A binding is stored before it is made, and one that was there before is neither stored nor made. So after a kill at any
+point whoever takes the fence back removes what was made, and nothing else. A fence that is made again after a kill adds
+to the stored bindings; it never forgets one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import msgspec
+
+from engine.base.clock import now_s, pause
+from engine.base.errors import MirrorError
+from engine.base.parts import parts
+from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.operations.store import EFFECT_S
+from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, Settings
+from policies.dr.fence import (
+    FENCE_NOTES,
+    EveryoneRule,
+    FenceFacts,
+    FencePlan,
+    FenceRow,
+    plan_fence,
+    taken_back,
+)
+from policies.sync.acl_sync import Binding, Resource
+
+_NAMED = 5
+HEARD_S = 10.0
+"""A broker knows of a binding at most so much later than the controller."""
+_LOOK_S = 0.2
+
+
+class FenceRefused(MirrorError):
+    """The fence cannot be made: the names and sentences of all reasons."""
+
+    exit_code = 2
+
+    def __init__(self, reasons: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name}: {why}" for name, why in self.reasons)
+
+
+class FenceFailed(MirrorError):
+    """Bindings of a fence could not be made or removed: what was tried, and why each failed."""
+
+    exit_code = 1
+
+    def __init__(self, tried: str, failed: dict[str, str]) -> None:
+        super().__init__(tried, failed)
+        self.tried, self.failed = tried, failed
+
+    def __str__(self) -> str:
+        named = [f"{binding}: {why}" for binding, why in list(self.failed.items())[:_NAMED]]
+        more = [f"and {len(self.failed) - _NAMED} more"] if len(self.failed) > _NAMED else []
+        return f"{self.tried}: {'; '.join([*named, *more])}"
+
+
+class FenceChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator says of producers. `own`: raymirror's principal there; empty: not known."""
+
+    own: str
+    named: tuple[str, ...] = ()
+    everyone: EveryoneRule = EveryoneRule.UNKNOWN
+
+
+class Fence(Protocol):
+    """What keeps applications from writing to topics of a cluster."""
+
+    async def refuse(self, topics: Sequence[str]) -> Facts:
+        """Change nothing; raise what `close` would raise before its first effect, else return what it would do."""
+
+    async def close(self, run: StepRun, topics: Sequence[str]) -> Facts:
+        """Keep applications from writing. Raises FenceRefused before any effect, FenceFailed."""
+
+    async def open(self, run: StepRun) -> Facts:
+        """Take back what `close` has made. Raises FenceFailed."""
+
+
+class AclFence:
+    """A fence of ACL bindings."""
+
+    def __init__(self, settings: Settings, choice: FenceChoice) -> None:
+        self._settings, self._choice = settings, choice
+
+    async def refuse(self, topics: Sequence[str]) -> Facts:
+        """See Fence."""
+        return _facts(await self._plan(topics))
+
+    async def close(self, run: StepRun, topics: Sequence[str]) -> Facts:
+        """See Fence."""
+        plan = await self._plan(topics)
+        rows = dict.fromkeys((*(run.notes(FENCE_NOTES, FenceRow) or ()), *map(FenceRow, plan.make)))
+        await run.keep(FENCE_NOTES, list(rows))
+        await self._add(run, plan.make)
+        wanted = {row.binding for row in rows}
+        missing = await _left(self._settings, lambda there: wanted - there)
+        _refuse("the fence is not whole", dict.fromkeys(sorted(missing), "it does not exist"))
+        return _facts(plan) | {"bindings": len(rows)}
+
+    async def open(self, run: StepRun) -> Facts:
+        """See Fence."""
+        made = [row.binding for row in run.notes(FENCE_NOTES, FenceRow) or ()]
+        removed = await take_back(run, self._settings, made)
+        return {"removed_bindings": removed}
+
+    async def _plan(self, topics: Sequence[str]) -> FencePlan:
+        facts = FenceFacts(
+            topics=topics,
+            bindings=await self._settings.acls(Resource.TOPIC),
+            own=self._choice.own,
+            named=self._choice.named,
+            everyone=self._choice.everyone,
+        )
+        plan = plan_fence(facts)
+        if plan.refused:
+            raise FenceRefused(tuple((one.name.value, one.why) for one in plan.refused))
+        return plan
+
+    async def _add(self, run: StepRun, bindings: Sequence[Binding]) -> None:
+        for part in parts(bindings, BINDINGS_AT_ONCE):
+            run.assure()
+            async with _in_time("making the fence"):
+                failed = await self._settings.add_acls(part)
+            _refuse("making the fence", failed)
+
+
+async def take_back(run: StepRun, settings: Settings, made: Sequence[Binding]) -> int:
+    """Remove the bindings of a fence, and check that none is left; return how many existed. Raises FenceFailed."""
+    tried = "taking the fence away"
+    there = await settings.acls(Resource.TOPIC)
+    existing = [one for one in taken_back(made) if one in there]
+    for part in parts(existing, BINDINGS_AT_ONCE):
+        run.assure()
+        async with _in_time(tried):
+            failed = await settings.remove_acls(part)
+        _refuse(tried, failed)
+    left = await _left(settings, lambda found: set(made) & found)
+    _refuse(tried, dict.fromkeys(left, "it still exists"))
+    return len(existing)
+
+
+async def _left(settings: Settings, wrong: Callable[[set[Binding]], set[Binding]]) -> set[Binding]:
+    """Return which bindings are wrong on a broker: it hears of a change a little later than the controller."""
+    give_up_at_s = now_s() + HEARD_S
+    while found := wrong(await settings.acls(Resource.TOPIC)):
+        if now_s() >= give_up_at_s:
+            return found
+        await pause(_LOOK_S)
+    return set()
+
+
+@asynccontextmanager
+async def _in_time(tried: str) -> AsyncIterator[None]:
+    """Bound one effect, so that it ends before another driver may act."""
+    try:
+        async with asyncio.timeout(EFFECT_S):
+            yield
+    except TimeoutError:
+        raise FenceFailed(tried, {"the controller": f"no answer within {EFFECT_S:g} s"}) from None
+
+
+def _refuse(tried: str, failed: dict[Binding, str]) -> None:
+    if failed:
+        raise FenceFailed(tried, {str(binding): why for binding, why in failed.items()})
+
+
+def _facts(plan: FencePlan) -> dict[str, int | float | str | bool]:
+    return {
+        "principals": ", ".join(plan.principals),
+        "new_bindings": len(plan.make),
+        "topics_without_writers": len(plan.closed),
+    }

@@ -1,0 +1,58 @@
+"""Reads the operations that are stored on one cluster, without driving them."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engine.flow.operations.store import notes_of, operations_of
+from engine.flow.ports.ports import Cluster
+from engine.state.state import OPERATION_SCOPE, Deployment, Key, StateCodec, Value, owner_of, state_topic
+from policies.dr.fence import FENCE_NOTES, FENCE_STEP, FenceRow
+from policies.dr.operations import DrOperation, StepState
+from policies.model import FlowName, TopicPartition
+from policies.sync.acl_sync import Binding
+
+
+class OperationCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """What one cluster has of the operations between two clusters."""
+
+    entries: Mapping[Key, Value] = {}
+
+    @property
+    def operations(self) -> tuple[DrOperation, ...]:
+        """All operations of this copy."""
+        return tuple(operations_of(self.entries))
+
+    @property
+    def driver(self) -> Deployment | None:
+        """The last driver, None if there never was one."""
+        return owner_of(self.entries)
+
+    def notes(self, operation: DrOperation, name: str) -> list[msgspec.Raw] | None:
+        """Return the rows of an operation's notes as JSON, None if this copy does not have them."""
+        place = operation.notes.get(name)
+        parts = None if place is None else notes_of(self.entries, operation.id, name, place)
+        return None if parts is None else [row for part in parts for row in part.rows]
+
+
+async def read_copy(cluster: Cluster, flow: FlowName) -> OperationCopy:
+    """Read the copy on the target of a flow; empty if its state topic does not exist.
+
+    Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable.
+    """
+    topic = state_topic(flow.source)
+    if not await cluster.leaders([TopicPartition(topic, 0)]):
+        return OperationCopy()
+    codec = StateCodec(flow, topic, OPERATION_SCOPE)
+    return OperationCopy(entries=codec.decode(await cluster.read_records(topic)))
+
+
+def standing_fences(copy: OperationCopy) -> set[Binding]:
+    """Return the bindings that fences may have made and that were not taken back."""
+    found: set[Binding] = set()
+    for operation in copy.operations:
+        fence = operation.step(FENCE_STEP)
+        if fence is not None and fence.state is not StepState.UNDONE:
+            rows = copy.notes(operation, FENCE_NOTES) or []
+            found |= {msgspec.json.decode(row, type=FenceRow).binding for row in rows}
+    return found

@@ -1,0 +1,90 @@
+"""The steps of every operation between two clusters, in order: what each needs, what undoes it, where return ends.
+
+A step may run twice: a driver that is killed in it leaves it begun, and the next driver runs it again. So a step first
+reads what is there. An abort undoes the begun steps, the last one first; that may run twice as well.
+
+An operation has at most one point of no return. Before its begin is stored, an abort leads back to what was before.
+After that only forward is safe. Steps before it that name no undo change nothing that harms the old direction.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+
+import msgspec
+
+
+class OperationKind(Enum):
+    """What an operation does; the names are stable."""
+
+    SWITCHOVER = "switchover"
+    FAILOVER = "failover"
+    FAILBACK = "failback"
+    DRILL = "drill"
+
+
+class FlowSide(Enum):
+    """One of the two clusters of a flow."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
+BOTH = (FlowSide.SOURCE, FlowSide.TARGET)
+TARGET_ONLY = (FlowSide.TARGET,)
+
+
+class StepRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the table: the name of a step, and what it does.
+
+    `needs`: clusters that must answer. `undo`: what takes it back, empty if nothing must be taken back; `undo_needs`:
+    clusters that must answer for that. `ends_return`: once this step has begun, the operation cannot be aborted.
+    """
+
+    name: str
+    does: str
+    needs: tuple[FlowSide, ...] = BOTH
+    undo: str = ""
+    undo_needs: tuple[FlowSide, ...] = ()
+    ends_return: bool = False
+
+
+SWITCHOVER = (
+    StepRule(name="check", does="check that a switchover may begin"),
+    StepRule(
+        name="fence",
+        does="refuse writes to the source topics for every producer, and note where their logs end",
+        undo="take away what the fence has made",
+        undo_needs=(FlowSide.SOURCE,),
+    ),
+    StepRule(name="drain", does="wait until the target has every record of the source"),
+    StepRule(name="groups", does="commit the translated offsets of all consumer groups on the target"),
+    StepRule(name="stop", does="stop the flow", undo="copy again", undo_needs=BOTH),
+    StepRule(
+        name="positions",
+        does="store where the reverse flow starts: behind what both clusters have",
+        undo="remove these positions",
+        undo_needs=(FlowSide.SOURCE,),
+    ),
+    StepRule(name="settle", does="check that nothing was written behind the fence"),
+    StepRule(name="reverse", does="start the reverse flow, so producers may write to the target", ends_return=True),
+    StepRule(name="watch", does="check again that nothing was written behind the fence"),
+)
+
+TABLES: Mapping[OperationKind, tuple[StepRule, ...]] = {OperationKind.SWITCHOVER: SWITCHOVER}
+"""The steps of each kind. Operations of a kind without a table are shown, and not driven."""
+
+
+def table_faults(steps: tuple[StepRule, ...]) -> Iterator[str]:
+    """Yield what is wrong with a table; a test asks this of every table."""
+    names = [step.name for step in steps]
+    if len(set(names)) < len(names):
+        yield f"two steps have one name: {names}"
+    final = [at for at, step in enumerate(steps) if step.ends_return]
+    if len(final) > 1:
+        yield f"there are {len(final)} points of no return"
+    for step in steps:
+        if bool(step.undo) != bool(step.undo_needs):
+            yield f"{step.name}: what undoes it and what that needs must both be named, or neither"
+    for step in steps[final[0] :] if final else ():
+        if step.undo:
+            yield f"{step.name} names what undoes it, but it is behind the point of no return"

@@ -1,0 +1,33 @@
+"""The tables of steps: every one is well formed, and what is not is named."""
+
+import pytest
+
+from policies.dr.operation_steps import BOTH, TABLES, OperationKind, StepRule, table_faults
+
+
+def rule(name: str, **changes: object) -> StepRule:
+    return StepRule(name=name, does="something", **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_every_table_is_well_formed(kind: OperationKind) -> None:
+    assert list(table_faults(TABLES[kind])) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "fault"),
+    [
+        ((rule("a"), rule("a")), "one name"),
+        ((rule("a", ends_return=True), rule("b", ends_return=True)), "2 points of no return"),
+        ((rule("a", undo="back"),), "a: what undoes it"),
+        ((rule("a", undo_needs=BOTH),), "a: what undoes it"),
+        ((rule("a", ends_return=True), rule("b", undo="back", undo_needs=BOTH)), "b names what undoes it"),
+    ],
+)
+def test_a_fault_of_a_table_is_named(steps: tuple[StepRule, ...], fault: str) -> None:
+    (found,) = table_faults(steps)
+    assert fault in found
+
+
+def test_a_switchover_names_its_point_of_no_return() -> None:
+    assert [one.name for one in TABLES[OperationKind.SWITCHOVER] if one.ends_return] == ["reverse"]
