@@ -52,7 +52,7 @@ class DesiredState(Value, frozen=True, kw_only=True):
     paused_topics: tuple[str, ...] = ()
     who: str = ""
     at_ms: int = 0
-    stop: Literal["flow", "deleted", "mirror", "failover"] | msgspec.UnsetType = msgspec.UNSET
+    stop: Literal["flow", "deleted", "mirror", "failover", "failback"] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def failed_over(self) -> bool:
