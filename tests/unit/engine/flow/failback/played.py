@@ -153,6 +153,7 @@ class Guard:
 
     async def admit(self) -> None:
         self.says.append("admit")
+        self.failed_over = -1
 
 
 class Played(Clusters):
@@ -175,6 +176,8 @@ class Played(Clusters):
         self.guard = Guard()
         self.exported: list[str] = []
         self.copiers = 0
+        self.began = False
+        """Whether a failback was stored."""
 
     # --- before ------------------------------------------------------------------------------------------------------
 
