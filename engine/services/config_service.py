@@ -20,11 +20,11 @@ from engine.flow.config_sync.sync import ConfigSync
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.sameness import refuse_one_cluster
 from engine.kafka.admin.settings import KafkaSettings
+from engine.kafka.admin.unfenced_settings import UnfencedSettings
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import clients_of, opened
 from engine.services.loop_service import LoopService
-from engine.services.unfenced_settings import UnfencedSettings
 from policies.sync.config_sync import Known
 
 

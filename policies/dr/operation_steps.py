@@ -57,16 +57,20 @@ SWITCHOVER = (
         undo_needs=(FlowSide.SOURCE,),
     ),
     StepRule(name="drain", does="wait until the target has every record of the source"),
+    StepRule(name="pause", does="pause the flow, so that its positions are exact", undo="copy again", undo_needs=BOTH),
     StepRule(name="groups", does="commit the translated offsets of all consumer groups on the target"),
-    StepRule(name="stop", does="stop the flow", undo="copy again", undo_needs=BOTH),
     StepRule(
         name="positions",
         does="store where the reverse flow starts: behind what both clusters have",
         undo="remove these positions",
         undo_needs=(FlowSide.SOURCE,),
     ),
-    StepRule(name="settle", does="check that nothing was written behind the fence"),
-    StepRule(name="reverse", does="start the reverse flow, so producers may write to the target", ends_return=True),
+    StepRule(name="settle", does="check that nothing was written behind the fence; drain it if something was"),
+    StepRule(
+        name="reverse",
+        does="stop the flow for good, open the target to producers, start the reverse flow",
+        ends_return=True,
+    ),
     StepRule(name="watch", does="check again that nothing was written behind the fence"),
 )
 

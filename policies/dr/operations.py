@@ -14,6 +14,7 @@ from enum import Enum
 
 import msgspec
 
+from policies.dr.fence import FENCE_STEP
 from policies.dr.operation_steps import TABLES, FlowSide, OperationKind, StepRule
 
 Fact = int | float | str | bool
@@ -364,10 +365,16 @@ def running(operations: Collection[DrOperation]) -> DrOperation | None:
     return max((one for one in operations if not one.has_ended), key=lambda one: one.began_ms, default=None)
 
 
+def has_standing_fence(operation: DrOperation) -> bool:
+    """Whether a fence that it may have made was not taken away; who may take it away is a later operation."""
+    fence = operation.step(FENCE_STEP)
+    return fence is not None and fence.state is not StepState.UNDONE
+
+
 def outdated(operations: Collection[DrOperation], keep: int) -> tuple[DrOperation, ...]:
-    """Return ended operations that history need not keep any more: all but the newest `keep`."""
+    """Return ended operations that history need not keep any more: all but the newest `keep`, and standing fences."""
     ended = sorted((one for one in operations if one.has_ended), key=lambda one: (one.began_ms, one.id), reverse=True)
-    return tuple(ended[keep:])
+    return tuple(one for one in ended[keep:] if not has_standing_fence(one))
 
 
 def kind_of(operation: DrOperation) -> OperationKind | None:

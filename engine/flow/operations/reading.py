@@ -7,8 +7,8 @@ import msgspec
 from engine.flow.operations.store import notes_of, operations_of
 from engine.flow.ports.ports import Cluster
 from engine.state.state import OPERATION_SCOPE, Deployment, Key, StateCodec, Value, owner_of, state_topic
-from policies.dr.fence import FENCE_NOTES, FENCE_STEP, FenceRow
-from policies.dr.operations import DrOperation, StepState
+from policies.dr.fence import FENCE_NOTES, FenceRow
+from policies.dr.operations import DrOperation, has_standing_fence
 from policies.model import FlowName, TopicPartition
 from policies.sync.acl_sync import Binding
 
@@ -51,8 +51,7 @@ def standing_fences(copy: OperationCopy) -> set[Binding]:
     """Return the bindings that fences may have made and that were not taken back."""
     found: set[Binding] = set()
     for operation in copy.operations:
-        fence = operation.step(FENCE_STEP)
-        if fence is not None and fence.state is not StepState.UNDONE:
+        if has_standing_fence(operation):
             rows = copy.notes(operation, FENCE_NOTES) or []
             found |= {msgspec.json.decode(row, type=FenceRow).binding for row in rows}
     return found

@@ -16,9 +16,9 @@ from engine.flow.surveys.separation_survey import SeparationSurvey, SurveyedPart
 from engine.flow.surveys.topic_traits import topic_traits
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin.settings import KafkaSettings
+from engine.kafka.admin.unfenced_settings import UnfencedSettings
 from engine.services.dr.failover import Failover
 from engine.services.maps import last_known_of
-from engine.services.unfenced_settings import UnfencedSettings
 from policies.dr.readiness import ClientRules
 from policies.model import LaneName, TopicPartition
 from policies.sync.config_sync import TopicState

@@ -139,7 +139,7 @@ def test_an_abort_without_the_target_first_takes_the_fence_away() -> None:
     refused = refused_move(move, away)
     assert refused is not None
     assert refused.name is OperationRefusal.CLUSTER_AWAY
-    assert step(next_move(operation)).name == "stop"  # when the target is back
+    assert step(next_move(operation)).name == "pause"  # when the target is back
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
@@ -202,6 +202,13 @@ def test_running_and_outdated_operations() -> None:
     assert running(ended) is None
     assert running([*ended, new(id="7", began_ms=7), new(id="8", began_ms=8)]) == new(id="8", began_ms=8)
     assert [one.id for one in outdated([*ended, new(id="9")], 3)] == ["1", "0"]
+
+
+def test_an_operation_is_kept_while_its_fence_stands() -> None:
+    ended = [finished(done(begun(new(id=str(at), began_ms=at), "fence", 1), "fence", 2, {}), 3) for at in range(3)]
+    assert outdated(ended, 1) == ()
+    lifted = [ended[0], undone(ended[1], "fence", 3, {}), ended[2]]
+    assert outdated(lifted, 1) == (lifted[1],)
 
 
 def test_the_kind_of_a_later_version_is_not_known() -> None:

@@ -203,10 +203,10 @@ async def test_without_the_target_an_abort_takes_the_fence_away_and_waits_for_th
     async with clusters.driver() as driver:
         await failed_at(clusters, driver, "settle")
     async with clusters.driver(away=[FlowSide.TARGET]) as driver:
-        with pytest.raises(OperationRefused, match="step 'stop' needs the target"):
+        with pytest.raises(OperationRefused, match="step 'pause' needs the target"):
             await driver.abort("bob", "B is dead")
     assert not {"fence 1", "positions 1"} & clusters.made
-    assert "stop 1" in clusters.made
+    assert "pause 1" in clusters.made
     async with clusters.driver() as driver:  # the target is back, and its copy is behind
         assert (await driver.resume("bob")).state is OperationState.ABORTED
     assert clusters.made == kept(clusters)

@@ -1,0 +1,92 @@
+"""Port to whoever copies a flow, and the control of a flow that no mirror runs: its stored wish alone."""
+
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from engine.base.clock import wall_ms
+from engine.base.errors import MirrorError
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.services.holding import held
+from engine.state.state import DESIRED, Deployment, DesiredState, StateHolder
+
+
+class FlowControl(Protocol):
+    """The mirror that copies a flow. Each call may be repeated after any of its effects."""
+
+    async def is_copying(self) -> bool:
+        """Whether a mirror copies the flow, so that waiting for it helps."""
+
+    async def pause(self) -> None:
+        """Pause the flow, and return when nothing is on its way any more. Raises MirrorError if that takes too long."""
+
+    async def resume(self) -> None:
+        """Copy again, or see to it that the next start copies."""
+
+    async def stop(self) -> None:
+        """Stop the flow so that no start, restart or resume copies it again."""
+
+    async def start_reverse(self) -> str:
+        """Start the reverse flow; return what the operator must do for that, empty if it runs."""
+
+
+class NoMirrorCopies(MirrorError):
+    """No mirror copies the flow: flow, why."""
+
+    exit_code = 1
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow, why)
+        self.flow, self.why = flow, why
+
+    def __str__(self) -> str:
+        return f"no mirror copies {self.flow} ({self.why}), so its target cannot catch up; start it: raymirror run"
+
+
+class StoredControl:
+    """The control of a flow that no mirror runs: it changes what the next mirror finds. `why`: no mirror runs.
+
+    Its calls raise FlowHeld if a mirror runs all the same.
+    """
+
+    def __init__(
+        self,
+        config: MirrorConfig,
+        flow: FlowConfig,
+        holder: StateHolder,
+        known_dead: Callable[[Deployment], bool],
+        why: str,
+    ) -> None:
+        self._config, self._flow, self._holder, self._known_dead = config, flow, holder, known_dead
+        self._why = why
+
+    async def is_copying(self) -> bool:
+        """See FlowControl."""
+        return False
+
+    async def pause(self) -> None:
+        """See FlowControl."""
+        await self._want(DesiredState(state="paused"))
+
+    async def resume(self) -> None:
+        """See FlowControl."""
+        await self._want(DesiredState(state="running"))
+
+    async def stop(self) -> None:
+        """See FlowControl."""
+        await self._want(DesiredState(state="stopped", stop="failover"))
+
+    async def start_reverse(self) -> str:
+        """See FlowControl."""
+        return f"no mirror runs here ({self._why})"
+
+    async def _want(self, wanted: DesiredState) -> None:
+        async with held(self._config, self._flow, self._holder, self._known_dead) as service:
+            before = service.load().get(DESIRED)
+            topics = before.paused_topics if isinstance(before, DesiredState) else ()
+            who = f"raymirror dr on {socket.gethostname()}"
+            await service.put(
+                {DESIRED: msgspec.structs.replace(wanted, paused_topics=topics, who=who, at_ms=wall_ms())}
+            )

@@ -1,0 +1,251 @@
+"""The steps of a switchover that swap the roles: where the reverse flow starts, its start, and the watch afterwards.
+
+copies keep their names      the reverse flow starts in the copy, behind what our flow wrote there: what
+                             applications wrote behind that already is copied to the source
+copies have a prefix         the reverse flow copies the target's own topics: from where it was, or from their ends;
+                             groups get a start offset in them, so no record of a producer that moves is skipped
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from engine.base.errors import FlowHeld, GroupActive, MirrorError
+from engine.core.offset_map.map_blocks import map_topic
+from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.operations.fencing import take_back
+from engine.flow.operations.store import OperationStore
+from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
+from engine.services.dr.switchover.flow_control import FlowControl
+from engine.services.dr.switchover.steps import DRAINED_NOTES
+from engine.services.dr.switchover.world import NotDrained, SourceEnd, SwitchoverWorld
+from engine.services.holding import held
+from engine.services.maps import last_known_of
+from engine.services.position_alteration import PositionAlteration
+from engine.services.state_service import StateService
+from engine.state.state import DESIRED, DesiredState, StateHolder
+from policies.dr.fence import FENCE_NOTES, FENCE_STEP, FenceRow
+from policies.dr.operations import has_standing_fence, undone
+from policies.model import TopicPartition
+from policies.words import counted
+
+BEFORE_NOTES, START_NOTES, GROWN_NOTES, GROUP_START_NOTES = (
+    "positions-before",
+    "positions",
+    "behind-fence",
+    "group-starts",
+)
+
+
+class StoredStart(msgspec.Struct, frozen=True):
+    """A partition of the reverse flow, by its topic on the target, and the next offset to copy; -1: no position."""
+
+    topic: str
+    partition: int
+    next: int
+
+    @property
+    def lane(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class GroupStart(msgspec.Struct, frozen=True):
+    """A start offset of a group in a topic of the target; `why`: why it could not be committed, empty if it was."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    why: str = ""
+
+
+class PositionsStep:
+    """Stores where the reverse flow starts. Nothing may copy that flow meanwhile, so this step owns it."""
+
+    def __init__(self, world: SwitchoverWorld, holder: StateHolder) -> None:
+        self._world, self._holder = world, holder
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises NotDrained, PositionsNotAltered, FlowHeld if the reverse flow runs and must not."""
+        facts: Facts = {}
+        if not self._world.keeps_names:
+            facts = await self._start_groups(run)
+        try:
+            async with self._owned():
+                return {**facts, **await self._store(run)}
+        except FlowHeld:
+            if self._world.keeps_names:
+                raise
+        return {**facts, "reverse_runs": True}  # it copies the target's own topics already, from where it is
+
+    @asynccontextmanager
+    async def _owned(self) -> AsyncIterator[StateService]:
+        reverse = self._world.reverse
+        async with held(reverse.config, reverse.flow, self._holder, lambda _owner: False) as service:
+            yield service
+
+    async def _store(self, run: StepRun) -> Facts:
+        world, reverse = self._world, self._world.reverse.flow
+        for topic, configs in (
+            (reverse.positions_topic, POSITIONS_CONFIGS),
+            (map_topic(reverse.name.source), MAP_CONFIGS),
+        ):
+            replicas = reverse.positions_replication_factor
+            await ensure_internal_topic(
+                world.source_client, topic, replicas, configs, partitions=reverse.positions_partitions
+            )
+        known = await last_known_of(reverse, world.source)
+        if known.unread:
+            raise NotDrained(known.unread)
+        before = {one.lane: one.source_next for one in known.lanes}
+        starts = await self._starts(before)
+        if run.notes(BEFORE_NOTES, StoredStart) is None:
+            await run.keep(BEFORE_NOTES, [StoredStart(*lane, before.get(lane, -1)) for lane in sorted(starts)])
+        await run.keep(START_NOTES, [StoredStart(*lane, start) for lane, start in sorted(starts.items())])
+        run.assure()
+        # A copy keeps no position of an earlier stint: behind it the source has what applications wrote there since.
+        keeps = {} if self._world.keeps_names else before
+        await self._alter({lane: start for lane, start in starts.items() if keeps.get(lane, -1) != start})
+        return {"reverse_partitions": len(starts)}
+
+    async def _starts(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return where each partition of the reverse flow starts, by its topic on the target."""
+        world, selection = self._world, self._world.reverse.flow.selection
+        beats = self._world.reverse.flow.naming.is_heartbeats_topic
+        topics = {
+            name: state.partitions
+            for name, state in (await world.target_settings.topics(None)).items()
+            if selection.wants(name) and not beats(name)
+        }
+        lanes = [lane.source for lane in selection.lanes(topics)]
+        ends = await world.copy_ends(lanes)
+        if not world.keeps_names:
+            return {lane: before[lane] if before.get(lane, -1) >= 0 else end for lane, end in ends.items()}
+        others = await world.other_writers()
+        if others.unknown:
+            raise NotDrained(dict(others.unknown))
+        first = {TopicPartition(one.target_topic, one.partition): one.first for one in others.found}
+        return {lane: first.get(lane, end) for lane, end in ends.items()}
+
+    async def _alter(self, starts: Mapping[TopicPartition, int]) -> None:
+        reverse = self._world.reverse
+        async with PositionAlteration(reverse.config, reverse.flow) as alteration:
+            await alteration.alter({lane: start - 1 if start > 0 else None for lane, start in starts.items()})
+
+    async def _start_groups(self, run: StepRun) -> Facts:
+        """Commit a start offset for groups in the topics that producers will write to, where they have none."""
+        world = self._world
+        topics = {row.topic for row in run.notes(DRAINED_NOTES, SourceEnd) or ()}
+        there = await world.target_settings.topics(sorted(topics))
+        lanes = [TopicPartition(name, at) for name, state in there.items() for at in range(state.partitions)]
+        ends = await world.copy_ends(lanes) if lanes else {}
+        groups = await self._groups()
+        here, known = await world.source_groups.offsets(groups), await world.target_groups.offsets(groups)
+        rows: list[GroupStart] = []
+        for group in groups:
+            read = {lane.topic for lane in here.found.get(group, {})}
+            stored = known.found.get(group, {})
+            missing = {lane: (end, "") for lane, end in ends.items() if lane.topic in read and lane not in stored}
+            if missing:
+                rows += await self._commit(run, group, missing)
+        await run.keep(GROUP_START_NOTES, rows)
+        failed = sum(bool(row.why) for row in rows)
+        return {"producer_topics_there": len(there), "group_starts": len(rows) - failed, "group_starts_failed": failed}
+
+    async def _groups(self) -> list[str]:
+        selection = self._world.flow.groups.selection
+        listed = await self._world.source_groups.list_groups()
+        return sorted(one.group for one in listed.groups if selection.wants(one.group))
+
+    async def _commit(
+        self, run: StepRun, group: str, starts: Mapping[TopicPartition, tuple[int, str]]
+    ) -> list[GroupStart]:
+        run.assure()
+        try:
+            refused = await self._world.target_groups.commit(group, starts)
+        except GroupActive as active:
+            refused = dict.fromkeys(starts, str(active))
+        except MirrorError as failure:
+            refused = dict.fromkeys(starts, str(failure))
+        return [GroupStart(group, *lane, start, refused.get(lane, "")) for lane, (start, _) in sorted(starts.items())]
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step."""
+        before = run.notes(BEFORE_NOTES, StoredStart)
+        if before is None:
+            return {}
+        async with self._owned():
+            run.assure()
+            await self._alter({row.lane: row.next for row in before})
+        return {"positions_put_back": len(before)}
+
+
+class ReverseStep:
+    """Swaps the roles: lifts an earlier fence of the target, stops the flow for good, starts the reverse flow."""
+
+    def __init__(
+        self, world: SwitchoverWorld, store: OperationStore, control: FlowControl, holder: StateHolder
+    ) -> None:
+        self._world, self._store, self._control, self._holder = world, store, control, holder
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises FenceFailed, MirrorError if the mirror does not do it."""
+        lifted = await self._lift(run)
+        run.assure()
+        await self._control.stop()
+        await self._allow()
+        run.assure()
+        how = await self._control.start_reverse()
+        return {"lifted_bindings": lifted, "reverse_runs": not how, "reverse_start": how}
+
+    async def _lift(self, run: StepRun) -> int:
+        """Take away the fences that earlier operations of the reverse flow have left on the target."""
+        lifted = 0
+        for one in self._store.operations:
+            if one.has_ended and one.source == self._world.flow.name.target and has_standing_fence(one):
+                rows = self._store.notes(one, FENCE_NOTES, FenceRow) or ()
+                if rows:
+                    lifted += await take_back(run, self._world.target_settings, [row.binding for row in rows])
+                await self._store.save(undone(one, FENCE_STEP, one.ended_ms, {}))
+        return lifted
+
+    async def _allow(self) -> None:
+        """Let the reverse flow be started, if an earlier switchover or failover stopped it for good."""
+        reverse = self._world.reverse
+        try:
+            async with held(reverse.config, reverse.flow, self._holder, lambda _owner: False) as service:
+                wanted = service.load().get(DESIRED)
+                if isinstance(wanted, DesiredState) and wanted.failed_over:
+                    await service.put({DESIRED: msgspec.structs.replace(wanted, state="running", stop=msgspec.UNSET)})
+        except FlowHeld:
+            return  # a mirror has it: `start_reverse` asks that mirror
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step: it is behind the point of no return."""
+        del run
+        return {}
+
+
+class WatchStep:
+    """Looks once more whether the source was written to behind the fence, and stores what it found."""
+
+    def __init__(self, world: SwitchoverWorld) -> None:
+        self._world = world
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Where the reverse flow writes to the same topics, it reports other writers itself."""
+        reverse = run.operation.step("reverse")
+        if self._world.keeps_names and reverse is not None and reverse.facts.get("reverse_runs"):
+            return {"watched_by": "the reverse flow (raymirror.foreign.writer)"}
+        grown = await self._world.grown(run.notes(DRAINED_NOTES, SourceEnd) or ())
+        await run.keep(GROWN_NOTES, grown)
+        if grown:
+            run.say(f"written to the source behind the fence: {counted(len(grown), 'partition')}")
+        return {"partitions_behind_the_fence": len(grown)}
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step."""
+        del run
+        return {}

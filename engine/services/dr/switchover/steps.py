@@ -1,0 +1,273 @@
+"""The steps of a switchover up to the settled state: check, fence, drain, pause, groups, settle.
+
+Each looks first at what is there, because it may run again after a kill at any point (`policies.dr.operation_steps`).
+"""
+
+import msgspec
+
+from engine.base.clock import now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
+from engine.flow.config_sync.sync import LOOP
+from engine.flow.groups.status import GroupStatus
+from engine.flow.operations.driver import Facts, Step, StepRun
+from engine.flow.operations.fencing import Fence
+from engine.services.config_service import config_sync
+from engine.services.dr.switchover.flow_control import FlowControl, NoMirrorCopies
+from engine.services.dr.switchover.world import NotDrained, SourceEnd, SwitchoverWorld, some_of
+from policies.dr.operations import DrOperation
+from policies.words import counted
+
+DRAINED_NOTES, GROUP_NOTES = "drained", "groups"
+_LOOK_S = 1.0
+_BETWEEN_LOOKS = (BrokerUnreachable, ConnectionLost)
+
+
+class SwitchoverLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that steps may take: `drain_s` for all that is left to copy, `groups_s` for the groups."""
+
+    drain_s: float = 300.0
+    groups_s: float = 60.0
+
+
+class CheckFailed(MirrorError):
+    """A switchover may not begin: the name and the sentence of each reason."""
+
+    exit_code = 1
+
+    def __init__(self, reasons: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
+
+    def __str__(self) -> str:
+        text = "; ".join(f"{name}: {why}" for name, why in self.reasons)
+        return f"{text} (a reason that you accept: --ignore NAME)"
+
+
+class WrittenBehind(MirrorError):
+    """Producers still write to the source behind the fence: topics, with the records that came."""
+
+    exit_code = 1
+
+    def __init__(self, topics: dict[str, int]) -> None:
+        super().__init__(topics)
+        self.topics = topics
+
+    def __str__(self) -> str:
+        grown = some_of({topic: counted(count, "offset") for topic, count in self.topics.items()})
+        return f"written to the source behind the fence: {grown}; stop these producers (super users pass every fence)"
+
+
+class NotEqual(MirrorError):
+    """Consumer groups are not on the target exactly where they are on the source: why, by group."""
+
+    exit_code = 1
+
+    def __init__(self, why: dict[str, str]) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"groups that are not equal: {some_of(self.why)} (to go on without them: --ignore groups-not-equal)"
+
+
+class CheckStep:
+    """Checks that a switchover may begin. It changes nothing, so a dry run is this step alone."""
+
+    def __init__(self, world: SwitchoverWorld, fence: Fence, control: FlowControl, ignored: frozenset[str]) -> None:
+        self._world, self._fence, self._control, self._ignored = world, fence, control, ignored
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises CheckFailed, FenceRefused."""
+        del run
+        reasons, facts = await self.look()
+        left = tuple(one for one in reasons if one[0] not in self._ignored)
+        if left:
+            raise CheckFailed(left)
+        return facts
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step."""
+        del run
+        return {}
+
+    async def look(self) -> tuple[tuple[tuple[str, str], ...], Facts]:
+        """Return what is in the way, by name, and the facts. Raises FenceRefused, BrokerUnreachable, KafkaRefusal."""
+        world, found = self._world, list[tuple[str, str]]()
+        facts = await self._fence.refuse(await world.fenced_topics())
+        if not await self._control.is_copying():
+            found.append(("no-mirror", "no mirror copies the flow, so the target cannot catch up"))
+        found += [("copies-not-whole", text) for text in await self._unwhole()]
+        seen = await world.preview()
+        found += [
+            (one.name.value, f"{one.subject}: {one.why}")
+            for one in seen.readiness.unready
+            if self._counts(one.name.value)
+        ]
+        found += [("readiness-unknown", text) for text in seen.readiness.unknown]
+        found += [("group-not-read", f"group {group}: {why}") for group, why in seen.standing.failed.items()]
+        found += [("settings-differ", text) for text in await self._differences()]
+        return tuple(found), {**facts, "groups": seen.standing.groups}
+
+    def _counts(self, name: str) -> bool:
+        """Whether a gap matters: if copies have a prefix, brokers make topics for producers when they first write."""
+        return name != "no-topic" or self._world.keeps_names
+
+    async def _unwhole(self) -> list[str]:
+        known = await self._world.stored()
+        bad = {str(one.lane): one.why for one in known.lanes if one.source_next < 0}
+        return [f"{subject}: {why}" for subject, why in (bad | known.unread).items()]
+
+    async def _differences(self) -> list[str]:
+        """Return how configs and ACLs differ that the flow keeps in step."""
+        wanted = self._world.flow.config_sync
+        if not (wanted.configs or wanted.acls):
+            return []
+        scope = msgspec.structs.replace(LOOP, configs=wanted.configs, acls=wanted.acls)
+        async with config_sync(self._world.config, self._world.flow, "raymirror-switchover") as sync:
+            plan = await sync.compare(scope)
+        return [str(msgspec.to_builtins(change)) for change in plan.changes]
+
+
+class FenceStep:
+    """Keeps producers from the source."""
+
+    def __init__(self, world: SwitchoverWorld, fence: Fence) -> None:
+        self._world, self._fence = world, fence
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises FenceRefused, FenceFailed."""
+        return await self._fence.close(run, await self._world.fenced_topics())
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step. Raises FenceFailed."""
+        return await self._fence.open(run)
+
+
+class DrainStep:
+    """Waits until the target has every record of the source, and no transaction is open there."""
+
+    def __init__(self, world: SwitchoverWorld, control: FlowControl, limits: SwitchoverLimits) -> None:
+        self._world, self._control, self._limits = world, control, limits
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises NotDrained, NoMirrorCopies."""
+        give_up_at_s = now_s() + self._limits.drain_s
+        while True:
+            why, ends = await self._look()
+            if not why:
+                await run.keep(DRAINED_NOTES, ends)
+                return {"partitions": len(ends), "records_lost": 0}
+            if now_s() >= give_up_at_s:
+                raise NotDrained(why)
+            if not await self._control.is_copying():
+                raise NoMirrorCopies(str(self._world.flow.name), some_of(why))
+            run.say(f"{counted(len(why), 'partition')} not drained: {some_of(why)}")
+            await pause(_LOOK_S)
+
+    async def _look(self) -> tuple[dict[str, str], tuple[SourceEnd, ...]]:
+        try:
+            return await self._world.undrained()
+        except _BETWEEN_LOOKS as lost:
+            return {"a cluster": str(lost)}, ()
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step."""
+        del run
+        return {}
+
+
+class PauseStep:
+    """Pauses the flow, so that its positions are exact."""
+
+    def __init__(self, control: FlowControl) -> None:
+        self._control = control
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step."""
+        run.assure()
+        await self._control.pause()
+        return {}
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step."""
+        run.assure()
+        await self._control.resume()
+        return {}
+
+
+class GroupsStep:
+    """Commits the translated offsets of all groups on the target, exactly."""
+
+    def __init__(self, world: SwitchoverWorld, limits: SwitchoverLimits, ignored: frozenset[str]) -> None:
+        self._world, self._limits, self._ignored = world, limits, ignored
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises NotEqual."""
+        run.assure()
+        standing = await self._world.hold(self._limits.groups_s, commit=True, undrained={})
+        why = why_unequal(standing)
+        if why and "groups-not-equal" not in self._ignored:
+            raise NotEqual(why)
+        await run.keep(GROUP_NOTES, [GroupRow(group, text) for group, text in sorted(why.items())])
+        return {"groups": standing.groups, "groups_not_equal": len(why)}
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step."""
+        del run
+        return {}
+
+
+class GroupRow(msgspec.Struct, frozen=True):
+    """A group that is not equal on both clusters, and why."""
+
+    group: str
+    why: str
+
+
+def why_unequal(standing: GroupStatus) -> dict[str, str]:
+    """Return the groups that are not equal, each with its first reason, and brokers whose groups are not known."""
+    found = {one.group: f"{one.topic}-{one.partition}: {one.why}" for one in reversed(standing.unequal)}
+    return found | standing.failed | standing.missing
+
+
+class SettleStep:
+    """Checks that nothing was written behind the fence; what was written is drained, and it checks again.
+
+    `drain`: what copies that; `again`: what must be done after it, with the flow at rest.
+    """
+
+    def __init__(
+        self, world: SwitchoverWorld, halt: PauseStep, drain: Step, again: tuple[Step, ...], rounds: int = 3
+    ) -> None:
+        self._world, self._halt, self._drain, self._again, self._rounds = world, halt, drain, again, rounds
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises WrittenBehind if producers go on to write.
+
+        A driver may have been killed while the flow copied again. So everything that follows a drain is done again
+        before the ends are compared.
+        """
+        seen: dict[str, int] = {}
+        for _ in range(self._rounds):
+            await self._halt.do(run)
+            for step in self._again:
+                await step.do(run)
+            grown = await self._world.grown(run.notes(DRAINED_NOTES, SourceEnd) or ())
+            if not grown:
+                return {"offsets_behind_the_fence": sum(seen.values())}
+            for one in grown:
+                seen[one.topic] = seen.get(one.topic, 0) + one.end - one.drained_to
+            run.say(f"written behind the fence: {some_of({topic: str(count) for topic, count in seen.items()})}")
+            await self._halt.undo(run)
+            await self._drain.do(run)
+        raise WrittenBehind(seen)
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step."""
+        del run
+        return {}
+
+
+def ignored_of(operation: DrOperation) -> frozenset[str]:
+    """Return the reasons that the operator has accepted when the operation began."""
+    return frozenset(str(operation.choices.get("ignore", "")).split())

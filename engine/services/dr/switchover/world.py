@@ -1,0 +1,157 @@
+"""What the steps of a switchover ask of the two clusters, over connections of their own."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from engine.base.errors import BrokerUnreachable, MirrorError
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.reports.drain import Ends
+from engine.flow.ports.ports import EARLIEST
+from engine.flow.topic_logs.last_known import LastKnown
+from engine.kafka.data.partition_ends import known_ends
+from engine.kafka.groups.groups import KafkaGroups
+from engine.services.dr.failover import COPIES_WITHIN_S
+from engine.services.dr.preview import PreviewService
+from policies.model import TopicPartition
+from policies.words import counted
+
+_NAMED = 5
+
+
+class ReverseConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The reverse flow as the configuration after the switchover has it; `is_enabled`: it is enabled now as well."""
+
+    config: MirrorConfig
+    flow: FlowConfig
+    is_enabled: bool
+
+
+class SourceEnd(msgspec.Struct, frozen=True):
+    """Where a source partition ended when it was drained: the next offset."""
+
+    topic: str
+    partition: int
+    end: int
+
+    @property
+    def lane(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class GrownPartition(msgspec.Struct, frozen=True):
+    """A source partition that was written to behind the fence: its end then and now."""
+
+    topic: str
+    partition: int
+    drained_to: int
+    end: int
+
+
+class NotDrained(MirrorError):
+    """The target does not have every record of the source: why, by partition."""
+
+    exit_code = 1
+
+    def __init__(self, why: dict[str, str]) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"not drained: {some_of(self.why)}"
+
+
+def some_of(why: Mapping[str, str]) -> str:
+    """Name some subjects and their reasons, and count the others."""
+    named = [f"{subject}: {text}" for subject, text in list(why.items())[:_NAMED]]
+    more = [f"and {counted(len(why) - _NAMED, 'more')}"] if len(why) > _NAMED else []
+    return "; ".join([*named, *more])
+
+
+class SwitchoverWorld(PreviewService):
+    """The two clusters of a flow, as an async context. Raises what `Failover` raises; the source must answer."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig, reverse: ReverseConfig) -> None:
+        super().__init__(config, flow)
+        self.config, self.flow, self.reverse = config, flow, reverse
+        self.source_settings, self.target_settings = self._here, self._there
+        self.source_client, self.target_client = self._clients
+        self.source, self.target = self._source, self._target
+        self.source_groups, self.target_groups = KafkaGroups(self._clients[0]), KafkaGroups(self._clients[1])
+
+    async def _open(self) -> None:
+        await super()._open()
+        if self.gone:
+            raise BrokerUnreachable(f"cluster {self.flow.name.source!r}", self.gone)
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether copies have the names of their topics, so that applications go on with the copies."""
+        return not self.flow.naming.shows_source
+
+    async def fenced_topics(self) -> list[str]:
+        """Return the source topics that the flow copies, without heartbeats."""
+        return sorted(await self._topics())
+
+    async def ends_now(self, known: Collection[TopicPartition] = ()) -> Ends:
+        """Return where the source's partitions end, without heartbeats. Raises BrokerUnreachable."""
+        ends = (await self.ends(known)).without(self.flow.naming.is_heartbeats_topic)
+        if ends.gone:
+            raise BrokerUnreachable(f"cluster {self.flow.name.source!r}", ends.gone)
+        return ends
+
+    async def undrained(self) -> tuple[dict[str, str], tuple[SourceEnd, ...]]:
+        """Return the partitions that the target lacks something of, and why; and where all partitions end.
+
+        A partition counts only if its last stable offset is its end: an open transaction is not decided yet.
+        """
+        known = await self.stored()
+        ends = await self.ends_now([one.lane for one in known.lanes])
+        why = {str(lane): text for lane, text in ends.unknown.items()} | dict(known.unread)
+        stable = await self.source.stable_ends(sorted(ends.ends))
+        empty = await self._empty(ends, known)
+        nexts = {one.lane: (one.source_next, one.why) for one in known.lanes}
+        for lane, end in sorted(ends.ends.items()):
+            at, unknown = nexts.get(lane, (-1, ""))
+            if lane in empty or at == end == stable.get(lane, -1):
+                continue
+            why[str(lane)] = _why(at, end, stable.get(lane, -1), unknown)
+        return why, tuple(SourceEnd(lane.topic, lane.partition, end) for lane, end in sorted(ends.ends.items()))
+
+    async def _empty(self, ends: Ends, known: LastKnown) -> set[TopicPartition]:
+        """Return the partitions without a position and without a record: nothing of them was to be copied."""
+        met = {one.lane for one in known.lanes}
+        new = sorted(lane for lane in ends.ends if lane not in met)
+        starts = await self.source.offsets(new, EARLIEST) if new else {}
+        return {lane for lane in new if starts.get(lane) == ends.ends[lane]}
+
+    async def grown(self, drained: Iterable[SourceEnd]) -> tuple[GrownPartition, ...]:
+        """Return the source partitions that do not end any more where they ended when they were drained."""
+        rows = {one.lane: one.end for one in drained}
+        now = await self.ends_now(list(rows))
+        if now.unknown:
+            raise NotDrained({str(lane): why for lane, why in now.unknown.items()})
+        return tuple(
+            GrownPartition(lane.topic, lane.partition, rows.get(lane, 0), end)
+            for lane, end in sorted(now.ends.items())
+            if end != rows.get(lane, 0)
+        )
+
+    async def copy_ends(self, copies: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where partitions of the target end. Raises NotDrained if one of them is not known."""
+        found = await known_ends(self.target_client, sorted(copies), COPIES_WITHIN_S)
+        missing = {str(lane): found.why_unknown(lane) for lane in copies if found.end(lane) < 0}
+        if missing:
+            raise NotDrained(missing)
+        return {lane: found.end(lane) for lane in copies}
+
+
+def _why(at: int, end: int, stable: int, unknown: str) -> str:
+    if stable < end:
+        return f"a transaction is open from offset {stable} on"
+    if at < 0:
+        return unknown or "it has no position yet"
+    if at > end:
+        return f"the source ends at {end}, below what was copied ({at})"
+    return f"{counted(end - at, 'offset')} left"
