@@ -56,8 +56,8 @@ class DesiredState(Value, frozen=True, kw_only=True):
 
     @property
     def failed_over(self) -> bool:
-        """Whether a failover stopped the flow: then the target serves its applications, and no start changes that."""
-        return self.state == "stopped" and self.stop == "failover"
+        """Whether a failover or a failback stopped the flow, so that no start copies it."""
+        return self.state == "stopped" and self.stop in ("failover", "failback")
 
 
 class SetState(Value, frozen=True, kw_only=True):

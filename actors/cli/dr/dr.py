@@ -1,6 +1,6 @@
-"""`raymirror dr preview | export`: shows what a failover loses, and saves the records that only the source has.
+"""`raymirror dr preview | export | failback`: shows what a failover loses, saves what only the source has, goes back.
 
-Neither action changes a cluster.
+Only the failback changes a cluster.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from actors.cli.common import exits
 from actors.cli.common.flags import add_json_argument, add_needed_flow_argument
 from actors.cli.common.questions import chosen_flows
 from actors.cli.common.running_config import running_config
+from actors.cli.dr.failback import add_failback_arguments, run_failback
 from actors.cli.dr.preview_tables import show_preview
 from engine.base.errors import MirrorError
 from engine.config.config import load_config
@@ -55,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " 2 bad input, or a cluster that does not answer; no mirror needs to run"
     )
     export.set_defaults(action=run_export)
+    failback = actions.add_parser(
+        "failback", help="give the old source what only the target has, after a failover; resumable at every step"
+    )
+    _add_flow(failback)
+    add_failback_arguments(failback)
+    failback.set_defaults(action=lambda args: run_failback(args, *flow_of(args)))
 
 
 def _add_flow(parser: argparse.ArgumentParser) -> None:

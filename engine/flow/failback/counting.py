@@ -10,7 +10,7 @@ from engine.flow.failback.settling import CopyEnd, settle
 from engine.flow.failback.world import FailbackWorld
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.ports.ports import LATEST
-from engine.flow.surveys.separation_survey import NOT_COPIED, SeparationSurvey, SurveyedPartition
+from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.surveys.topic_traits import topic_traits
 from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.failback import FailbackChoice, FailbackRefusal, plan_failback
@@ -41,19 +41,38 @@ async def topics_of(world: FailbackWorld) -> dict[str, TopicState]:
     return {topic: one for topic, one in topics.items() if selection.wants(topic) and not is_beats(topic)}
 
 
-async def count(world: FailbackWorld, choice: FailbackChoice, *, exports: bool) -> Counted:
+async def count(world: FailbackWorld, choice: FailbackChoice, *, exports: bool, settles: bool = True) -> Counted:
     """Write the barriers, read both clusters, and judge. `exports`: whether a folder was named for an export.
 
-    Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
+    `settles` false: write nothing, and count by the last positions, which may be behind. Raises ConnectionLost,
+    BrokerUnreachable, KafkaRefusal.
     """
     topics, known = await topics_of(world), await world.known()
     lanes = world.selection.lanes({topic: one.partitions for topic, one in topics.items()})
-    ends = await settle(world.forward_options(), world.source.cluster, world.target.cluster, lanes)
+    if settles:
+        ends = await settle(world.forward_options(), world.source.cluster, world.target.cluster, lanes)
+    else:
+        ends = [_by_position(lane, known) for lane in lanes]
     left = await _left(world, ends)
     kept = [end for end in ends if end.lane.source not in left]
     found = await survey(world, topics, [_known(end, known) for end in kept])
     reasons = [reason for one in found for reason in _reasons(world, one, choice, exports=exports)]
     return Counted(found=tuple(found), reasons=tuple(reasons), left=tuple(sorted(left)))
+
+
+def _by_position(lane: LaneName, known: Mapping[TopicPartition, KnownLane]) -> CopyEnd:
+    one = known.get(lane.source)
+    if one is None:
+        return CopyEnd(lane=lane, why=NOT_COPIED)
+    return CopyEnd(
+        lane=lane,
+        source_next=one.source_next,
+        target_next=one.target_next,
+        source_epoch=one.source_epoch,
+        epoch_next=one.epoch_next,
+        source_topic_id=one.source_topic_id,
+        why=one.why or ("" if one.target_next >= 0 else BY_MM2),
+    )
 
 
 async def _left(world: FailbackWorld, ends: Sequence[CopyEnd]) -> set[TopicPartition]:

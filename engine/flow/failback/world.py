@@ -1,6 +1,6 @@
 """What the steps of a failback work on: both clusters of a flow as ports, and the options of both directions."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -24,7 +24,7 @@ from policies.sync.topic_faults import FaultRules
 class FlowMaps(MoveMaps, SurveyMaps, Protocol):
     """The exact maps of lanes of one flow, as `MapReader` has them."""
 
-    async def follow(self, lanes: object = None) -> None:
+    async def follow(self, lanes: Collection[TopicPartition] | None = None) -> None:
         """Read all that was written until now."""
 
     async def runs(self, lane: TopicPartition, source_from: int, source_to: int) -> Columns:
