@@ -200,7 +200,7 @@ def _new(flow: FlowConfig, who: str, args: argparse.Namespace) -> DrOperation:
 class Said:
     """Prints the progress of an operation on stderr."""
 
-    def moved(self, operation: DrOperation, move: NextMove) -> None:
+    def moved(self, operation: DrOperation, move: NextMove) -> None:  # noqa: ARG002
         """See OperationWatcher."""
         if move.step is not None:
             done = "taking back" if move.move is MoveKind.UNDO else "step"

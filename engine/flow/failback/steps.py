@@ -8,9 +8,10 @@ and tails. Until "turn" is done, all that lies behind the split on the source is
 copies lie is stored before the reverse flow copies anything, so it leaves out exactly these.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from engine.base.clock import now_s, pause
+from engine.base.clock import backoff_s, now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.echoes import Echoes
 from engine.core.reports.log_content import ContentRange
 from engine.flow.failback.copying import copy_until, next_epoch, positions_of
@@ -36,6 +37,8 @@ _ROUNDS = 5
 """How often the source may have grown during a late copy."""
 _MOST_BYTES = 16 * 1024 * 1024
 _NAMED = 5
+_PATIENCE_S = 60.0
+"""Seconds for which a step is tried again while a broker does not answer."""
 _OPEN_S, _LOOK_S = 300.0, 1.0
 """Seconds to wait for transactions on the target that are open across late copies, and between two looks."""
 
@@ -416,8 +419,41 @@ async def _bytes(cluster: Cluster, firsts: Mapping[TopicPartition, int]) -> int:
     return total
 
 
-def failback_steps(world: FailbackWorld) -> dict[str, _Step]:
+class Patiently:
+    """Runs a step again while a broker does not answer or a leader moves: a step may run as often as it takes."""
+
+    def __init__(self, step: _Step) -> None:
+        self._step = step
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step."""
+        return await self._patiently(run, self._step.do)
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step."""
+        return await self._patiently(run, self._step.undo)
+
+    @staticmethod
+    async def _patiently(run: StepRun, work: Callable[[StepRun], Awaitable[Facts]]) -> Facts:
+        give_up_at_s, attempt = now_s() + _PATIENCE_S, 0
+        while True:
+            try:
+                return await work(run)
+            except (ConnectionLost, BrokerUnreachable) as lost:
+                if now_s() >= give_up_at_s:
+                    raise
+                run.say(f"again, because {lost}")
+            attempt += 1
+            run.assure()
+            await pause(backoff_s(attempt))
+
+
+def failback_steps(world: FailbackWorld) -> dict[str, Patiently]:
     """Return what does each step, by its name in the table."""
+    return {name: Patiently(step) for name, step in _steps(world).items()}
+
+
+def _steps(world: FailbackWorld) -> dict[str, _Step]:
     return {
         "check": Check(world),
         "fence": Fenced(world),
