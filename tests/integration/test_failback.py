@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import random
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,11 @@ from tests.harness import groups as stock
 from tests.harness.admin import create_topics, own_configs
 from tests.harness.compare import read_topic
 from tests.harness.load import Sent, numbered, produce, producer
-from tests.harness.rayless import Rayless
+from tests.harness.rayless import DEADLINE_S, Rayless
 
 pytestmark = [pytest.mark.integration]
 
-SHARED, LATE, NEW = numbered(60), numbered(9, first=100), numbered(20, first=200)
+SHARED, LATE, NEW, NEXT = numbered(60), numbered(9, first=100), numbered(20, first=200), numbered(1, first=300)
 SETTINGS = {
     "replication.policy.class": "IdentityReplicationPolicy",
     "emit.heartbeats.enabled": "false",
@@ -126,21 +129,20 @@ async def test_what_only_the_source_has_is_kept_behind_what_only_the_target_has(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     case = Case("kept", source_cluster, target_cluster, tmp_path, capsys)
-    await case.copied(partitions=2)
-    for group, at in (("old", 60), ("late", 64), ("all", 69)):
-        await stock.commit(source_cluster, f"kept-{group}", case.topic, {1: min(at, 60)})
+    await case.copied()
+    for group in ("old", "late", "all"):
+        await stock.commit(source_cluster, f"kept-{group}", case.topic, {0: 60})
     await case.fails_over()
-    await produce(source_cluster, case.topic, 1, LATE)
-    await stock.commit(source_cluster, "kept-late", case.topic, {1: 64})
-    await stock.commit(source_cluster, "kept-all", case.topic, {1: 69})
-    for partition in range(2):
-        await produce(target_cluster, case.topic, partition, NEW[:12])
+    await produce(source_cluster, case.topic, 0, LATE)
+    await stock.commit(source_cluster, "kept-late", case.topic, {0: 64})
+    await stock.commit(source_cluster, "kept-all", case.topic, {0: 69})
+    await produce(target_cluster, case.topic, 0, NEW[:12])
     async with producer(target_cluster, transactional_id="kept-x") as client:
         async with client.transaction():
             for one in NEW[12:]:
-                await client.send(case.topic, one.value, key=one.key, partition=1)
+                await client.send(case.topic, one.value, key=one.key, partition=0)
         await client.begin_transaction()
-        await client.send(case.topic, b"rolled back", partition=1)
+        await client.send(case.topic, b"rolled back", partition=0)
         await client.flush()
         await client.abort_transaction()
     assert await case.reads(target_cluster, "kept-all", 20) == values(NEW)
@@ -151,16 +153,58 @@ async def test_what_only_the_source_has_is_kept_behind_what_only_the_target_has(
     assert (await own_configs(source_cluster, [case.topic]))[case.topic]["retention.ms"] == "86400000"
     code, found, errors = await case.fails_back("--export", str(tmp_path / "export"))
     assert code == 4, (found, errors)
-    assert await case.values(source_cluster, 1) == values(SHARED, LATE, NEW)
-    assert await case.values(target_cluster, 1) == values(SHARED, NEW, LATE)
-    assert await case.values(source_cluster, 0) == await case.values(target_cluster, 0) == values(SHARED, NEW[:12])
+    assert await case.values(source_cluster) == values(SHARED, LATE, NEW)
+    assert await case.values(target_cluster) == values(SHARED, NEW, LATE)
     exported = list((tmp_path / "export").glob("*/*.jsonl"))
-    assert [path.name for path in exported] == [f"{case.topic}-1.jsonl"]
-    places = {one["group"]: one for one in found["groups"] if one["partition"] == 1}
-    assert await case.reads(source_cluster, "kept-all", 0) == []
+    assert [path.name for path in exported] == [f"{case.topic}-0.jsonl"]
+    places = {one["group"]: one for one in found["groups"]}
+    await produce(source_cluster, case.topic, 0, NEXT)
+    assert await case.reads(source_cluster, "kept-all", 1) == values(NEXT)
     assert await case.reads(source_cluster, "kept-late", 5) == values(LATE[4:])
     assert await case.reads(source_cluster, "kept-old", 9) == values(LATE)
     assert (places["kept-all"]["reason"], places["kept-late"]["reason"]) == ("exact", "inside-diverged")
+
+
+@pytest.mark.full
+async def test_a_failback_that_is_killed_again_and_again_ends_as_one_that_was_not(
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    case = Case("killed", source_cluster, target_cluster, tmp_path, capsys)
+    await case.copied()
+    await case.fails_over()
+    await produce(source_cluster, case.topic, 0, LATE)
+    await produce(target_cluster, case.topic, 0, NEW)
+    words = ["dr", "failback", case.world.flow, "--config", str(case.world.path), "--fenced-by-hand", "--yes"]
+    for last in ("count", "late-copy", "turn", "new-copy", "close"):
+        await killed_in(last, [*words, "--export", str(tmp_path / "export")])
+    code, found, errors = await case.fails_back()
+    assert code == 0, (found, errors)
+    assert await case.values(source_cluster) == values(SHARED, LATE, NEW)
+    assert await case.values(target_cluster) == values(SHARED, NEW, LATE)
+
+
+async def killed_in(step: str, words: Sequence[str]) -> None:
+    """Run the command in a process of its own until it says that it begins a step, and kill it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "actors", *words, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
+    )
+    assert process.stderr is not None
+    said = b""
+    async with asyncio.timeout(DEADLINE_S):
+        while f"step {step}:".encode() not in said:
+            line = await process.stderr.readline()
+            assert line, said
+            said += line
+        await asyncio.sleep(random.uniform(0.0, 0.5))  # anywhere in the step, or in the next one
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 @pytest.mark.full
@@ -180,7 +224,7 @@ async def test_compacted_topics_go_back_with_their_tombstones_or_are_refused(
     await case.fails_over()
     kept = (await own_configs(target_cluster, [case.topic]))[case.topic]
     assert kept["delete.retention.ms"] == str(30 * 86_400_000)
-    await produce(target_cluster, case.topic, 0, [Sent(b"k3", b""), Sent(b"k4", b"new")])
+    await produce(target_cluster, case.topic, 0, [Sent(b"k3", None), Sent(b"k4", b"new")])
     if late:
         await produce(source_cluster, case.topic, 0, LATE)
     code, found, errors = await case.fails_back("--export", str(tmp_path / "export"))
