@@ -22,7 +22,7 @@ from actors.model.states import (
     NotFailedOver,
     StopKind,
     desired_after,
-    failed_over_text,
+    turned_text,
 )
 from engine.base.errors import MirrorError
 from engine.core.reports.progress import FlowProgress, LaneProgress
@@ -168,7 +168,7 @@ class FlowState:
         Raises IllegalCommand.
         """
         if self.failed_over and command is not Command.STOP:
-            raise FailedOverFlow(command, str(self.flow))
+            raise FailedOverFlow(command, str(self.flow), self.wanted.stop)
         # a flow that was stopped alone may be resumed, because its mirror has not ended; with HTTP it may be paused too
         is_back = not topics and (command is Command.RESUME or (command is Command.PAUSE and self.may_return))
         state = desired_after(Desired.RUNNING if is_back else self.wanted.state, command)
@@ -186,7 +186,7 @@ class FlowState:
 
     def forget_failover(self) -> None:
         """Make the failover a plain stop, after which the flow may be resumed. Raises NotFailedOver."""
-        if not self.failed_over:
+        if not self.failed_over or self.wanted.stop is not StopKind.FAILOVER:
             raise NotFailedOver(str(self.flow))
         self.wanted = msgspec.structs.replace(self.wanted, stop=StopKind.MIRROR)
         self.refused = ""
@@ -265,10 +265,10 @@ class FlowState:
             self.records[set_id] = remembered(left.reason, left.failures, set_id, now_s)
         if kept.failed_over:  # no start, and no command that came before this was read, starts it again
             self.wanted = DesiredFlow(
-                state=Desired.STOPPED, paused_topics=frozenset(kept.paused_topics), stop=StopKind.FAILOVER
+                state=Desired.STOPPED, paused_topics=frozenset(kept.paused_topics), stop=kept.stop
             )
             self.wanted_at_ms = kept.at_ms
-            self.refused = f"flow {self.flow}: {failed_over_text(str(self.flow))}" if self._is_later(kept) else ""
+            self.refused = f"flow {self.flow}: {turned_text(str(self.flow), kept.stop)}" if self._is_later(kept) else ""
             return
         if self.wanted != DesiredFlow():
             return  # a command came before the stored state was read: it wins
@@ -326,8 +326,8 @@ class FlowState:
 
     @property
     def failed_over(self) -> bool:
-        """Whether a failover stopped the flow; a resume clears this, a stop of the whole mirror does not."""
-        return self.wanted.state is Desired.STOPPED and self.wanted.stop is StopKind.FAILOVER
+        """Whether a failover or a failback stopped the flow; only a confirmation or another operation clears this."""
+        return self.wanted.state is Desired.STOPPED and self.wanted.stop.is_turned
 
     @property
     def deleted(self) -> bool:
@@ -398,7 +398,7 @@ class FlowState:
         if self.mirror_ends:
             return ""
         if self.failed_over:
-            return failed_over_text(str(self.flow))
+            return turned_text(str(self.flow), self.wanted.stop)
         if self.wanted.state is Desired.STOPPED:
             return f"an operator to start it again: raymirror resume '{self.flow}'"
         if self.found.failure or self.found.awaited:

@@ -107,8 +107,8 @@ class RememberedFlow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed_over(self) -> bool:
-        """Whether a failover has stopped the flow: then the target serves its applications."""
-        return self.state is Desired.STOPPED and self.stop is StopKind.FAILOVER
+        """Whether a failover or a failback has stopped the flow: then no start copies it."""
+        return self.state is Desired.STOPPED and self.stop.is_turned
 
 
 class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):

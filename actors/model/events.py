@@ -125,7 +125,8 @@ class Scaled(Event, frozen=True, kw_only=True, tag="scaled"):
 class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The counts of a failover. `records`: source offsets not copied, -1: unknown. `groups`: all groups; `unequal`:
     groups whose offsets differ from the source. `partitions`: all; `undrained`: partitions that are not drained.
-    `heartbeats`: partitions of heartbeats that are not drained; no other number counts them.
+    `heartbeats`: partitions of heartbeats that are not drained; no other number counts them. `tombstones`: compacted
+    copies whose `delete.retention.ms` was raised, with the earlier value; None: they had no value of their own.
     """
 
     records: int
@@ -134,6 +135,7 @@ class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int = 0
     undrained: int = 0
     heartbeats: int = 0
+    tombstones: dict[str, str | None] = {}
 
 
 class PausedOrResumed(Event, frozen=True, kw_only=True, tag="paused_or_resumed"):
@@ -163,9 +165,11 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
         beats = ", heartbeats not counted" if self.outcome.heartbeats else ""
         copied = f"with {left} not copied" if records or self.outcome.undrained else "and every record is copied"
         equal = f"consumer groups exactly as on the source: {groups - unequal:,} of {groups:,}"
+        kept = ", ".join(f"{topic} ({before or 'none'})" for topic, before in self.outcome.tombstones.items())
+        raised = f"; delete.retention.ms was raised (before, in ms): {kept}" if kept else ""
         return (
-            f"failed over: the flow is stopped {copied}{beats}; {equal}; to give the source what the target gets:"
-            f" raymirror dr failback '{self.flow}'; to copy in the old direction again: {self._advice()}"
+            f"failed over: the flow is stopped {copied}{beats}; {equal}{raised}; to give the source what the target"
+            f" gets: raymirror dr failback '{self.flow}'; to copy in the old direction again: {self._advice()}"
         )
 
     def _advice(self) -> str:

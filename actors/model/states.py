@@ -37,6 +37,13 @@ class StopKind(enum.StrEnum):
     """The whole mirror was stopped, so it ends."""
     FAILOVER = "failover"
     """The consumers of the flow have moved to the target."""
+    FAILBACK = "failback"
+    """A failback copies to its target, or has made its reverse flow the one that copies."""
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether only a confirmation or another operation may start the flow again."""
+        return self in (StopKind.FAILOVER, StopKind.FAILBACK)
 
     @property
     def is_alone(self) -> bool:
@@ -48,7 +55,7 @@ class StopKind(enum.StrEnum):
         return earlier if _RANKS[self] < _RANKS[earlier] else self
 
 
-_RANKS = {StopKind.FLOW: 0, StopKind.DELETED: 0, StopKind.MIRROR: 1, StopKind.FAILOVER: 2}
+_RANKS = {StopKind.FLOW: 0, StopKind.DELETED: 0, StopKind.MIRROR: 1, StopKind.FAILOVER: 2, StopKind.FAILBACK: 3}
 
 
 class CopierState(enum.StrEnum):
@@ -86,12 +93,13 @@ class IllegalCommand(MirrorError):
 class FailedOverFlow(IllegalCommand):
     """A flow that was failed over is not copied again without a confirmation."""
 
-    def __init__(self, command: str, flow: str) -> None:
+    def __init__(self, command: str, flow: str, stop: StopKind) -> None:
         super().__init__(command, flow)
-        self.flow = flow
+        self.args = command, flow, stop
+        self.flow, self.stop = flow, stop
 
     def __str__(self) -> str:
-        return f"cannot {self.command} flow {self.flow}: {failed_over_text(self.flow)}"
+        return f"cannot {self.command} flow {self.flow}: {turned_text(self.flow, self.stop)}"
 
 
 class NotFailedOver(MirrorError):
@@ -107,9 +115,14 @@ class NotFailedOver(MirrorError):
         return f"flow {self.flow} is not failed over, or its state is not read yet; see: raymirror status"
 
 
-def failed_over_text(flow: str) -> str:
-    """Say why a flow is not copied after a failover, and what would be right."""
+def turned_text(flow: str, stop: StopKind) -> str:
+    """Say why a flow is not copied after a failover or a failback, and what would be right."""
     source, _, target = flow.partition("->")
+    if stop is StopKind.FAILBACK:
+        return (
+            f"a failback decides which direction is copied between {source} and {target}; see: raymirror dr status"
+            f" '{flow}'"
+        )
     return (
         f"it was failed over, so applications write to {target}; to give {source} what {target} has: raymirror dr"
         f" failback '{flow}'. To copy in the old direction all the same: raymirror resume '{flow}' --forget-failover,"

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from actors.control.ports import RememberedFlow
-from actors.model.states import Desired, StopKind, failed_over_text
+from actors.model.states import Desired, StopKind, turned_text
 from engine.base.clock import now_s, wall_ms
 from engine.base.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
 from engine.core.events.events import Event
@@ -125,7 +125,7 @@ class DurableFlowState:
         if self.kept is None:
             self.kept = found
         elif found.failed_over and not self.kept.failed_over:
-            self.taken = f"while this mirror could not see it, {failed_over_text(self._flow)}"
+            self.taken = f"while this mirror could not see it, {turned_text(self._flow, found.stop)}"
             return
         elif isinstance(self._held, _Refused):
             self.taken = _stopped_since(service.load(), self._held.since_ms)

@@ -53,12 +53,12 @@ class DesiredState(Value, frozen=True, kw_only=True):
     paused_topics: tuple[str, ...] = ()
     who: str = ""
     at_ms: int = 0
-    stop: Literal["flow", "deleted", "mirror", "failover"] | msgspec.UnsetType = msgspec.UNSET
+    stop: Literal["flow", "deleted", "mirror", "failover", "failback"] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def failed_over(self) -> bool:
-        """Whether a failover stopped the flow: then the target serves its applications, and no start changes that."""
-        return self.state == "stopped" and self.stop == "failover"
+        """Whether a failover or a failback stopped the flow, so that no start copies it."""
+        return self.state == "stopped" and self.stop in ("failover", "failback")
 
 
 class SetState(Value, frozen=True, kw_only=True):

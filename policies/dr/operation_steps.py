@@ -74,7 +74,33 @@ SWITCHOVER = (
     StepRule(name="watch", does="check again that nothing was written behind the fence"),
 )
 
-TABLES: Mapping[OperationKind, tuple[StepRule, ...]] = {OperationKind.SWITCHOVER: SWITCHOVER}
+FAILBACK = (
+    StepRule(
+        name="check", does="check that the flow was failed over, and that its reverse flow has copied nothing since"
+    ),
+    StepRule(
+        name="fence",
+        does="see that no producer writes to the source: the operator has confirmed it",
+    ),
+    StepRule(
+        name="retention",
+        does="let the source's topics delete nothing by time, before anything is counted",
+        undo="restore their retention",
+        undo_needs=(FlowSide.SOURCE,),
+    ),
+    StepRule(name="count", does="find the exact end of each copy, and refuse what would do harm"),
+    StepRule(name="export", does="write to files what only the source has"),
+    StepRule(name="late-copy", does="copy that to the target, and note where it lies there", ends_return=True),
+    StepRule(name="turn", does="store where the reverse flow starts: behind what both clusters have"),
+    StepRule(name="new-copy", does="copy to the source what only the target has"),
+    StepRule(name="groups", does="commit for each group on the source the first record that it has not read"),
+    StepRule(name="close", does="restore the retention, and let the reverse flow run"),
+)
+
+TABLES: Mapping[OperationKind, tuple[StepRule, ...]] = {
+    OperationKind.SWITCHOVER: SWITCHOVER,
+    OperationKind.FAILBACK: FAILBACK,
+}
 """The steps of each kind. Operations of a kind without a table are shown, and not driven."""
 
 

@@ -13,6 +13,7 @@ DEFAULTS = {
     "retention.ms": "604800000",
     "segment.bytes": "1073741824",
     "cleanup.policy": "delete",
+    "delete.retention.ms": "86400000",
     "min.insync.replicas": "1",
     "unclean.leader.election.enable": "false",
 }

@@ -1,4 +1,4 @@
-"""`raymirror dr`: previews, the export of what only the source has, drills, switchovers, what became of operations."""
+"""`raymirror dr`: previews, exports of what only the source has, drills, switchovers, failbacks, and their history."""
 
 import argparse
 import asyncio
@@ -9,6 +9,7 @@ import msgspec
 
 from actors.cli.common import exits
 from actors.cli.dr.drill import add_drill
+from actors.cli.dr.failback import add_failback_arguments, run_failback
 from actors.cli.dr.flow_choice import add_flow, flow_of
 from actors.cli.dr.operating import add_operating
 from actors.cli.dr.preview_tables import show_preview
@@ -47,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_switchover(actions)
     add_operating(actions)
     add_drill(actions)
+    failback = actions.add_parser(
+        "failback", help="give the old source what only the target has, after a failover; resumable at every step"
+    )
+    add_flow(failback)
+    add_failback_arguments(failback)
+    failback.set_defaults(action=lambda args: run_failback(args, *flow_of(args)))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ import msgspec
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray, why_none
 from actors.cli.common.flags import add_needed_flow_argument
+from actors.cli.common.questions import BadQuestion
 from actors.cli.common.quiesce import comes_to_rest, until
 from actors.cli.failover.draining import DrainBudget, drain, lanes_of
 from actors.cli.failover.failover_alone import fail_over_alone, note_here
@@ -30,6 +31,7 @@ from actors.cli.failover.failover_tables import (
     show_other_writers,
     show_outcome,
     show_stopped_before,
+    show_tombstones,
     show_undiscovered,
     stopped_text,
 )
@@ -55,6 +57,9 @@ NEVER_FOUND = "the mirror has never found it on the source"
 """Why no copier copies a partition with a position, if topic discovery never succeeded."""
 WAS_STOPPED = "the flow was stopped before"
 """Why no copier copies a partition with a position, if a request over HTTP has stopped the flow."""
+KEPT_DAYS = 30.0
+"""Days for which compacted copies keep tombstones after a failover, unless the command says otherwise."""
+DAY_MS = 86_400_000
 NOTED_S = 10.0
 """Seconds for `run` to notice that its mirror ends: it checks once a second."""
 
@@ -100,6 +105,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long draining, the pause and holding the groups may take together (default: 60; of that, the last"
         " 20 s, at most half, are reserved for pause and groups); copiers then have 25 s to end",
     )
+    parser.add_argument(
+        "--keep-tombstones",
+        type=float,
+        default=KEPT_DAYS,
+        metavar="DAYS",
+        help="raise delete.retention.ms of compacted copies to this, so that a failback finds what was deleted"
+        f" (default: {KEPT_DAYS:.0f}; 0: leave it)",
+    )
     parser.add_argument("--back", action="store_true", help="translate progress on the target to source offsets")
     parser.add_argument("--apply", action="store_true", help="with --back: commit these offsets on the source")
     parser.add_argument("--backwards", action="store_true", help="with --apply: also if the source offset is higher")
@@ -132,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
         is_alone = bool(result.without_mirror)
         are_listed = is_alone or result.undiscovered or result.was_stopped
         show_outcome(result.rpo, result.partitions, result.standing, gone=result.source, are_listed=are_listed)
+        show_tombstones(result.tombstones)
         print(steps_text(result.steps))
         if result.stopped:
             print(stopped_text(result.flow, mirror_goes_on=result.mirror_goes_on))
@@ -177,10 +191,25 @@ def alone(args: argparse.Namespace, why: str) -> Result:
     commit = not args.no_commit
     print(f"raymirror failover: no mirror of {flow.name} runs ({why}); reading its target", file=sys.stderr)
     result = asyncio.run(
-        fail_over_alone(config, flow, why=why, mirror=args.mirror, timeout_s=args.timeout, commit=commit)
+        fail_over_alone(
+            config,
+            flow,
+            why=why,
+            mirror=args.mirror,
+            timeout_s=args.timeout,
+            commit=commit,
+            tombstones_ms=tombstones_ms(args),
+        )
     )
     note_here(args.config, str(flow.name))
     return result
+
+
+def tombstones_ms(args: argparse.Namespace) -> int:
+    """Return for how many ms compacted copies are to keep tombstones, 0: as before. Raises BadQuestion."""
+    if args.keep_tombstones < 0:
+        raise BadQuestion("--keep-tombstones is negative", "give days, or 0 to change nothing")
+    return int(args.keep_tombstones * DAY_MS)
 
 
 def chosen(config: MirrorConfig, name: str) -> FlowConfig:
@@ -198,7 +227,7 @@ async def fail_over(
 
     A flow that was stopped before is not started again for it: nothing is drained, and its positions are judged.
     """
-    name, budget, times = str(flow.name), DrainBudget(args.timeout), StepTimes()
+    name, budget, times, least_ms = str(flow.name), DrainBudget(args.timeout), StepTimes(), tombstones_ms(args)
     was_stopped = any(one.flow == name and one.desired is Desired.STOPPED for one in mirror.status().flows)
     state = Desired.STOPPED if was_stopped else Desired.PAUSED
     async with AsyncExitStack() as stack:
@@ -227,6 +256,8 @@ async def fail_over(
                     undrained=undrained(found.partitions),
                     gone=found.ends.gone,
                 )
+            with times.of(FailoverStep.TOMBSTONES):
+                raised = await asked.keep_tombstones(found.copies, least_ms)
         except MirrorError as failure:
             raise Unfinished(name, str(failure), state.value) from failure
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -234,7 +265,7 @@ async def fail_over(
             raise
     ending = Ending(mirror, place, name)
     with times.of(FailoverStep.STOP):
-        mirror.fail_over(name, outcome_of(found.partitions, standing, is_whole=found.is_whole))
+        mirror.fail_over(name, outcome_of(found.partitions, standing, raised, is_whole=found.is_whole))
         stopped = until(SETTLE_S, ending.is_over)
     return Result(
         flow=name,
@@ -247,6 +278,7 @@ async def fail_over(
         unread=found.unread,
         undiscovered=found.by_positions and not was_stopped,
         was_stopped=was_stopped,
+        tombstones=raised,
         steps=times.done,
     )
 

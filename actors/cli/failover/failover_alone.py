@@ -63,8 +63,10 @@ async def fail_over_alone(
     mirror: str | None,
     timeout_s: float,
     commit: bool,
+    tombstones_ms: int,
 ) -> Result:
     """Judge, hold the groups and stop the flow. `why` no mirror takes part; `mirror`: the name that one would have.
+    `tombstones_ms`: for how long compacted copies are to keep tombstones; 0: as before.
 
     Raises NothingKnown, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is written; NotFinished after that.
     """
@@ -92,9 +94,11 @@ async def fail_over_alone(
                 standing = await asked.hold(
                     budget.left_s, commit=commit, undrained=undrained(found.partitions), gone=found.ends.gone
                 )
+            with times.of(FailoverStep.TOMBSTONES):
+                raised = await asked.keep_tombstones(found.copies, tombstones_ms)
             with times.of(FailoverStep.STOP):
                 await service.put({DESIRED: _stopped(service.load())})
-                outcome = outcome_of(found.partitions, standing, is_whole=found.is_whole)
+                outcome = outcome_of(found.partitions, standing, raised, is_whole=found.is_whole)
                 event = FailedOver(flow=flow.name, outcome=outcome, mirror_goes_on=False)
                 unsaid = await _write_down(config, flow, event)
     return Result(
@@ -108,6 +112,7 @@ async def fail_over_alone(
         mirror_seen_ms=before.at_ms if before is not None else -1,
         unread=found.unread,
         event_unsaid=unsaid,
+        tombstones=raised,
         steps=times.done,
         mirror_goes_on=False,
     )

@@ -7,6 +7,7 @@ from actors.cli.failover.step_times import StepTime
 from actors.model.events import FailoverOutcome
 from engine.core.reports.drain import PartitionDrain, records_left, uncounted, undrained
 from engine.core.reports.rpo import TopicRpo
+from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupStatus
 
 
@@ -33,6 +34,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """With a mirror: whether the flow was stopped before, so the positions on the target were used."""
     event_unsaid: str = ""
     """Without a mirror: why no event reports the failover; empty if one does."""
+    tombstones: LentConfigs = LentConfigs()
+    """Compacted copies whose `delete.retention.ms` was raised, and those that refused it."""
     steps: tuple[StepTime, ...] = ()
     """How long each step took."""
     mirror_goes_on: bool | None = None
@@ -56,7 +59,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outcome_of(
-    partitions: tuple[PartitionDrain, ...], standing: GroupStatus, *, is_whole: bool = True
+    partitions: tuple[PartitionDrain, ...],
+    standing: GroupStatus,
+    tombstones: LentConfigs,
+    *,
+    is_whole: bool = True,
 ) -> FailoverOutcome:
     """Sum up for the event; unless `is_whole` there may be more partitions, so the number of records is not known."""
     return FailoverOutcome(
@@ -66,4 +73,5 @@ def outcome_of(
         partitions=len(partitions),
         undrained=len(undrained(partitions)),
         heartbeats=len(uncounted(partitions)),
+        tombstones={one.topic: one.before for one in tombstones.lent},
     )

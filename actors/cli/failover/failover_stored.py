@@ -24,6 +24,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     unread: dict[str, str] = {}
 
     @property
+    def copies(self) -> set[str]:
+        """The target topics that the flow has copied something to."""
+        return {lane.target.topic for lane in self.lanes if lane.source_next >= 0}
+
+    @property
     def is_whole(self) -> bool:
         """Whether `lanes` has every partition of the flow: only a source that answers lists them all."""
         return not self.ends.gone

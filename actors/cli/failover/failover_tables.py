@@ -13,6 +13,7 @@ from actors.observability.shared_reasons import SharedReasons
 from actors.observability.tables import plain_table
 from engine.core.reports.drain import PartitionDrain, uncounted
 from engine.core.reports.rpo import TopicRpo
+from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.failback import FailbackRow
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.ownership.other_writers import OtherWriters
@@ -69,6 +70,16 @@ def show_outcome(
         print(f"group {group}: not mirrored: {why}")
     short = len({stand.group for stand in unequal} | standing.failed.keys())
     print(groups_line(groups, short))
+
+
+def show_tombstones(raised: LentConfigs) -> None:
+    """Print which compacted copies keep tombstones for longer now, with their earlier value, and which refused."""
+    if raised.lent:
+        before = ", ".join(f"{one.topic} (before: {one.before or 'none'})" for one in raised.lent[:ROWS])
+        more = f" and {len(raised.lent) - ROWS} more" if len(raised.lent) > ROWS else ""
+        print(f"delete.retention.ms is now {raised.lent[0].value} on compacted copies: {before}{more}")
+    for topic, why in raised.failed.items():
+        print(f"delete.retention.ms of {topic} is not raised, so a failback may not find what was deleted: {why}")
 
 
 def stopped_text(flow: str, *, mirror_goes_on: bool | None) -> str:

@@ -17,6 +17,6 @@ async def forget_failover(config: MirrorConfig, flow: FlowConfig, mirror: str) -
     """
     async with held(config, flow, holder_of(config, mirror, "forget-failover"), known_dead(mirror)) as service:
         wanted = service.load().get(DESIRED)
-        if not isinstance(wanted, DesiredState) or not wanted.failed_over:
+        if not isinstance(wanted, DesiredState) or wanted.state != "stopped" or wanted.stop != "failover":
             raise NotFailedOver(str(flow.name))
         await service.put({DESIRED: msgspec.structs.replace(wanted, stop="mirror")})

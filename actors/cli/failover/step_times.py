@@ -20,6 +20,8 @@ class FailoverStep(Enum):
     JUDGE = "judge"
     """Compare what is copied with the ends of the source."""
     GROUPS = "groups"
+    TOMBSTONES = "tombstones"
+    """Let compacted copies keep tombstones for longer."""
     STOP = "stop"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from engine.base.errors import BatchTooLarge, WireError
+from engine.core.lane.echoes import Echoes, is_echo
 from engine.core.lane.lane import Lane
 from engine.core.lane.pending_batch import BufferShare, PendingBatch
 from engine.wire.aborted import AbortedTransactions
@@ -34,7 +35,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
     `inflated_bytes`: the most bytes that a batch to re-encode may decompress to. `codec`: the codec of every target
     batch; None: a batch keeps its own. `expected`: the lowest base offset
-    that the first batch may have; 0 if nothing of this fetch was read before.
+    that the first batch may have; 0 if nothing of this fetch was read before. `echoes`: offsets that are not copied.
     """
 
     partition: TopicPartition
@@ -47,6 +48,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     inflated_bytes: int
     codec: int | None = None
     expected: int = 0
+    echoes: Echoes = ()
 
     def behind(self, at: int, wanted: int) -> "Work":
         """Return the rest of the work from a batch on. Earlier batches may have been sent with changed headers."""
@@ -75,6 +77,7 @@ def work_for(
         max_batch_bytes=max_batch_bytes,
         inflated_bytes=inflated_bytes,
         codec=codec,
+        echoes=lane.echoes,
     )
 
 
@@ -93,6 +96,8 @@ def sift(work: Work, *, at_length: bool) -> Iterator[Step]:
         if header.is_control:
             transactions.on_control(header, control_type(buffer, at, header, topic, partition))
         verdict, _reason = judge(header, wanted, work.max_batch_bytes, transactions.is_aborted(header), work.codec)
+        if work.echoes and verdict is not Verdict.SKIP and is_echo(work.echoes, header, topic, partition):
+            verdict = Verdict.SKIP
         pieces: Sequence[Encoded] = ()
         if verdict is Verdict.REENCODE:
             pieces = _write_anew(work, at, header, wanted, at_length=at_length)

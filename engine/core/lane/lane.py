@@ -36,6 +36,7 @@ from engine.core.lane.actions import (
 )
 from engine.core.lane.batch_limit import DEFAULT_BYTES
 from engine.core.lane.batch_queue import BatchQueue
+from engine.core.lane.echoes import Echoes
 from engine.core.lane.left_out import kept_stretches, record_refused, refused_indexes, rest_piece
 from engine.core.lane.narrow_window import NarrowWindow
 from engine.core.lane.outcome import OUT_OF_ORDER, Outcome, OutcomeKind, RecoveryAction, recovery_action
@@ -68,9 +69,8 @@ _TODAY_MS = 2**62
 class Lane:
     """The copy of one source partition to one target partition."""
 
-    def __init__(self, flow: FlowName, name: LaneName, limits: Limits | None = None) -> None:
-        self.flow = flow
-        self.name = name
+    def __init__(self, flow: FlowName, name: LaneName, limits: Limits | None = None, echoes: Echoes = ()) -> None:
+        self.flow, self.name, self.echoes = flow, name, echoes
         self.limits = limits or Limits()
         self.state = State.ACQUIRING
         self.paused = False

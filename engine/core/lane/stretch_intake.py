@@ -33,9 +33,10 @@ def sift_stretches(work: Work, small: SmallBatches) -> Iterator[BatchStretch | S
     """Yield everything that `sift` yields, in the same order; batches that pass come as stretches of one or more.
 
     The batches of a stretch pass, each with its CRC checked. Raises what `sift` raises, at the same batch. If batches
-    get another codec, there are no stretches: most batches would be opened one by one anyway.
+    get another codec, there are no stretches: most batches would be opened one by one anyway. If some are echoes, each
+    batch is looked at.
     """
-    if work.codec is not None:
+    if work.codec is not None or work.echoes:
         yield from sift(work, at_length=False)
         return
     at, expected, wanted, is_first = work.start, work.expected, work.wanted, True

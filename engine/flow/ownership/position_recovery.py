@@ -217,7 +217,7 @@ class PositionRecovery:
             if found.foreign:
                 others = await self._replayers.others(target, found.foreign)
                 found = msgspec.structs.replace(found, foreign=others)
-            if found.foreign and same_source:
+            if found.foreign and same_source and self._options.takes_over:
                 # Perhaps of an MM2 that continued from this position, and was killed before it wrote its own.
                 start = logs.source_starts[driver.name.source]
                 taken = await self._taken_over(driver, logs, stored.source_next, start)
@@ -229,7 +229,7 @@ class PositionRecovery:
             return await self._taken_over(driver, logs, stored.offset + 1, logs.source_starts[driver.name.source])
         source_next = await self._starts.resolve(driver.name.source)
         foreign = await self.strangers(target, logs)
-        if foreign:  # perhaps of an MM2 that was killed before its first position
+        if foreign and self._options.takes_over:  # perhaps of an MM2 that was killed before its first position
             taken = await self._taken_over(driver, logs, source_next, source_next)
             if taken.tail_records:
                 return taken

@@ -1,8 +1,11 @@
 """The options of one flow in one copier, as plain values: what the configuration says, without its syntax."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from engine.base.clock import Backoff
+from engine.core.lane.echoes import Echoes
 from engine.core.lane.pending_batch import Limits
 from engine.core.lane.rebatching import rebatch_rules
 from engine.core.position.owning import transactional_id_of
@@ -82,6 +85,10 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that a transaction of a busy lane stays open; 0: lanes copy without transactions."""
     syncs: SyncOptions | None = None
     """None: no offset syncs are written."""
+    takes_over: bool = True
+    """Whether records of another writer are compared with the source's, because MM2 may have copied them."""
+    echoes: Mapping[TopicPartition, Echoes] = {}
+    """By source partition, the records that came from the target: they are not copied back."""
 
     @property
     def position_keys(self) -> PositionKeys:

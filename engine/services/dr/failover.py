@@ -11,6 +11,7 @@ from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.position.position import Position
 from engine.core.reports.drain import Ends
+from engine.flow.failback.lent_configs import LentConfigs, keep_tombstones
 from engine.flow.groups.failback import Failback
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
@@ -22,6 +23,7 @@ from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.flow.topic_logs.last_known import LastKnown, stored_state
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.reach import SOURCE_WITHIN_S, open_known_source
+from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.data.partition_ends import BROKER_WITHIN_S, known_ends, partition_ends
 from engine.kafka.groups.groups import KafkaGroups
 from engine.kafka.groups.reachable_groups import ReachableGroups
@@ -161,6 +163,15 @@ class Failover(Opened):
             translations,
             commits.commit if commit else None,
         )
+
+    async def keep_tombstones(self, topics: Collection[str], least_ms: int) -> LentConfigs:
+        """Let compacted copies keep tombstones for at least `least_ms`, 0: as before; a failure is in the result."""
+        if not least_ms:
+            return LentConfigs()
+        try:
+            return await keep_tombstones(KafkaSettings(self._clients[1]), topics, least_ms)
+        except (ConnectionLost, BrokerUnreachable) as failure:
+            return LentConfigs(failed={f"cluster {self._flow.name.target!r}": str(failure)})
 
     async def way_back(self, *, backwards: bool) -> Failback:
         """Build the failback of groups to the source. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""

@@ -7,7 +7,7 @@ from actors.control.flow_state import FlowPlan
 from actors.control.ports import CopierVitals
 from actors.control.supervisor import Supervisor
 from actors.model.events import FailedOver, FailoverOutcome
-from actors.model.states import Command, Desired, FailedOverFlow, UnknownFlow, failed_over_text
+from actors.model.states import Command, Desired, FailedOverFlow, StopKind, UnknownFlow, turned_text
 from policies.model import FlowName
 from tests.unit.actors.fakes import FLOW, SPEC, Clock, FakeFleet, by_topic, lanes, ports
 
@@ -72,7 +72,7 @@ def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, 
     status = supervisor.status()
     assert [copier.flow for copier in status.copiers] == ["B->C"]
     assert [(flow.desired, flow.stalled) for flow in status.flows] == [(Desired.STOPPED, 0), (Desired.RUNNING, 0)]
-    assert status.flows[0].waiting_for == failed_over_text("A->B")
+    assert status.flows[0].waiting_for == turned_text("A->B", StopKind.FAILOVER)
     assert status.flows[0].at_end is not None
     assert (status.flows[0].at_end.unknown_lanes, status.flows[1].at_end) == (0, None)
     assert (status.phase, status.desired) == ("running", Desired.RUNNING)

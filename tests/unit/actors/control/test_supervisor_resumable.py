@@ -140,6 +140,13 @@ def test_a_new_start_runs_any_other_flow(fleet: FakeFleet, clock: Clock, stop: S
     assert supervisor.status().flows[0].desired is Desired.RUNNING
 
 
+def test_no_start_and_no_confirmation_runs_a_flow_that_a_failback_has_turned(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = restarted(fleet, clock, StopKind.FAILBACK, started_ms=clock.wall_ms() + 1)
+    assert "a failback decides which direction is copied between A and B" in supervisor.refused
+    with pytest.raises(NotFailedOver):
+        supervisor.command(Command.FORGET, "A->B")
+
+
 @pytest.mark.parametrize("added", [False, True])
 def test_a_new_start_does_not_run_a_flow_that_was_failed_over(fleet: FakeFleet, clock: Clock, added: bool) -> None:
     supervisor = restarted(fleet, clock, StopKind.FAILOVER, started_ms=clock.wall_ms() + 1, added=added)

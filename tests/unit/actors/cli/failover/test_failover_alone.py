@@ -20,9 +20,11 @@ from actors.local.session import NoMirror
 from engine.base.errors import BrokerUnreachable, FlowHeld
 from engine.core.events.events import Event
 from engine.core.reports.drain import Ends
+from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.state.state import DEPLOYMENT, DESIRED, Deployment, DesiredState, Key, Value
+from policies.dr.lent_config import LentConfig
 from policies.model import TopicPartition
 from tests.unit.engine.config_files import BASE
 
@@ -53,6 +55,7 @@ class World:
         self.refusal: Exception | None = None
         self.failure: BaseException | None = None
         self.unsaid = ""
+        self.raised = LentConfigs()
         self.done: list[Any] = []
         self.known_dead: Callable[[Deployment], bool] = lambda _owner: False
 
@@ -81,6 +84,10 @@ class World:
         if self.failure is not None:
             raise self.failure
         return self.standing
+
+    async def keep_tombstones(self, topics: Collection[str], least_ms: int) -> LentConfigs:
+        assert "A.t" in topics
+        return self.raised if least_ms else LentConfigs()
 
     # --- of `held`, and of the keeper that it gives
 
@@ -167,6 +174,21 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
     assert "an unknown number of records in 1 of 1 partition" in world.done[3]
 
 
+def test_compacted_copies_keep_tombstones_for_longer_unless_they_are_not_to(
+    world: World, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lent = LentConfig(topic="A.t", name="delete.retention.ms", before="1000", value="2592000000")
+    world.raised = LentConfigs(lent=(lent,), failed={"A.u": "denied"})
+    ask(config)
+    said = capsys.readouterr().out
+    assert "delete.retention.ms is now 2592000000 on compacted copies: A.t (before: 1000)" in said
+    assert "delete.retention.ms of A.u is not raised, so a failback may not find what was deleted: denied" in said
+    assert "delete.retention.ms was raised (before, in ms): A.t (1000)" in world.done[3]
+    ask(config, "--keep-tombstones", "0")
+    assert "delete.retention.ms" not in capsys.readouterr().out
+    assert ask(config, "--keep-tombstones", "-1") == exits.UNUSABLE
+
+
 @pytest.mark.parametrize(
     ("as_of_ms", "missing", "said"),
     [(1, {}, True), (-1, {"broker 1 of cluster 'A'": "refused"}, True), (-1, {}, False)],
@@ -219,7 +241,7 @@ def test_its_json_says_what_is_not_known(world: World, config: str, capsys: pyte
     world.unsaid = "denied"
     assert ask(config, "--json", "--no-commit") == exits.NOT_EQUAL
     found = json.loads(capsys.readouterr().out)
-    assert [one["step"] for one in found["steps"]] == ["connect", "take", "judge", "groups", "stop"]
+    assert [one["step"] for one in found["steps"]] == ["connect", "take", "judge", "groups", "tombstones", "stop"]
     assert (found["drained"], found["stopped"], found["without_mirror"], found["source"]) == (
         False,
         True,

@@ -19,6 +19,7 @@ from actors.model.states import Command, Desired
 from actors.model.status import MirrorStatus
 from engine.base.errors import BrokerUnreachable
 from engine.core.reports.drain import Ends
+from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupStatus
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from policies.model import FlowName, TopicPartition
@@ -78,6 +79,10 @@ class World:
         self.done.append(("hold", commit, sorted(undrained), gone))
         return GroupStatus(groups=0, stands=())
 
+    async def keep_tombstones(self, _topics: Collection[str], least_ms: int) -> LentConfigs:
+        assert least_ms == 30 * 86_400_000
+        return LentConfigs()
+
     def fails_over(self, *words: str) -> int:
         return main.main(["failover", "A->B", "--config", str(self.config), *words])
 
@@ -111,7 +116,7 @@ def test_its_partitions_are_judged_by_their_positions(world: World, capsys: pyte
 def test_its_json_has_them_too(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.fails_over("--json") == exits.NOT_EQUAL
     found = json.loads(capsys.readouterr().out)
-    steps = ["connect", "drain", "pause", "judge", "groups", "stop"]
+    steps = ["connect", "drain", "pause", "judge", "groups", "tombstones", "stop"]
     assert [one["step"] for one in found["steps"]] == steps
     assert all(one["seconds"] >= 0 for one in found["steps"])
     rows = [(row["topic"], row["source_next"], row["records"], row["as_of_ms"]) for row in found["partitions"]]

@@ -11,6 +11,7 @@ from actors.cli.failover.failover_tables import show_back, show_other_writers, s
 from engine.checks.takeover_check import FlowSurvey
 from engine.core.reports.drain import PartitionDrain
 from engine.core.reports.rpo import TopicRpo
+from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.failback import FailbackRow
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
@@ -82,9 +83,9 @@ def test_a_failover_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> No
     assert "group denied: no right" in said
     assert "group shared: not mirrored: share group" in said
     assert "60 consumer groups: 8 exactly as on the source, 52 not" in said
-    outcome = failover_outcome.outcome_of(tuple(rows), standing)
+    outcome = failover_outcome.outcome_of(tuple(rows), standing, LentConfigs())
     assert (outcome.records, outcome.unequal, outcome.partitions, outcome.undrained) == (-1, 52, 2, 1)
-    assert failover_outcome.outcome_of(tuple(rows[:1]), standing).records == 0
+    assert failover_outcome.outcome_of(tuple(rows[:1]), standing, LentConfigs()).records == 0
 
 
 def row(partition: int, records: int, why: str = "") -> PartitionDrain:

@@ -1,0 +1,177 @@
+"""Commits for each group of the target, on the source, the first record that it has not read there.
+
+The rules are in `policies/dr/group_moves.py`. A group with members on the source is left alone. No commit goes back.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
+from engine.core.offset_map.map_runs import MapHead
+from engine.core.offset_map.offset_map import How, Translation
+from engine.flow.groups.status import selected
+from engine.flow.ports.ports import Groups, Stored
+from policies.dr.group_moves import KeptLogs, SourcePlace, source_place
+from policies.dr.group_places import PlaceReason
+from policies.groups import GroupSelection, GroupState
+from policies.model import TopicPartition
+
+_NO_PLACE = "it has no commit that could be translated"
+
+
+class MoveMaps(Protocol):
+    """The exact maps of lanes of one flow."""
+
+    async def follow(self, lanes: Collection[TopicPartition]) -> None:
+        """Read all that was written about these lanes until now."""
+
+    def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
+        """Return the target offset of the first copied record at or after a source offset."""
+
+    def source_of(self, lane: TopicPartition, target_offset: int) -> Translation:
+        """Return the source offset of the first copied record at or after a target offset."""
+
+    async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
+        """Read blocks of one lane back into memory."""
+
+    def head(self, lane: TopicPartition) -> MapHead | None:
+        """Return where the copy of a lane ends; None if it is not known."""
+
+
+class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of a group; offsets are -1 if there is none. `repeats`: records that it reads again, at most.
+
+    `target_offset`: its commit on the target. `before`: its commit on the source before the failback. `offset`: its
+    place there now. `why`: why it is not committed; empty if it is.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    target_offset: int
+    before: int
+    offset: int
+    repeats: int
+    reason: PlaceReason
+    why: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the group reads on the source exactly what it has not read."""
+        return not self.why and self.reason is PlaceReason.EXACT
+
+
+class MovedGroups(msgspec.Struct, frozen=True, kw_only=True):
+    """All groups that were looked at; `failed`: groups that could not be read, and why."""
+
+    moved: tuple[MovedPartition, ...] = ()
+    failed: dict[str, str] = {}
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether every group reads on the source exactly what it has not read."""
+        return not self.failed and all(one.is_equal for one in self.moved)
+
+
+class FailedBackLane(msgspec.Struct, frozen=True, kw_only=True):
+    """One source partition, its copy on the target, and the parts of both."""
+
+    source: TopicPartition
+    target: TopicPartition
+    logs: KeptLogs
+
+
+class GroupMoves:
+    """The groups of one flow. `forward`: the maps of the flow, `back`: those of the reverse flow."""
+
+    def __init__(
+        self, selection: GroupSelection, source: Groups, target: Groups, forward: MoveMaps, back: MoveMaps
+    ) -> None:
+        self._selection = selection
+        self._source, self._target = source, target
+        self._forward, self._back = forward, back
+
+    async def move(self, lanes: Sequence[FailedBackLane]) -> MovedGroups:
+        """Read the groups, and commit their places on the source.
+
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
+        """
+        of_copy = {lane.target: lane for lane in lanes}
+        groups, _, unheard = await selected(self._target, self._selection)
+        there = await self._target.offsets(groups, stable=True)
+        ours = {
+            group: {of_copy[where]: offset for where, (offset, _) in offsets.items() if where in of_copy}
+            for group, offsets in there.found.items()
+        }
+        names = [group for group, offsets in ours.items() if offsets]
+        await self._forward.follow([lane.source for lane in lanes])
+        await self._back.follow([lane.target for lane in lanes])
+        states, here = await self._source.states(names), await self._source.offsets(names)
+        moved: list[MovedPartition] = []
+        for group in names:
+            if group in states.found and group in here.found:
+                stored = {where: offset for where, (offset, _) in here.found[group].items()}
+                rows = [await self._row(group, lane, offset, stored) for lane, offset in ours[group].items()]
+                moved += await self._commit(group, rows, states.found[group])
+        failed = unheard | there.failed | states.failed | here.failed
+        return MovedGroups(moved=tuple(moved), failed=failed)
+
+    async def _row(
+        self, group: str, lane: FailedBackLane, target: int, stored: Mapping[TopicPartition, int]
+    ) -> MovedPartition:
+        source = stored.get(lane.source, -1)
+        mapped = await self._answer(self._forward, lane.source, target, is_back=True)
+        place = source_place(lane.logs, source=source, target=target, mapped=mapped)
+        offset = place.offset
+        if place.target_offset >= 0:
+            offset = await self._answer(self._back, lane.target, place.target_offset, is_back=False)
+        if offset < 0 and place.reason is PlaceReason.EXACT:
+            place = SourcePlace(reason=PlaceReason.NOT_MAPPED)
+        return MovedPartition(
+            group=group,
+            topic=lane.source.topic,
+            partition=lane.source.partition,
+            target_offset=target,
+            before=source,
+            offset=offset,
+            repeats=place.repeats,
+            reason=place.reason,
+            why=_NO_PLACE if offset < 0 else "",
+        )
+
+    @staticmethod
+    async def _answer(maps: MoveMaps, lane: TopicPartition, offset: int, *, is_back: bool) -> int:
+        """Ask a map, also for what lies behind the copy: its end then."""
+        asked = maps.source_of if is_back else maps.translate
+        answer = asked(lane, offset)
+        if answer.how is How.UNREAD:
+            await maps.recall(lane, [answer.block])
+            answer = asked(lane, offset)
+        head = maps.head(lane)
+        if answer.how is How.BEYOND and head is not None and is_back:
+            return head.source_next
+        return answer.offset
+
+    async def _commit(self, group: str, rows: Sequence[MovedPartition], state: GroupState) -> list[MovedPartition]:
+        """Commit the rows of one group that are not at their place; return the rows with the outcome."""
+        wanted: dict[TopicPartition, Stored] = {
+            TopicPartition(row.topic, row.partition): (row.offset, "") for row in rows if row.offset > row.before
+        }
+        why, refused = "", dict[TopicPartition, str]()
+        if wanted and state is GroupState.ACTIVE:
+            why = "the group has members on the source"
+        elif wanted:
+            try:
+                refused = await self._source.commit(group, wanted)
+            except GroupActive:
+                why = "the group has members on the source"
+            except (BrokerUnreachable, ConnectionLost, KafkaRefusal) as failure:
+                why = str(failure)
+        done: list[MovedPartition] = []
+        for row in rows:
+            where = TopicPartition(row.topic, row.partition)
+            said = row.why or refused.get(where, "") or (why if where in wanted else "")
+            done.append(msgspec.structs.replace(row, why=said))
+        return done

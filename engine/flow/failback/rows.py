@@ -1,0 +1,63 @@
+"""What a failback stores about partitions beside its operation: rows of notes, written before the effects they name."""
+
+import msgspec
+
+from engine.flow.failback.group_moves import FailedBackLane
+from policies.dr.group_moves import KeptLogs
+from policies.model import LaneName, TopicPartition
+
+LANES, LATE, LENT, GROUPS = "lanes", "late", "lent", "groups"
+"""The names of the notes."""
+
+
+class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition as it was counted; offsets are next offsets.
+
+    `split`: where its copy ended on the source; `target_next`: on the target. `source_end`: the end of the source then.
+    `diverged`, `new`: the records that only the source, and only the target had then.
+    """
+
+    topic: str
+    partition: int
+    copy_topic: str
+    split: int
+    target_next: int
+    source_end: int
+    diverged: int
+    new: int
+
+    @property
+    def source(self) -> TopicPartition:
+        """The partition on the source."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def target(self) -> TopicPartition:
+        """Its copy on the target."""
+        return TopicPartition(self.copy_topic, self.partition)
+
+    @property
+    def forward(self) -> LaneName:
+        """The lane of the flow."""
+        return LaneName(self.source, self.target)
+
+    @property
+    def back(self) -> LaneName:
+        """The lane of the reverse flow."""
+        return LaneName(self.target, self.source)
+
+
+class LateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition after its late copy: the source's end, which new records follow, and the copies' places."""
+
+    topic: str
+    partition: int
+    source_end: int
+    echoes: tuple[tuple[int, int], ...] = ()
+
+
+def kept_lane(row: LaneRow, late: LateRow) -> FailedBackLane:
+    """Return the parts of both logs of a partition. A part without records counts as none: it may be markers."""
+    end = late.source_end if late.echoes else row.split
+    logs = KeptLogs(split=row.split, source_end=end, target_next=row.target_next, echoes=late.echoes)
+    return FailedBackLane(source=row.source, target=row.target, logs=logs)

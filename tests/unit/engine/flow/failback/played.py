@@ -1,0 +1,258 @@
+"""Two clusters in memory that can be copied both ways, a failover between them, and a failback as an operation."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+from crc32c import crc32c
+
+from engine.core.lane.pending_batch import Limits
+from engine.core.offset_map.map_blocks import map_topic
+from engine.core.position.position_keys import PositionKeys
+from engine.flow.failback.steps import failback_steps
+from engine.flow.failback.world import FailbackSide, FailbackWorld
+from engine.flow.operations.driver import OperationDriver
+from engine.flow.operations.store import OperationStore
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import FetchOptions, Leader, ProducerState
+from engine.flow.replication.copier import FlowCopier
+from engine.flow.surveys.separation_survey import SurveyedPartition
+from engine.flow.topic_logs.last_known import KnownLane, last_known
+from engine.flow.topic_logs.map_reader import MapOptions, MapReader
+from engine.state.state import state_topic
+from engine.wire.codecs import NONE
+from engine.wire.encode import encode_batch
+from engine.wire.record import Record
+from policies.dr.operation_steps import FlowSide
+from policies.dr.operations import DrOperation
+from policies.groups import GroupSelection
+from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
+from policies.naming import IdentityNaming
+from policies.selection import TopicSelection
+from policies.start import Earliest
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.groups import FakeGroups
+from tests.fakes.settings import FakeSettings
+from tests.fakes.source_log import ABORT, COMMIT, CONTROL, LEADER_EPOCH, TRANSACTIONAL, SourceBatch, SourceLog
+from tests.fakes.target_log import TargetLog, decoded
+from tests.unit.engine.flow.operations.staged import Border, Clusters
+
+FORWARD, BACK = FlowName("A", "B"), FlowName("B", "A")
+
+
+def positions_topic(source: str) -> str:
+    return f"mm2-offsets.{source}.internal"
+
+
+def options(flow: FlowName) -> FlowOptions:
+    return FlowOptions(
+        flow=flow,
+        deployment_id="d",
+        positions_topic=positions_topic(flow.source),
+        positions_partitions=1,
+        limits=Limits(max_in_flight=2),
+        flush_s=0.2,
+        fetch=FetchOptions(max_wait_s=0.02),
+        takeover_wait_s=0.0,
+        refused_retry_s=0.02,
+        drain_s=10.0,
+    )
+
+
+class TwoWayLog(TargetLog, SourceLog):
+    """A partition that can be copied to and from; its batches are those of a target."""
+
+    def __init__(self) -> None:
+        SourceLog.__init__(self)
+        TargetLog.__init__(self)
+        self.epochs = [(LEADER_EPOCH, 0)]
+
+    def write(self, *names: str) -> None:
+        """Append records as an application does, in one batch."""
+        records = [Record(index, 1_700_000_000_000, name.encode(), b"v") for index, name in enumerate(names)]
+        assert self.append(bytes(encode_batch(records, NONE))).code == 0
+
+    def names(self, first: int = 0) -> list[str]:
+        """Return the keys of the committed records from an offset on."""
+        return [name for offset, name in self.placed() if offset >= first]
+
+    def placed(self) -> list[tuple[int, str]]:
+        """Return the offset and the key of every committed record."""
+        return [
+            (stored.header.base_offset + record.offset, (record.key or b"").decode())
+            for stored in self.batches
+            if stored.is_seen
+            for record in decoded(stored.payload)
+        ]
+
+    def fetch(
+        self, offset: int, batches: int, *, committed: bool = True, late: bool = False
+    ) -> tuple[bytes, list[tuple[int, int]]]:
+        limit = self.last_stable if committed else self.end
+        held = [one for one in self.batches if offset < one.header.next_offset <= limit][:batches]
+        return b"".join(map(_bytes, held)), []
+
+    content = TargetLog.content
+    read = TargetLog.read  # type: ignore[assignment]
+    truncate = TargetLog.truncate
+    at = TargetLog.at
+    marker = TargetLog.marker  # type: ignore[assignment]
+    last_stable = TargetLog.last_stable  # type: ignore[assignment]
+
+
+def _bytes(stored: "object") -> bytes:
+    header, payload = stored.header, stored.payload  # type: ignore[attr-defined]
+    if not payload:
+        bits = TRANSACTIONAL | CONTROL
+        end = ABORT if header.is_control else COMMIT
+        batch = SourceBatch(
+            header.base_offset, header.base_offset, (header.base_offset,), header.producer_id, bits, end
+        )
+        return batch.encode()
+    raw = bytearray(payload)
+    struct.pack_into(">q", raw, 0, header.base_offset)
+    struct.pack_into(">i", raw, 12, LEADER_EPOCH)
+    struct.pack_into(">I", raw, 17, crc32c(memoryview(raw)[21:]))
+    return bytes(raw)
+
+
+class TwoWayCluster(FakeCluster):
+    """A cluster whose topics are both."""
+
+    def both(self, topic: str, partition: int = 0) -> TwoWayLog:
+        where, log = TopicPartition(topic, partition), TwoWayLog()
+        self.leader[where] = Leader(1, LEADER_EPOCH, f"id-{topic}-{self.name}")
+        self.sources[where] = self.targets[where] = log  # type: ignore[assignment]
+        return log
+
+    def _remembered(self, partition: TopicPartition) -> list[ProducerState]:
+        held = self.sources.pop(partition, None)
+        try:
+            return super()._remembered(partition)
+        finally:
+            if held is not None:
+                self.sources[partition] = held
+
+    async def read_time(self, partition: TopicPartition, offset: int) -> int:
+        return -1
+
+
+class Guard:
+    """What keeps the reverse flow from being run."""
+
+    def __init__(self) -> None:
+        self.failed_over, self.says = 1, list[str]()
+
+    async def failed_over_ms(self) -> int:
+        return self.failed_over
+
+    async def bar(self) -> None:
+        self.says.append("bar")
+
+    async def admit(self) -> None:
+        self.says.append("admit")
+        self.failed_over = -1
+
+
+class Played(Clusters):
+    """The clusters A and B; topic `t` has the same name on both."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        super().__init__()
+        self.a, self.b = TwoWayCluster("A"), TwoWayCluster("B")
+        self.clusters = {FlowSide.SOURCE: self.a, FlowSide.TARGET: self.b}
+        self.here = [self.a.both("t", number) for number in range(partitions)]
+        self.there = [self.b.both("t", number) for number in range(partitions)]
+        for cluster, source in ((self.b, "A"), (self.a, "B")):
+            cluster.target(positions_topic(source))
+            cluster.target(map_topic(source))
+            cluster.target(state_topic(source))
+        self.settings = {"A": FakeSettings("A"), "B": FakeSettings("B")}
+        for settings in self.settings.values():
+            settings.put("t", partitions, retention_ms="5000")
+        self.groups = {"A": FakeGroups("A"), "B": FakeGroups("B")}
+        self.guard = Guard()
+        self.exported: list[str] = []
+        self.copiers = 0
+        self.began = False
+        """Whether a failback was stored."""
+
+    # --- before ------------------------------------------------------------------------------------------------------
+
+    async def copy(self, *, leaves: bool = True) -> None:
+        """Copy A to B by the flow; `leaves`: it ends in order, else it is killed with a position that is behind."""
+        copier = FlowCopier(options(FORWARD), self.a, self.b, lambda _topic: Earliest())
+        lanes = tuple(LaneName(TopicPartition("t", one), TopicPartition("t", one)) for one in range(len(self.here)))
+        self.copiers += 1
+        copier.assign(PartitionSet(set_id="s", flow=FORWARD, epoch=self.copiers, lanes=lanes))
+        wanted = [log.end for log in self.here]
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(copier.run())
+            async with asyncio.timeout(60):
+                while [one.source_next for one in copier.progress().lanes] != wanted:  # noqa: ASYNC110
+                    await asyncio.sleep(0.002)
+            if leaves:
+                await copier.drain()
+            else:
+                task.cancel()
+
+    # --- the failback ------------------------------------------------------------------------------------------------
+
+    def world(self) -> FailbackWorld:
+        forward = TopicSelection(FORWARD, IdentityNaming("A"), include=("t",))
+        back = TopicSelection(BACK, IdentityNaming("B"), include=("t",))
+        return FailbackWorld(
+            source=FailbackSide(cluster=self.a, settings=self.settings["A"], groups=self.groups["A"]),
+            target=FailbackSide(cluster=self.b, settings=self.settings["B"], groups=self.groups["B"]),
+            forward=options(FORWARD),
+            back=options(BACK),
+            selection=forward,
+            back_selection=back,
+            groups=GroupSelection(),
+            guard=self.guard,
+            known=self.known,
+            feeds=lambda _topic: (),
+            forward_maps=lambda: self.maps("A", self.b),
+            back_maps=lambda: self.maps("B", self.a),
+            export=self.export,
+            new_copier=lambda some, source, target: FlowCopier(some, source, target, lambda _topic: Earliest()),
+        )
+
+    async def known(self) -> dict[TopicPartition, KnownLane]:
+        selection = TopicSelection(FORWARD, IdentityNaming("A"), include=("t",))
+        found = await last_known(self.b, positions_topic("A"), 1, PositionKeys("A"), selection)
+        return {one.lane: one for one in found.lanes}
+
+    @staticmethod
+    def maps(source: str, cluster: FakeCluster) -> MapReader:
+        keys = PositionKeys(source)
+        where = MapOptions(positions_topic=positions_topic(source), position_keys=keys, positions_partitions=1)
+        return MapReader(where, cluster)
+
+    async def export(self, found: Sequence[SurveyedPartition], folder: str) -> tuple[str, int]:
+        records = sum(one.separation.diverged for one in found)
+        self.exported.append(f"{folder}: {records}")
+        return folder, records
+
+    def drives_back(self, store: OperationStore) -> OperationDriver:
+        return OperationDriver(store, "A->B", failback_steps(self.world()), self, {})
+
+    @asynccontextmanager
+    async def failing_back(self, border: Border | None = None) -> AsyncIterator[OperationDriver]:
+        async with self.opened(border) as store:
+            yield self.drives_back(store)
+
+    def reading(self, cluster: str, group: str, partition: int = 0) -> list[str]:
+        """Return what a consumer of the group reads from its commit on."""
+        log = (self.here if cluster == "A" else self.there)[partition]
+        where = TopicPartition("t", partition)
+        return log.names(self.groups[cluster].stored[group][where][0])
+
+
+def failback(**choices: object) -> DrOperation:
+    """Return a failback that has not begun."""
+    fields = {"id": "1", "kind": "failback", "source": "A", "target": "B", "who": "ann", "began_ms": 1000}
+    chosen = {"choice": "keep", "fenced-by-hand": True, "export": "folder", **choices}
+    return msgspec.convert({**fields, "choices": chosen}, DrOperation)

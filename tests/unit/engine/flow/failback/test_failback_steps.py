@@ -1,0 +1,125 @@
+"""A failback on two clusters in memory: both logs record by record, with D empty and kept, killed at any step."""
+
+import random
+from contextlib import suppress
+
+import pytest
+
+from engine.flow.operations.errors import StepFailed
+from policies.dr.operations import OperationState
+from policies.model import TopicPartition
+from tests.unit.engine.flow.failback.played import Border, Played, failback
+from tests.unit.engine.flow.operations.staged import Killed
+
+P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
+HERE = TopicPartition("t", 0)
+
+
+async def failed_over(*, late: bool, leaves: bool = True) -> Played:
+    """A flow that was copied and failed over; `late`: the source has records that were never copied."""
+    played = Played()
+    played.here[0].write(*P[:2])
+    await played.copy()
+    played.here[0].write(*P[2:])
+    await played.copy(leaves=leaves)
+    if late:
+        played.here[0].write(*D[:4])
+        played.here[0].write(*D[4:])
+    played.there[0].write(*N[:1])
+    played.there[0].write(*N[1:4])
+    played.there[0].write(*N[4:])
+    return played
+
+
+def is_right(played: Played, *, late: bool) -> None:
+    """Both logs hold every record once: P, D, N on the source and P, N, D on the target."""
+    assert played.here[0].names() == [*P, *(D if late else ()), *N]
+    assert played.there[0].names() == [*P, *N, *(D if late else ())]
+    assert played.settings["A"].own["t"]["retention.ms"] == "5000"
+    assert played.guard.says[-1] == "admit"
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("late", [False, True])
+async def test_every_record_is_on_both_sides_once_and_only_new_ones_are_written_to_the_source(
+    late: bool, leaves: bool
+) -> None:
+    played = await failed_over(late=late, leaves=leaves)
+    async with played.failing_back() as driver:
+        operation = await driver.start(failback())
+    assert operation.state is OperationState.FINISHED
+    is_right(played, late=late)
+    facts = {step.name: step.facts for step in operation.steps}
+    assert (facts["count"]["diverged"], facts["count"]["new"]) == (6 * late, 6)
+    assert played.exported == (["folder: 6"] if late else [])
+    assert 0 < facts["close"]["bytes_to_source"] < facts["close"]["bytes_of_full_copy"]
+    assert [step.tries for step in operation.steps] == [1] * 10
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_it_may_be_killed_between_any_two_of_its_writes(late: bool) -> None:
+    border = Border()
+    async with (await failed_over(late=late)).failing_back(border) as driver:
+        await driver.start(failback())
+    for at in range(border.passed):
+        played = await failed_over(late=late)
+        await killed(played, Border(at))
+        await to_the_end(played)
+        is_right(played, late=late)
+
+
+async def killed(played: Played, border: Border) -> None:
+    """Drive until the driver is killed."""
+    with suppress(BaseException):
+        async with played.failing_back(border) as driver:
+            await (driver.resume("bob") if played.began else driver.start(failback()))
+
+
+async def to_the_end(played: Played) -> None:
+    """Do what an operator does after a kill: resume, or start if nothing was stored."""
+    async with played.opened() as store:
+        driver = played.drives_back(store)
+        if store.current is not None:
+            await driver.resume("bob")
+        elif not store.operations:
+            await driver.start(failback())
+    with pytest.raises(StepFailed, match="it was not failed over, or was failed back since"):
+        async with played.failing_back() as driver:
+            await driver.start(failback(id="2"))
+
+
+@pytest.mark.parametrize("seed", range(100))
+async def test_it_may_be_killed_while_it_copies_and_applications_write_to_the_target(seed: int) -> None:
+    chance = random.Random(seed)
+    late = bool(seed % 2)
+    played = await failed_over(late=late)
+    written = list(N)
+
+    def write(_asked: str) -> None:
+        if chance.random() < 0.2 and len(written) < 40:
+            written.append(f"n{len(written)}")
+            played.there[0].write(written[-1])
+            played.b.grow()
+
+    for _ in range(chance.randrange(1, 4)):
+        left = [chance.randrange(1, 60)]
+
+        def begun(asked: str, left: list[int] = left) -> None:
+            write(asked)
+            left[0] -= 1
+            if left[0] == 0:
+                raise Killed
+
+        played.a.begun = played.b.begun = begun
+        await killed(played, Border())
+        played.began = True
+        for cluster in (played.a, played.b):
+            cluster.begun = write
+            cluster.lose(1)
+    await to_the_end(played)
+    copied = played.here[0].names()
+    assert copied == [*P, *(D if late else ()), *written[: len(copied) - len(P) - len(D) * late]]
+    assert len(copied) >= len(P) + len(D) * late + len(N)
+    there = played.there[0].names()
+    assert [name for name in there if name[0] != "d"] == [*P, *written]
+    assert [name for name in there if name[0] == "d"] == (D if late else [])
