@@ -10,6 +10,7 @@ from engine.flow.failback.settling import CopyEnd, settle
 from engine.flow.failback.world import FailbackWorld
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.ports.ports import LATEST
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.surveys.topic_traits import topic_traits
 from engine.flow.topic_logs.last_known import KnownLane
@@ -92,7 +93,9 @@ async def survey(
     )
     maps = world.forward_maps()
     lanes = [LaneName(one.lane, one.target) for one in known]
-    surveyor = SeparationSurvey(world.source.cluster, world.target.cluster, maps)
+    target, forward = world.target.cluster, world.forward
+    quarantine = QuarantineReader(target, forward.flow.source, is_used=forward.faults.leaves_out)
+    surveyor = SeparationSurvey(world.source.cluster, target, maps, quarantine)
     return await surveyor.look(lanes, {one.lane: one for one in known}, traits)
 
 
