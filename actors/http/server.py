@@ -12,14 +12,16 @@ from typing import Final
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from actors.api.hub import StreamHub
 from actors.http.connections import HttpListener, listen
+from actors.http.streams import send_stream
+from actors.http.table import ROUTES
 from actors.http.views import SupervisorViews
 from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
 from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
 from actors.rest.routes import AdmittedRequest, admit, with_body
-from actors.rest.table import ROUTES
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
 from engine.config.http.http_secrets import HttpLogin, logins_of, tls_context
@@ -31,8 +33,6 @@ MOST_HEADERS: Final = 64
 IDLE_S: Final = 15.0
 """Seconds until the headers of a request are complete, on a new connection and on one that is kept."""
 BODY_S: Final = 10.0
-ANSWER_S: Final = 30.0
-"""Seconds until an answer is made: a command may take 8 s to be stored, a topic of positions longer to be read."""
 SEND_S: Final = 60.0
 AGAIN_S: Final = 5.0
 LOGINS_LAST_S: Final = 10.0
@@ -73,9 +73,15 @@ class MirrorServer:
         self._logins_until_s = 0.0
         self._said = ""
         self._refusals = RefusalLog()
+        self._hub = StreamHub(views)
 
     async def run(self) -> None:
         """Serve until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._hub.run())
+            await self._serve_always()
+
+    async def _serve_always(self) -> None:
         while True:
             try:
                 await self._serve()
@@ -114,10 +120,20 @@ class MirrorServer:
             except* OSError as lost:  # for example no file descriptor is left
                 raise OSError(str(lost.exceptions[0])) from lost
             finally:
+                self._hub.end("the server ends")
                 await server.shutdown(1.0)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer = await self._answered(request)
+        if answer.follow is not None and request.method != "HEAD":
+            try:
+                with self._hub.join(answer.follow.last_id) as reader:
+                    return await send_stream(request, answer, reader, _USUAL)
+            except HttpRefusal as refusal:
+                answer = refusal.answer()
+        return await self._send(request, answer)
+
+    async def _send(self, request: web.BaseRequest, answer: HttpAnswer) -> web.StreamResponse:
         response = web.Response(
             status=answer.status,
             body=answer.encoded() or None,
@@ -138,8 +154,7 @@ class MirrorServer:
 
     async def _answered(self, request: web.BaseRequest) -> HttpAnswer:
         try:
-            async with asyncio.timeout(ANSWER_S):
-                return await self._answer(request)
+            return await self._answer(request)
         except HttpRefusal as refusal:
             return refusal.answer()
         except MirrorError as error:
@@ -164,10 +179,11 @@ class MirrorServer:
         if isinstance(admitted, HttpAnswer):
             return admitted
         call = with_body(admitted, headers, await _body_of(request))
-        view = await self._views.view(admitted.route.need, call)
-        answer = admitted.route.handler(call, view)
-        for deed in answer.deeds:
-            await self._views.do(deed)
+        async with asyncio.timeout(admitted.route.within_s):
+            view = await self._views.view(admitted.route.need, call)
+            answer = admitted.route.handler(call, view)
+            for deed in answer.deeds:
+                await self._views.do(deed)
         _note(request, admitted, answer)
         return answer
 

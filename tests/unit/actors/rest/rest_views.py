@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
+from actors.http.table import ROUTES
 from actors.model.messages import StoredOffset
 from actors.model.status import CopierStatus, MirrorStatus
 from actors.rest.connectors import connectors_of
 from actors.rest.entities import LoggerLevel
 from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
 from actors.rest.routes import admit, with_body
-from actors.rest.table import ROUTES
 from actors.rest.view import MirrorView
 from engine.config.config import plain_settings, read_config
 from engine.config.file.properties import parse_properties

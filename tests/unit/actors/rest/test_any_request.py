@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.http.table import ROUTES
 from actors.model.states import Desired
 from actors.rest.routes import HttpRoute
-from actors.rest.table import ROUTES
 from tests.unit.actors.rest.rest_views import CHECKPOINT, HEARTBEAT, SOURCE, ask, status_with, view_of
 
 NAMES = st.sampled_from(

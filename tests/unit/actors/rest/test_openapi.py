@@ -7,8 +7,8 @@ import jsonschema
 import msgspec
 import pytest
 
+from actors.http.table import ROUTES
 from actors.rest.openapi import describe
-from actors.rest.table import ROUTES
 from tests.unit.actors.rest.rest_views import SOURCE, ask, shown, view_of
 
 DOCUMENT = describe(ROUTES, "0.1.0")

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.http.table import ROUTES
 from actors.model.states import Desired
-from actors.rest.table import ROUTES
 from tests.unit.actors.rest.rest_views import (
     CHECKPOINT,
     HEARTBEAT,

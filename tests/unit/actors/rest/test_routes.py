@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from actors.http.table import ROUTES
 from actors.rest.exchange import JSON
 from actors.rest.routes import HttpRoute
-from actors.rest.table import ROUTES
 from actors.rest.view import Need
 from engine.config.http.http_secrets import HttpLogin, digest_of_secret
 from policies.roles import ROLES, Role
