@@ -33,6 +33,8 @@ MOST_HEADERS: Final = 64
 IDLE_S: Final = 15.0
 """Seconds until the headers of a request are complete, on a new connection and on one that is kept."""
 BODY_S: Final = 10.0
+ANSWER_S: Final = 30.0
+"""Seconds until an answer is made: a command may take 8 s to be stored, a topic of positions longer to be read."""
 SEND_S: Final = 60.0
 AGAIN_S: Final = 5.0
 LOGINS_LAST_S: Final = 10.0
@@ -179,7 +181,7 @@ class MirrorServer:
         if isinstance(admitted, HttpAnswer):
             return admitted
         call = with_body(admitted, headers, await _body_of(request))
-        async with asyncio.timeout(admitted.route.within_s):
+        async with asyncio.timeout(admitted.route.within_s or ANSWER_S):
             view = await self._views.view(admitted.route.need, call)
             answer = admitted.route.handler(call, view)
             for deed in answer.deeds:

@@ -41,8 +41,8 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the route only refuses, because what it asks for is not there yet."""
     needs_body: bool = True
     """Whether a route that takes a body refuses a request without one."""
-    within_s: float = 30.0
-    """Seconds that an answer may take: a command may take 8 s to be stored, a topic of positions longer to be read."""
+    within_s: float | None = None
+    """Seconds that an answer may take, if not as many as usual."""
 
     @property
     def parts(self) -> tuple[str, ...]:
