@@ -19,9 +19,10 @@ from actors.http.table import ROUTES
 from actors.http.views import SupervisorViews
 from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
-from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
+from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
-from actors.rest.routes import AdmittedRequest, admit, with_body
+from actors.rest.routes import AdmittedRequest, HttpRoute, admit, with_body
+from actors.rest.view import MirrorView
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
 from engine.config.http.http_secrets import HttpLogin, logins_of, tls_context
@@ -183,7 +184,7 @@ class MirrorServer:
         call = with_body(admitted, headers, await _body_of(request))
         async with asyncio.timeout(admitted.route.within_s or ANSWER_S):
             view = await self._views.view(admitted.route.need, call)
-            answer = admitted.route.handler(call, view)
+            answer = await _made(admitted.route, call, view)
             for deed in answer.deeds:
                 await self._views.do(deed)
         _note(request, admitted, answer)
@@ -198,6 +199,11 @@ class MirrorServer:
             except ConfigError as error:
                 self._say_once(f"users of HTTP keep their passwords and tokens: {error}")
         return self._logins
+
+
+async def _made(route: HttpRoute, call: HttpCall, view: MirrorView) -> HttpAnswer:
+    """Make an answer; a large one in a thread, so that the supervisor's loop is not held up."""
+    return await asyncio.to_thread(route.handler, call, view) if route.is_large else route.handler(call, view)
 
 
 async def _body_of(request: web.BaseRequest) -> bytes:

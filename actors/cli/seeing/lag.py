@@ -43,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since", default="1h", metavar="TIME", help="start of the history: 30m, 24h ago, or an instant (1h)"
     )
+    parser.add_argument(
+        "--most-topics",
+        type=int,
+        metavar="N",
+        help="only the N topics of each flow that were furthest behind in the history (default: all)",
+    )
     add_history_arguments(parser)
     add_place_arguments(parser)
     parser.epilog = (
@@ -105,7 +111,9 @@ def show(rows: list[LagRow], unknown: Mapping[str, str], *, behind: bool) -> Non
 def history(args: argparse.Namespace) -> int:
     """Read the history and print it. Raises NoHistory, BadInstant, ConfigError."""
     now_ms = wall_ms()
-    summary = read_summary(find_place(args), instant_ms(args.since, now_ms), now_ms, args.flow)
+    summary = read_summary(
+        find_place(args), instant_ms(args.since, now_ms), now_ms, args.flow, most_topics=args.most_topics
+    )
     if args.topic:
         wanted = tuple(point for point in summary.topics if point.topic in args.topic)
         summary = msgspec.structs.replace(summary, topics=wanted)
