@@ -41,9 +41,6 @@ _FINE: Final[Mapping[ApiNeed, tuple[int, ...]]] = {
 """The exit codes with which a command has printed what it has found (`actors/cli/common/exits.py`)."""
 
 
-_CUT_OFF: Final = HttpRefusal(409, "The command has not printed everything; ask again, or for less")
-
-
 class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended: its exit code, what it printed, what it said on standard error, how long it took."""
 
@@ -194,7 +191,7 @@ def _decoded(found: CommandOutcome | None, kind: Any) -> Any:
     try:
         return msgspec.json.decode(found.printed if found is not None else b"", type=kind)
     except msgspec.MsgspecError:
-        raise _CUT_OFF from None
+        raise _cut_off() from None
 
 
 def _decoded_lines(data: bytes, kind: type[AuditRow]) -> list[AuditRow]:
@@ -202,4 +199,8 @@ def _decoded_lines(data: bytes, kind: type[AuditRow]) -> list[AuditRow]:
     try:
         return msgspec.json.Decoder(kind).decode_lines(data)
     except msgspec.MsgspecError:
-        raise _CUT_OFF from None
+        raise _cut_off() from None
+
+
+def _cut_off() -> HttpRefusal:
+    return HttpRefusal(409, "The command has not printed everything; ask again, or for less")

@@ -8,7 +8,7 @@ import msgspec
 from rich.console import RenderableType
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments, status_or_why
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, status_or_why
 from actors.cli.common.flags import add_flow_argument
 from actors.cli.seeing.history import add_history_arguments, find_place, read_summary
 from actors.cli.seeing.history_tables import history_tables
@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_history_arguments(parser)
     add_place_arguments(parser)
+    add_url_arguments(parser)
     parser.epilog = (
         "if no mirror runs, --config FILE shows how far each partition is copied by its last position, and asks the"
         " source where it ends; exit code 3; topics of --topic that are not copied are named on stderr; exit code 2"

@@ -116,7 +116,7 @@ async def test_a_reader_that_comes_back_gets_no_second_snapshot(mirror: HttpStag
 async def test_a_stream_that_is_one_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "MOST_READERS", 1)
     async with served() as mirror, aiohttp.ClientSession() as session:
-        (await mirror.connect())[1].close()
+        await mirror.listens()
         async with session.get(f"{mirror.url}/api/v1/stream") as first:
             await Stream(first).find("snapshot")
             async with session.get(f"{mirror.url}/api/v1/stream") as second:
@@ -128,7 +128,7 @@ async def test_a_stream_that_is_one_too_many_is_refused(monkeypatch: pytest.Monk
 async def test_a_client_that_goes_away_frees_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "QUIET_S", 0.1)  # the next write finds that it has gone
     async with served(HttpConfig()) as mirror, aiohttp.ClientSession() as session:
-        (await mirror.connect())[1].close()
+        await mirror.listens()
         async with session.get(f"{mirror.url}/api/v1/stream") as response:
             await Stream(response).find("snapshot")
             assert mirror.server._hub.readers == 1
@@ -137,6 +137,6 @@ async def test_a_client_that_goes_away_frees_its_stream(monkeypatch: pytest.Monk
 
 async def test_head_of_a_stream_has_no_body() -> None:
     async with served() as mirror, aiohttp.ClientSession() as session:
-        (await mirror.connect())[1].close()
+        await mirror.listens()
         async with session.head(f"{mirror.url}/api/v1/stream") as response:
             assert (response.status, await response.read()) == (200, b"")
