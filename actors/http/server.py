@@ -13,14 +13,17 @@ from typing import Any, Final
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from actors.api.hub import StreamHub
 from actors.http.connections import HttpListener, listen
+from actors.http.streams import send_stream
+from actors.http.table import ROUTES
 from actors.http.views import SupervisorViews
 from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
-from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
+from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
-from actors.rest.routes import AdmittedRequest, admit, with_body
-from actors.rest.table import ROUTES
+from actors.rest.routes import AdmittedRequest, HttpRoute, admit, with_body
+from actors.rest.view import MirrorView
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
 from engine.config.http.http_secrets import HttpLogin, logins_of, tls_context
@@ -89,9 +92,15 @@ class MirrorServer:
         self._logins_until_s = 0.0
         self._said = ""
         self._refusals = RefusalLog()
+        self._hub = StreamHub(views)
 
     async def run(self) -> None:
         """Serve until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._hub.run())
+            await self._serve_always()
+
+    async def _serve_always(self) -> None:
         while True:
             try:
                 await self._serve()
@@ -131,10 +140,20 @@ class MirrorServer:
             except* OSError as lost:  # for example no file descriptor is left
                 raise OSError(str(lost.exceptions[0])) from lost
             finally:
+                self._hub.end("the server ends")
                 await server.shutdown(1.0)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer = await self._answered(request)
+        if answer.follow is not None and request.method != "HEAD":
+            try:
+                with self._hub.join(answer.follow.last_id) as reader:
+                    return await send_stream(request, answer, reader, _USUAL)
+            except HttpRefusal as refusal:
+                answer = refusal.answer()
+        return await self._send(request, answer)
+
+    async def _send(self, request: web.BaseRequest, answer: HttpAnswer) -> web.StreamResponse:
         response = web.Response(
             status=answer.status,
             body=answer.encoded() or None,
@@ -155,8 +174,7 @@ class MirrorServer:
 
     async def _answered(self, request: web.BaseRequest) -> HttpAnswer:
         try:
-            async with asyncio.timeout(ANSWER_S):
-                return await self._answer(request)
+            return await self._answer(request)
         except HttpRefusal as refusal:
             return refusal.answer()
         except MirrorError as error:
@@ -181,10 +199,11 @@ class MirrorServer:
         if isinstance(admitted, HttpAnswer):
             return admitted
         call = with_body(admitted, headers, await _body_of(request))
-        view = await self._views.view(admitted.route.need, call)
-        answer = admitted.route.handler(call, view)
-        for deed in answer.deeds:
-            await self._views.do(deed)
+        async with asyncio.timeout(admitted.route.within_s or ANSWER_S):
+            view = await self._views.view(admitted.route.need, call)
+            answer = await _made(admitted.route, call, view)
+            for deed in answer.deeds:
+                await self._views.do(deed)
         _note(request, admitted, answer)
         return answer
 
@@ -197,6 +216,11 @@ class MirrorServer:
             except ConfigError as error:
                 self._say_once(f"users of HTTP keep their passwords and tokens: {error}")
         return self._logins
+
+
+async def _made(route: HttpRoute, call: HttpCall, view: MirrorView) -> HttpAnswer:
+    """Make an answer; a large one in a thread, so that the supervisor's loop is not held up."""
+    return await asyncio.to_thread(route.handler, call, view) if route.is_large else route.handler(call, view)
 
 
 async def _body_of(request: web.BaseRequest) -> bytes:

@@ -96,8 +96,18 @@ class CreateFlow(Request, frozen=True, tag="create_flow"):
     settings: dict[str, str]
 
 
-_Changes = ChangeSettings | CreateFlow | DeleteFlow | AlterPositions
-AnyRequest = AskStatus | AskPositions | GiveCommand | RestartFlow | RestartCopiers | _Changes
+class AskFilePlan(Request, frozen=True, tag="file_plan"):
+    """Asks what a reload of the mirror's file, as it is on disk, would change."""
+
+
+class ApplyFile(Request, frozen=True, tag="apply_present"):
+    """Reloads the mirror's file, if it still has the sha256 that was looked at."""
+
+    digest: str
+
+
+_Changes = ChangeSettings | CreateFlow | DeleteFlow | AlterPositions | ApplyFile
+AnyRequest = AskStatus | AskPositions | AskFilePlan | GiveCommand | RestartFlow | RestartCopiers | _Changes
 
 
 ENDED: Final = "it has ended"

@@ -3,7 +3,7 @@
 import argparse
 
 from actors.cli.common.command_args import add_scope_arguments, say_done
-from actors.cli.common.connect_args import add_place_arguments, running_mirror
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, running_mirror
 from actors.cli.common.questions import BadQuestion
 from actors.model.states import Command
 
@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="resume a flow that was failed over; what applications wrote to the target is not copied back",
     )
     add_place_arguments(parser)
+    add_url_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,9 +11,9 @@ from actors.model.states import UnknownFlow
 from actors.observability.alone import KnownFlow, KnownMirror, KnownPartition, read_targets
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
+from actors.observability.sentences import drill_result
 from actors.observability.shared_reasons import SharedReasons
 from actors.observability.tables import plain_table
-from actors.observability.view import drill_result
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
 from policies.words import counted
