@@ -10,12 +10,13 @@ if service.open(spec, other, pages):
 import socket
 from typing import Any
 
+import msgspec
 import ray
 
 from actors.http.views import MirrorFacts, SupervisorViews, TelemetryPages
 from actors.model.messages import MirrorSpec
 from actors.rest.connectors import connectors_of
-from engine.config.settings import HttpConfig, MirrorConfig
+from engine.config.settings import NODE_ADDRESS, HttpConfig, MirrorConfig
 
 
 class HttpService:
@@ -42,7 +43,15 @@ class HttpService:
         if self._config.port and self._views is not None:
             from actors.http.server import MirrorServer  # imports aiohttp only if a port is configured
 
-            await MirrorServer(self._config, self._views).run()
+            await MirrorServer(_at_node(self._config), self._views).run()
+
+
+def _at_node(config: HttpConfig) -> HttpConfig:
+    """Return the configuration with the address of this node, where it is what `bind` means."""
+    if config.bind != NODE_ADDRESS:
+        return config
+    util: Any = ray.util  # without types
+    return msgspec.structs.replace(config, bind=str(util.get_node_ip_address()))
 
 
 def _facts(spec: MirrorSpec, config: MirrorConfig) -> MirrorFacts:
