@@ -18,7 +18,7 @@ from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
 from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
-from actors.rest.routes import AdmittedRequest, admit, with_body
+from actors.rest.routes import AdmittedRequest, admit, refuse_unread, with_body
 from actors.rest.table import ROUTES
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
@@ -165,6 +165,7 @@ class MirrorServer:
             return admitted
         call = with_body(admitted, headers, await _body_of(request))
         view = await self._views.view(admitted.route.need, call)
+        refuse_unread(admitted, view)
         answer = admitted.route.handler(call, view)
         for deed in answer.deeds:
             await self._views.do(deed)
