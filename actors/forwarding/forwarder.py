@@ -18,6 +18,7 @@ import msgspec
 from aiohttp import web
 
 from actors.http.connections import HttpListener, listen
+from actors.http.guarded import GuardedServer
 from actors.logging.logs import log_sentence
 from actors.rest.exchange import HttpRefusal
 from engine.base.clock import now_s, pause
@@ -92,7 +93,9 @@ class Forwarder:
 
     async def _serve(self) -> None:
         context = await asyncio.to_thread(self._tls)
-        refusing = web.Server(_refuse, access_log=None, keepalive_timeout=HEAD_S, lingering_time=0.0)
+        refusing = GuardedServer(
+            _refuse, lambda _text: None, access_log=None, keepalive_timeout=HEAD_S, lingering_time=0.0
+        )
         with listen(self._bind, self._config.port) as listener:
             try:
                 self.trouble = ""

@@ -13,6 +13,7 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from actors.http.connections import HttpListener, listen
+from actors.http.guarded import GuardedServer
 from actors.http.views import SupervisorViews
 from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
@@ -97,8 +98,9 @@ class MirrorServer:
         context = await asyncio.to_thread(tls_context, self._config)
         self._logins = await asyncio.to_thread(logins_of, self._config)
         self._logins_until_s = now_s() + LOGINS_LAST_S
-        server = web.Server(
+        server = GuardedServer(
             self._handle,
+            self._refusals.note,
             access_log=None,
             keepalive_timeout=IDLE_S,
             max_line_size=MOST_LINE,
