@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import resource
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.ports import pick_ports
+from tests.harness.eventually import wait_until
 from tests.harness.rest_attacks import AttackedPort
 
 TICK_S = 0.01
@@ -31,6 +33,11 @@ class Victim(AttackedPort):
     def __init__(self, port: int, process: subprocess.Popen[str]) -> None:
         super().__init__(port)
         self._process = process
+
+    def is_open(self) -> bool:
+        """Whether it listens."""
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", self.port)) == 0
 
     def look(self) -> dict[str, Any]:
         """Return `asked`, `stall_s`, `resident` and `logged`."""
@@ -51,7 +58,7 @@ def victim(idle_s: float) -> Iterator[Victim]:
         assert process.stdin is not None
         try:
             one = Victim(port, process)
-            one.look()
+            wait_until(one.is_open, "it listens")
             yield one
         finally:
             process.stdin.close()
