@@ -68,7 +68,7 @@ def address_of(cluster: RayCluster, name: str) -> str:
 def test_each_node_answers_for_the_supervisor(
     source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    asyncio.run(create_topics(source_cluster.bootstrap_servers, {TOPIC: 1}))
+    asyncio.run(create_topics(source_cluster.bootstrap_servers, {TOPIC: 2}))
     produce(source_cluster, TOPIC, 1000)
     (port,) = pick_ports(1)
     settings = {
