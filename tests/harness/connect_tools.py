@@ -5,7 +5,7 @@
 | Redpanda Console | `github.com/cloudhut/connect-client`, a Go module |
 | AKHQ | `org.sourcelab:kafka-connect-client`, Java |
 | go-kafka's command line | `github.com/go-kafka/connect`, a Go module |
-| Strimzi's operator | Java's own HTTP client, with the requests of its KafkaConnectApiImpl: no registry has it |
+| Strimzi's operator, kcctl | no registry has them: the requests that they send, over Java's own client |
 
 A tool that cannot be had here (no Go, no registry) raises `NoTool`.
 """
@@ -188,43 +188,67 @@ def _akhq_calls(api: Any, client: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-class StrimziRequests:
-    """The requests of Strimzi's KafkaConnectApiImpl over Java's own client; other statuses than its are errors to it.
+Replay = Mapping[str, tuple[str, str, tuple[int, ...]]]
+"""Of each call the method, the path and the statuses that the tool takes for success."""
+STRIMZI: Final[Replay] = {
+    "names": ("GET", "/connectors", (200,)),
+    "info": ("GET", "/connectors/{}", (200, 201)),
+    "config": ("GET", "/connectors/{}/config", (200,)),
+    "put_config": ("PUT", "/connectors/{}/config", (200, 201)),
+    "status": ("GET", "/connectors/{}/status", (200,)),
+    "topics": ("GET", "/connectors/{}/topics", (200,)),
+    "pause": ("PUT", "/connectors/{}/pause", (202,)),
+    "resume": ("PUT", "/connectors/{}/resume", (202,)),
+    "stop": ("PUT", "/connectors/{}/stop", (204,)),
+    "restart": ("POST", "/connectors/{}/restart?includeTasks={}&onlyFailed={}", (202, 204)),
+    "restart_task": ("POST", "/connectors/{}/tasks/{}/restart", (204,)),
+    "delete": ("DELETE", "/connectors/{}", (204,)),
+    "plugins": ("GET", "/connector-plugins", (200,)),
+    "offsets": ("GET", "/connectors/{}/offsets", (200,)),
+    "alter_offsets": ("PATCH", "/connectors/{}/offsets", (200,)),
+    "reset_offsets": ("DELETE", "/connectors/{}/offsets", (200,)),
+    "loggers": ("GET", "/admin/loggers", (200,)),
+}
+KCCTL: Final[Replay] = {
+    "root": ("GET", "/", (200,)),
+    "names": ("GET", "/connectors?expand=status", (200,)),
+    "expanded": ("GET", "/connectors?expand=status", (200,)),
+    "info": ("GET", "/connectors/{}", (200,)),
+    "config": ("GET", "/connectors/{}/config", (200,)),
+    "put_config": ("PUT", "/connectors/{}/config", (200, 201)),
+    "status": ("GET", "/connectors/{}/status", (200,)),
+    "topics": ("GET", "/connectors/{}/topics", (200,)),
+    "pause": ("PUT", "/connectors/{}/pause", (202,)),
+    "resume": ("PUT", "/connectors/{}/resume", (202,)),
+    "stop": ("PUT", "/connectors/{}/stop", (204,)),
+    "restart": ("POST", "/connectors/{}/restart?includeTasks={}&onlyFailed={}", (202, 204)),
+    "restart_task": ("POST", "/connectors/{}/tasks/{}/restart", (204,)),
+    "delete": ("DELETE", "/connectors/{}", (204,)),
+    "plugins": ("GET", "/connector-plugins?connectorsOnly=false", (200,)),
+    "validate": ("PUT", "/connector-plugins/{}/config/validate", (200,)),
+    "offsets": ("GET", "/connectors/{}/offsets", (200,)),
+    "alter_offsets": ("PATCH", "/connectors/{}/offsets", (200,)),
+    "loggers": ("GET", "/admin/loggers", (200,)),
+}
+_WITH_BODY: Final = ("put_config", "alter_offsets", "validate")
+
+
+class ReplayedTool:
+    """The requests of a tool that no registry has, over Java's own client.
 
     That client asks for HTTP/2 in its first request, as an upgrade.
     """
 
-    _CALLS: Final[Mapping[str, tuple[str, str, tuple[int, ...]]]] = {
-        "names": ("GET", "/connectors", (200,)),
-        "info": ("GET", "/connectors/{}", (200, 201)),
-        "config": ("GET", "/connectors/{}/config", (200,)),
-        "put_config": ("PUT", "/connectors/{}/config", (200, 201)),
-        "status": ("GET", "/connectors/{}/status", (200,)),
-        "topics": ("GET", "/connectors/{}/topics", (200,)),
-        "pause": ("PUT", "/connectors/{}/pause", (202,)),
-        "resume": ("PUT", "/connectors/{}/resume", (202,)),
-        "stop": ("PUT", "/connectors/{}/stop", (204,)),
-        "restart": ("POST", "/connectors/{}/restart?includeTasks={}&onlyFailed={}", (202, 204)),
-        "restart_task": ("POST", "/connectors/{}/tasks/{}/restart", (204,)),
-        "delete": ("DELETE", "/connectors/{}", (204,)),
-        "plugins": ("GET", "/connector-plugins", (200,)),
-        "offsets": ("GET", "/connectors/{}/offsets", (200,)),
-        "alter_offsets": ("PATCH", "/connectors/{}/offsets", (200,)),
-        "reset_offsets": ("DELETE", "/connectors/{}/offsets", (200,)),
-        "loggers": ("GET", "/admin/loggers", (200,)),
-    }
-    _WITH_BODY: Final = ("put_config", "alter_offsets")
-
-    def __init__(self, classes: Any, url: str) -> None:
+    def __init__(self, classes: Any, url: str, calls: Replay) -> None:
         self._http, self._uri, self._url = classes.java.net.http, classes.java.net.URI, url
-        self._client = self._http.HttpClient.newHttpClient()
+        self._client, self._calls = self._http.HttpClient.newHttpClient(), calls
 
     def has(self, name: str) -> bool:
-        return name in self._CALLS
+        return name in self._calls
 
     def ask(self, name: str, *words: Any) -> Any:
-        method, path, wanted = self._CALLS[name]
-        *parts, body = words if name in self._WITH_BODY else (*words, None)
+        method, path, wanted = self._calls[name]
+        *parts, body = words if name in _WITH_BODY else (*words, None)
         filled = path.format(*(quote(str(part).lower() if part in (True, False) else str(part)) for part in parts))
         publishers = getattr(self._http, "HttpRequest$BodyPublishers")
         publisher = publishers.noBody() if body is None else publishers.ofString(json.dumps(body))
@@ -245,16 +269,17 @@ class StrimziRequests:
 
 
 @contextmanager
-def strimzi(url: str) -> Iterator[ConnectTool]:
-    """Send Strimzi's requests to a server."""
+def replayed(calls: Replay, url: str) -> Iterator[ConnectTool]:
+    """Send a tool's requests to a server."""
     with jvm() as classes:
-        yield StrimziRequests(classes, url)
+        yield ReplayedTool(classes, url, calls)
 
 
 TOOLS: Final[Mapping[str, Callable[[str], Any]]] = {
     "Redpanda Console": lambda url: go_tool("redpanda-console", url),
     "go-kafka": lambda url: go_tool("go-kafka", url),
     "AKHQ": akhq,
-    "Strimzi": strimzi,
+    "Strimzi": lambda url: replayed(STRIMZI, url),
+    "kcctl": lambda url: replayed(KCCTL, url),
 }
 """How each tool is opened for the address of a server."""
