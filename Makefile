@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full fuzz coverage check architecture tables brokers keys grants bench wheel clean
+.PHONY: help setup demo test test-full fuzz fuzz-http coverage check architecture tables brokers keys grants bench wheel clean
 
 # The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
 PYTHON ?= $(shell for name in python3.11 python3 python; do \
@@ -25,6 +25,7 @@ help:
 	@echo '  make test       the tests (sets everything up first): with Ray, with brokers, without, side by side'
 	@echo '  make test-full  all tests, the long ones too, in the same way; both print the slowest'
 	@echo '  make fuzz       search for inputs that break a reader: make fuzz MINUTES=10 ONLY=wire'
+	@echo '  make fuzz-http  ask the HTTP server for all that its OpenAPI document allows, and more: make fuzz-http MINUTES=10'
 	@echo '  make check      lint, format, types'
 	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
 	@echo '  make architecture  draw the packages and their imports: docs/architecture.md'
@@ -72,6 +73,9 @@ test-full: setup
 fuzz: setup
 	@$(BIN)/python -m pip install --quiet 'atheris>=3,<4' || echo 'atheris does not install here' >&2
 	@$(BIN)/python -m tests.fuzz $(MINUTES) $(ONLY)
+
+fuzz-http: setup
+	@$(BIN)/python -m tests.fuzz.http $(MINUTES)
 
 coverage: setup
 	@$(PYTEST) tests/unit --cov=policies --cov=engine.wire --cov=engine.core --cov-branch --cov-report=term-missing --cov-fail-under=100

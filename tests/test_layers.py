@@ -49,7 +49,7 @@ FORBIDDEN = {
 # Who alone may import a package.
 ALONE = {
     "aiokafka": ("engine.kafka", "actors.demo"),
-    "aiohttp": ("actors.http", "actors.telemetry"),
+    "aiohttp": ("actors.http", "actors.forwarding", "actors.telemetry"),
     "ray": ("actors",),
     "raydp": ("actors",),
     "deploy": ("deploy", "actors.cli", "actors.demo", "actors.spark"),

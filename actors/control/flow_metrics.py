@@ -117,6 +117,7 @@ class FlowMetrics:
             if self._is_over and total
             else None,
             discovered=bool(flow_state.serial),
+            remembered=flow_state.is_state_read or flow_state.wanted_at_ms > 0,
             failed_over=flow_state.failed_over,
             may_return=flow_state.may_return,
             deleted=flow_state.deleted,

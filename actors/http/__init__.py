@@ -4,5 +4,5 @@ In: connections. Out: answers, and requests to the supervisor, the same that com
 the size and the time of each request and answer are bounded, so no client can hold up the supervisor. It is imported
 only if a port is configured: aiohttp takes 6 MiB of memory.
 
-`connections` accepts, `server` answers, `views` asks the supervisor.
+`connections` accepts, `guarded` repeats nothing of what is no HTTP, `server` answers, `views` asks the supervisor.
 """

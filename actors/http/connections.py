@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
@@ -34,12 +35,21 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 class HttpListener:
-    """A listening socket whose connections a server answers. `context`: of TLS, None for plain HTTP."""
+    """A listening socket whose connections a server answers. `context`: of TLS, None for plain HTTP.
 
-    def __init__(self, listener: socket.socket, server: web.Server, context: ssl.SSLContext | None) -> None:
-        self._listener, self._server, self._context = listener, server, context
+    `divert`: gets each connection first; the server gets those for which it returns False.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        server: web.Server,
+        context: ssl.SSLContext | None,
+        divert: Callable[[socket.socket], Awaitable[bool]] | None = None,
+    ) -> None:
+        self._listener, self._server, self._context, self._divert = listener, server, context, divert
         self._beginning = 0
-        """Connections whose TLS handshake is not done."""
+        """Connections that the server does not have: their TLS handshake is not done, or they were diverted."""
         self._unbegun: set[socket.socket] = set()
         """Connections whose task has not started, so that it cannot close them."""
 
@@ -72,9 +82,18 @@ class HttpListener:
         handshake_s = HANDSHAKE_S if self._context is not None else None
         loop = asyncio.get_running_loop()
         try:
+            if await self._is_diverted(connection):
+                return
             with contextlib.suppress(OSError):  # ssl.SSLError too: a client that does not speak TLS, or has gone
                 await loop.connect_accepted_socket(
                     self._server, connection, ssl=self._context, ssl_handshake_timeout=handshake_s
                 )
         finally:
             self._beginning -= 1
+
+    async def _is_diverted(self, connection: socket.socket) -> bool:
+        try:
+            return self._divert is not None and await self._divert(connection)
+        except BaseException:
+            connection.close()
+            raise

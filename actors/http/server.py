@@ -7,14 +7,14 @@ A port that is taken or a certificate that cannot be read never stops the mirror
 """
 
 import asyncio
-import logging
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from actors.api.hub import StreamHub
 from actors.http.connections import HttpListener, listen
+from actors.http.guarded import GuardedServer
 from actors.http.streams import send_stream
 from actors.http.table import ROUTES
 from actors.http.views import SupervisorViews
@@ -22,7 +22,7 @@ from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
 from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
-from actors.rest.routes import AdmittedRequest, HttpRoute, admit, with_body
+from actors.rest.routes import AdmittedRequest, HttpRoute, admit, refuse_unread, with_body
 from actors.rest.view import MirrorView
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
@@ -68,21 +68,6 @@ class RefusalLog:
             log_sentence("warning", text)
 
 
-class ParserLog(logging.Logger):
-    """The logger of aiohttp, which repeats what it cannot read: anybody could fill the log, or put a password there."""
-
-    def __init__(self, refusals: RefusalLog) -> None:
-        super().__init__("raymirror.http")
-        self._refusals = refusals
-
-    def debug(self, *_words: object, **_more: object) -> None:
-        """Log nothing."""
-
-    def exception(self, msg: object, *words: object, exc_info: Any = None, **_more: object) -> None:
-        """Note what failed, without what the client has sent."""
-        self._refusals.note(f"HTTP: {str(msg) % words}: {type(exc_info).__name__}")
-
-
 class MirrorServer:
     """Serves one port; `again_s`: seconds between two tries to open it."""
 
@@ -122,10 +107,10 @@ class MirrorServer:
         context = await asyncio.to_thread(tls_context, self._config)
         self._logins = await asyncio.to_thread(logins_of, self._config)
         self._logins_until_s = now_s() + LOGINS_LAST_S
-        server = web.Server(
+        server = GuardedServer(
             self._handle,
+            self._refusals.note,
             access_log=None,
-            logger=ParserLog(self._refusals),
             keepalive_timeout=IDLE_S,
             max_line_size=MOST_LINE,
             max_field_size=MOST_LINE,
@@ -201,6 +186,7 @@ class MirrorServer:
         call = with_body(admitted, headers, await _body_of(request))
         async with asyncio.timeout(admitted.route.within_s or ANSWER_S):
             view = await self._views.view(admitted.route.need, call)
+            refuse_unread(admitted, view)
             answer = await _made(admitted.route, call, view)
             for deed in answer.deeds:
                 await self._views.do(deed)

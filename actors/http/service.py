@@ -11,6 +11,7 @@ import asyncio
 import socket
 from typing import Any
 
+import msgspec
 import ray
 
 from actors.api.entities import ClusterSummary
@@ -21,7 +22,7 @@ from actors.model.messages import MirrorSpec
 from actors.model.status import MirrorStatus
 from actors.rest.connectors import connectors_of
 from engine.base.clock import pause, wall_ms
-from engine.config.settings import HttpConfig, MirrorConfig
+from engine.config.settings import NODE_ADDRESS, HttpConfig, MirrorConfig
 
 
 class HttpService:
@@ -51,7 +52,7 @@ class HttpService:
 
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(MirrorServer(self._config, self._views).run())
+                    group.create_task(MirrorServer(_at_node(self._config), self._views).run())
                     group.create_task(self._fill())
             finally:
                 self._views.close()
@@ -67,6 +68,14 @@ class HttpService:
             await pause(EVERY_MS / 1000)
             if self._ring.is_due(wall_ms()):
                 await self._supervisor.status()
+
+
+def _at_node(config: HttpConfig) -> HttpConfig:
+    """Return the configuration with the address of this node, where it is what `bind` means."""
+    if config.bind != NODE_ADDRESS:
+        return config
+    util: Any = ray.util  # without types
+    return msgspec.structs.replace(config, bind=str(util.get_node_ip_address()))
 
 
 def _facts(spec: MirrorSpec, config: MirrorConfig) -> MirrorFacts:

@@ -125,6 +125,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Set when the flow has no copier left because it is stopped or its mirror ends; None otherwise."""
     discovered: bool = True
     """Whether the source's topics were discovered at least once since the supervisor started."""
+    remembered: bool = True
+    """Whether the stored wanted state was read since the supervisor started; until then `desired` is a guess."""
     failed_over: bool = False
     """Whether a failover stopped the flow, and it was not resumed since."""
     may_return: bool = False

@@ -230,7 +230,7 @@ FLOW_NOTES: Final = (
 
 
 def notes_of(status: MirrorStatus, flow: FlowStatus) -> tuple[str, ...]:
-    """Return the sentences that there are to say about a flow, but for its proof and its drill, whose ages change all the time."""
+    """Return the sentences about a flow, but for its proof and its drill, whose ages change all the time."""
     said = (
         *(say(flow) for say in FLOW_NOTES),
         unremembered_text(status, flow.flow),

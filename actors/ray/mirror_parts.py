@@ -8,12 +8,13 @@ from actors.config.difference import ConfigDifference
 from actors.config.effective import spark_part
 from actors.control.ports import Ports
 from actors.control.supervisor import Supervisor
+from actors.forwarding.forwarders import RayForwarders
 from actors.http.service import HttpService
 from actors.local_socket.server import LocalServer
 from actors.model.messages import MirrorSpec
 from actors.model.needs import needs_of
 from actors.model.status import MirrorStatus
-from actors.ray.fleet import RayFleet
+from actors.ray.fleet import RayFleet, list_nodes
 from actors.ray.ray_metadata import RayMetadata
 from actors.ray.reload import flow_plans, reloaded
 from actors.spark.hosts import RayHosts
@@ -46,6 +47,7 @@ class MirrorParts:
         self.supervisor = Supervisor(spec, flow_plans(spec, config), ports)
         self.local: LocalServer | None = None
         self._http: HttpService | None = None
+        self._forwarders = RayForwarders(spec, config.http, list_nodes)
         self.begin("metadata", self.metadata.run())
         self.begin("fleet", self.fleet.run())
         self._open_telemetry()
@@ -85,6 +87,7 @@ class MirrorParts:
         self._http = HttpService(supervisor)
         self._http.open(spec, self.config, self.telemetry.pages)
         self.begin("http", self._http.run())
+        self.begin("forwarders", self._forwarders.run())
 
     def note(self, status: MirrorStatus) -> None:
         """Have HTTP keep a status that was asked for, as a point of its series."""
@@ -136,9 +139,14 @@ class MirrorParts:
         if self._http is not None and self._http.open(spec, config, self.telemetry.pages):
             await self._end("http")
             self.begin("http", self._http.run())
+        if self._forwarders.reload(spec, config.http):
+            await self._end("forwarders")
+            self.begin("forwarders", self._forwarders.run())
 
     async def settle(self) -> None:
-        """Write what is still unwritten, and stop Spark: the mirror has ended."""
+        """Write what is still unwritten, and stop Spark and forwarders: the mirror has ended."""
+        await self._end("forwarders")
+        self._forwarders.end()
         await self.metadata.settle()
         await self.spark.close(SPARK_END_S)
 

@@ -9,11 +9,13 @@ import msgspec
 from actors.rest.access import refuse_foreign_page, refuse_weak, user_of
 from actors.rest.exchange import JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.target import read_target
-from actors.rest.view import Need
+from actors.rest.view import MirrorView, Need
 from engine.config.http.http_secrets import HttpLogin
 from policies.roles import Role
 
 OPTIONS: Final = "OPTIONS"
+FIRST_S: Final = 10.0
+"""Seconds after the start of a supervisor in which what it has not read yet is answered with 409."""
 
 HttpHandler = Callable[[HttpCall, Any], HttpAnswer]
 """Takes a call and a view: a MirrorView, or what the route's need makes of it (`actors/api/view.py`)."""
@@ -121,6 +123,31 @@ def with_body(admitted: AdmittedRequest, headers: Mapping[str, str], body: bytes
         raise HttpRefusal(400, f"The body is not what is expected: {bad}") from None
 
 
+def refuse_unread(admitted: AdmittedRequest, view: MirrorView) -> None:
+    """Refuse what a mirror that has just begun would answer wrongly, or do wrongly. Raises HttpRefusal (409).
+
+    The wanted state of a flow is stored on its target. Until it is read, a paused or deleted flow looks like one that
+    runs, and a command might start a flow that was failed over. If the target stays away, reading is answered with what
+    is known: other flows are there to be seen.
+    """
+    route, call = admitted.route, admitted.call
+    if view.status is None or route.need in _STATELESS:
+        return
+    named = view.connectors.get(call.path.get("connector", ""))
+    flows = [flow for flow in view.status.flows if named is None or flow.flow == named.flow]
+    unread = [flow for flow in flows if not flow.remembered or (route.need is Need.LANES and flow.is_undiscovered)]
+    changes = route.role is not None and route.role.covers(Role.OPERATE) and route.method != "GET"
+    unsafe = [flow for flow in unread if not flow.remembered] if changes else []
+    if unsafe or (unread and view.status.up_s < FIRST_S):
+        waits = next((f": it waits for {flow.waiting_for}" for flow in unread if flow.waiting_for), "")
+        names = ", ".join(flow.flow for flow in unread)
+        raise HttpRefusal(
+            409, f"The mirror has begun and has not read the stored state of {names} yet{waits}; try again"
+        )
+
+
+_STATELESS: Final = (Need.NOTHING, Need.HEALTH, Need.METRICS, Need.READINESS)
+"""The needs of routes that say nothing of a flow's wanted state."""
 _OPEN: Final = HttpLogin(name="anybody", role=Role.VIEW)
 _HEAD: Final = ("HEAD",)
 

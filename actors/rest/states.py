@@ -21,6 +21,9 @@ from policies.words import counted
 RUNNING, PAUSED, FAILED = "RUNNING", "PAUSED", "FAILED"
 STOPPED, UNASSIGNED, RESTARTING = "STOPPED", "UNASSIGNED", "RESTARTING"
 NOT_YET: Final = "the mirror has only just begun"
+UNREAD: Final = (
+    "it is not known yet whether it is to run: that is stored on its target, and was not read since the start"
+)
 _NAMED = 20
 """Most partitions that a trace names."""
 _SHORT_ID = 12
@@ -70,6 +73,8 @@ def state_of(view: MirrorView, connector: MirrorConnector) -> InstanceState:
     state, trace = UNASSIGNED, NOT_YET
     if connector.kind is ConnectorKind.HEARTBEAT:
         state, trace = RUNNING, ""  # heartbeats do not depend on what is wanted of the flow
+    elif flow is not None and not flow.remembered:
+        trace = UNREAD
     elif flow is not None and flow.desired is Desired.STOPPED:
         state, trace = STOPPED, ""
     elif connector.kind is ConnectorKind.CHECKPOINT:
@@ -133,7 +138,8 @@ def _copier_task(
     held = [lane for set_id in copier.set_ids for lane in by_set.get(set_id, ())]
     failed = [lane for lane in held if lane.state == "failed"]
     state = PAUSED if flow.desired is Desired.PAUSED else RUNNING
-    state = UNASSIGNED if copier.state is CopierState.STARTING else FAILED if failed else state
+    is_unclear = copier.state is CopierState.STARTING or not flow.remembered
+    state = FAILED if failed else UNASSIGNED if is_unclear else state
     trace = _lines(f"{lane.lane}: {lane.reason}" for lane in failed)
     return MirrorTask(
         id=number,

@@ -51,7 +51,7 @@ _TASKS: Final = {"need": Need.TASKS}
 _OWN: Final = {"tag": "raymirror"}
 
 CONNECT_ROUTES: Final[tuple[HttpRoute, ...]] = (
-    _get("/", "Who answers", reading.root, WorkerInfo, need=Need.STATUS),
+    _get("/", "Who answers", reading.root, WorkerInfo, need=Need.HEALTH),
     _get("/health", "Whether the mirror works (KIP-1017)", reading.health, WorkerHealth, role=None, need=Need.HEALTH),
     _get(
         "/connectors",

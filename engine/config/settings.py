@@ -1,6 +1,6 @@
 """The configuration as typed, frozen values; their texts contain no secret."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -289,11 +289,18 @@ class HttpUser(msgspec.Struct, frozen=True, kw_only=True):
         return f"HttpUser({self.name!r}, {self.role.value!r})"
 
 
+NODE_ADDRESS: Final = "node"
+"""The value of `raymirror.http.bind` that stands for the address of each Ray node, as Ray has it."""
+
+
 class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The mirror's HTTP server; port 0: there is none. `certificate` and `key` are paths of PEM files."""
 
     port: int = 0
     bind: str = "127.0.0.1"
+    """An IP address; NODE_ADDRESS: that of the Ray node which listens."""
+    on_all_nodes: bool = False
+    """Whether the other Ray nodes listen too, and forward to the node of the supervisor."""
     users: tuple[HttpUser, ...] = ()
     """Without users, everybody who reaches the port may do everything; only a loopback address allows that."""
     certificate: str = ""
@@ -309,7 +316,7 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """Everything except where it is in the file: if it is equal, the server need not start again."""
+        """What the server is made of: if it is equal, the server need not start again."""
         certificates = self.certificate, self.key, self.key_password, self.client_ca
         return self.port, self.bind, self.users, certificates, self.providers
 

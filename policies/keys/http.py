@@ -18,7 +18,20 @@ ROWS = (
         "raymirror.http.bind",
         "top",
         "127.0.0.1",
-        "the address of that port. Any but a loopback address is refused without `raymirror.http.users`",
+        (
+            "the IP address of that port; `node`: that of each Ray node. Any but a loopback address is refused without"
+            " `raymirror.http.users`"
+        ),
+    ),
+    ReadKey(
+        "raymirror.http.nodes",
+        "top",
+        "head",
+        (
+            "`head`: only the node of the supervisor listens; `all`: the other Ray nodes too, each with a process that"
+            " forwards to it. `all` needs `raymirror.http.bind` to be `node`, `0.0.0.0` or `::`"
+        ),
+        "Connect: each worker forwards to its leader",
     ),
     ReadKey(
         "raymirror.http.users",

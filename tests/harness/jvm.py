@@ -2,7 +2,7 @@
 
 import logging
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from deploy.local.java import find_java
 
 
 @contextmanager
-def jvm(*, of_spark: bool = False) -> Iterator[Any]:
+def jvm(*, of_spark: bool = False, more: Sequence[Path] = ()) -> Iterator[Any]:
     """Give the classes of a JVM with Kafka's jars, by their full names; it ends when its input closes.
 
-    `of_spark`: the jars of Spark and of its Kafka source, with Kafka's older client.
+    `of_spark`: the jars of Spark and of its Kafka source, with Kafka's older client. `more`: jars before
+    these.
     """
     ensure_jars(say_aloud)
     jars = Path(pyspark.__file__).parent / "jars"
@@ -27,7 +28,7 @@ def jvm(*, of_spark: bool = False) -> Iterator[Any]:
     command = [
         str(find_java()),
         "-cp",
-        f"{py4j}:{classpath}",
+        ":".join([str(py4j), *map(str, more), classpath]),
         "py4j.GatewayServer",
         "--die-on-broken-pipe",
         "0",

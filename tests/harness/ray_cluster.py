@@ -97,9 +97,11 @@ class RayCluster:
         for node in [self._launch_worker(cpus, java=True) for cpus in nodes]:
             self._wait_alive(node)
 
-    def add_node(self, cpus: float = 2, *, java: bool = True, site: str = "") -> RayNode:
-        """Add a node and wait until it is alive; `java`: on its PATH, and told by the resource; `site`: as in docs/."""
-        node = self._launch_worker(cpus, java=java, site=site)
+    def add_node(self, cpus: float = 2, *, java: bool = True, site: str = "", address: str = "") -> RayNode:
+        """Add a node and wait until it is alive; `java`: on its PATH, and told by the resource; `site`: as in docs/;
+        `address`: one of this machine that it has for itself, such as 127.0.0.2.
+        """
+        node = self._launch_worker(cpus, java=java, site=site, address=address)
         self._wait_alive(node)
         return node
 
@@ -203,8 +205,9 @@ class RayCluster:
         ]
         return self._launch("head", words, cpus, java=self._head_java)
 
-    def _launch_worker(self, cpus: float, *, java: bool, site: str = "") -> RayNode:
-        node = self._launch(f"node-{len(self.nodes)}", [f"--address={self.address}"], cpus, java=java, site=site)
+    def _launch_worker(self, cpus: float, *, java: bool, site: str = "", address: str = "") -> RayNode:
+        words = [f"--address={self.address}", *([f"--node-ip-address={address}"] if address else [])]
+        node = self._launch(f"node-{len(self.nodes)}", words, cpus, java=java, site=site)
         self.nodes.append(node)
         return node
 

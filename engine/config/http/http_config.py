@@ -7,14 +7,15 @@ import ipaddress
 import re
 
 from engine.config.property_reader import PropertyReader
-from engine.config.settings import HttpConfig, HttpUser, TelemetryConfig
+from engine.config.settings import NODE_ADDRESS, HttpConfig, HttpUser, TelemetryConfig
 from policies.roles import ROLES, Role
 
 PREFIX = "raymirror.http."
-USERS, BIND, PORT = f"{PREFIX}users", f"{PREFIX}bind", f"{PREFIX}port"
+USERS, BIND, PORT, NODES = f"{PREFIX}users", f"{PREFIX}bind", f"{PREFIX}port", f"{PREFIX}nodes"
 CERTIFICATE, KEY = f"{PREFIX}tls.certificate", f"{PREFIX}tls.key"
 KEY_PASSWORD, CLIENT_CA = f"{PREFIX}tls.key.password", f"{PREFIX}tls.client.ca"
 _DEFAULTS = HttpConfig()
+_NODES = HEAD, ALL = "head", "all"
 _NAME = re.compile(r"[A-Za-z0-9_@-]+")
 
 
@@ -29,6 +30,7 @@ def read_http(reader: PropertyReader, telemetry: TelemetryConfig, *, accepted: b
     config = HttpConfig(
         port=reader.number(PORT, _DEFAULTS.port, 0, 65_535),
         bind=_address(reader),
+        on_all_nodes=reader.choice(NODES, _NODES) == ALL,
         users=users,
         certificate=certificate,
         key=reader.text(KEY, certificate),
@@ -73,10 +75,18 @@ def _user(reader: PropertyReader, name: str, *, accepted: bool) -> HttpUser:
 
 def _address(reader: PropertyReader) -> str:
     text = reader.text(BIND, _DEFAULTS.bind)
+    if text == NODE_ADDRESS:
+        return text
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        raise reader.error(BIND, f"{text!r} is not an IP address", "write e.g. 127.0.0.1, 0.0.0.0 or ::") from None
+        raise reader.error(
+            BIND, f"{text!r} is not an IP address", "write e.g. 127.0.0.1, 0.0.0.0, :: or node"
+        ) from None
+
+
+def _is_on_each_node(bind: str) -> bool:
+    return bind == NODE_ADDRESS or ipaddress.ip_address(bind).is_unspecified
 
 
 def _check(reader: PropertyReader, config: HttpConfig, telemetry: TelemetryConfig) -> None:
@@ -88,7 +98,13 @@ def _check(reader: PropertyReader, config: HttpConfig, telemetry: TelemetryConfi
         return
     if config.port == telemetry.port:
         raise reader.error(PORT, f"{config.port} is raymirror.metrics.port already", "give it another port")
-    if ipaddress.ip_address(config.bind).is_loopback:
+    if config.on_all_nodes and not _is_on_each_node(config.bind):
+        raise reader.error(
+            BIND,
+            f"{config.bind} is the address of one node, and {NODES} = {ALL} opens the port on all of them",
+            f"write node (each node's own address), 0.0.0.0 or ::, or set {NODES} = {HEAD}",
+        ).dependent(NODES)
+    if config.bind != NODE_ADDRESS and ipaddress.ip_address(config.bind).is_loopback:
         return
     if not config.users:
         raise reader.error(

@@ -376,5 +376,5 @@ async def test_what_is_no_http_fills_no_log_and_its_text_is_in_none(
     async with served() as mirror:
         for _ in range(5):
             assert status_of(await mirror.send(GET + b"Authorization: Bearer hunter2\x01\r\n" + END)) == 400
-    assert [text for _, text in told] == ["HTTP: Error handling request from 127.0.0.1: BadHttpMessage"] * 2
+    assert [text for _, text in told] == ["a connection of 127.0.0.1 was closed: it sent no HTTP (BadHttpMessage)"] * 2
     assert caplog.records == []

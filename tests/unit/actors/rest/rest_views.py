@@ -13,7 +13,7 @@ from actors.model.status import CopierStatus, MirrorStatus
 from actors.rest.connectors import connectors_of
 from actors.rest.entities import LoggerLevel
 from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
-from actors.rest.routes import admit, with_body
+from actors.rest.routes import admit, refuse_unread, with_body
 from engine.config.config import plain_settings, read_config
 from engine.config.file.properties import parse_properties
 from engine.config.http.http_secrets import HttpLogin
@@ -76,7 +76,9 @@ def ask(
         admitted = admit(ROUTES, HttpRequest(method=method, target=target, headers=sent, body=data), logins)
         if isinstance(admitted, HttpAnswer):
             return admitted
-        return admitted.route.handler(with_body(admitted, sent, data), view or view_of())
+        seen = view or view_of()
+        refuse_unread(admitted, seen)
+        return admitted.route.handler(with_body(admitted, sent, data), seen)
     except HttpRefusal as refusal:
         return refusal.answer()
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from actors.api.view import ApiView
 from actors.model.requests import ChangeSettings, CreateFlow, DeleteFlow, GiveCommand
 from actors.model.states import Command, Desired
-from actors.rest.view import MirrorView
 from tests.unit.actors.rest.rest_views import (
     CHECKPOINT,
     HEARTBEAT,
@@ -123,7 +123,7 @@ def test_a_connector_of_another_class_is_refused(config: dict[str, object], mess
         assert message in found
 
 
-def after_a_delete() -> MirrorView:
+def after_a_delete() -> ApiView:
     """Return a view of a mirror whose flow a request has deleted."""
     known = configured()
     status = status_with(desired=Desired.STOPPED, may_return=True, deleted=True)

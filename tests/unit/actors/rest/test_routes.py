@@ -1,16 +1,20 @@
 """Every route of the table by Jersey's rules: slashes, methods, types of bodies and answers, and who may ask."""
 
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import pytest
 
+from actors.api.view import ApiView
 from actors.http.table import ROUTES
 from actors.rest.exchange import JSON
 from actors.rest.routes import HttpRoute
 from actors.rest.view import Need
 from engine.config.http.http_secrets import HttpLogin, digest_of_secret
 from policies.roles import ROLES, Role
-from tests.unit.actors.rest.rest_views import SOURCE, ask, error, shown
+from tests.unit.actors.rest.rest_views import SOURCE, ask, error, shown, status_with, view_of
+from tests.unit.actors.telemetry.statuses import flow_status, lane, mirror_status
 
 SECRETS = {role: f"secret-of-{role}" for role in Role}
 LOGINS = [HttpLogin(name=role, role=role, token=digest_of_secret(secret)) for role, secret in SECRETS.items()]
@@ -173,3 +177,54 @@ def test_a_route_of_a_connector_knows_whether_a_request_has_deleted_it() -> None
     knowing = (Need.STATUS, Need.TASKS, Need.LANES, Need.POSITIONS)
     ignorant = [route.template for route in ROUTES if "{connector}" in route.template and route.need not in knowing]
     assert ignorant == ["/connectors/{connector}/topics/reset"], "it is refused for each connector"
+
+
+def begun(up_s: float = 3.0, **flow: Any) -> ApiView:
+    """A mirror whose supervisor has just begun."""
+    status = status_with(lane("t", 0), **{"remembered": False, "waiting_for": "cluster B", **flow})
+    return view_of(msgspec.structs.replace(status, up_s=up_s))
+
+
+ONE = f"/connectors/{SOURCE}"
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("GET", "/connectors", None),
+        ("GET", "/connectors?expand=status", None),
+        ("GET", f"{ONE}/status", None),
+        ("GET", f"{ONE}/topics", None),
+        ("PUT", f"{ONE}/resume", None),
+        ("PUT", f"{ONE}/stop", None),
+        ("POST", f"{ONE}/restart", None),
+        ("DELETE", ONE, None),
+        ("PATCH", f"{ONE}/config", {}),
+        ("DELETE", f"{ONE}/offsets", None),
+        ("POST", "/connectors", {"name": SOURCE, "config": {}}),
+    ],
+)
+def test_a_mirror_that_has_just_begun_guesses_nothing_and_does_nothing(method: str, target: str, body: object) -> None:
+    answer = ask(method, target, body, view=begun())
+    assert answer.status == 409
+    assert "has not read the stored state of A->B yet: it waits for cluster B; try again" in answer.body.message
+    assert ask(method, target, body, view=begun(remembered=True)).status != 409
+
+
+@pytest.mark.parametrize("target", ["/", "/health", "/metrics", "/readyz", "/connector-plugins", "/admin/loggers"])
+def test_what_does_not_depend_on_the_stored_state_is_answered_at_once(target: str) -> None:
+    assert ask("GET", target, view=begun()).status == 200
+
+
+def test_if_the_target_stays_away_what_is_known_is_shown_and_nothing_is_done() -> None:
+    view = begun(up_s=100.0)
+    assert ask("GET", f"{ONE}/status", view=view).body.connector.state == "UNASSIGNED"
+    assert ask("GET", "/connectors", view=view).status == 200
+    assert ask("PUT", f"{ONE}/resume", view=view).status == 409
+
+
+def test_topics_are_named_when_they_are_known() -> None:
+    status = mirror_status(flows=[flow_status(discovered=False, lanes=0)], copiers=[])
+    view = view_of(msgspec.structs.replace(status, up_s=3.0))
+    assert ask("GET", f"{ONE}/topics", view=view).status == 409
+    assert ask("GET", f"{ONE}/status", view=view).status == 200

@@ -112,3 +112,11 @@ def test_a_worker_is_named_by_host_or_node() -> None:
     view = view_of(status_with(copiers=[here, there, copier()]))
     workers = [task.worker for task in tasks_of(view, view.connectors[SOURCE])]
     assert workers == ["head:8083", "abcdef012345:8083", "head:8083"]
+
+
+@pytest.mark.parametrize("name", [SOURCE, CHECKPOINT])
+@pytest.mark.parametrize("desired", [Desired.RUNNING, Desired.STOPPED])
+def test_a_flow_whose_wanted_state_is_not_read_is_in_no_state_that_may_be_wrong(name: str, desired: Desired) -> None:
+    connector, tasks = seen(status_with(copiers=copiers(READY), remembered=False, desired=desired), name)
+    assert connector == "UNASSIGNED"
+    assert name == CHECKPOINT or tasks == ["UNASSIGNED"]

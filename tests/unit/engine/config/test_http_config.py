@@ -25,6 +25,7 @@ def test_every_key_is_read() -> None:
     config = mirror(
         "raymirror.http.port = 8083\n"
         "raymirror.http.bind = ::\n"
+        "raymirror.http.nodes = All\n"
         "raymirror.http.users = eve, ci@night\n"
         "raymirror.http.user.eve.password = ${env:EVE}\n"
         "raymirror.http.user.eve.token = ${env:EVE_TOKEN}\n"
@@ -35,6 +36,7 @@ def test_every_key_is_read() -> None:
         "raymirror.http.tls.key.password = ${env:KEY}\n"
         "raymirror.http.tls.client.ca = /tls/ca.pem\n"
     )
+    assert config.http.on_all_nodes
     assert config.http.meaning == (
         8083,
         "::",
@@ -57,6 +59,18 @@ def test_one_file_may_hold_certificate_and_key() -> None:
     [
         ("raymirror.http.port = 70000", "raymirror.http.port", "out of range"),
         ("raymirror.http.bind = localhost", "raymirror.http.bind", "is not an IP address"),
+        (
+            "raymirror.http.port = 8083\nraymirror.http.nodes = all",
+            "raymirror.http.bind",
+            "127.0.0.1 is the address of one node, and raymirror.http.nodes = all opens the port on all of them",
+        ),
+        (
+            USER + "raymirror.http.port = 1\nraymirror.http.bind = 10.0.0.1\nraymirror.http.nodes = all",
+            "raymirror.http.bind",
+            "is the address of one node",
+        ),
+        ("raymirror.http.nodes = some", "raymirror.http.nodes", "unknown"),
+        (OPEN.replace("0.0.0.0", "node"), "raymirror.http.bind", "node lets other machines in"),
         (OPEN, "raymirror.http.bind", "lets other machines in, and raymirror.http.users names nobody"),
         ("raymirror.http.users = a:b", "raymirror.http.users", "not allowed"),
         ("raymirror.http.users = a.b", "raymirror.http.users", "not allowed"),
@@ -84,6 +98,17 @@ def test_what_cannot_be_is_refused_with_its_key(lines: str, key: str, wrong: str
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.0.1", "::1"])
 def test_a_loopback_address_needs_no_users(address: str) -> None:
     assert mirror(f"raymirror.http.port = 8083\nraymirror.http.bind = {address}\n").http.users == ()
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "node"])
+def test_all_nodes_listen_at_an_address_that_each_has(address: str) -> None:
+    text = OPEN.replace("0.0.0.0", address) + USER + "raymirror.http.nodes = all\n"
+    assert (mirror(text).http.bind, mirror(text).http.on_all_nodes) == (address, True)
+
+
+def test_the_other_nodes_are_no_reason_to_open_the_port_again() -> None:
+    one = mirror(OPEN + USER).http
+    assert one.meaning == mirror(OPEN + USER + "raymirror.http.nodes = all\n").http.meaning
 
 
 def test_clear_text_in_the_network_is_a_warning() -> None:
