@@ -1,6 +1,6 @@
 """The HTTP server of a mirror: reads requests within limits, has them answered, and sends the answers.
 
-    server = MirrorServer(config.http, views)
+    server = MirrorServer(config.http, views, SessionBook())
     group.create_task(server.run())  # until cancelled
 
 A port that is taken or a certificate that cannot be read never stops the mirror: it is tried again.
@@ -9,9 +9,13 @@ A port that is taken or a certificate that cannot be read never stops the mirror
 import asyncio
 from typing import Final
 
+import msgspec
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from actors.console.entering import ConsoleVisit, SessionCookie
+from actors.console.sessions import SessionBook
+from actors.console.table import CONSOLE_ROUTES
 from actors.http.connections import HttpListener, listen
 from actors.http.views import SupervisorViews
 from actors.logging.logs import log_sentence
@@ -20,6 +24,7 @@ from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
 from actors.rest.routes import AdmittedRequest, admit, with_body
 from actors.rest.table import ROUTES
+from actors.rest.view import Need
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
 from engine.config.http.http_secrets import HttpLogin, logins_of, tls_context
@@ -39,6 +44,7 @@ LOGINS_LAST_S: Final = 10.0
 """Seconds for which a resolved password is used; then its placeholder is resolved again, at the next request."""
 MOST_REFUSALS: Final = 20
 REFUSALS_S: Final = 60.0
+_TABLE: Final = (*ROUTES, *CONSOLE_ROUTES)
 _USUAL: Final = (
     ("Server", "raymirror"),
     ("Cache-Control", "no-store"),
@@ -65,10 +71,13 @@ class RefusalLog:
 
 
 class MirrorServer:
-    """Serves one port; `again_s`: seconds between two tries to open it."""
+    """Serves one port. `sessions` outlive it; `again_s`: seconds between two tries to open it."""
 
-    def __init__(self, config: HttpConfig, views: SupervisorViews, *, again_s: float = AGAIN_S) -> None:
-        self._config, self._views, self._again_s = config, views, again_s
+    def __init__(
+        self, config: HttpConfig, views: SupervisorViews, sessions: SessionBook, *, again_s: float = AGAIN_S
+    ) -> None:
+        self._config, self._views, self._sessions, self._again_s = config, views, sessions, again_s
+        self._cookie = SessionCookie(config.port, bool(config.certificate))
         self._logins: tuple[HttpLogin, ...] = ()
         self._logins_until_s = 0.0
         self._said = ""
@@ -121,7 +130,7 @@ class MirrorServer:
         response = web.Response(
             status=answer.status,
             body=answer.encoded() or None,
-            headers=CIMultiDict([*_USUAL, *answer.headers]),
+            headers=_headers(answer),
         )
         if response.body is not None:
             response.headers[hdrs.CONTENT_TYPE] = answer.content_type
@@ -156,15 +165,26 @@ class MirrorServer:
             headers.setdefault(name.lower(), value)
         parts = HttpRequest(method=request.method, target=request.raw_path, headers=headers)
         try:
-            admitted = admit(ROUTES, parts, await self._present_logins())
+            logins = await self._present_logins()
+            visit = ConsoleVisit(self._sessions, self._cookie, headers, logins=logins, version=self._views.version)
+            admitted = admit(_TABLE, parts, logins, visit.proven())
+            if isinstance(admitted, HttpAnswer):
+                return admitted
+            return (await self._carry_out(request, headers, admitted, visit)).unless_known(
+                headers.get("if-none-match", "")
+            )
         except HttpRefusal as refusal:
             if refusal.status in (401, 403):
                 self._refusals.note(f"an HTTP request of {request.remote} was refused: {refusal.message}")
             raise
-        if isinstance(admitted, HttpAnswer):
-            return admitted
+
+    async def _carry_out(
+        self, request: web.BaseRequest, headers: dict[str, str], admitted: AdmittedRequest, visit: ConsoleVisit
+    ) -> HttpAnswer:
         call = with_body(admitted, headers, await _body_of(request))
         view = await self._views.view(admitted.route.need, call)
+        if admitted.route.need is Need.SESSION:
+            view = msgspec.structs.replace(view, visit=visit)
         answer = admitted.route.handler(call, view)
         for deed in answer.deeds:
             await self._views.do(deed)
@@ -180,6 +200,12 @@ class MirrorServer:
             except ConfigError as error:
                 self._say_once(f"users of HTTP keep their passwords and tokens: {error}")
         return self._logins
+
+
+def _headers(answer: HttpAnswer) -> CIMultiDict[str]:
+    """Return the headers of an answer: the usual ones, but for those that it sets itself."""
+    own = {name for name, _ in answer.headers}
+    return CIMultiDict([*(pair for pair in _USUAL if pair[0] not in own), *answer.headers])
 
 
 async def _body_of(request: web.BaseRequest) -> bytes:

@@ -12,10 +12,26 @@ from typing import Any
 
 import ray
 
+from actors.console.sessions import SessionBook
 from actors.http.views import MirrorFacts, SupervisorViews, TelemetryPages
-from actors.model.messages import MirrorSpec
+from actors.model.messages import ConsoleDoor, MirrorSpec
 from actors.rest.connectors import connectors_of
+from engine.base.errors import MirrorError
+from engine.config.http.http_config import PORT
 from engine.config.settings import HttpConfig, MirrorConfig
+from policies.roles import Role
+
+
+class NoConsole(MirrorError):
+    """The mirror has no HTTP server."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self.file = file
+
+    def __str__(self) -> str:
+        where = self.file or "its file"
+        return f"this mirror has no HTTP server, so no console: set {PORT} = 8083 in {where}, then: raymirror reload"
 
 
 class HttpService:
@@ -25,6 +41,7 @@ class HttpService:
         self._supervisor = supervisor
         self._config = HttpConfig()
         self._views: SupervisorViews | None = None
+        self._sessions = SessionBook()
 
     def open(self, spec: MirrorSpec, config: MirrorConfig, pages: TelemetryPages) -> bool:
         """Serve as a configuration says from now on; return whether `run` must begin again for it."""
@@ -42,7 +59,20 @@ class HttpService:
         if self._config.port and self._views is not None:
             from actors.http.server import MirrorServer  # imports aiohttp only if a port is configured
 
-            await MirrorServer(self._config, self._views).run()
+            await MirrorServer(self._config, self._views, self._sessions).run()
+
+    def console(self, user: str, role: Role) -> ConsoleDoor:
+        """Return where the console is, with a one-time token for a user of this role. Raises NoConsole."""
+        config = self._config
+        if not config.port:
+            raise NoConsole(config.file)
+        return ConsoleDoor(
+            scheme="https" if config.certificate else "http",
+            bind=config.bind,
+            port=config.port,
+            host=socket.gethostname(),
+            token=self._sessions.make_token(user, role) if config.users else "",
+        )
 
 
 def _facts(spec: MirrorSpec, config: MirrorConfig) -> MirrorFacts:

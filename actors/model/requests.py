@@ -13,6 +13,7 @@ from actors.model.messages import AlteredOffset
 from actors.model.states import Command
 from actors.model.status import MirrorStatus, decode_status
 from engine.base.errors import MirrorError
+from policies.roles import Role
 
 CALL_TIMEOUT_S: Final = 15.0
 
@@ -92,8 +93,15 @@ class CreateFlow(Request, frozen=True, tag="create_flow"):
     settings: dict[str, str]
 
 
+class AskConsole(Request, frozen=True, tag="console"):
+    """Asks where the console is, with a one-time token that opens a session of this user and role."""
+
+    user: str
+    role: Role
+
+
 _Changes = ChangeSettings | CreateFlow | DeleteFlow | AlterPositions
-AnyRequest = AskStatus | AskPositions | GiveCommand | RestartFlow | RestartCopiers | _Changes
+AnyRequest = AskStatus | AskPositions | AskConsole | GiveCommand | RestartFlow | RestartCopiers | _Changes
 
 
 ENDED: Final = "it has ended"

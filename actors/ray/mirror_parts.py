@@ -8,9 +8,9 @@ from actors.config.difference import ConfigDifference
 from actors.config.effective import spark_part
 from actors.control.ports import Ports
 from actors.control.supervisor import Supervisor
-from actors.http.service import HttpService
+from actors.http.service import HttpService, NoConsole
 from actors.local_socket.server import LocalServer
-from actors.model.messages import MirrorSpec
+from actors.model.messages import ConsoleDoor, MirrorSpec
 from actors.model.needs import needs_of
 from actors.ray.fleet import RayFleet
 from actors.ray.ray_metadata import RayMetadata
@@ -21,6 +21,7 @@ from actors.spark.standing_jobs import plans_rounds, standing_jobs
 from actors.telemetry.telemetry import Telemetry
 from engine.base import clock
 from engine.config.settings import MirrorConfig
+from policies.roles import Role
 
 SPARK_END_S = 5.0
 """Seconds that Spark may take to end in order; then it is killed, and nothing is lost."""
@@ -84,6 +85,12 @@ class MirrorParts:
         self._http = HttpService(supervisor)
         self._http.open(spec, self.config, self.telemetry.pages)
         self.begin("http", self._http.run())
+
+    def console(self, user: str, role: Role) -> ConsoleDoor:
+        """Return where the console is, with a one-time token. Raises NoConsole."""
+        if self._http is None:
+            raise NoConsole(self.config.http.file)
+        return self._http.console(user, role)
 
     def _open_spark(self, spec: MirrorSpec) -> SparkService:
         config = self.config
