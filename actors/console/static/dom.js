@@ -58,7 +58,8 @@ export function fill(root, ...nodes) {
   const wanted = [];
   const flatten = (one) => {
     if (Array.isArray(one)) one.forEach(flatten);
-    else if (one !== null && one !== undefined && one !== false) wanted.push(one);
+    else if (one === null || one === undefined || one === false || one === "") return;
+    else wanted.push(one instanceof Node ? one : document.createTextNode(one));
   };
   nodes.forEach(flatten);
   morphChildren(root, wanted);
@@ -86,7 +87,8 @@ function isLike(from, to) {
 
 function morphAttributes(from, to) {
   for (const { name, value } of to.attributes) {
-    if (from.getAttribute(name) !== value) from.setAttribute(name, value);
+    if (name === "style") from.style.cssText = to.style.cssText; // the policy forbids the attribute
+    else if (from.getAttribute(name) !== value) from.setAttribute(name, value);
   }
   for (const { name } of [...from.attributes]) {
     // `open` is the browser's: who has opened a detail keeps it open.
