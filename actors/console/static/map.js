@@ -8,6 +8,7 @@ const BOX = { width: 196, height: 62 };
 const GAP_X = 240;
 const GAP_Y = 34;
 const EDGE = 14;
+const PORTS_APART = 26;
 const LABEL_AT = 0.6; // of the way: lines that leave one cluster have parted there
 
 /**
@@ -57,6 +58,7 @@ export function clusterMap(clusters, flows) {
     return { x: EDGE + column * (BOX.width + GAP_X), y: EDGE + free / 2 + row * (BOX.height + GAP_Y) };
   };
   const known = flows.filter((flow) => places.has(flow.source) && places.has(flow.target));
+  const touches = ports(known, places, spot);
   return [
     h(
       "div",
@@ -64,7 +66,7 @@ export function clusterMap(clusters, flows) {
       s(
         "svg",
         { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Clusters and the flows between them" },
-        known.map((flow) => drawFlow(flow, places, spot, known.some((one) => one.source === flow.target && one.target === flow.source))),
+        known.map((flow) => drawFlow(flow, touches.get(flow.flow))),
         clusters.map((one) => drawCluster(one, spot(one.name))),
       ),
     ),
@@ -74,10 +76,6 @@ export function clusterMap(clusters, flows) {
       flows.map((flow) => h("li", {}, h("a", { href: path("flows", flow.flow), class: flow.health }, flow.flow.replace("->", " → ")), ` ${label(flow)}`)),
     ),
   ];
-}
-
-function isBack(places) {
-  return (flow) => (places.get(flow.source)?.column ?? 0) >= (places.get(flow.target)?.column ?? 0);
 }
 
 function label(flow) {
@@ -99,37 +97,54 @@ function drawCluster(cluster, { x, y }) {
   );
 }
 
-/** Draws a flow as a line with a tip and a label; two flows between the same clusters run beside each other. */
-function drawFlow(flow, places, spot, isPaired) {
-  const from = spot(flow.source);
-  const to = spot(flow.target);
-  const shift = isPaired ? (isBack(places)(flow) ? 13 : -13) : 0;
-  const [start, end, turn] = ends(places, flow, from, to);
-  const middleY = BOX.height / 2 + shift;
-  const a = { x: start, y: from.y + middleY };
-  const b = { x: end, y: to.y + middleY };
-  const bend = turn ? 70 : (b.x - a.x) / 2;
-  const d = `M${a.x} ${a.y}C${a.x + bend} ${a.y} ${turn ? b.x + bend : b.x - bend} ${b.y} ${b.x} ${b.y}`;
-  const way = turn || end < start ? 1 : -1; // where the tip's base is, seen from its point
-  const at = curve(a.x, turn ? a.x + bend : a.x + bend, turn ? b.x + bend : b.x - bend, b.x, LABEL_AT);
-  const down = curve(a.y, a.y, b.y, b.y, LABEL_AT);
+/**
+ * Returns where each flow touches its clusters: by flow `{from, to}`, each `{x, y}`. Lines at one side of a cluster are in
+ * the order of where they lead, so that they do not cross.
+ */
+function ports(flows, places, spot) {
+  const sides = new Map(); // the ends at each side of each cluster
+  const found = new Map();
+  const add = (flow, end, name, other, isLeft) => {
+    const key = `${name} ${isLeft}`;
+    if (!sides.has(key)) sides.set(key, []);
+    sides.get(key).push({ flow, end, other, x: spot(name).x + (isLeft ? 0 : BOX.width), y: spot(name).y + BOX.height / 2 });
+  };
+  for (const flow of flows) {
+    const way = places.get(flow.target).column - places.get(flow.source).column;
+    found.set(flow.flow, { turns: way === 0 });
+    add(flow, "from", flow.source, flow.target, way < 0);
+    add(flow, "to", flow.target, flow.source, way > 0);
+  }
+  for (const ends of sides.values()) {
+    const pair = (one) => (one.flow.source < one.flow.target ? 0 : 1);
+    ends.sort((one, other) => spot(one.other).y - spot(other.other).y || pair(one) - pair(other));
+    const apart = Math.min(PORTS_APART, (BOX.height - 14) / Math.max(1, ends.length - 1));
+    ends.forEach(({ flow, end, x, y }, at) => {
+      found.get(flow.flow)[end] = { x, y: y + (at - (ends.length - 1) / 2) * apart };
+    });
+  }
+  return found;
+}
+
+/** Draws a flow as a line with a tip and a label. */
+function drawFlow(flow, { from, to, turns }) {
+  const isLeft = to.x < from.x && !turns; // it runs from right to left
+  const tip = turns || isLeft ? 1 : -1; // where the tip's base is, seen from its point
+  const bend = turns ? 70 : (to.x - from.x) / 2;
+  const xs = [from.x, from.x + bend, turns ? to.x + bend : to.x - bend, to.x];
+  const d = `M${xs[0]} ${from.y}C${xs[1]} ${from.y} ${xs[2]} ${to.y} ${xs[3]} ${to.y}`;
+  const x = curve(...xs, LABEL_AT);
+  const y = curve(from.y, from.y, to.y, to.y, LABEL_AT);
   const text = label(flow);
   const wide = 18 + 6.9 * text.length;
   return s(
     "a",
     { class: `map-flow ${flow.health}`, href: path("flows", flow.flow), "aria-label": `${flow.flow}: ${flow.sentence}` },
     s("path", { class: "map-line", d }),
-    s("path", { class: "map-tip", d: `M${b.x} ${b.y}l${9 * way} -5v10z` }),
-    s("rect", { class: "map-label", x: at - wide / 2, y: down - 11, width: wide, height: 22, rx: 11 }),
-    s("text", { class: "map-text", x: at, y: down + 4 }, text),
+    s("path", { class: "map-tip", d: `M${to.x} ${to.y}l${9 * tip} -5v10z` }),
+    s("rect", { class: "map-label", x: x - wide / 2, y: y - 11, width: wide, height: 22, rx: 11 }),
+    s("text", { class: "map-text", x, y: y + 4 }, text),
   );
-}
-
-/** Where a line begins and ends (x), and whether it must turn because both clusters are in one column. */
-function ends(places, flow, from, to) {
-  const turn = places.get(flow.source).column === places.get(flow.target).column;
-  if (turn) return [from.x + BOX.width, to.x + BOX.width + 1, true];
-  return to.x > from.x ? [from.x + BOX.width, to.x - 1, false] : [from.x, to.x + BOX.width + 1, false];
 }
 
 /** The point of a Bézier curve at `t`, in one dimension. */

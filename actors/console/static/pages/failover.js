@@ -128,7 +128,7 @@ function answers(found) {
     { class: "tiles" },
     tile({
       question: "Lost records",
-      health: found.whole ? "ok" : "trouble",
+      health: found.whole ? "ok" : preview.source || loss.unknown_partitions ? "trouble" : "attention",
       answer: preview.source ? "Not known" : loss.records ? `${about}${format.counted(loss.records, "record")}` : "None",
       detail: preview.source
         ? `the source does not answer: ${preview.source}`

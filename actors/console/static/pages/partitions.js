@@ -3,7 +3,8 @@
 import * as api from "../api.js";
 import { h, slot } from "../dom.js";
 import * as format from "../format.js";
-import { flowHead, severity, stateHealth } from "../parts.js";
+import { icon } from "../icons.js";
+import { flowHead, stateHealth } from "../parts.js";
 import { go, path, setQuery } from "../router.js";
 import { Table } from "../table.js";
 
@@ -102,7 +103,7 @@ export function filterField(value, text, changed) {
 /** The state of a partition, with a sign. */
 export function stateCell(state) {
   const health = stateHealth(state);
-  return h("span", { class: `state ${health}` }, severity({ trouble: "error", attention: "warning" }[health] ?? "info"), h("span", { class: "state-word" }, state));
+  return h("span", { class: `state ${health}` }, icon(health), h("span", { class: "state-word" }, state));
 }
 
 function nameOf(row, flow) {

@@ -7,6 +7,7 @@ import * as format from "../format.js";
 import { flowHead, loading, panel, refusal } from "../parts.js";
 
 const MOST_ROWS = 200;
+const FIXED = /^(name|connector\.class|(source|target)\.cluster\..*)$/; // of a cluster, or of what the flow is
 
 export class SettingsPage {
   constructor(app, { flow }) {
@@ -100,6 +101,7 @@ export class SettingsPage {
     const isChanged = this.changes.has(name);
     const value = isChanged ? this.changes.get(name) : this.settings[name];
     const isGone = value === null;
+    may &&= !FIXED.test(name);
     const id = `setting-${name}`;
     return h(
       "div",
