@@ -13,6 +13,8 @@ from actors.model.status import EventLine
 from actors.observability.lagging import LagRow
 from engine.core.reports.group_report import GroupsReport
 from engine.flow.config_sync.audit import AuditRow
+from engine.flow.config_sync.planning import SyncPlan
+from engine.flow.surveys.dr_preview import DrPreview
 
 
 class ApiStruct(msgspec.Struct, frozen=True, kw_only=True):
@@ -360,7 +362,7 @@ class LossTotal(ApiStruct, frozen=True, kw_only=True):
 
 
 class FailoverPreview(ApiStruct, frozen=True, kw_only=True):
-    """`GET /api/v1/flows/F/failover-preview`: what a failover would lose now; `preview` is all of `raymirror dr preview`.
+    """`GET /api/v1/flows/F/failover-preview`: what a failover would lose now; `preview`: as of `raymirror dr preview`.
 
     `whole`: nothing would be lost; `equal`: every group would be placed exactly. `took_seconds`: how long it was read.
     """
@@ -374,7 +376,7 @@ class FailoverPreview(ApiStruct, frozen=True, kw_only=True):
     loss: LossTotal
     groups: int
     groups_not_exact: tuple[str, ...]
-    preview: dict[str, Any]
+    preview: DrPreview
 
 
 class FilePlan(ApiStruct, frozen=True, kw_only=True):
@@ -394,7 +396,7 @@ class FilePlan(ApiStruct, frozen=True, kw_only=True):
 
 
 class FileChange(ApiStruct, frozen=True, kw_only=True):
-    """A flow (`key` empty) or a key that differs. Values are as in the file; those that may hold a password are hidden."""
+    """A flow (`key` empty) or a key that differs. Values are as in the file, or hidden if one may hold a password."""
 
     flow: str
     change: str
@@ -411,7 +413,7 @@ class SyncPlanPage(ApiStruct, frozen=True, kw_only=True):
     flow: str
     took_seconds: float
     changes: int
-    plan: dict[str, Any]
+    plan: SyncPlan
 
 
 class HistoryPage(ApiStruct, frozen=True, kw_only=True):
@@ -423,7 +425,7 @@ class HistoryPage(ApiStruct, frozen=True, kw_only=True):
 
 
 class FlowSettings(ApiStruct, frozen=True, kw_only=True):
-    """`GET /api/v1/flows/F/settings`: settings of the flow as of a connector; those that may hold a password are left out."""
+    """`GET /api/v1/flows/F/settings`: its settings as of a connector, without those that may hold a password."""
 
     flow: str
     settings: dict[str, str]

@@ -4,9 +4,10 @@ A session is opened by the password or token of a configured user, or by the one
 prints. A server without users has no sessions: everybody who reaches it may do everything (`actors/rest/access.py`).
 """
 
+import enum
 from collections.abc import Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,13 @@ from policies.roles import Role
 
 REFUSED: Final = "User, password or token is not known"
 USED_UP: Final = "This address has been used or is too old. Ask for a new one: raymirror console"
+
+
+class ConsoleNeed(enum.Enum):
+    """What a route of the console needs to know."""
+
+    SESSION = enum.auto()
+    """The session of who asks: its handler takes a ConsoleVisit, and changes nothing but sessions."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,11 +95,10 @@ class ConsoleVisit:
         """Say who asks: nobody, if there is no session."""
         return self._answer(self.proven())
 
-    def enter(self, given: Any) -> HttpAnswer:
-        """Open a session with an Entry, and close the one before. Raises HttpRefusal (401)."""
+    def enter(self, entry: Entry) -> HttpAnswer:
+        """Open a session, and close the one before. Raises HttpRefusal (401)."""
         if not self._logins:
             return self._answer(None)
-        entry = msgspec.convert(given, Entry)
         opened = self._book.use_token(entry.once) if entry.once else None
         if entry.once and opened is None:
             raise HttpRefusal(401, USED_UP)

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from actors.console.entering import Entry, SessionInfo
+from actors.console.entering import ConsoleNeed, ConsoleVisit, Entry, SessionInfo
 from actors.console.files import start_page, static_file
 from actors.rest.exchange import HttpAnswer, HttpCall
 from actors.rest.routes import HttpHandler, HttpRoute
-from actors.rest.view import MirrorView, Need
 
 SESSION: Final = "/console/session"
 _ANY: Final = "*/*"
@@ -26,20 +25,20 @@ def _file(template: str, summary: str, handler: HttpHandler = static_file) -> Ht
 
 
 def _session(method: str, summary: str, handler: HttpHandler, **more: object) -> HttpRoute:
-    usual = {"role": None, "need": Need.SESSION, "tag": "console"}
+    usual = {"role": None, "need": ConsoleNeed.SESSION, "tag": "console"}
     return HttpRoute(method=method, template=SESSION, summary=summary, handler=handler, **usual | more)  # type: ignore[arg-type]
 
 
-def _present(_call: HttpCall, view: MirrorView) -> HttpAnswer:
-    return view.visitor.present()
+def _present(_call: HttpCall, visit: ConsoleVisit) -> HttpAnswer:
+    return visit.present()
 
 
-def _enter(call: HttpCall, view: MirrorView) -> HttpAnswer:
-    return view.visitor.enter(call.body)
+def _enter(call: HttpCall, visit: ConsoleVisit) -> HttpAnswer:
+    return visit.enter(call.body)
 
 
-def _leave(_call: HttpCall, view: MirrorView) -> HttpAnswer:
-    return view.visitor.leave()
+def _leave(_call: HttpCall, visit: ConsoleVisit) -> HttpAnswer:
+    return visit.leave()
 
 
 CONSOLE_ROUTES: Final[tuple[HttpRoute, ...]] = (

@@ -2,8 +2,7 @@
 
 from typing import TextIO
 
-from actors.model.status import EventLine, MirrorStatus
-from actors.observability.view import fresh
+from actors.model.status import EventLine, MirrorStatus, fresh
 
 
 class StepsView:

@@ -4,7 +4,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.demo.outcome import DemoOutcome
-from actors.observability.view import MIB
+from actors.observability.sentences import MIB
 from policies.words import counted
 
 

@@ -9,22 +9,21 @@ A port that is taken or a certificate that cannot be read never stops the mirror
 import asyncio
 from typing import Final
 
-import msgspec
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from actors.console.entering import ConsoleVisit, SessionCookie
+from actors.api.hub import StreamHub
+from actors.console.entering import ConsoleNeed, ConsoleVisit, SessionCookie
 from actors.console.sessions import SessionBook
-from actors.console.table import CONSOLE_ROUTES
 from actors.http.connections import HttpListener, listen
+from actors.http.streams import send_stream
+from actors.http.table import ALL_ROUTES
 from actors.http.views import SupervisorViews
 from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
 from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
 from actors.rest.routes import AdmittedRequest, admit, with_body
-from actors.rest.table import ROUTES
-from actors.rest.view import Need
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
 from engine.config.http.http_secrets import HttpLogin, logins_of, tls_context
@@ -44,7 +43,6 @@ LOGINS_LAST_S: Final = 10.0
 """Seconds for which a resolved password is used; then its placeholder is resolved again, at the next request."""
 MOST_REFUSALS: Final = 20
 REFUSALS_S: Final = 60.0
-_TABLE: Final = (*ROUTES, *CONSOLE_ROUTES)
 _USUAL: Final = (
     ("Server", "raymirror"),
     ("Cache-Control", "no-store"),
@@ -82,9 +80,15 @@ class MirrorServer:
         self._logins_until_s = 0.0
         self._said = ""
         self._refusals = RefusalLog()
+        self._hub = StreamHub(views)
 
     async def run(self) -> None:
         """Serve until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._hub.run())
+            await self._serve_always()
+
+    async def _serve_always(self) -> None:
         while True:
             try:
                 await self._serve()
@@ -123,10 +127,20 @@ class MirrorServer:
             except* OSError as lost:  # for example no file descriptor is left
                 raise OSError(str(lost.exceptions[0])) from lost
             finally:
+                self._hub.end("the server ends")
                 await server.shutdown(1.0)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer = await self._answered(request)
+        if answer.follow is not None and request.method != "HEAD":
+            try:
+                with self._hub.join(answer.follow.last_id) as reader:
+                    return await send_stream(request, answer, reader, _USUAL)
+            except HttpRefusal as refusal:
+                answer = refusal.answer()
+        return await self._send(request, answer)
+
+    async def _send(self, request: web.BaseRequest, answer: HttpAnswer) -> web.StreamResponse:
         response = web.Response(
             status=answer.status,
             body=answer.encoded() or None,
@@ -147,8 +161,7 @@ class MirrorServer:
 
     async def _answered(self, request: web.BaseRequest) -> HttpAnswer:
         try:
-            async with asyncio.timeout(ANSWER_S):
-                return await self._answer(request)
+            return await self._answer(request)
         except HttpRefusal as refusal:
             return refusal.answer()
         except MirrorError as error:
@@ -167,7 +180,7 @@ class MirrorServer:
         try:
             logins = await self._present_logins()
             visit = ConsoleVisit(self._sessions, self._cookie, headers, logins=logins, version=self._views.version)
-            admitted = admit(_TABLE, parts, logins, visit.proven())
+            admitted = admit(ALL_ROUTES, parts, logins, visit.proven())
             if isinstance(admitted, HttpAnswer):
                 return admitted
             return (await self._carry_out(request, headers, admitted, visit)).unless_known(
@@ -182,12 +195,12 @@ class MirrorServer:
         self, request: web.BaseRequest, headers: dict[str, str], admitted: AdmittedRequest, visit: ConsoleVisit
     ) -> HttpAnswer:
         call = with_body(admitted, headers, await _body_of(request))
-        view = await self._views.view(admitted.route.need, call)
-        if admitted.route.need is Need.SESSION:
-            view = msgspec.structs.replace(view, visit=visit)
-        answer = admitted.route.handler(call, view)
-        for deed in answer.deeds:
-            await self._views.do(deed)
+        route = admitted.route
+        async with asyncio.timeout(route.within_s or ANSWER_S):
+            view = visit if route.need is ConsoleNeed.SESSION else await self._views.view(route.need, call)
+            answer = route.handler(call, view)
+            for deed in answer.deeds:
+                await self._views.do(deed)
         _note(request, admitted, answer)
         return answer
 

@@ -7,15 +7,21 @@ if service.open(spec, other, pages):
     ...                           # its own settings have changed: end the task, and run it again
 """
 
+import asyncio
 import socket
 from typing import Any
 
 import ray
 
+from actors.api.entities import ClusterSummary
+from actors.api.series import EVERY_MS, SeriesRing
+from actors.api.view import ApiFacts
 from actors.console.sessions import SessionBook
 from actors.http.views import MirrorFacts, SupervisorViews, TelemetryPages
 from actors.model.messages import ConsoleDoor, MirrorSpec
+from actors.model.status import MirrorStatus
 from actors.rest.connectors import connectors_of
+from engine.base.clock import pause, wall_ms
 from engine.base.errors import MirrorError
 from engine.config.http.http_config import PORT
 from engine.config.settings import HttpConfig, MirrorConfig
@@ -42,6 +48,7 @@ class HttpService:
         self._config = HttpConfig()
         self._views: SupervisorViews | None = None
         self._sessions = SessionBook()
+        self._ring = SeriesRing()
 
     def open(self, spec: MirrorSpec, config: MirrorConfig, pages: TelemetryPages) -> bool:
         """Serve as a configuration says from now on; return whether `run` must begin again for it."""
@@ -49,7 +56,7 @@ class HttpService:
         if config.http.port:
             facts = _facts(spec, config)
             if self._views is None:
-                self._views = SupervisorViews(self._supervisor, pages, facts)
+                self._views = SupervisorViews(self._supervisor, pages, facts, self._ring)
             else:
                 self._views.reload(pages, facts)
         return before.meaning != config.http.meaning
@@ -59,7 +66,21 @@ class HttpService:
         if self._config.port and self._views is not None:
             from actors.http.server import MirrorServer  # imports aiohttp only if a port is configured
 
-            await MirrorServer(self._config, self._views, self._sessions).run()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(MirrorServer(self._config, self._views, self._sessions).run())
+                group.create_task(self._fill())
+
+    def note(self, status: MirrorStatus) -> None:
+        """Keep a status that somebody has asked for as a point of the series, if one is due."""
+        if self._config.port:
+            self._ring.note(status)
+
+    async def _fill(self) -> None:
+        """Ask for a status when nobody else has for a while: the process that follows a mirror asks once a second."""
+        while True:
+            await pause(EVERY_MS / 1000)
+            if self._ring.is_due(wall_ms()):
+                await self._supervisor.status()
 
     def console(self, user: str, role: Role) -> ConsoleDoor:
         """Return where the console is, with a one-time token for a user of this role. Raises NoConsole."""
@@ -77,9 +98,28 @@ class HttpService:
 
 def _facts(spec: MirrorSpec, config: MirrorConfig) -> MirrorFacts:
     return MirrorFacts(
+        api=api_facts(config),
         connectors=connectors_of(config, spec.config.kept),
         version=spec.version,
         config_path=spec.config.path,
         host=f"{socket.gethostname()}:{config.http.port}",
         node=ray.get_runtime_context().get_node_id() if ray.is_initialized() else "",
+    )
+
+
+def api_facts(config: MirrorConfig) -> ApiFacts:
+    """Return what `/api/v1` shows of a configuration."""
+    flows = [flow.name for flow in config.flows]
+    return ApiFacts(
+        clusters=tuple(
+            ClusterSummary(
+                name=alias,
+                id="",
+                bootstrap=tuple(f"{host}:{port}" for host, port in cluster.bootstrap),
+                source_of=tuple(str(name) for name in flows if name.source == alias),
+                target_of=tuple(str(name) for name in flows if name.target == alias),
+            )
+            for alias, cluster in config.clusters.items()
+        ),
+        objectives_s={str(flow.name): flow.rpo_s for flow in config.flows if flow.rpo_s > 0},
     )

@@ -1,11 +1,14 @@
 """Asks the supervisor for what a route needs, and has it done what an answer asks for."""
 
 import asyncio
+import enum
 import logging
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from actors.api.series import SeriesRing
+from actors.api.view import ApiFacts, ApiNeed, ApiView
 from actors.model.messages import StoredOffset
 from actors.model.requests import AnyRequest, AskPositions, AskStatus
 from actors.model.status import MirrorStatus, decode_status
@@ -21,6 +24,7 @@ _MOST_DEAR = 2
 """Answers with all partitions that are made at one time."""
 _OPEN = (Need.HEALTH, Need.READINESS)
 """The needs of routes that everybody may ask."""
+_LANES_LAST_S = 1.0
 _OPEN_LASTS_S = 1.0
 """Seconds for which they are answered without asking again, so that nobody can keep the supervisor busy with them."""
 
@@ -46,17 +50,25 @@ class MirrorFacts(msgspec.Struct, frozen=True, kw_only=True):
     config_path: str
     host: str
     node: str
+    api: ApiFacts = ApiFacts()
 
 
 class SupervisorViews:
-    """Views of the mirror. `supervisor` has the methods that requests name; `pages`: metrics and probes."""
+    """Views of the mirror. `supervisor` has the methods that requests name; `pages`: metrics and probes.
 
-    def __init__(self, supervisor: Any, pages: TelemetryPages, facts: MirrorFacts) -> None:
+    `ring` has the series of the mirror; whoever makes statuses fills it.
+    """
+
+    def __init__(
+        self, supervisor: Any, pages: TelemetryPages, facts: MirrorFacts, ring: SeriesRing | None = None
+    ) -> None:
         self._supervisor, self._pages, self._facts = supervisor, pages, facts
+        self._ring = ring if ring is not None else SeriesRing()
         self._dear = asyncio.Semaphore(_MOST_DEAR)
         self._modified_ms: dict[str, int] = {}
         self._open: dict[Need, tuple[float, MirrorView]] = {}
         """The last view for each of _OPEN, and when it was made."""
+        self._lanes = RecentLanes()
 
     def reload(self, pages: TelemetryPages, facts: MirrorFacts) -> None:
         """Use other facts from now on."""
@@ -68,8 +80,12 @@ class SupervisorViews:
         """raymirror's own."""
         return self._facts.version
 
-    async def view(self, need: Need, call: HttpCall) -> MirrorView:
+    async def view(self, need: enum.Enum, call: HttpCall) -> MirrorView:
         """Return the mirror as it is now, with what a route needs. Raises what the supervisor raises."""
+        if isinstance(need, ApiNeed):
+            return await self._api_view(need, call)
+        if not isinstance(need, Need):
+            raise TypeError(f"a route needs {need!r}")  # a bug in the table of routes
         if need not in _OPEN:
             return await self._present(need, call)
         made_at_s, known = self._open.get(need, (0.0, None))
@@ -78,16 +94,38 @@ class SupervisorViews:
             self._open[need] = now_s(), known
         return known
 
+    async def look(self) -> ApiView:
+        """Return the mirror as it is now, without partitions, for the stream. Raises what the supervisor raises."""
+        return await self._api_view(ApiNeed.STATUS, HttpCall())
+
+    async def _api_view(self, need: ApiNeed, call: HttpCall) -> ApiView:
+        lanes = need is ApiNeed.LANES or (need is ApiNeed.ASKED and call.flag("partitions"))
+        status = await self._recent_lanes() if lanes else await self._status(lanes=False)
+        view = ApiView(**self._known(), facts=self._facts.api, ring=self._ring)
+        return _of_status(view, status)
+
+    async def _recent_lanes(self) -> MirrorStatus:
+        """Return the status with all partitions; several pages that ask at one time share it."""
+        async with self._lanes.lock:
+            if (known := self._lanes.known(now_s())) is None:
+                known = await self._status(lanes=True)
+                self._lanes.note(known, now_s())
+            return known
+
+    def _known(self) -> dict[str, Any]:
+        """Return what a view has without a question."""
+        return {
+            "connectors": self._facts.connectors,
+            "version": self._facts.version,
+            "config_path": self._facts.config_path,
+            "host": self._facts.host,
+            "node": self._facts.node,
+            "loggers": {name: self._level(name) for name in LOGGERS},
+            "why_dead": self._pages.why_dead(),
+        }
+
     async def _present(self, need: Need, call: HttpCall) -> MirrorView:
-        view = MirrorView(
-            connectors=self._facts.connectors,
-            version=self._facts.version,
-            config_path=self._facts.config_path,
-            host=self._facts.host,
-            node=self._facts.node,
-            loggers={name: self._level(name) for name in LOGGERS},
-            why_dead=self._pages.why_dead(),
-        )
+        view = MirrorView(**self._known())
         if need in _DEAR:
             async with self._dear:
                 return await self._filled(view, need, call)
@@ -131,6 +169,7 @@ class SupervisorViews:
 
     async def do(self, deed: Deed) -> None:
         """Have something done. Raises what the supervisor raises."""
+        self._lanes = RecentLanes()  # what is asked next must show it
         if isinstance(deed, SetLogLevel):
             _logger(deed.logger).setLevel(NUMBERS[deed.level])
             self._modified_ms[deed.logger] = wall_ms()
@@ -141,7 +180,27 @@ class SupervisorViews:
         return LoggerLevel(level_named(_logger(name).getEffectiveLevel()), self._modified_ms.get(name))
 
 
-def _of_status(view: MirrorView, status: MirrorStatus) -> MirrorView:
+class RecentLanes:
+    """The last status with all partitions, for a second."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self._status: MirrorStatus | None = None
+        self._at_s = 0.0
+
+    def known(self, at_s: float) -> MirrorStatus | None:
+        """Return the status, if it is recent."""
+        return self._status if at_s - self._at_s < _LANES_LAST_S else None
+
+    def note(self, status: MirrorStatus, at_s: float) -> None:
+        """Keep a status."""
+        self._status, self._at_s = status, at_s
+
+
+_View = TypeVar("_View", bound=MirrorView)
+
+
+def _of_status(view: _View, status: MirrorStatus) -> _View:
     """Return a view with a status, and without the connectors of deleted flows. Heartbeats do not stop with a flow."""
     gone = {flow.flow for flow in status.flows if flow.deleted}
     deleted = {

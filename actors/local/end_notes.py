@@ -14,7 +14,7 @@ from actors.local import session
 from actors.local.ended import EndedMirror
 from actors.model.states import Desired
 from actors.model.status import FlowStatus, MirrorStatus
-from actors.observability.view import flow_line
+from actors.observability.sentences import flow_line
 from engine.base.clock import wall_ms
 
 

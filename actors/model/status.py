@@ -205,3 +205,11 @@ def encode_status(status: MirrorStatus) -> bytes:
 def decode_status(data: bytes) -> MirrorStatus:
     """Unpack a status; raises msgspec.ValidationError on bytes of another version."""
     return msgspec.msgpack.decode(data, type=MirrorStatus)
+
+
+def fresh(before: tuple[EventLine, ...], now: tuple[EventLine, ...]) -> tuple[EventLine, ...]:
+    """Return the events of a bounded list that were not in the list before."""
+    if not before or before[-1] not in now:
+        return now
+    last = len(now) - 1 - now[::-1].index(before[-1])
+    return now[last + 1 :]

@@ -1,6 +1,6 @@
 """Builds rows from a status: how far behind each partition is, which copier has it, and why it does not move."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -52,17 +52,43 @@ class LagRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def lag_rows(status: MirrorStatus, flow: str | None = None, topics: Collection[str] = ()) -> list[LagRow]:
     """Return the partitions of all flows or of one, of all topics or of some, in order."""
+    wanted = [
+        lane for lane in status.lanes if flow in (None, flow_of(lane)) and (not topics or lane.lane.topic in topics)
+    ]
+    return rows_of(status, sorted(wanted, key=lambda lane: (flow_of(lane), *lane.lane)))
+
+
+def rows_of(status: MirrorStatus, lanes: Iterable[LaneProgress]) -> list[LagRow]:
+    """Return the rows of some partitions of a status, in the given order."""
     owners = {set_id: copier.copier_id for copier in status.copiers for set_id in copier.set_ids}
-    rows = [_row(lane, status.at_ms, owners.get(lane.set_id, "")) for lane in status.lanes]
     proven = {
-        (flow_name, one.topic, one.partition): one.proven_to
-        for flow_name, proof in status.proofs.items()
+        (flow, one.topic, one.partition): one.proven_to
+        for flow, proof in status.proofs.items()
         for one in proof.lanes
         if one.proven_to >= 0
     }
-    rows = [msgspec.structs.replace(row, proven_to=proven.get((row.flow, row.topic, row.partition))) for row in rows]
-    wanted = [row for row in rows if flow in (None, row.flow) and (not topics or row.topic in topics)]
-    return sorted(wanted, key=lambda row: (row.flow, row.topic, row.partition))
+    return [
+        _row(lane, status.at_ms, owners.get(lane.set_id, ""), proven.get((flow_of(lane), *lane.lane))) for lane in lanes
+    ]
+
+
+def flow_of(lane: LaneProgress) -> str:
+    """Return the flow of a partition, from its set id, such as `A->B/017`."""
+    return lane.set_id.rpartition("/")[0]
+
+
+def state_of(lane: LaneProgress) -> str:
+    """Return the state of a partition as tables show it."""
+    return SILENT if _is_silent(lane) else lane.state
+
+
+def why_of(lane: LaneProgress) -> str:
+    """Return why a partition does not move, or is slow; empty if neither."""
+    return lane.reason or (NO_ANSWER if _is_silent(lane) else lane.held or lane.bound)
+
+
+def _is_silent(lane: LaneProgress) -> bool:
+    return lane.state in ("copying", "watching") and lane.lag_heard and not lane.lag_known
 
 
 def flows_unknown(status: MirrorStatus, flow: str | None = None) -> dict[str, str]:
@@ -74,19 +100,18 @@ def flows_unknown(status: MirrorStatus, flow: str | None = None) -> dict[str, st
     return {one.flow: one.waiting_for or NO_DISCOVERY for one in flows}
 
 
-def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
+def _row(lane: LaneProgress, at_ms: int, owner: str, proven_to: int | None) -> LagRow:
     heard = lane.lag_heard
-    silent = lane.state in ("copying", "watching") and heard and not lane.lag_known
     return LagRow(
-        flow=lane.set_id.rpartition("/")[0],
+        flow=flow_of(lane),
         topic=lane.lane.topic,
         partition=lane.lane.partition,
         target_topic=lane.target.topic,
         lag_records=lane.lag_records if lane.lag_known else None,
         lag_bytes=lane.lag_bytes if lane.lag_known and lane.lag_bytes >= 0 else None,
         lag_seconds=lane.lag_ms(at_ms) / 1000 if lane.lag_known else None,
-        state=SILENT if silent else lane.state,
-        why=lane.reason or (NO_ANSWER if silent else lane.held or lane.bound),
+        state=state_of(lane),
+        why=why_of(lane),
         owner=owner,
         set_id=lane.set_id,
         epoch=lane.epoch,
@@ -98,6 +123,7 @@ def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
         heard_lag_records=lane.least_lag_records if heard else None,
         heard_lag_seconds=lane.heard_lag_ms(at_ms) / 1000 if heard else None,
         heard_seconds_ago=lane.source_end_age_ms / 1000 if heard else None,
+        proven_to=proven_to,
     )
 
 

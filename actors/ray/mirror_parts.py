@@ -12,6 +12,7 @@ from actors.http.service import HttpService, NoConsole
 from actors.local_socket.server import LocalServer
 from actors.model.messages import ConsoleDoor, MirrorSpec
 from actors.model.needs import needs_of
+from actors.model.status import MirrorStatus
 from actors.ray.fleet import RayFleet
 from actors.ray.ray_metadata import RayMetadata
 from actors.ray.reload import flow_plans, reloaded
@@ -91,6 +92,11 @@ class MirrorParts:
         if self._http is None:
             raise NoConsole(self.config.http.file)
         return self._http.console(user, role)
+
+    def note(self, status: MirrorStatus) -> None:
+        """Have HTTP keep a status that was asked for, as a point of its series."""
+        if self._http is not None:
+            self._http.note(status)
 
     def _open_spark(self, spec: MirrorSpec) -> SparkService:
         config = self.config

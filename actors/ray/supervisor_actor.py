@@ -151,6 +151,7 @@ class SupervisorActor:
             self._followers[follower] = now_s()
         parts = await self._ready()
         status = parts.supervisor.status(lanes=lanes)
+        parts.note(status)
         if status.phase == "stopped" and not self._task.done():
             status = msgspec.structs.replace(status, phase="draining")  # the flows are not given back yet
         return _encoded(status, parts)

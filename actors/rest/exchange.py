@@ -43,6 +43,12 @@ Deed = AnyRequest | SetLogLevel
 """What must be done before an answer is sent."""
 
 
+class FollowStream(msgspec.Struct, frozen=True):
+    """An answer that goes on: the live stream of the mirror, after the message with this id if it is still known."""
+
+    last_id: str = ""
+
+
 class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer: its body is sent as JSON, unless it is text of another type."""
 
@@ -51,6 +57,8 @@ class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
     deeds: tuple[Deed, ...] = ()
+    follow: FollowStream | None = None
+    """The stream that takes the place of the body."""
 
     def encoded(self) -> bytes:
         """Return the bytes of the body."""
@@ -87,11 +95,16 @@ class HttpRefusal(Exception):
 
 
 class HttpCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that has found its route: the parts of its path, its query, its body as the route's type."""
+    """A request that has found its route: parts of its path, its query, its body as the route's type, and who asks."""
 
     path: dict[str, str] = {}
     query: dict[str, tuple[str, ...]] = {}
     body: Any = None
+    user: str = ""
+    role: str = ""
+    """What the user may do, a word of `policies.roles`."""
+    last_event_id: str = ""
+    """The header of a reader that joins a stream again."""
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a switch of the query as Java's Boolean reads it: any word but `true` is false."""

@@ -54,7 +54,10 @@ def _operation(route: HttpRoute, by_type: dict[str, Any]) -> dict[str, Any]:
     if route.role is not None:
         operation["description"] = f"Needs the role `{route.role}`."
     if route.takes is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": by_type[repr(route.takes)]}}}
+        operation["requestBody"] = {
+            "required": route.needs_body,
+            "content": {JSON: {"schema": by_type[repr(route.takes)]}},
+        }
     if route.missing:
         operation["x-raymirror-missing"] = True
     return operation

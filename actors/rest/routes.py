@@ -1,5 +1,6 @@
 """Defines a route, and finds the one that a request asks for, by Jersey's rules: 404, 405, 406, 415, OPTIONS, HEAD."""
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -8,13 +9,14 @@ import msgspec
 from actors.rest.access import SAFE_METHODS, ProvenLogin, refuse_foreign_page, refuse_weak, user_of
 from actors.rest.exchange import JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.target import read_target
-from actors.rest.view import MirrorView, Need
+from actors.rest.view import Need
 from engine.config.http.http_secrets import HttpLogin
 from policies.roles import Role
 
 OPTIONS: Final = "OPTIONS"
 
-HttpHandler = Callable[[HttpCall, MirrorView], HttpAnswer]
+HttpHandler = Callable[[HttpCall, Any], HttpAnswer]
+"""Takes a call and a view: a MirrorView, or what the route's need makes of it (`actors/api/view.py`)."""
 
 
 class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +27,8 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     handler: HttpHandler
     role: Role | None = Role.VIEW
-    need: Need = Need.NOTHING
+    need: enum.Enum = Need.NOTHING
+    """What its handler needs to know: a Need, or an ApiNeed."""
     takes: Any = None
     """The type of the body; None if the route reads none."""
     gives: Mapping[int, Any]
@@ -36,6 +39,10 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     tag: str = "Kafka Connect"
     missing: bool = False
     """Whether the route only refuses, because what it asks for is not there yet."""
+    needs_body: bool = True
+    """Whether a route that takes a body refuses a request without one."""
+    within_s: float | None = None
+    """Seconds that an answer may take, if not as many as usual."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -94,13 +101,20 @@ def admit(
         refuse_weak(login, route.role)
     if not _accepts(request.headers.get("accept", "*/*"), route.content_type):
         raise HttpRefusal(406, "HTTP 406 Not Acceptable")
-    return AdmittedRequest(route=route, call=HttpCall(path=variables, query=target.query), login=login)
+    call = HttpCall(
+        path=variables,
+        query=target.query,
+        user=login.name,
+        role=login.role,
+        last_event_id=request.headers.get("last-event-id", ""),
+    )
+    return AdmittedRequest(route=route, call=call, login=login)
 
 
 def with_body(admitted: AdmittedRequest, headers: Mapping[str, str], body: bytes) -> HttpCall:
     """Return the call with its body, read as the route's type. Raises HttpRefusal."""
     route, call = admitted.route, admitted.call
-    if not body.strip() and not route.takes:
+    if not body.strip() and not (route.takes and route.needs_body):
         return call
     if headers.get("content-type", JSON).partition(";")[0].strip().lower() != JSON:
         raise HttpRefusal(415, "HTTP 415 Unsupported Media Type")

@@ -1,4 +1,4 @@
-"""The table of all routes. The server, the tests and the OpenAPI document are made of it."""
+"""The table of Connect's routes, and of metrics and probes; `actors/http/table.py` joins all tables."""
 
 from typing import Any, Final
 
@@ -21,11 +21,9 @@ from actors.rest.entities import (
     WorkerHealth,
     WorkerInfo,
 )
-from actors.rest.exchange import HttpAnswer, HttpCall
-from actors.rest.openapi import describe
 from actors.rest.probes import TEXT
 from actors.rest.routes import HttpHandler, HttpRoute
-from actors.rest.view import MirrorView, Need
+from actors.rest.view import Need
 from actors.telemetry.prometheus import CONTENT_TYPE
 from policies.roles import Role
 
@@ -49,14 +47,10 @@ def _change(method: str, template: str, summary: str, handler: HttpHandler, **mo
     return HttpRoute(method=method, template=template, summary=summary, handler=handler, **usual | more)
 
 
-def _openapi(_call: HttpCall, view: MirrorView) -> HttpAnswer:
-    return HttpAnswer(body=describe(ROUTES, view.version))
-
-
 _TASKS: Final = {"need": Need.TASKS}
 _OWN: Final = {"tag": "raymirror"}
 
-ROUTES: Final[tuple[HttpRoute, ...]] = (
+CONNECT_ROUTES: Final[tuple[HttpRoute, ...]] = (
     _get("/", "Who answers", reading.root, WorkerInfo, need=Need.STATUS),
     _get("/health", "Whether the mirror works (KIP-1017)", reading.health, WorkerHealth, role=None, need=Need.HEALTH),
     _get(
@@ -185,5 +179,4 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         content_type=TEXT,
         **_OWN,
     ),
-    _get("/openapi.json", "This description, OpenAPI 3.1", _openapi, dict[str, Any], **_OWN),
 )

@@ -2,7 +2,6 @@
 
 import enum
 from collections.abc import Iterator
-from typing import Any, Protocol
 
 import msgspec
 
@@ -10,7 +9,7 @@ from actors.model.messages import StoredOffset
 from actors.model.status import FlowStatus, MirrorStatus
 from actors.rest.connectors import MirrorConnector
 from actors.rest.entities import LoggerLevel
-from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal
+from actors.rest.exchange import HttpCall, HttpRefusal
 from engine.core.reports.progress import LaneProgress
 
 NO_SUCH = "Connector {} not found"
@@ -38,21 +37,6 @@ class Need(enum.Enum):
     """The page of metrics."""
     READINESS = enum.auto()
     """Why the mirror is not ready, perhaps a second old."""
-    SESSION = enum.auto()
-    """The session of who asks."""
-
-
-class Visit(Protocol):
-    """The session of who asks, and what opens and closes it: the only state that a handler changes."""
-
-    def present(self) -> HttpAnswer:
-        """Say who asks."""
-
-    def enter(self, given: Any) -> HttpAnswer:
-        """Open a session. Raises HttpRefusal."""
-
-    def leave(self) -> HttpAnswer:
-        """Close the session."""
 
 
 class MirrorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,15 +60,6 @@ class MirrorView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the mirror's supervisor does not work; empty if it does."""
     why_not_ready: str = ""
     """Why the mirror does not do its work; empty if it does."""
-    visit: Visit | None = None
-    """Present only if the route needs it."""
-
-    @property
-    def visitor(self) -> Visit:
-        """The session of who asks. Raises LookupError if the route did not ask for it."""
-        if self.visit is None:
-            raise LookupError("the route needs a session")  # a bug in the table of routes
-        return self.visit
 
     @property
     def present(self) -> MirrorStatus:

@@ -7,6 +7,7 @@ import msgspec
 
 from actors.model.states import Desired
 from actors.model.status import MirrorStatus
+from actors.observability.lagging import flow_of
 from actors.telemetry import families as f
 from actors.telemetry.families import Family
 from actors.telemetry.group_series import group_series
@@ -36,11 +37,6 @@ def detail_of(status: MirrorStatus, *, per_partition: bool, most_series: int) ->
         if counts[depth] <= most_series:
             return Detail(depth, counts[wanted] - counts[depth])
     return Detail(1, counts[wanted] - len(status.flows))
-
-
-def flow_of(lane: LaneProgress) -> str:
-    """Return the flow of a lane, from its set id, such as `A->B/017`."""
-    return lane.set_id.rpartition("/")[0]
 
 
 class PartitionCounters:

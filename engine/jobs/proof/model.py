@@ -78,6 +78,13 @@ class RecordDifference(msgspec.Struct, frozen=True, kw_only=True):
     kind: DifferenceKind
     what: str = ""
 
+    @property
+    def text(self) -> str:
+        """What differs, and where on both sides."""
+        what = f" ({self.what})" if self.what else ""
+        source = f"source offset {self.source_offset}, " if self.source_offset >= 0 else ""
+        return f"{self.kind.value}{what}, {source}{self.target_topic}-{self.partition} offset {self.target_offset}"
+
 
 class ProofVerdict(enum.Enum):
     """The verdict on a lane."""

@@ -167,8 +167,4 @@ def _firsts(report: ProofReport) -> dict[tuple[str, int], RecordDifference]:
 
 
 def _words(first: RecordDifference | None, lane: LaneReport) -> str:
-    if first is None:
-        return lane.note or f"behind source offset {lane.proven_to}"
-    what = f" ({first.what})" if first.what else ""
-    source = f"source offset {first.source_offset}, " if first.source_offset >= 0 else ""
-    return f"{first.kind.value}{what}, {source}{first.target_topic}-{first.partition} offset {first.target_offset}"
+    return first.text if first is not None else lane.note or f"behind source offset {lane.proven_to}"

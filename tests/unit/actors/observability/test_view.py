@@ -10,20 +10,16 @@ from rich.console import Console
 
 from actors.model.spark_status import SparkState, SparkStatus
 from actors.model.states import CopierState, Desired
-from actors.model.status import CopierStatus, EventLine, FlowAtEnd, FlowStatus, MirrorStatus
-from actors.observability.view import (
-    PlainView,
+from actors.model.status import CopierStatus, EventLine, FlowAtEnd, FlowStatus, MirrorStatus, fresh
+from actors.observability.sentences import (
     configs_text,
     flow_line,
-    flows_table,
-    fresh,
     groups_text,
     left_out_text,
-    open_view,
     proof_text,
-    render,
     spark_text,
 )
+from actors.observability.view import PlainView, flows_table, open_view, render
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
 from engine.jobs.proof.state import FlowProof

@@ -5,14 +5,15 @@ from typing import Any
 
 import msgspec
 
+from actors.api.series import SeriesRing
+from actors.api.view import ApiView
+from actors.http.table import ROUTES
 from actors.model.messages import StoredOffset
 from actors.model.status import CopierStatus, MirrorStatus
 from actors.rest.connectors import connectors_of
 from actors.rest.entities import LoggerLevel
 from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
 from actors.rest.routes import admit, with_body
-from actors.rest.table import ROUTES
-from actors.rest.view import MirrorView
 from engine.config.config import plain_settings, read_config
 from engine.config.file.properties import parse_properties
 from engine.config.http.http_secrets import HttpLogin
@@ -39,9 +40,10 @@ def status_with(
     return mirror_status(*lanes, flows=[flow_status(**flow)], copiers=known, phase=phase)
 
 
-def view_of(status: MirrorStatus | None = None, *, extra: str = "", **changes: object) -> MirrorView:
+def view_of(status: MirrorStatus | None = None, *, extra: str = "", **changes: object) -> ApiView:
     """Return a view of a running mirror with two partitions, one of them copied up to 100."""
-    plain = MirrorView(
+    plain = ApiView(
+        ring=SeriesRing(),
         connectors=configured(extra),
         version="0.1.0",
         config_path="/etc/mm2.properties",
@@ -63,7 +65,7 @@ def ask(
     target: str,
     body: object = None,
     *,
-    view: MirrorView | None = None,
+    view: ApiView | None = None,
     logins: Sequence[HttpLogin] = (),
     headers: Mapping[str, str] = {},
 ) -> HttpAnswer:

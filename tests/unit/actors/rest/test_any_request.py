@@ -6,17 +6,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.http.table import ROUTES
 from actors.model.states import Desired
 from actors.rest.routes import HttpRoute
-from actors.rest.table import ROUTES
 from tests.unit.actors.rest.rest_views import CHECKPOINT, HEARTBEAT, SOURCE, ask, status_with, view_of
 
 NAMES = st.sampled_from(
-    [SOURCE, CHECKPOINT, HEARTBEAT, "x", "%", "%ff", "%2f", "..", "a%0Ab", "0", "-1", "9" * 30, "root", "raymirror"]
+    [
+        SOURCE,
+        CHECKPOINT,
+        HEARTBEAT,
+        "A->B",
+        "x",
+        "%",
+        "%ff",
+        "%2f",
+        "..",
+        "a%0Ab",
+        "0",
+        "-1",
+        "9" * 30,
+        "root",
+        "raymirror",
+    ]
 )
 WORDS = st.sampled_from(
     [
         "name",
+        "changes",
+        "copiers",
         "config",
         "connector.class",
         "topics",
@@ -40,7 +58,10 @@ HEADERS = st.dictionaries(
     st.sampled_from(["", "*/*", "application/json", "text/html;q=0", "Basic !", "Bearer", "http://[", "[", "x"]),
     max_size=2,
 )
-QUERIES = st.sampled_from(["", "?", "?expand=info&expand=status", "?includeTasks=TRUE", "?onlyFailed=+1", "?a=%zz"])
+QUERIES = st.sampled_from(
+    ["", "?", "?expand=info&expand=status", "?includeTasks=TRUE", "?onlyFailed=+1", "?a=%zz"]
+    + ["?limit=1&offset=9&sort=bytes", "?since=1d&state=behind", "?limit=x", "?since=999999999d", "?partitions=true"]
+)
 VIEWS = {desired: view_of(status_with(desired=desired)) for desired in Desired}
 
 

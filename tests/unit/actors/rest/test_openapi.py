@@ -7,8 +7,8 @@ import jsonschema
 import msgspec
 import pytest
 
+from actors.http.table import ROUTES
 from actors.rest.openapi import describe
-from actors.rest.table import ROUTES
 from tests.unit.actors.rest.rest_views import SOURCE, ask, shown, view_of
 
 DOCUMENT = describe(ROUTES, "0.1.0")
@@ -56,7 +56,7 @@ def test_the_server_gives_this_document() -> None:
 
 @pytest.mark.parametrize("route", [one for one in ROUTES if one.method == "GET"], ids=lambda route: route.template)
 def test_answers_are_as_described(route: Any) -> None:
-    target = route.template.replace("{connector}", SOURCE).replace("{task}", "0")
+    target = route.template.replace("{connector}", SOURCE).replace("{task}", "0").replace("{flow}", "A->B")
     target = target.replace("{plugin}", "MirrorSourceConnector").replace("{logger}", "root")
     answer = ask("GET", target, view=view_of())
     (content,) = DOCUMENT["paths"][route.template]["get"]["responses"]["200"]["content"].values()

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.http.table import ROUTES
 from actors.model.states import Desired
-from actors.rest.table import ROUTES
 from tests.unit.actors.rest.rest_views import (
     CHECKPOINT,
     HEARTBEAT,
@@ -173,7 +173,13 @@ def test_topics_are_not_collected_so_they_cannot_be_reset() -> None:
 @pytest.mark.parametrize("desired", list(Desired))
 def test_every_answer_is_of_the_type_that_its_route_names(name: str, desired: Desired) -> None:
     view = view_of(status_with(lane("t", 0), lane("t", 1, state="failed", reason="x"), errors=1, desired=desired))
-    filled = {"{connector}": name, "{task}": "0", "{plugin}": "MirrorSourceConnector", "{logger}": "root"}
+    filled = {
+        "{connector}": name,
+        "{flow}": "A->B",
+        "{task}": "0",
+        "{plugin}": "MirrorSourceConnector",
+        "{logger}": "root",
+    }
     for route in ROUTES:
         target = route.template
         for variable, value in filled.items():

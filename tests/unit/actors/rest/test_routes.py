@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from actors.http.table import ROUTES
 from actors.rest.exchange import JSON
 from actors.rest.routes import HttpRoute
-from actors.rest.table import ROUTES
 from actors.rest.view import Need
 from engine.config.http.http_secrets import HttpLogin, digest_of_secret
 from policies.roles import ROLES, Role
@@ -16,6 +16,7 @@ SECRETS = {role: f"secret-of-{role}" for role in Role}
 LOGINS = [HttpLogin(name=role, role=role, token=digest_of_secret(secret)) for role, secret in SECRETS.items()]
 FILLED = {
     "{connector}": SOURCE.replace(">", "%3E"),
+    "{flow}": "A-%3EB",
     "{task}": "0",
     "{plugin}": "MirrorSourceConnector",
     "{logger}": "raymirror",
@@ -156,6 +157,8 @@ def test_a_request_without_a_body_needs_no_type() -> None:
 @pytest.mark.parametrize("route", [one for one in ROUTES if one.takes is not None], ids=lambda route: route.template)
 def test_a_body_that_is_something_else_is_400(route: HttpRoute, body: bytes) -> None:
     if route.takes == dict[str, object] and body == b'{"a": {}}':
+        return
+    if not (route.needs_body or body.strip()):
         return
     status, message = error(ask(route.method, path_of(route.template), body))
     assert status == 400

@@ -1,0 +1,159 @@
+"""Judges a flow and a mirror: what it does, whether somebody should look, and one sentence that says why."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from actors.api.entities import FlowPhase, FlowSummary, Health, RpoNow
+from actors.model.states import Desired
+from actors.model.status import FlowStatus, MirrorStatus
+from actors.observability.lagging import NO_DISCOVERY, bytes_text, seconds_text
+from engine.jobs.proof.state import FlowProof
+from policies.words import counted
+
+_RANKS: Final = (Health.OFF, Health.OK, Health.ATTENTION, Health.TROUBLE)
+"""From what needs nobody to what needs somebody at once."""
+
+
+def phase_of(flow: FlowStatus) -> FlowPhase:
+    """Return what a flow does."""
+    if flow.failed_over:
+        return FlowPhase.FAILED_OVER
+    if flow.desired is not Desired.RUNNING:
+        return FlowPhase.PAUSED if flow.desired is Desired.PAUSED else FlowPhase.STOPPED
+    return FlowPhase.WAITING if flow.waiting_for else FlowPhase.RUNNING
+
+
+def rpo_of_flow(flow: FlowStatus, at_ms: int) -> RpoNow:
+    """Return what a loss of the source would cost at an instant (Unix ms)."""
+    if flow.at_end is not None:
+        return RpoNow(
+            records=None,
+            bytes=None,
+            seconds=None,
+            least_records=flow.at_end.lag_records,
+            least_bytes=0,
+            least_seconds=0.0,
+        )
+    known = flow.is_lag_known and not flow.is_undiscovered
+    least_seconds = flow.least_lag_ms(at_ms) / 1000
+    return RpoNow(
+        records=flow.lag_records if known else None,
+        bytes=flow.lag_bytes if known else None,
+        seconds=least_seconds if known else None,
+        least_records=flow.least_lag_records,
+        least_bytes=flow.least_lag_bytes,
+        least_seconds=least_seconds,
+    )
+
+
+def rpo_of_mirror(flows: Sequence[FlowSummary]) -> RpoNow:
+    """Sum up what a loss of all sources would cost; flows that were failed over or deleted copy nothing any more."""
+    rpos = [flow.rpo for flow in flows if not flow.failed_over and not flow.deleted]
+    records = [rpo.records for rpo in rpos if rpo.records is not None]
+    sizes = [rpo.bytes for rpo in rpos if rpo.bytes is not None]
+    seconds = [rpo.seconds for rpo in rpos if rpo.seconds is not None]
+    return RpoNow(
+        records=sum(records) if len(records) == len(rpos) else None,
+        bytes=sum(sizes) if len(sizes) == len(rpos) else None,
+        seconds=max(seconds, default=0.0) if len(seconds) == len(rpos) else None,
+        least_records=sum(rpo.least_records for rpo in rpos),
+        least_bytes=sum(rpo.least_bytes for rpo in rpos),
+        least_seconds=max((rpo.least_seconds for rpo in rpos), default=0.0),
+    )
+
+
+def judged(flow: FlowStatus, rpo: RpoNow, proof: FlowProof | None, objective_s: float | None) -> tuple[Health, str]:
+    """Return whether somebody should look at a flow, and the sentence that says why."""
+    phase = phase_of(flow)
+    if phase in (FlowPhase.PAUSED, FlowPhase.STOPPED, FlowPhase.FAILED_OVER):
+        return Health.OFF, _off_sentence(phase)
+    troubles, concerns = troubles_of(flow, rpo, proof, objective_s), concerns_of(flow, proof)
+    loss = loss_sentence(rpo)
+    if troubles or concerns:
+        health = Health.TROUBLE if troubles else Health.ATTENTION
+        return health, f"{_capital('; '.join((*troubles, *concerns)))}. {_capital(loss)}."
+    copied = "The partition is" if flow.lanes == 1 else f"All {counted(flow.lanes, 'partition')} are"
+    return Health.OK, f"{copied} copied; {loss}."
+
+
+def troubles_of(flow: FlowStatus, rpo: RpoNow, proof: FlowProof | None, objective_s: float | None) -> tuple[str, ...]:
+    """Return what is wrong with a running flow."""
+    late_s, differences = rpo.least_seconds, proof.differences if proof is not None else 0
+    objective = objective_s is not None and late_s > objective_s
+    return _said(
+        (flow.errors, f"{counted(flow.errors, 'partition')} stopped on an error"),
+        (len(flow.quarantined), f"{counted(len(flow.quarantined), 'partition')} in quarantine"),
+        (differences, f"the copy differs in {counted(differences, 'place')}"),
+        (objective, f"{seconds_text(late_s)} behind, more than its objective of {seconds_text(objective_s)}"),
+    )
+
+
+def concerns_of(flow: FlowStatus, proof: FlowProof | None) -> tuple[str, ...]:
+    """Return what of a running flow is not as it should be."""
+    waiting = flow.waiting_for or (NO_DISCOVERY if flow.is_undiscovered else "")
+    stall = f": {flow.stall_reason}" if flow.stall_reason else ""
+    failing, groups_trouble = (flow.groups.failing, flow.groups.trouble) if flow.groups is not None else (0, "")
+    configs_trouble = flow.configs.trouble if flow.configs is not None else ""
+    proof_trouble = proof.trouble if proof is not None else ""
+    return _said(
+        (waiting, f"waiting for {waiting}"),
+        (flow.unknown_lanes, f"the lag of {counted(flow.unknown_lanes, 'partition')} is not known"),
+        (flow.stalled, f"{counted(flow.stalled, 'partition')} {'does' if flow.stalled == 1 else 'do'} not move{stall}"),
+        (failing, f"{counted(failing, 'consumer group')} failing"),
+        (groups_trouble, f"groups: {groups_trouble}"),
+        (configs_trouble, f"configs and ACLs: {configs_trouble}"),
+        (proof_trouble, f"proof of copy: {proof_trouble}"),
+    )
+
+
+def _said(*found: tuple[object, str]) -> tuple[str, ...]:
+    """Return the texts of what is so."""
+    return tuple(text for is_so, text in found if is_so)
+
+
+def loss_sentence(rpo: RpoNow) -> str:
+    """Say what a loss of the source now would cost, without a full stop."""
+    is_known = rpo.records is not None
+    if is_known and not rpo.records:
+        return "a loss of the source now would lose nothing"
+    if not is_known and not rpo.least_records:
+        return "what a loss of the source now would lose is not known"
+    age = f", the oldest {seconds_text(rpo.least_seconds)} old" if rpo.least_seconds else ""
+    size = f" ({bytes_text(rpo.least_bytes)})" if rpo.least_bytes else ""
+    least = "" if is_known else "at least "
+    return f"a loss of the source now would lose {least}{counted(rpo.least_records, 'record')}{size}{age}"
+
+
+def judged_mirror(status: MirrorStatus, flows: Sequence[FlowSummary], why_dead: str) -> tuple[Health, str]:
+    """Return whether somebody should look at a mirror, and the sentence that says why."""
+    if why_dead or status.refused:
+        return Health.TROUBLE, f"{_capital(why_dead or status.refused)}."
+    worst = max((flow.health for flow in flows), key=_RANKS.index, default=Health.OFF)
+    if not flows:
+        return worst, "The mirror has no flows."
+    named = [flow for flow in flows if flow.health is worst]
+    if len(flows) == 1:
+        return worst, flows[0].sentence
+    if worst is Health.OK:
+        off = len(flows) - len(named)
+        besides = f"; {counted(off, 'flow')} paused or stopped" if off else ""
+        return worst, f"{counted(len(named), 'flow')} {'is' if len(named) == 1 else 'are'} fine{besides}."
+    if worst is Health.OFF:
+        return worst, f"All {len(flows)} flows are paused or stopped."
+    more = f" And {counted(len(named) - 1, 'more flow')}." if len(named) > 1 else ""
+    return worst, f"{named[0].flow}: {named[0].sentence}{more}"
+
+
+_OFF: Final[Mapping[FlowPhase, str]] = {
+    FlowPhase.PAUSED: "Paused: nothing is copied until it is resumed.",
+    FlowPhase.STOPPED: "Stopped: nothing is copied until it is resumed.",
+    FlowPhase.FAILED_OVER: "Failed over: its consumers use the target, and nothing is copied.",
+}
+
+
+def _off_sentence(phase: FlowPhase) -> str:
+    return _OFF[phase]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,57 @@
+"""Answers commands: pause, resume, stop and restart, of the mirror or of a flow, and changes of settings."""
+
+from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopics
+from actors.api.view import ApiView
+from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
+from actors.model.states import Command
+from actors.rest.exchange import Deed, HttpAnswer, HttpCall, HttpRefusal
+
+
+def pause(call: HttpCall, view: ApiView) -> HttpAnswer:
+    """Pause all flows, a flow, or some topics of it."""
+    return _give(call, view, Command.PAUSE)
+
+
+def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
+    """Resume all flows, a flow, or some topics of it; partitions that had stopped on an error try again."""
+    if "flow" in call.path and view.named_flow(call).failed_over and not call.flag("failed_over"):
+        name = view.named_flow(call).flow
+        raise HttpRefusal(
+            400,
+            f"Flow {name} was failed over: its consumers use the target now. To copy again all the same, add"
+            " ?failed_over=true",
+        )
+    return _give(call, view, Command.RESUME)
+
+
+def stop(call: HttpCall, view: ApiView) -> HttpAnswer:
+    """Stop the mirror, which then ends, or a flow, whose mirror stays."""
+    return _give(call, view, Command.STOP)
+
+
+def _give(call: HttpCall, view: ApiView, command: Command) -> HttpAnswer:
+    flow = view.named_flow(call).flow if "flow" in call.path else None
+    topics = call.body.topics if isinstance(call.body, SomeTopics) else ()
+    return _accepted(command, flow, GiveCommand(command, flow, topics), topics)
+
+
+def restart(call: HttpCall, view: ApiView) -> HttpAnswer:
+    """Replace the copiers of a flow, one by one, or some of them. Raises HttpRefusal (404) for an unknown copier."""
+    flow = view.named_flow(call).flow
+    copiers = call.body.copiers if isinstance(call.body, SomeCopiers) else ()
+    there = {one.copier_id for one in view.present.copiers if one.flow == flow}
+    if unknown := sorted(set(copiers) - there):
+        raise HttpRefusal(404, f"Flow {flow} has no copier {', '.join(unknown)}; it has: {', '.join(sorted(there))}")
+    return _accepted("restart", flow, RestartCopiers(flow, copiers) if copiers else RestartFlow(flow))
+
+
+def change_settings(call: HttpCall, view: ApiView) -> HttpAnswer:
+    """Change settings of a flow."""
+    flow, wanted = view.named_flow(call).flow, call.body
+    if not isinstance(wanted, SettingChanges) or not wanted.changes:
+        raise HttpRefusal(400, 'Name at least one setting: {"changes": {"topics": "orders"}}')
+    return _accepted("settings", flow, ChangeSettings(flow, wanted.changes))
+
+
+def _accepted(command: str, flow: str | None, deed: Deed, topics: tuple[str, ...] = ()) -> HttpAnswer:
+    return HttpAnswer(status=202, body=Accepted(command=command, flow=flow, topics=topics), deeds=(deed,))

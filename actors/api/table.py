@@ -1,0 +1,139 @@
+"""The table of the routes of `/api/v1`."""
+
+from typing import Any, Final
+
+from actors.api import partitions, seeing, steering
+from actors.api.entities import (
+    Accepted,
+    Caller,
+    EventPage,
+    FlowSeries,
+    FlowSettings,
+    FlowSummary,
+    GroupsPage,
+    MirrorPage,
+    PartitionPage,
+    ProofPage,
+    SettingChanges,
+    SomeCopiers,
+    SomeTopics,
+    TopicPage,
+)
+from actors.api.queries import PAGE_QUERY, SINCE_QUERY
+from actors.api.view import ApiNeed
+from actors.model.status import MirrorStatus
+from actors.rest.routes import HttpHandler, HttpRoute
+from policies.roles import Role
+
+_ROOT: Final = "/api/v1"
+_FLOW: Final = f"{_ROOT}/flows/{{flow}}"
+_TAG: Final = "Mirror"
+EVENT_STREAM: Final = "text/event-stream"
+
+
+def _get(path: str, summary: str, handler: HttpHandler, gives: Any, **more: Any) -> HttpRoute:
+    usual: dict[str, Any] = {"need": ApiNeed.STATUS, "tag": _TAG}
+    return HttpRoute(method="GET", template=path, summary=summary, handler=handler, gives={200: gives}, **usual | more)
+
+
+def _command(path: str, summary: str, handler: HttpHandler, **more: Any) -> HttpRoute:
+    usual: dict[str, Any] = {
+        "method": "POST",
+        "role": Role.OPERATE,
+        "need": ApiNeed.STATUS,
+        "tag": _TAG,
+        "needs_body": False,
+    }
+    return HttpRoute(template=path, summary=summary, handler=handler, gives={202: Accepted}, **usual | more)
+
+
+API_ROUTES: Final[tuple[HttpRoute, ...]] = (
+    _get(f"{_ROOT}/me", "Who asks, and what they may do", seeing.me, Caller),
+    _get(f"{_ROOT}/mirror", "The mirror, its clusters and flows", seeing.mirror, MirrorPage),
+    _get(
+        f"{_ROOT}/status",
+        "The status, as `raymirror status --json` prints it",
+        seeing.status,
+        MirrorStatus,
+        need=ApiNeed.ASKED,
+        query={"partitions": "`true`: all partitions too"},
+    ),
+    _get(f"{_ROOT}/flows", "All flows", seeing.flows, tuple[FlowSummary, ...]),
+    _get(_FLOW, "A flow", seeing.flow, FlowSummary),
+    _get(
+        f"{_FLOW}/topics",
+        "Its topics",
+        partitions.topics,
+        TopicPage,
+        need=ApiNeed.LANES,
+        query={**partitions.LIST_QUERY, **PAGE_QUERY},
+    ),
+    _get(
+        f"{_FLOW}/partitions",
+        "Its partitions, and why one stands still",
+        partitions.partitions,
+        PartitionPage,
+        need=ApiNeed.LANES,
+        query={"topic": "only this topic", **partitions.LIST_QUERY, **PAGE_QUERY},
+    ),
+    _get(f"{_FLOW}/groups", "Its consumer groups, as of the last round", seeing.groups, GroupsPage),
+    _get(
+        f"{_FLOW}/series",
+        "Its lag, throughput and latency of the last 15 minutes",
+        seeing.series,
+        FlowSeries,
+        query=SINCE_QUERY,
+    ),
+    _get(
+        f"{_FLOW}/proofs",
+        "What the continuous proof knows about its partitions",
+        partitions.proofs,
+        ProofPage,
+        need=ApiNeed.LANES,
+        query={"q": "a part of the name", **PAGE_QUERY},
+    ),
+    _get(f"{_FLOW}/settings", "Its settings, without passwords", seeing.settings, FlowSettings),
+    _get(
+        f"{_ROOT}/events",
+        "The newest events, oldest first",
+        seeing.events,
+        EventPage,
+        query={
+            **SINCE_QUERY,
+            "flow": "only of this flow",
+            "severity": "`info`, `warning` or `error`, and higher",
+            "limit": "how many to return",
+        },
+    ),
+    _get(
+        f"{_ROOT}/stream",
+        "Live: a snapshot, then what changes, as server-sent events",
+        seeing.stream,
+        str,
+        content_type=EVENT_STREAM,
+    ),
+    _command(f"{_ROOT}/mirror/pause", "Pause all flows", steering.pause),
+    _command(f"{_ROOT}/mirror/resume", "Resume all flows", steering.resume),
+    _command(f"{_ROOT}/mirror/stop", "Stop the mirror, which then ends", steering.stop),
+    _command(f"{_FLOW}/pause", "Pause a flow, or some topics of it", steering.pause, takes=SomeTopics),
+    _command(
+        f"{_FLOW}/resume",
+        "Resume a flow, or some topics of it",
+        steering.resume,
+        takes=SomeTopics,
+        query={"failed_over": "`true`: resume a flow that was failed over, too"},
+    ),
+    _command(f"{_FLOW}/stop", "Stop a flow; its mirror stays", steering.stop),
+    _command(
+        f"{_FLOW}/restart", "Replace its copiers, one by one, or some of them", steering.restart, takes=SomeCopiers
+    ),
+    _command(
+        f"{_FLOW}/settings",
+        "Change settings, in the mirror's file too",
+        steering.change_settings,
+        method="PATCH",
+        role=Role.ADMIN,
+        takes=SettingChanges,
+        needs_body=True,
+    ),
+)

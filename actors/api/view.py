@@ -1,0 +1,48 @@
+"""The mirror as a handler of `/api/v1` sees it."""
+
+import enum
+from typing import Any
+
+import msgspec
+
+from actors.api.entities import ClusterSummary
+from actors.api.series import SeriesRing
+from actors.model.status import FlowStatus
+from actors.rest.exchange import HttpCall, HttpRefusal
+from actors.rest.view import MirrorView
+
+
+class ApiNeed(enum.Enum):
+    """What a route of `/api/v1` needs to know."""
+
+    STATUS = enum.auto()
+    """The status without partitions."""
+    LANES = enum.auto()
+    """The status with all partitions, perhaps a second old."""
+    ASKED = enum.auto()
+    """The status, with all partitions if the query has `partitions=true`."""
+
+
+class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says about a mirror and `/api/v1` shows; it changes with a reload."""
+
+    clusters: tuple[ClusterSummary, ...] = ()
+    objectives_s: dict[str, float] = {}
+    """By flow, if set."""
+
+
+class ApiView(MirrorView, frozen=True, kw_only=True):
+    """The mirror at one moment, with its series. `found`: what a need beyond the status has found."""
+
+    facts: ApiFacts = ApiFacts()
+    ring: SeriesRing
+    found: Any = None
+
+    def named_flow(self, call: HttpCall) -> FlowStatus:
+        """Return the flow that a path names. Raises HttpRefusal (404)."""
+        name = call.path["flow"]
+        found = next((flow for flow in self.present.flows if flow.flow == name), None)
+        if found is None:
+            there = ", ".join(flow.flow for flow in self.present.flows) or "none"
+            raise HttpRefusal(404, f"No flow {name!r} in this mirror; it has: {there}")
+        return found
