@@ -82,8 +82,8 @@ def start_page(_call: HttpCall, _view: MirrorView) -> HttpAnswer:
 
 def static_file(call: HttpCall, _view: MirrorView) -> HttpAnswer:
     """Return a file that the page loads. Raises HttpRefusal (404) if there is none of this name."""
-    name = "/".join(call.path[part] for part in ("folder", "file") if part in call.path)
-    found = static_files().get(name)
+    parts = [call.path[part] for part in ("folder", "file") if part in call.path]
+    found = None if any("/" in part for part in parts) else static_files().get("/".join(parts))
     if found is None:
         raise HttpRefusal(404, "The console has no such file")
     return found.answer()

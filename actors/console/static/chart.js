@@ -18,7 +18,10 @@ export const UNITS = {
   millis: { text: format.millis, step: decimalStep },
   count: { text: format.short, step: decimalStep },
   rate: { text: (value) => (value === null ? "–" : `${format.short(value)}/s`), step: decimalStep },
-  bytes: { text: (value) => (value === null ? "–" : `${format.size(value)}/s`), step: (least) => 2 ** Math.max(0, Math.ceil(Math.log2(least))) },
+  bytes: {
+    text: (value) => (value === null ? "–" : `${format.size(value)}/s`),
+    step: (least) => 2 ** Math.max(0, Math.ceil(Math.log2(least))),
+  },
 };
 
 function decimalStep(least) {
@@ -56,9 +59,7 @@ export function paths(times, values, place, everyMs) {
     }
   });
   if (piece.length) found.push(piece);
-  return found
-    .map((one) => (one.length === 1 ? `M${one[0]}h0` : `M${one.join("L")}`))
-    .join("");
+  return found.map((one) => (one.length === 1 ? `M${one[0]}h0` : `M${one.join("L")}`)).join("");
 }
 
 export class Chart {
@@ -92,7 +93,9 @@ export class Chart {
   #draw() {
     const times = this.series?.at_ms ?? [];
     const from = this.now - SPAN_MS;
-    const known = this.lines.flatMap((line) => this.#values(line).filter((value, at) => value !== null && times[at] >= from));
+    const known = this.lines.flatMap((line) =>
+      this.#values(line).filter((value, at) => value !== null && times[at] >= from),
+    );
     const most = known.length ? Math.max(...known) : 0;
     const isNear = this.objective !== null && this.objective <= 4 * most;
     const axis = ticks(Math.max(most, isNear ? this.objective : 0), this.unit);
@@ -104,21 +107,39 @@ export class Chart {
     const drawn = this.lines.map((line, number) =>
       s("path", {
         class: `curve c${number}`,
-        d: paths(shown.map(([at]) => at), shown.map(([, index]) => this.#values(line)[index]), (at, value) => `${x(at)} ${y(value)}`, step),
+        d: paths(
+          shown.map(([at]) => at),
+          shown.map(([, index]) => this.#values(line)[index]),
+          (at, value) => `${x(at)} ${y(value)}`,
+          step,
+        ),
       }),
     );
-    const grid = axis.slice(1).map((value) => s("line", { class: "grid", x1: 0, x2: WIDTH, y1: y(value), y2: y(value) }));
+    const grid = axis
+      .slice(1)
+      .map((value) => s("line", { class: "grid", x1: 0, x2: WIDTH, y1: y(value), y2: y(value) }));
     const marks = this.marks
       .filter((mark) => mark.at_ms >= from)
-      .map((mark) => s("line", { class: `event ${mark.severity}`, x1: x(mark.at_ms), x2: x(mark.at_ms), y1: 0, y2: HEIGHT }));
+      .map((mark) =>
+        s("line", { class: `event ${mark.severity}`, x1: x(mark.at_ms), x2: x(mark.at_ms), y1: 0, y2: HEIGHT }),
+      );
     const at = this.at !== null && this.at < times.length ? this.at : null;
     fill(
       this.element,
-      h("figcaption", {}, h("span", { class: "chart-title" }, this.title), this.note ? h("small", {}, this.note) : null),
+      h(
+        "figcaption",
+        {},
+        h("span", { class: "chart-title" }, this.title),
+        this.note ? h("small", {}, this.note) : null,
+      ),
       h(
         "div",
         { class: "chart-body" },
-        h("div", { class: "chart-values", "aria-hidden": "true" }, known.length ? axis.toReversed().map((value) => h("span", {}, this.unit.text(value))) : null),
+        h(
+          "div",
+          { class: "chart-values", "aria-hidden": "true" },
+          known.length ? axis.toReversed().map((value) => h("span", {}, this.unit.text(value))) : null,
+        ),
         h(
           "div",
           {
@@ -138,7 +159,9 @@ export class Chart {
             { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
             grid,
             s("line", { class: "base", x1: 0, x2: WIDTH, y1: HEIGHT, y2: HEIGHT }),
-            isNear ? s("line", { class: "objective", x1: 0, x2: WIDTH, y1: y(this.objective), y2: y(this.objective) }) : null,
+            isNear
+              ? s("line", { class: "objective", x1: 0, x2: WIDTH, y1: y(this.objective), y2: y(this.objective) })
+              : null,
             marks,
             drawn,
             at !== null ? s("line", { class: "look", x1: x(times[at]), x2: x(times[at]), y1: 0, y2: HEIGHT }) : null,
@@ -147,19 +170,35 @@ export class Chart {
           at !== null ? this.#tip(times, at, from) : null,
         ),
       ),
-      h("div", { class: "chart-times", "aria-hidden": "true" }, [-15, -10, -5, 0].map((minutes) => h("span", {}, minutes ? `${minutes} min` : "now"))),
-      h("ul", { class: "legend" }, this.lines.map((line, number) => this.#legend(line, number))),
+      h(
+        "div",
+        { class: "chart-times", "aria-hidden": "true" },
+        [-15, -10, -5, 0].map((minutes) => h("span", {}, minutes ? `${minutes} min` : "now")),
+      ),
+      h(
+        "ul",
+        { class: "legend" },
+        this.lines.map((line, number) => this.#legend(line, number)),
+      ),
     );
   }
 
   #legend(line, number) {
     const now = this.#values(line).at(-1);
-    return h("li", {}, h("i", { class: `swatch c${number}` }), `${line.name} `, h("b", {}, this.unit.text(now ?? null)));
+    return h(
+      "li",
+      {},
+      h("i", { class: `swatch c${number}` }),
+      `${line.name} `,
+      h("b", {}, this.unit.text(now ?? null)),
+    );
   }
 
   #summary(most, isKnown) {
     if (!isKnown) return `${this.title}: nothing was measured in the last 15 minutes`;
-    const now = this.lines.map((line) => `${line.name} ${this.unit.text(this.#values(line).at(-1) ?? null)}`).join(", ");
+    const now = this.lines
+      .map((line) => `${line.name} ${this.unit.text(this.#values(line).at(-1) ?? null)}`)
+      .join(", ");
     return `${this.title}: now ${now}; at most ${this.unit.text(most)} in the last 15 minutes. Arrow keys read single values.`;
   }
 
@@ -171,7 +210,13 @@ export class Chart {
       { class: `chart-tip ${side}`, role: "status" },
       h("div", { class: "soft" }, format.clock(times[at])),
       this.lines.map((line, number) =>
-        h("div", {}, h("i", { class: `swatch c${number}` }), `${line.name} `, h("b", {}, this.unit.text(this.#values(line)[at]))),
+        h(
+          "div",
+          {},
+          h("i", { class: `swatch c${number}` }),
+          `${line.name} `,
+          h("b", {}, this.unit.text(this.#values(line)[at])),
+        ),
       ),
       near.slice(-3).map((mark) => h("div", { class: `tip-event ${mark.severity}` }, mark.text)),
     );
@@ -215,7 +260,8 @@ export function sparkline(series, column, label) {
   const known = values.filter((value) => value !== null);
   const most = known.length ? Math.max(...known) : 0;
   const last = times.at(-1) ?? 0;
-  const place = (at, value) => `${(100 * (1 - (last - at) / SPAN_MS)).toFixed(1)} ${(23 - 21 * (most ? value / most : 0)).toFixed(1)}`;
+  const place = (at, value) =>
+    `${(100 * (1 - (last - at) / SPAN_MS)).toFixed(1)} ${(23 - 21 * (most ? value / most : 0)).toFixed(1)}`;
   return s(
     "svg",
     { class: "sparkline", viewBox: "0 0 100 24", preserveAspectRatio: "none", role: "img", "aria-label": label },

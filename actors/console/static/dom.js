@@ -87,7 +87,8 @@ function isLike(from, to) {
 
 function morphAttributes(from, to) {
   for (const { name, value } of to.attributes) {
-    if (name === "style") from.style.cssText = to.style.cssText; // the policy forbids the attribute
+    if (name === "style")
+      from.style.cssText = to.style.cssText; // the policy forbids the attribute
     else if (from.getAttribute(name) !== value) from.setAttribute(name, value);
   }
   for (const { name } of [...from.attributes]) {

@@ -20,7 +20,12 @@ function digits(value) {
 /** A number with three digits. */
 export function short(value) {
   if (value === null || value === undefined) return "–";
-  for (const [size, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const [size, letter] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ]) {
     if (Math.round(value) >= size) return `${digits(value / size)} ${letter}`;
   }
   return digits(value);
@@ -29,7 +34,12 @@ export function short(value) {
 /** Bytes with three digits. */
 export function size(value) {
   if (value === null || value === undefined) return "–";
-  for (const [power, name] of [[4, "TiB"], [3, "GiB"], [2, "MiB"], [1, "KiB"]]) {
+  for (const [power, name] of [
+    [4, "TiB"],
+    [3, "GiB"],
+    [2, "MiB"],
+    [1, "KiB"],
+  ]) {
     if (Math.round(value) >= 1024 ** power) return `${digits(value / 1024 ** power)} ${name}`;
   }
   return `${digits(value)} B`;
@@ -41,7 +51,11 @@ export function duration(seconds) {
   if (seconds < 1) return seconds > 0 ? `${digits(seconds * 1000)} ms` : "0 s";
   if (seconds < 60) return `${digits(seconds)} s`;
   const total = Math.round(seconds);
-  for (const [length, name, part, parts] of [[DAY_S, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]]) {
+  for (const [length, name, part, parts] of [
+    [DAY_S, "d", 3600, "h"],
+    [3600, "h", 60, "min"],
+    [60, "min", 1, "s"],
+  ]) {
     if (total >= length) {
       const rest = Math.floor((total % length) / part);
       const large = `${Math.floor(total / length)} ${name}`;

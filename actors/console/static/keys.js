@@ -9,7 +9,14 @@ const PLACES = { o: [], e: ["events"], a: ["audit"], c: ["config"] };
 export function keys(app) {
   let first = 0;
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      isTyping(event.target) ||
+      document.querySelector("dialog[open]")
+    )
+      return;
     if (!app.session?.user) return;
     const isSecond = Date.now() - first < WAIT_MS;
     first = 0;

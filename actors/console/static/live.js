@@ -82,7 +82,12 @@ export class Live {
     try {
       beat();
       const signal = this.abort.signal;
-      const answer = await fetch(URL_OF_STREAM, { headers: headers(more), credentials: "same-origin", cache: "no-store", signal });
+      const answer = await fetch(URL_OF_STREAM, {
+        headers: headers(more),
+        credentials: "same-origin",
+        cache: "no-store",
+        signal,
+      });
       if (answer.status === 401) {
         this.said("refused");
         return false;

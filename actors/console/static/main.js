@@ -149,7 +149,11 @@ class App {
     if (!this.page) return;
     const isBare = this.page instanceof LoginPage;
     this.root.classList.toggle("bare", isBare);
-    const main = h("main", { id: "main", tabindex: "-1", class: this.page.constructor.name, key: "main" }, this.page.view());
+    const main = h(
+      "main",
+      { id: "main", tabindex: "-1", class: this.page.constructor.name, key: "main" },
+      this.page.view(),
+    );
     fill(this.root, isBare ? main : [this.#skip(), this.#top(), this.#side(), main]);
   }
 
@@ -164,20 +168,61 @@ class App {
     return h(
       "header",
       { class: "top", key: "top" },
-      h("button", { type: "button", class: "plain menu-button", "aria-expanded": String(this.isOpen), "aria-controls": "side", "aria-label": "Menu", on: { click: toggle } }, icon("menu")),
-      h("a", { class: "brand", href: path() }, h("img", { src: "/console/icon.svg", alt: "", width: 22, height: 22 }), h("span", {}, mirror?.mirror ?? "raymirror")),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "plain menu-button",
+          "aria-expanded": String(this.isOpen),
+          "aria-controls": "side",
+          "aria-label": "Menu",
+          on: { click: toggle },
+        },
+        icon("menu"),
+      ),
+      h(
+        "a",
+        { class: "brand", href: path() },
+        h("img", { src: "/console/icon.svg", alt: "", width: 22, height: 22 }),
+        h("span", {}, mirror?.mirror ?? "raymirror"),
+      ),
       mirror ? h("span", { class: "top-health" }, badge(mirror.health, HEALTH[mirror.health])) : null,
       h("span", { class: "grow" }),
       this.#state(),
-      h("button", { type: "button", class: "plain wide-only", "aria-label": "Keys", title: "Keys (?)", on: { click: () => this.showKeys() } }, icon("keys")),
-      h("button", { type: "button", class: "plain", "aria-label": "Dark or light", title: "Dark or light (t)", on: { click: () => this.turnTheme() } }, icon("theme")),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "plain wide-only",
+          "aria-label": "Keys",
+          title: "Keys (?)",
+          on: { click: () => this.showKeys() },
+        },
+        icon("keys"),
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "plain",
+          "aria-label": "Dark or light",
+          title: "Dark or light (t)",
+          on: { click: () => this.turnTheme() },
+        },
+        icon("theme"),
+      ),
       this.#user(),
     );
   }
 
   #state() {
     const [health, text] = LIVE[this.store.state] ?? LIVE.lost;
-    return h("span", { class: `live ${health}`, title: this.store.why || null }, h("i", { class: "dot" }), h("span", {}, text));
+    return h(
+      "span",
+      { class: `live ${health}`, title: this.store.why || null },
+      h("i", { class: "dot" }),
+      h("span", {}, text),
+    );
   }
 
   #user() {
@@ -186,7 +231,12 @@ class App {
     return h(
       "details",
       { class: "user", key: "user" },
-      h("summary", { class: "plain", "aria-label": `User ${session.user}` }, icon("user"), h("span", { class: "wide-only" }, session.user)),
+      h(
+        "summary",
+        { class: "plain", "aria-label": `User ${session.user}` },
+        icon("user"),
+        h("span", { class: "wide-only" }, session.user),
+      ),
       h(
         "div",
         { class: "user-menu" },
@@ -200,7 +250,12 @@ class App {
     const { names } = here();
     const flows = [...this.store.flows.values()];
     const link = (parts, sign, text) =>
-      h("a", { href: path(...parts), "aria-current": names.join("/") === parts.join("/") ? "page" : null }, icon(sign), h("span", {}, text));
+      h(
+        "a",
+        { href: path(...parts), "aria-current": names.join("/") === parts.join("/") ? "page" : null },
+        icon(sign),
+        h("span", {}, text),
+      );
     return h(
       "nav",
       { class: this.isOpen ? "side open" : "side", id: "side", "aria-label": "Pages", key: "side" },
@@ -212,7 +267,12 @@ class App {
       flows.map((flow) =>
         h(
           "a",
-          { href: path("flows", flow.flow), "aria-current": names[0] === "flows" && names[1] === flow.flow ? "page" : null, key: flow.flow, class: flow.health },
+          {
+            href: path("flows", flow.flow),
+            "aria-current": names[0] === "flows" && names[1] === flow.flow ? "page" : null,
+            key: flow.flow,
+            class: flow.health,
+          },
           icon(flow.health),
           h("span", {}, flow.flow.replace("->", " → ")),
           h("span", { class: "visually-hidden" }, flow.health),
@@ -225,7 +285,9 @@ class App {
   /** Changes to the other theme, and remembers it. */
   turnTheme() {
     const root = document.documentElement;
-    const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    const isDark = root.dataset.theme
+      ? root.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = isDark ? "light" : "dark";
     try {
       localStorage.setItem("raymirror-theme", root.dataset.theme);
@@ -237,15 +299,43 @@ class App {
   /** Shows which keys there are. */
   showKeys() {
     const rows = [
-      ["g o", "overview"], ["g e", "events"], ["g a", "audit"], ["g c", "configuration"], ["g 1 … 9", "a flow, in order"],
-      ["/", "to the filter"], ["↑ ↓ Enter", "in a table: move, open"], ["← →", "in a chart: read values"], ["t", "dark or light"], ["?", "this list"], ["Esc", "close"],
+      ["g o", "overview"],
+      ["g e", "events"],
+      ["g a", "audit"],
+      ["g c", "configuration"],
+      ["g 1 … 9", "a flow, in order"],
+      ["/", "to the filter"],
+      ["↑ ↓ Enter", "in a table: move, open"],
+      ["← →", "in a chart: read values"],
+      ["t", "dark or light"],
+      ["?", "this list"],
+      ["Esc", "close"],
     ];
     const dialog = new Dialog({
       label: "Keys",
       view: () => [
         h("h2", {}, "Keys"),
-        h("dl", { class: "keys" }, rows.map(([key, text]) => h("div", {}, h("dt", {}, key.split(" ").map((one) => h("kbd", {}, one))), h("dd", {}, text)))),
-        h("div", { class: "dialog-buttons" }, h("button", { type: "button", class: "button primary", on: { click: () => dialog.close() } }, "Close")),
+        h(
+          "dl",
+          { class: "keys" },
+          rows.map(([key, text]) =>
+            h(
+              "div",
+              {},
+              h(
+                "dt",
+                {},
+                key.split(" ").map((one) => h("kbd", {}, one)),
+              ),
+              h("dd", {}, text),
+            ),
+          ),
+        ),
+        h(
+          "div",
+          { class: "dialog-buttons" },
+          h("button", { type: "button", class: "button primary", on: { click: () => dialog.close() } }, "Close"),
+        ),
       ],
     });
     dialog.open();

@@ -47,7 +47,10 @@ export function layout(clusters, flows) {
 export function clusterMap(clusters, flows) {
   const places = layout(clusters, flows);
   const columns = 1 + Math.max(0, ...[...places.values()].map((one) => one.column));
-  const counts = Array.from({ length: columns }, (_, at) => [...places.values()].filter((one) => one.column === at).length);
+  const counts = Array.from(
+    { length: columns },
+    (_, at) => [...places.values()].filter((one) => one.column === at).length,
+  );
   const most = Math.max(1, ...counts);
   const turns = flows.some((flow) => places.get(flow.source)?.column === places.get(flow.target)?.column);
   const width = 2 * EDGE + (turns ? 140 : 0) + columns * BOX.width + (columns - 1) * GAP_X;
@@ -65,7 +68,13 @@ export function clusterMap(clusters, flows) {
       { class: "map", key: "map" },
       s(
         "svg",
-        { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Clusters and the flows between them" },
+        {
+          viewBox: `0 0 ${width} ${height}`,
+          width,
+          height,
+          role: "group",
+          "aria-label": "Clusters and the flows between them",
+        },
         known.map((flow) => drawFlow(flow, touches.get(flow.flow))),
         clusters.map((one) => drawCluster(one, spot(one.name))),
       ),
@@ -73,14 +82,25 @@ export function clusterMap(clusters, flows) {
     h(
       "ul",
       { class: "map-list", key: "list" },
-      flows.map((flow) => h("li", {}, h("a", { href: path("flows", flow.flow), class: flow.health }, flow.flow.replace("->", " → ")), ` ${label(flow)}`)),
+      flows.map((flow) =>
+        h(
+          "li",
+          {},
+          h("a", { href: path("flows", flow.flow), class: flow.health }, flow.flow.replace("->", " → ")),
+          ` ${label(flow)}`,
+        ),
+      ),
     ),
   ];
 }
 
 function label(flow) {
   if (flow.state !== "running") return flow.state.replace("_", " ");
-  return flow.rpo.seconds === null ? "lag not known" : flow.rpo.records ? `${format.duration(flow.rpo.seconds)} behind` : "in step";
+  return flow.rpo.seconds === null
+    ? "lag not known"
+    : flow.rpo.records
+      ? `${format.duration(flow.rpo.seconds)} behind`
+      : "in step";
 }
 
 function drawCluster(cluster, { x, y }) {
@@ -90,7 +110,11 @@ function drawCluster(cluster, { x, y }) {
   return s(
     "g",
     { class: "map-cluster", transform: `translate(${x} ${y})` },
-    s("title", {}, [cluster.name, cluster.id ? `id ${cluster.id}` : "", ...cluster.bootstrap].filter(Boolean).join("\n")),
+    s(
+      "title",
+      {},
+      [cluster.name, cluster.id ? `id ${cluster.id}` : "", ...cluster.bootstrap].filter(Boolean).join("\n"),
+    ),
     s("rect", { width: BOX.width, height: BOX.height, rx: 9 }),
     s("text", { class: "map-name", x: 14, y: 27 }, name),
     s("text", { class: "map-servers", x: 14, y: 46 }, servers + more),
@@ -107,7 +131,9 @@ function ports(flows, places, spot) {
   const add = (flow, end, name, other, isLeft) => {
     const key = `${name} ${isLeft}`;
     if (!sides.has(key)) sides.set(key, []);
-    sides.get(key).push({ flow, end, other, x: spot(name).x + (isLeft ? 0 : BOX.width), y: spot(name).y + BOX.height / 2 });
+    sides
+      .get(key)
+      .push({ flow, end, other, x: spot(name).x + (isLeft ? 0 : BOX.width), y: spot(name).y + BOX.height / 2 });
   };
   for (const flow of flows) {
     const way = places.get(flow.target).column - places.get(flow.source).column;
@@ -139,7 +165,11 @@ function drawFlow(flow, { from, to, turns }) {
   const wide = 18 + 6.9 * text.length;
   return s(
     "a",
-    { class: `map-flow ${flow.health}`, href: path("flows", flow.flow), "aria-label": `${flow.flow}: ${flow.sentence}` },
+    {
+      class: `map-flow ${flow.health}`,
+      href: path("flows", flow.flow),
+      "aria-label": `${flow.flow}: ${flow.sentence}`,
+    },
     s("path", { class: "map-line", d }),
     s("path", { class: "map-tip", d: `M${to.x} ${to.y}l${9 * tip} -5v10z` }),
     s("rect", { class: "map-label", x: x - wide / 2, y: y - 11, width: wide, height: 22, rx: 11 }),

@@ -45,15 +45,18 @@ export function facts(rows) {
   return h(
     "dl",
     { class: "facts" },
-    rows
-      .filter(Boolean)
-      .map(([name, value, title]) => h("div", {}, h("dt", {}, name), h("dd", { title }, value))),
+    rows.filter(Boolean).map(([name, value, title]) => h("div", {}, h("dt", {}, name), h("dd", { title }, value))),
   );
 }
 
 /** A part of a page with its own heading. */
 export function panel(title, props, ...children) {
-  return h("section", { class: `panel ${props?.class ?? ""}` }, h("div", { class: "panel-head" }, h("h2", {}, title), props?.tools), ...children);
+  return h(
+    "section",
+    { class: `panel ${props?.class ?? ""}` },
+    h("div", { class: "panel-head" }, h("h2", {}, title), props?.tools),
+    ...children,
+  );
 }
 
 /** Says why something is not shown. */
@@ -121,14 +124,21 @@ export function flowHead(app, name, present) {
       h("span", { class: "grow" }),
       flow ? flowActions(app, flow) : null,
     ),
-    h("p", { class: "sentence" }, flow ? flow.sentence : app.store.mirror ? "The mirror has no flow of this name." : "loading"),
+    h(
+      "p",
+      { class: "sentence" },
+      flow ? flow.sentence : app.store.mirror ? "The mirror has no flow of this name." : "loading",
+    ),
     h(
       "nav",
       { class: "tabs", "aria-label": `Pages of ${name}` },
       TABS.map(([part, title]) =>
         h(
           "a",
-          { href: part ? path("flows", name, part) : path("flows", name), "aria-current": part === present ? "page" : null },
+          {
+            href: part ? path("flows", name, part) : path("flows", name),
+            "aria-current": part === present ? "page" : null,
+          },
           title,
         ),
       ),
@@ -140,7 +150,12 @@ function flowActions(app, flow) {
   const may = app.may("operate");
   const why = may ? null : "Needs the role operate";
   const button = (sign, text, run) =>
-    h("button", { type: "button", class: "button", disabled: !may, title: why, on: { click: run } }, icon(sign), h("span", {}, text));
+    h(
+      "button",
+      { type: "button", class: "button", disabled: !may, title: why, on: { click: run } },
+      icon(sign),
+      h("span", {}, text),
+    );
   const isOff = flow.state === "paused" || flow.state === "stopped" || flow.state === "failed_over";
   return h(
     "div",
@@ -205,10 +220,15 @@ export function lossText(rpo) {
 /** Size and age of the loss, in one line. */
 export function lossDetail(rpo) {
   if (rpo.records === null) {
-    return rpo.least_seconds ? `the oldest at least ${format.age(rpo.least_seconds)} old` : "the source does not say where it ends";
+    return rpo.least_seconds
+      ? `the oldest at least ${format.age(rpo.least_seconds)} old`
+      : "the source does not say where it ends";
   }
   if (!rpo.records) return "every record of the source is on the target";
-  return [rpo.bytes === null ? null : format.size(rpo.bytes), rpo.seconds === null ? null : `the oldest ${format.duration(rpo.seconds)} old`]
+  return [
+    rpo.bytes === null ? null : format.size(rpo.bytes),
+    rpo.seconds === null ? null : `the oldest ${format.duration(rpo.seconds)} old`,
+  ]
     .filter(Boolean)
     .join(", ");
 }
@@ -216,7 +236,10 @@ export function lossDetail(rpo) {
 /** The worst loss of the last minutes, in one line. */
 export function worstText(worst) {
   if (worst.records === null && worst.seconds === null) return "worst: not known";
-  const parts = [worst.records === null ? null : format.counted(worst.records, "record"), worst.seconds === null ? null : format.duration(worst.seconds)];
+  const parts = [
+    worst.records === null ? null : format.counted(worst.records, "record"),
+    worst.seconds === null ? null : format.duration(worst.seconds),
+  ];
   return `worst in 15 min: ${parts.filter(Boolean).join(", ")}`;
 }
 
@@ -250,7 +273,12 @@ export function eventList(events, { withFlow = true } = {}) {
 /** The sign of a severity, with its word for screen readers. */
 export function severity(name) {
   const health = { error: "trouble", warning: "attention" }[name] ?? "info";
-  return h("span", { class: `severity ${health}`, title: name }, icon(health), h("span", { class: "visually-hidden" }, name));
+  return h(
+    "span",
+    { class: `severity ${health}`, title: name },
+    icon(health),
+    h("span", { class: "visually-hidden" }, name),
+  );
 }
 
 /** The colour of a state of a partition or topic. */

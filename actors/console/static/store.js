@@ -6,8 +6,16 @@ import { Live } from "./live.js";
 const MOST_EVENTS = 500;
 const MOST_POINTS = 180;
 const COLUMNS = [
-  "at_ms", "lag_records", "lag_bytes", "lag_seconds", "records_per_second", "bytes_per_second",
-  "append_p50_ms", "append_p99_ms", "copied_p50_ms", "copied_p99_ms",
+  "at_ms",
+  "lag_records",
+  "lag_bytes",
+  "lag_seconds",
+  "records_per_second",
+  "bytes_per_second",
+  "append_p50_ms",
+  "append_p99_ms",
+  "copied_p50_ms",
+  "copied_p99_ms",
 ];
 
 export class Store {

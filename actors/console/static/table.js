@@ -28,22 +28,25 @@ export class Table {
     this.timer = 0;
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.space = h("div", { class: "rows-space" }, this.body);
-    this.scroller = h(
-      "div",
-      {
-        class: "table-scroll",
-        role: "table",
-        tabindex: "0",
-        "aria-label": label,
-        on: { scroll: () => this.#scrolled(), keydown: (event) => this.#key(event) },
-      },
-    );
+    this.scroller = h("div", {
+      class: "table-scroll",
+      role: "table",
+      tabindex: "0",
+      "aria-label": label,
+      on: { scroll: () => this.#scrolled(), keydown: (event) => this.#key(event) },
+    });
     this.count = h("p", { class: "table-count", role: "status" });
     this.element = h("div", { class: "table" }, this.scroller, this.count);
-    this.scroller.style.setProperty("--columns", columns.map((one) => one.width ?? `minmax(0, ${one.grow ?? 1}fr)`).join(" "));
+    this.scroller.style.setProperty(
+      "--columns",
+      columns.map((one) => one.width ?? `minmax(0, ${one.grow ?? 1}fr)`).join(" "),
+    );
     this.scroller.style.setProperty(
       "--columns-narrow",
-      columns.filter((one) => one.narrow).map((one) => one.narrow).join(" "),
+      columns
+        .filter((one) => one.narrow)
+        .map((one) => one.narrow)
+        .join(" "),
     );
     this.scroller.append(this.#head(), this.space);
   }
@@ -52,7 +55,11 @@ export class Table {
     return h(
       "div",
       { class: "head", role: "rowgroup" },
-      h("div", { class: "row", role: "row" }, this.columns.map((one) => h("div", { class: classOf(one), role: "columnheader" }, one.head))),
+      h(
+        "div",
+        { class: "row", role: "row" },
+        this.columns.map((one) => h("div", { class: classOf(one), role: "columnheader" }, one.head)),
+      ),
     );
   }
 
@@ -84,7 +91,9 @@ export class Table {
     try {
       const [first, last] = this.#range();
       const wanted = new Set([pageOf(first), pageOf(Math.max(first, last - 1))]);
-      const found = await Promise.all([...wanted].map(async (page) => [page, await this.load(page * PAGE, PAGE, abort.signal)]));
+      const found = await Promise.all(
+        [...wanted].map(async (page) => [page, await this.load(page * PAGE, PAGE, abort.signal)]),
+      );
       if (abort.signal.aborted) return;
       this.refused = "";
       this.pages = new Map(found.map(([page, answer]) => [page, answer.rows]));
@@ -146,7 +155,12 @@ export class Table {
 
   #drawRow(index) {
     const row = this.#row(index);
-    const props = { class: index === this.at ? "row at" : "row", role: "row", "aria-rowindex": index + 2, key: row ? this.keyOf(row) : `#${index}` };
+    const props = {
+      class: index === this.at ? "row at" : "row",
+      role: "row",
+      "aria-rowindex": index + 2,
+      key: row ? this.keyOf(row) : `#${index}`,
+    };
     if (row && this.open) props.on = { click: () => this.#go(index, row) };
     return h(
       "div",

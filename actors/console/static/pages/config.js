@@ -64,10 +64,24 @@ export class ConfigPage {
     const flows = [...this.app.store.flows.keys()];
     return [
       h("div", { class: "page-head" }, h("h1", {}, "Configuration")),
-      h("p", { class: "sentence" }, "The file is the only source of settings. Edit it, look at the difference here, then apply it."),
+      h(
+        "p",
+        { class: "sentence" },
+        "The file is the only source of settings. Edit it, look at the difference here, then apply it.",
+      ),
       this.refused ? refusal(this.refused) : null,
       plan ? this.#plan(plan) : this.refused ? null : loading(),
-      panel("Settings of a flow", {}, h("ul", { class: "links" }, flows.map((flow) => h("li", {}, h("a", { href: path("flows", flow, "settings") }, flow.replace("->", " → ")))))),
+      panel(
+        "Settings of a flow",
+        {},
+        h(
+          "ul",
+          { class: "links" },
+          flows.map((flow) =>
+            h("li", {}, h("a", { href: path("flows", flow, "settings") }, flow.replace("->", " → "))),
+          ),
+        ),
+      ),
     ];
   }
 
@@ -76,13 +90,52 @@ export class ConfigPage {
     const may = this.app.may("admin");
     const isFine = changes.length > 0 && !plan.refused.length && !plan.error;
     return [
-      panel("File", {}, facts([["Path", plan.config_path], ["Running", plan.running.slice(0, 16), plan.running], ["On disk", plan.new ? plan.new.slice(0, 16) : "–", plan.new]])),
+      panel(
+        "File",
+        {},
+        facts([
+          ["Path", plan.config_path],
+          ["Running", plan.running.slice(0, 16), plan.running],
+          ["On disk", plan.new ? plan.new.slice(0, 16) : "–", plan.new],
+        ]),
+      ),
       plan.error ? h("p", { class: "notice trouble" }, icon("trouble"), h("span", {}, plan.error)) : null,
-      plan.refused.map((why) => h("p", { class: "notice trouble" }, icon("trouble"), h("span", {}, `Cannot be applied while the mirror runs: ${why}`))),
+      plan.refused.map((why) =>
+        h(
+          "p",
+          { class: "notice trouble" },
+          icon("trouble"),
+          h("span", {}, `Cannot be applied while the mirror runs: ${why}`),
+        ),
+      ),
       panel(
         "Difference",
-        { tools: isFine ? h("button", { type: "button", class: "button primary", disabled: !may, title: may ? null : "Needs the role admin", on: { click: () => this.#apply() } }, "Apply…") : null },
-        changes.length ? diff(changes.map(line)) : plan.error ? null : h("p", { class: "soft" }, plan.edited ? "The file was edited, but nothing in it has another meaning." : "None: the mirror runs what is on disk."),
+        {
+          tools: isFine
+            ? h(
+                "button",
+                {
+                  type: "button",
+                  class: "button primary",
+                  disabled: !may,
+                  title: may ? null : "Needs the role admin",
+                  on: { click: () => this.#apply() },
+                },
+                "Apply…",
+              )
+            : null,
+        },
+        changes.length
+          ? diff(changes.map(line))
+          : plan.error
+            ? null
+            : h(
+                "p",
+                { class: "soft" },
+                plan.edited
+                  ? "The file was edited, but nothing in it has another meaning."
+                  : "None: the mirror runs what is on disk.",
+              ),
       ),
     ];
   }
@@ -93,6 +146,17 @@ function changed(plan) {
 }
 
 function line(one) {
-  if (!one.key) return { key: `flow ${one.flow}`, before: one.change === "added" ? null : "in the mirror", after: one.change === "removed" ? null : one.change, note: one.takes_effect };
-  return { key: one.key, before: one.change === "added" ? null : one.running, after: one.change === "removed" ? null : one.new, note: one.takes_effect };
+  if (!one.key)
+    return {
+      key: `flow ${one.flow}`,
+      before: one.change === "added" ? null : "in the mirror",
+      after: one.change === "removed" ? null : one.change,
+      note: one.takes_effect,
+    };
+  return {
+    key: one.key,
+    before: one.change === "added" ? null : one.running,
+    after: one.change === "removed" ? null : one.new,
+    note: one.takes_effect,
+  };
 }

@@ -8,7 +8,11 @@ import { setQuery } from "../router.js";
 import { filterField } from "./partitions.js";
 
 const RANK = { info: 0, warning: 1, error: 2 };
-const CHOICES = [["info", "all"], ["warning", "warnings and errors"], ["error", "errors"]];
+const CHOICES = [
+  ["info", "all"],
+  ["warning", "warnings and errors"],
+  ["error", "errors"],
+];
 
 export class EventsPage {
   constructor(app, _params, query) {
@@ -69,15 +73,46 @@ export class EventsPage {
     const flows = [...this.app.store.flows.keys()];
     return [
       h("div", { class: "page-head" }, h("h1", {}, "Events")),
-      h("p", { class: "sentence" }, this.fromMs === null ? "The newest come by themselves." : `The mirror keeps those since ${format.instant(this.fromMs)}. Older ones: raymirror events --since 24h`),
+      h(
+        "p",
+        { class: "sentence" },
+        this.fromMs === null
+          ? "The newest come by themselves."
+          : `The mirror keeps those since ${format.instant(this.fromMs)}. Older ones: raymirror events --since 24h`,
+      ),
       h(
         "div",
         { class: "filters" },
         filterField(this.q, "Text, partition or copier", (value) => this.#set("q", value)),
         flows.length > 1
-          ? h("label", { class: "select" }, h("span", {}, "Flow"), h("select", { class: "input", value: this.flow, on: { change: (event) => this.#set("flow", event.target.value) } }, h("option", { value: "", selected: !this.flow }, "all"), flows.map((flow) => h("option", { value: flow, selected: flow === this.flow }, flow))))
+          ? h(
+              "label",
+              { class: "select" },
+              h("span", {}, "Flow"),
+              h(
+                "select",
+                { class: "input", value: this.flow, on: { change: (event) => this.#set("flow", event.target.value) } },
+                h("option", { value: "", selected: !this.flow }, "all"),
+                flows.map((flow) => h("option", { value: flow, selected: flow === this.flow }, flow)),
+              ),
+            )
           : null,
-        h("div", { class: "chips", role: "group", "aria-label": "Severity" }, CHOICES.map(([value, text]) => h("button", { type: "button", class: "chip", "aria-pressed": String(this.severity === value), on: { click: () => this.#set("severity", value) } }, text))),
+        h(
+          "div",
+          { class: "chips", role: "group", "aria-label": "Severity" },
+          CHOICES.map(([value, text]) =>
+            h(
+              "button",
+              {
+                type: "button",
+                class: "chip",
+                "aria-pressed": String(this.severity === value),
+                on: { click: () => this.#set("severity", value) },
+              },
+              text,
+            ),
+          ),
+        ),
       ),
       this.refused ? refusal(this.refused) : null,
       this.older === null && !this.refused ? loading() : eventList(events),

@@ -60,11 +60,24 @@ export class FailoverPage {
         { class: "sub-head" },
         h("h2", {}, "If the source were gone now"),
         h("span", { class: "grow" }),
-        h("button", { type: "button", class: "button", disabled: this.asking, on: { click: () => this.ask() } }, this.asking ? "Asking both clusters…" : "Compute again"),
-        h("button", { type: "button", class: "button danger", on: { click: () => this.#prepare() } }, icon("failover"), h("span", {}, "Fail over…")),
+        h(
+          "button",
+          { type: "button", class: "button", disabled: this.asking, on: { click: () => this.ask() } },
+          this.asking ? "Asking both clusters…" : "Compute again",
+        ),
+        h(
+          "button",
+          { type: "button", class: "button danger", on: { click: () => this.#prepare() } },
+          icon("failover"),
+          h("span", {}, "Fail over…"),
+        ),
       ),
       this.refused ? refusal(this.refused) : null,
-      found ? this.#found(found) : this.refused ? null : loading("Asking both clusters: what the source has and the target does not…"),
+      found
+        ? this.#found(found)
+        : this.refused
+          ? null
+          : loading("Asking both clusters: what the source has and the target does not…"),
     ];
   }
 
@@ -73,18 +86,32 @@ export class FailoverPage {
     const losses = preview.losses.filter((one) => one.records || one.unknown);
     return [
       answers(found),
-      h("p", { class: "soft" }, `Read from both clusters in ${format.duration(found.took_seconds)} at ${format.clock(found.at_ms)}. Nothing was changed.`),
+      h(
+        "p",
+        { class: "soft" },
+        `Read from both clusters in ${format.duration(found.took_seconds)} at ${format.clock(found.at_ms)}. Nothing was changed.`,
+      ),
       losses.length ? panel("What would be lost", {}, lossTable(losses)) : null,
-      preview.readiness.unready.length ? panel("What applications would miss on the target", {}, unready(preview.readiness.unready)) : null,
-      preview.readiness.unknown.length ? named("Not known", Object.fromEntries(preview.readiness.unknown.map((why) => [why, ""])), "attention") : null,
+      preview.readiness.unready.length
+        ? panel("What applications would miss on the target", {}, unready(preview.readiness.unready))
+        : null,
+      preview.readiness.unknown.length
+        ? named("Not known", Object.fromEntries(preview.readiness.unknown.map((why) => [why, ""])), "attention")
+        : null,
       named("Groups that could not be read", preview.standing.failed, "trouble"),
-      preview.standing.stands.length ? panel("Where each group stands", {}, standTable(sorted(preview.standing.stands))) : null,
+      preview.standing.stands.length
+        ? panel("Where each group stands", {}, standTable(sorted(preview.standing.stands)))
+        : null,
     ];
   }
 
   async #prepare() {
     let typed = "";
-    const dialog = new Dialog({ label: `Fail over ${this.flow}`, wide: true, view: () => this.#dialog(dialog, typed, (value) => ((typed = value), dialog.update())) });
+    const dialog = new Dialog({
+      label: `Fail over ${this.flow}`,
+      wide: true,
+      view: () => this.#dialog(dialog, typed, (value) => ((typed = value), dialog.update())),
+    });
     const opened = dialog.open();
     await this.ask(() => dialog.update());
     await opened;
@@ -99,13 +126,37 @@ export class FailoverPage {
       h("h2", {}, `Fail over ${this.flow}?`),
       this.asking ? h("p", { class: "computing", role: "status" }, "Computing the loss: asking both clusters…") : null,
       this.refused && !this.asking ? refusal(`The loss is not known: ${this.refused}`) : null,
-      found && !this.asking ? [h("p", { class: `notice ${found.whole && found.equal ? "ok" : "trouble"}` }, icon(found.whole && found.equal ? "ok" : "trouble"), h("span", {}, `${sentence(found.sentence)} ${groupsText(found)}`))] : null,
-      h("p", {}, "A failover stops the flow and moves its consumer groups to the target. Stop the applications of the source first, or they go on writing what nobody copies."),
+      found && !this.asking
+        ? [
+            h(
+              "p",
+              { class: `notice ${found.whole && found.equal ? "ok" : "trouble"}` },
+              icon(found.whole && found.equal ? "ok" : "trouble"),
+              h("span", {}, `${sentence(found.sentence)} ${groupsText(found)}`),
+            ),
+          ]
+        : null,
+      h(
+        "p",
+        {},
+        "A failover stops the flow and moves its consumer groups to the target. Stop the applications of the source first, or they go on writing what nobody copies.",
+      ),
       this.asking ? null : typing(this.flow, typed, changed),
       isTyped && !this.asking
-        ? [h("p", {}, "The console does not do this itself: a failover must not end with the server that you look at. Type this on a machine that reaches the target:"), command(words)]
+        ? [
+            h(
+              "p",
+              {},
+              "The console does not do this itself: a failover must not end with the server that you look at. Type this on a machine that reaches the target:",
+            ),
+            command(words),
+          ]
         : null,
-      h("div", { class: "dialog-buttons" }, h("button", { type: "button", class: "button", on: { click: () => dialog.close() } }, "Close")),
+      h(
+        "div",
+        { class: "dialog-buttons" },
+        h("button", { type: "button", class: "button", on: { click: () => dialog.close() } }, "Close"),
+      ),
     ];
   }
 }
@@ -129,16 +180,28 @@ function answers(found) {
     tile({
       question: "Lost records",
       health: found.whole ? "ok" : preview.source || loss.unknown_partitions ? "trouble" : "attention",
-      answer: preview.source ? "Not known" : loss.records ? `${about}${format.counted(loss.records, "record")}` : "None",
+      answer: preview.source
+        ? "Not known"
+        : loss.records
+          ? `${about}${format.counted(loss.records, "record")}`
+          : "None",
       detail: preview.source
         ? `the source does not answer: ${preview.source}`
-        : [loss.records ? format.size(loss.bytes) : "", loss.seconds ? `the oldest ${format.duration(loss.seconds)} old` : "", loss.unknown_partitions ? `${format.counted(loss.unknown_partitions, "partition")} not known` : ""].filter(Boolean).join(", ") || "the target has every committed record",
+        : [
+            loss.records ? format.size(loss.bytes) : "",
+            loss.seconds ? `the oldest ${format.duration(loss.seconds)} old` : "",
+            loss.unknown_partitions ? `${format.counted(loss.unknown_partitions, "partition")} not known` : "",
+          ]
+            .filter(Boolean)
+            .join(", ") || "the target has every committed record",
     }),
     tile({
       question: "Consumer groups",
       health: found.equal ? "ok" : "trouble",
       answer: found.equal ? "All exact" : `${format.whole(found.groups_not_exact.length)} not exact`,
-      detail: found.groups_not_exact.length ? found.groups_not_exact.slice(0, 5).join(", ") : `${format.counted(found.groups, "group")}: none skips or repeats a record`,
+      detail: found.groups_not_exact.length
+        ? found.groups_not_exact.slice(0, 5).join(", ")
+        : `${format.counted(found.groups, "group")}: none skips or repeats a record`,
     }),
     tile({
       question: "What applications miss",
@@ -150,7 +213,14 @@ function answers(found) {
 }
 
 function lossTable(losses) {
-  const heads = [["Topic"], ["Records", "number"], ["Bytes", "number"], ["Oldest", "number"], ["Torn transactions", "number"], ["Partitions not known", "number"]];
+  const heads = [
+    ["Topic"],
+    ["Records", "number"],
+    ["Bytes", "number"],
+    ["Oldest", "number"],
+    ["Torn transactions", "number"],
+    ["Partitions not known", "number"],
+  ];
   const rows = [...losses].sort((one, other) => other.records - one.records || other.unknown - one.unknown);
   return [
     h(
@@ -159,7 +229,15 @@ function lossTable(losses) {
       h(
         "table",
         { class: "plain-table" },
-        h("thead", {}, h("tr", {}, heads.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            heads.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)),
+          ),
+        ),
         h(
           "tbody",
           {},
@@ -179,12 +257,22 @@ function lossTable(losses) {
         ),
       ),
     ),
-    rows.length > MOST_ROWS ? h("p", { class: "soft" }, `and ${format.counted(rows.length - MOST_ROWS, "more topic")}`) : null,
+    rows.length > MOST_ROWS
+      ? h("p", { class: "soft" }, `and ${format.counted(rows.length - MOST_ROWS, "more topic")}`)
+      : null,
   ];
 }
 
 function unready(rows) {
-  return h("ul", { class: "troubles" }, rows.slice(0, MOST_ROWS).map((one) => h("li", { class: "attention" }, icon("attention"), h("span", {}, h("b", {}, one.subject), ` ${one.why}`))));
+  return h(
+    "ul",
+    { class: "troubles" },
+    rows
+      .slice(0, MOST_ROWS)
+      .map((one) =>
+        h("li", { class: "attention" }, icon("attention"), h("span", {}, h("b", {}, one.subject), ` ${one.why}`)),
+      ),
+  );
 }
 
 function sorted(stands) {

@@ -15,20 +15,44 @@ export class FlowPage {
     this.app = app;
     this.flow = flow;
     this.charts = {
-      lag: new Chart({ title: "Behind", note: "age of the oldest record that is not copied", unit: "seconds", lines: [{ name: "behind", column: "lag_seconds" }] }),
-      records: new Chart({ title: "Records not copied", unit: "count", lines: [{ name: "records", column: "lag_records" }] }),
-      count: new Chart({ title: "Records copied", unit: "rate", lines: [{ name: "records", column: "records_per_second" }] }),
-      rate: new Chart({ title: "Throughput", note: "on the wire", unit: "bytes", lines: [{ name: "bytes", column: "bytes_per_second" }] }),
+      lag: new Chart({
+        title: "Behind",
+        note: "age of the oldest record that is not copied",
+        unit: "seconds",
+        lines: [{ name: "behind", column: "lag_seconds" }],
+      }),
+      records: new Chart({
+        title: "Records not copied",
+        unit: "count",
+        lines: [{ name: "records", column: "lag_records" }],
+      }),
+      count: new Chart({
+        title: "Records copied",
+        unit: "rate",
+        lines: [{ name: "records", column: "records_per_second" }],
+      }),
+      rate: new Chart({
+        title: "Throughput",
+        note: "on the wire",
+        unit: "bytes",
+        lines: [{ name: "bytes", column: "bytes_per_second" }],
+      }),
       copied: new Chart({
         title: "From timestamp to target",
         unit: "millis",
-        lines: [{ name: "p50", column: "copied_p50_ms" }, { name: "p99", column: "copied_p99_ms" }],
+        lines: [
+          { name: "p50", column: "copied_p50_ms" },
+          { name: "p99", column: "copied_p99_ms" },
+        ],
       }),
       append: new Chart({
         title: "Append latency",
         note: "one produce request",
         unit: "millis",
-        lines: [{ name: "p50", column: "append_p50_ms" }, { name: "p99", column: "append_p99_ms" }],
+        lines: [
+          { name: "p50", column: "append_p50_ms" },
+          { name: "p99", column: "append_p99_ms" },
+        ],
       }),
     };
   }
@@ -69,17 +93,47 @@ export class FlowPage {
     return [
       head,
       troubles(flow),
-      h("div", { class: "tiles" }, whole([flow], store.now()), loss(flow, flow.rpo_objective_seconds), failover([flow])),
-      h("div", { class: "charts" }, [lag, records, count, rate, copied, append].map((chart, at) => slot(chart, { key: `chart-${at}`, class: "chart-slot" }))),
+      h(
+        "div",
+        { class: "tiles" },
+        whole([flow], store.now()),
+        loss(flow, flow.rpo_objective_seconds),
+        failover([flow]),
+      ),
+      h(
+        "div",
+        { class: "charts" },
+        [lag, records, count, rate, copied, append].map((chart, at) =>
+          slot(chart, { key: `chart-${at}`, class: "chart-slot" }),
+        ),
+      ),
       h(
         "div",
         { class: "columns" },
-        panel("Partitions", { tools: h("a", { href: path("flows", flow.flow, "partitions") }, "All partitions") }, stateBars(flow)),
+        panel(
+          "Partitions",
+          { tools: h("a", { href: path("flows", flow.flow, "partitions") }, "All partitions") },
+          stateBars(flow),
+        ),
         panel("In numbers", {}, numbers(flow, store.now())),
       ),
       panel("Copiers", {}, copiers(flow)),
-      flow.notes.length ? panel("In detail", {}, h("ul", { class: "notes" }, flow.notes.map((note) => h("li", {}, note)))) : null,
-      panel("What has happened", { tools: h("a", { href: path("events") }, "All events") }, eventList(this.#events().slice(-MOST_EVENTS).reverse(), { withFlow: false })),
+      flow.notes.length
+        ? panel(
+            "In detail",
+            {},
+            h(
+              "ul",
+              { class: "notes" },
+              flow.notes.map((note) => h("li", {}, note)),
+            ),
+          )
+        : null,
+      panel(
+        "What has happened",
+        { tools: h("a", { href: path("events") }, "All events") },
+        eventList(this.#events().slice(-MOST_EVENTS).reverse(), { withFlow: false }),
+      ),
     ];
   }
 }
@@ -89,18 +143,45 @@ function troubles(flow) {
   const list = (filter) => `${path("flows", flow.flow, "partitions")}?state=${filter}`;
   const rows = [
     flow.waiting_for ? ["attention", `It waits for ${flow.waiting_for}.`] : null,
-    flow.failed ? ["trouble", `${format.counted(flow.failed, "partition has", "partitions have")} stopped on an error.`, list("failed")] : null,
+    flow.failed
+      ? [
+          "trouble",
+          `${format.counted(flow.failed, "partition has", "partitions have")} stopped on an error.`,
+          list("failed"),
+        ]
+      : null,
     ...Object.entries(flow.quarantined).map(([partition, why]) => ["trouble", `${partition} is in quarantine: ${why}`]),
-    flow.stalled ? ["attention", `${format.counted(flow.stalled, "partition does", "partitions do")} not move: ${flow.stall_reason}`, list("behind")] : null,
-    flow.held ? ["off", `${format.counted(flow.held, "partition is", "partitions are")} slower than possible: ${flow.held_reason}`, list("behind")] : null,
-    flow.paused_topics.length ? ["off", `Paused topics: ${flow.paused_topics.join(", ")}`, `${path("flows", flow.flow, "topics")}?state=paused`] : null,
-    flow.left_out ? ["attention", `${format.counted(flow.left_out, "record was", "records were")} left out, because the target refused them.`] : null,
+    flow.stalled
+      ? [
+          "attention",
+          `${format.counted(flow.stalled, "partition does", "partitions do")} not move: ${flow.stall_reason}`,
+          list("behind"),
+        ]
+      : null,
+    flow.held
+      ? [
+          "off",
+          `${format.counted(flow.held, "partition is", "partitions are")} slower than possible: ${flow.held_reason}`,
+          list("behind"),
+        ]
+      : null,
+    flow.paused_topics.length
+      ? ["off", `Paused topics: ${flow.paused_topics.join(", ")}`, `${path("flows", flow.flow, "topics")}?state=paused`]
+      : null,
+    flow.left_out
+      ? [
+          "attention",
+          `${format.counted(flow.left_out, "record was", "records were")} left out, because the target refused them.`,
+        ]
+      : null,
   ].filter(Boolean);
   if (!rows.length) return null;
   return h(
     "ul",
     { class: "troubles" },
-    rows.map(([health, text, href]) => h("li", { class: health }, icon(health), h("span", {}, text), href ? h("a", { href }, "Show") : null)),
+    rows.map(([health, text, href]) =>
+      h("li", { class: health }, icon(health), h("span", {}, text), href ? h("a", { href }, "Show") : null),
+    ),
   );
 }
 
@@ -132,7 +213,14 @@ function numbers(flow, now) {
     ["Rate", `${format.short(flow.records_per_second)} records/s, ${format.size(flow.bytes_per_second)}/s`],
     ["Copied since the start", `${format.whole(flow.records)} records, ${format.size(flow.bytes)}`],
     ["Last proof", proofText(flow.proof, now), flow.proof?.at_ms ? format.instant(flow.proof.at_ms) : null],
-    ["Consumer groups", flow.groups === null ? "no round has ended yet" : flow.groups_failing ? `${format.whole(flow.groups)}, ${format.whole(flow.groups_failing)} failing` : format.whole(flow.groups)],
+    [
+      "Consumer groups",
+      flow.groups === null
+        ? "no round has ended yet"
+        : flow.groups_failing
+          ? `${format.whole(flow.groups)}, ${format.whole(flow.groups_failing)} failing`
+          : format.whole(flow.groups),
+    ],
   ]);
 }
 
@@ -144,7 +232,17 @@ function copiers(flow) {
     h(
       "table",
       { class: "plain-table" },
-      h("thead", {}, h("tr", {}, [["Copier"], ["State"], ["Partitions", "number"], ["Buffers", "number"], ["Node"]].map(([head, kind]) => h("th", { scope: "col", class: kind }, head)))),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          [["Copier"], ["State"], ["Partitions", "number"], ["Buffers", "number"], ["Node"]].map(([head, kind]) =>
+            h("th", { scope: "col", class: kind }, head),
+          ),
+        ),
+      ),
       h(
         "tbody",
         {},

@@ -23,9 +23,17 @@ export class LoginPage {
       h("img", { src: "/console/icon.svg", alt: "", width: 44, height: 44 }),
       h("h1", {}, "raymirror"),
       this.refused ? h("p", { class: "refused", role: "alert" }, this.refused) : null,
-      h("div", { class: "choice", role: "group", "aria-label": "Log in with" }, this.#kind("password", "Password"), this.#kind("token", "Token")),
+      h(
+        "div",
+        { class: "choice", role: "group", "aria-label": "Log in with" },
+        this.#kind("password", "Password"),
+        this.#kind("token", "Token"),
+      ),
       this.kind === "password"
-        ? [this.#field("user", "User", "text", "username"), this.#field("password", "Password", "password", "current-password")]
+        ? [
+            this.#field("user", "User", "text", "username"),
+            this.#field("password", "Password", "password", "current-password"),
+          ]
         : this.#field("token", "Token", "password", "off"),
       h("button", { type: "submit", class: "button primary", disabled: this.busy }, this.busy ? "Working…" : "Log in"),
       h("p", { class: "soft" }, "Or on the machine of the mirror: ", h("code", {}, "raymirror console")),
@@ -37,11 +45,28 @@ export class LoginPage {
       this.kind = kind;
       this.app.update();
     };
-    return h("button", { type: "button", class: "button", "aria-pressed": String(this.kind === kind), on: { click: choose } }, text);
+    return h(
+      "button",
+      { type: "button", class: "button", "aria-pressed": String(this.kind === kind), on: { click: choose } },
+      text,
+    );
   }
 
   #field(name, text, type, autocomplete) {
-    return h("label", { key: name }, h("span", {}, text), h("input", { class: "input", name, type, autocomplete, required: true, autocapitalize: "off", spellcheck: "false" }));
+    return h(
+      "label",
+      { key: name },
+      h("span", {}, text),
+      h("input", {
+        class: "input",
+        name,
+        type,
+        autocomplete,
+        required: true,
+        autocapitalize: "off",
+        spellcheck: "false",
+      }),
+    );
   }
 
   async #submit(event) {

@@ -27,7 +27,12 @@ export class OverviewPage {
     return [
       h("h1", { class: `verdict ${mirror.health}` }, icon(mirror.health), h("span", {}, mirror.sentence)),
       mirror.unremembered.length
-        ? h("p", { class: "notice attention" }, icon("attention"), h("span", {}, `Not stored on the target yet: what was last wanted of ${mirror.unremembered.join(", ")}.`))
+        ? h(
+            "p",
+            { class: "notice attention" },
+            icon("attention"),
+            h("span", {}, `Not stored on the target yet: what was last wanted of ${mirror.unremembered.join(", ")}.`),
+          )
         : null,
       h("div", { class: "tiles" }, whole(flows, store.now()), loss(mirror), failover(flows)),
       panel("Clusters and flows", { class: "map-panel" }, clusterMap(store.clusters, flows)),
@@ -50,7 +55,15 @@ export class OverviewPage {
       h(
         "table",
         { class: "plain-table flows" },
-        h("thead", {}, h("tr", {}, heads.map((head, at) => h("th", { scope: "col", class: at > 1 && at < 6 ? "number" : null }, head)))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            heads.map((head, at) => h("th", { scope: "col", class: at > 1 && at < 6 ? "number" : null }, head)),
+          ),
+        ),
         h(
           "tbody",
           {},
@@ -62,10 +75,18 @@ export class OverviewPage {
               h("td", {}, stateBadge(flow)),
               h("td", { class: "number" }, lossText(flow.rpo)),
               h("td", { class: "number" }, flow.rpo.seconds === null ? "not known" : format.duration(flow.rpo.seconds)),
-              h("td", { class: "number" }, flow.worst_rpo.seconds === null ? "–" : format.duration(flow.worst_rpo.seconds)),
+              h(
+                "td",
+                { class: "number" },
+                flow.worst_rpo.seconds === null ? "–" : format.duration(flow.worst_rpo.seconds),
+              ),
               h("td", { class: "number" }, `${format.short(flow.records_per_second)}/s`),
               h("td", {}, flow.proof ? proofText(flow.proof, store.now()) : "off"),
-              h("td", { class: "spark-cell" }, sparkline(store.seriesOf(flow.flow), "lag_seconds", `lag of ${flow.flow}`)),
+              h(
+                "td",
+                { class: "spark-cell" },
+                sparkline(store.seriesOf(flow.flow), "lag_seconds", `lag of ${flow.flow}`),
+              ),
             ),
           ),
         ),
@@ -82,17 +103,58 @@ export function whole(flows, now) {
   const stopped = sum("failed");
   const quarantined = flows.reduce((total, flow) => total + Object.keys(flow.quarantined).length, 0);
   const left = sum("left_out");
-  if (differences) return tile({ question, health: "trouble", answer: "No", detail: `${format.counted(differences, "difference")} found by the proof` });
-  if (stopped) return tile({ question, health: "trouble", answer: "No", detail: `${format.counted(stopped, "partition has", "partitions have")} stopped on an error` });
-  if (quarantined) return tile({ question, health: "trouble", answer: "No", detail: `${format.counted(quarantined, "partition is", "partitions are")} in quarantine` });
-  if (left) return tile({ question, health: "attention", answer: "But for records left out", detail: `the target refused ${format.counted(left, "record")}; raymirror quarantine list names them` });
+  if (differences)
+    return tile({
+      question,
+      health: "trouble",
+      answer: "No",
+      detail: `${format.counted(differences, "difference")} found by the proof`,
+    });
+  if (stopped)
+    return tile({
+      question,
+      health: "trouble",
+      answer: "No",
+      detail: `${format.counted(stopped, "partition has", "partitions have")} stopped on an error`,
+    });
+  if (quarantined)
+    return tile({
+      question,
+      health: "trouble",
+      answer: "No",
+      detail: `${format.counted(quarantined, "partition is", "partitions are")} in quarantine`,
+    });
+  if (left)
+    return tile({
+      question,
+      health: "attention",
+      answer: "But for records left out",
+      detail: `the target refused ${format.counted(left, "record")}; raymirror quarantine list names them`,
+    });
   const proofs = flows.map((flow) => flow.proof);
-  if (!flows.length || proofs.some((proof) => !proof)) return tile({ question, health: "off", answer: "Not proven", detail: "Nothing has stopped. Continuous proof is off (raymirror.proof)" });
+  if (!flows.length || proofs.some((proof) => !proof))
+    return tile({
+      question,
+      health: "off",
+      answer: "Not proven",
+      detail: "Nothing has stopped. Continuous proof is off (raymirror.proof)",
+    });
   const failed = proofs.find((proof) => proof.trouble);
   if (failed) return tile({ question, health: "attention", answer: "Not proven lately", detail: failed.trouble });
-  if (proofs.some((proof) => proof.at_ms === null)) return tile({ question, health: "off", answer: "Not proven yet", detail: "the first round of the proof has not ended" });
+  if (proofs.some((proof) => proof.at_ms === null))
+    return tile({
+      question,
+      health: "off",
+      answer: "Not proven yet",
+      detail: "the first round of the proof has not ended",
+    });
   const oldest = Math.min(...proofs.map((proof) => proof.at_ms));
-  return tile({ question, health: "ok", answer: "Yes", detail: `proven record by record ${format.age((now - oldest) / 1000)} ago` });
+  return tile({
+    question,
+    health: "ok",
+    answer: "Yes",
+    detail: `proven record by record ${format.age((now - oldest) / 1000)} ago`,
+  });
 }
 
 /** How much would be lost now, of a mirror or of a flow. */
@@ -102,7 +164,12 @@ export function loss(one, objective = null) {
   const health = rpo.records === null ? "attention" : isMissed ? "trouble" : "ok";
   const answer = rpo.records === null ? lossText(rpo) : rpo.records ? lossText(rpo) : "Nothing";
   const aim = objective === null ? "" : `; objective ${format.duration(objective)}`;
-  return tile({ question: "What would I lose now?", health, answer: answer[0].toUpperCase() + answer.slice(1), detail: `${lossDetail(rpo)}; ${worstText(one.worst_rpo)}${aim}` });
+  return tile({
+    question: "What would I lose now?",
+    health,
+    answer: answer[0].toUpperCase() + answer.slice(1),
+    detail: `${lossDetail(rpo)}; ${worstText(one.worst_rpo)}${aim}`,
+  });
 }
 
 /** May I fail over? What speaks against it, by what the mirror knows; the preview asks both clusters. */
@@ -111,13 +178,22 @@ export function failover(flows) {
   const only = flows.length === 1 ? flows[0] : null;
   const more = only ? { href: path("flows", only.flow, "failover"), link: "Compute the loss" } : {};
   if (!flows.length) return tile({ question, health: "off", answer: "There is no flow", detail: "" });
-  if (flows.every((flow) => flow.state === "failed_over")) return tile({ question, health: "off", answer: "It is done", detail: "the consumers use the target", ...more });
+  if (flows.every((flow) => flow.state === "failed_over"))
+    return tile({ question, health: "off", answer: "It is done", detail: "the consumers use the target", ...more });
   const against = flows.flatMap((flow) => reasons(flow).map((why) => (only ? why : `${flow.flow}: ${why}`)));
   if (against.length) {
     const rest = against.length > 1 ? `, and ${format.counted(against.length - 1, "more reason")}` : "";
     return tile({ question, health: "attention", answer: "Not without loss", detail: `${against[0]}${rest}`, ...more });
   }
-  return tile({ question, health: "ok", answer: "Yes", detail: only ? "each group is translated exactly; the preview asks both clusters" : "each group of each flow is translated exactly", ...more });
+  return tile({
+    question,
+    health: "ok",
+    answer: "Yes",
+    detail: only
+      ? "each group is translated exactly; the preview asks both clusters"
+      : "each group of each flow is translated exactly",
+    ...more,
+  });
 }
 
 function reasons(flow) {

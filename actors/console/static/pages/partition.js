@@ -37,9 +37,16 @@ export class PartitionPage {
     const { signal } = this.abort;
     try {
       if (!document.hidden) {
-        const found = await api.get(api.of(this.flow, "partitions", { topic: this.topic, q: this.title(), limit: 1000 }), signal);
+        const found = await api.get(
+          api.of(this.flow, "partitions", { topic: this.topic, q: this.title(), limit: 1000 }),
+          signal,
+        );
         this.row = found.partitions.find((row) => row.partition === this.partition) ?? null;
-        this.refused = this.row ? "" : found.not_discovered ? `It is not known yet: the flow waits for ${found.not_discovered}.` : "The flow has no such partition.";
+        this.refused = this.row
+          ? ""
+          : found.not_discovered
+            ? `It is not known yet: the flow waits for ${found.not_discovered}.`
+            : "The flow has no such partition.";
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -52,7 +59,12 @@ export class PartitionPage {
   view() {
     const head = [
       flowHead(this.app, this.flow, "partitions"),
-      h("h2", { class: "part-name" }, h("a", { href: path("flows", this.flow, "topics", this.topic) }, this.topic), `-${this.partition}`),
+      h(
+        "h2",
+        { class: "part-name" },
+        h("a", { href: path("flows", this.flow, "topics", this.topic) }, this.topic),
+        `-${this.partition}`,
+      ),
     ];
     if (!this.row) return [head, this.refused ? refusal(this.refused) : loading()];
     const { row } = this;
@@ -61,19 +73,18 @@ export class PartitionPage {
       this.refused ? refusal(this.refused) : null,
       verdict(row),
       progress(row),
-      h(
-        "div",
-        { class: "columns" },
-        panel("Behind", {}, behindFacts(row)),
-        panel("Where it is", {}, placeFacts(row)),
-      ),
+      h("div", { class: "columns" }, panel("Behind", {}, behindFacts(row)), panel("Where it is", {}, placeFacts(row))),
       panel("What has happened", {}, eventList(this.#events().slice(-20).reverse(), { withFlow: false })),
     ];
   }
 
   #events() {
     const names = [this.title(), this.row.owner, this.row.set_id].filter(Boolean);
-    return this.app.store.events.filter((event) => event.flow === this.flow && names.some((name) => event.about === name || event.set_id === name || event.text.includes(name)));
+    return this.app.store.events.filter(
+      (event) =>
+        event.flow === this.flow &&
+        names.some((name) => event.about === name || event.set_id === name || event.text.includes(name)),
+    );
   }
 }
 
@@ -82,7 +93,10 @@ function verdict(row) {
   const health = row.why && stateHealth(row.state) === "ok" ? "attention" : stateHealth(row.state);
   let text = row.why;
   if (!text && row.lag_records === null) text = "How far it is behind is not known.";
-  if (!text) text = row.lag_records ? `It is copied, and ${format.counted(row.lag_records, "record")} behind.` : "It is in step: every record is on the target.";
+  if (!text)
+    text = row.lag_records
+      ? `It is copied, and ${format.counted(row.lag_records, "record")} behind.`
+      : "It is in step: every record is on the target.";
   return h("div", { class: `notice ${health}` }, icon(health), h("div", {}, h("b", {}, row.state), h("br"), text));
 }
 
@@ -93,16 +107,16 @@ function progress(row) {
   const share = (offset) => Math.max(0, Math.min(100, (100 * offset) / end));
   const proven = row.proven_to === null ? 0 : share(row.proven_to);
   const text = `copied to offset ${format.offset(row.source_next)} of ${format.offset(end)}${row.proven_to === null ? "" : `, proven to ${format.offset(row.proven_to)}`}`;
-  return h(
-    "figure",
-    { class: "log" },
-    h("figcaption", {}, text),
-    barOf(share(row.source_next), proven, text),
-  );
+  return h("figure", { class: "log" }, h("figcaption", {}, text), barOf(share(row.source_next), proven, text));
 }
 
 function barOf(copied, proven, text) {
-  const bar = h("div", { class: "log-bar", role: "img", "aria-label": text }, h("i", { class: "log-copied" }), h("i", { class: "log-proven" }));
+  const bar = h(
+    "div",
+    { class: "log-bar", role: "img", "aria-label": text },
+    h("i", { class: "log-copied" }),
+    h("i", { class: "log-proven" }),
+  );
   bar.firstChild.style.setProperty("width", `${copied.toFixed(2)}%`);
   bar.lastChild.style.setProperty("width", `${proven.toFixed(2)}%`);
   return bar;
@@ -117,7 +131,12 @@ function behindFacts(row) {
     row.heard_seconds_ago === null
       ? ["The source has reported its end", "never"]
       : ["The source reported its end", `${format.duration(row.heard_seconds_ago)} ago`],
-    isKnown || row.heard_lag_records === null ? null : ["Behind at that time", `${format.counted(row.heard_lag_records, "record")}, ${format.duration(row.heard_lag_seconds)}`],
+    isKnown || row.heard_lag_records === null
+      ? null
+      : [
+          "Behind at that time",
+          `${format.counted(row.heard_lag_records, "record")}, ${format.duration(row.heard_lag_seconds)}`,
+        ],
     ["Newest record copied", time(row.newest_ms, format.instant)],
     ["Last append", time(row.appended_at_ms, format.instant)],
   ]);

@@ -8,7 +8,12 @@ import { flowHead, stateHealth } from "../parts.js";
 import { go, path, setQuery } from "../router.js";
 import { Table } from "../table.js";
 
-const SORTS = [["seconds", "furthest behind"], ["records", "most records behind"], ["bytes", "most bytes behind"], ["name", "name"]];
+const SORTS = [
+  ["seconds", "furthest behind"],
+  ["records", "most records behind"],
+  ["bytes", "most bytes behind"],
+  ["name", "name"],
+];
 const DELAY_MS = 200;
 
 /** The filter, the order and the table of partitions; `topic`: only those of one topic. */
@@ -28,16 +33,30 @@ export class PartitionList {
       keyOf: (row) => `${row.topic}-${row.partition}`,
       open: (row) => go(path("flows", flow, "partitions", row.topic, String(row.partition))),
       load: async (offset, limit, signal) => {
-        const found = await api.get(api.of(flow, "partitions", { topic, q: this.q, state: this.state, sort: this.sort, offset, limit }), signal);
+        const found = await api.get(
+          api.of(flow, "partitions", { topic, q: this.q, state: this.state, sort: this.sort, offset, limit }),
+          signal,
+        );
         this.states = found.states;
         this.changed();
-        return { total: found.total, rows: found.partitions, none: found.not_discovered ? `The partitions are not known yet: the flow waits for ${found.not_discovered}.` : "" };
+        return {
+          total: found.total,
+          rows: found.partitions,
+          none: found.not_discovered
+            ? `The partitions are not known yet: the flow waits for ${found.not_discovered}.`
+            : "",
+        };
       },
       columns: [
         { head: "Partition", grow: 3, narrow: "minmax(0, 1fr)", cell: (row) => nameOf(row, flow) },
         { head: "State", width: "8rem", narrow: "2.2rem", cell: (row) => stateCell(row.state) },
         { head: "Behind", width: "6.5rem", number: true, narrow: "5rem", cell: (row) => behind(row) },
-        { head: "Records", width: "7rem", number: true, cell: (row) => (row.lag_records === null ? "not known" : format.whole(row.lag_records)) },
+        {
+          head: "Records",
+          width: "7rem",
+          number: true,
+          cell: (row) => (row.lag_records === null ? "not known" : format.whole(row.lag_records)),
+        },
         { head: "Bytes", width: "6.5rem", number: true, cell: (row) => format.size(row.lag_bytes) },
         { head: "Why", grow: 4, cell: (row) => h("span", { title: row.why || null }, row.why) },
       ],
@@ -66,7 +85,13 @@ export class PartitionList {
     const chip = (state, text, count) =>
       h(
         "button",
-        { type: "button", class: "chip", "aria-pressed": String(this.state === state), on: { click: () => this.#set("state", state) }, key: state },
+        {
+          type: "button",
+          class: "chip",
+          "aria-pressed": String(this.state === state),
+          on: { click: () => this.#set("state", state) },
+          key: state,
+        },
         text,
         count === null ? null : h("b", {}, format.whole(count)),
       );
@@ -81,9 +106,19 @@ export class PartitionList {
           "label",
           { class: "select" },
           h("span", {}, "Order"),
-          h("select", { class: "input", value: this.sort, on: { change: (event) => this.#set("sort", event.target.value) } }, SORTS.map(([value, text]) => h("option", { value, selected: value === this.sort }, text))),
+          h(
+            "select",
+            { class: "input", value: this.sort, on: { change: (event) => this.#set("sort", event.target.value) } },
+            SORTS.map(([value, text]) => h("option", { value, selected: value === this.sort }, text)),
+          ),
         ),
-        h("div", { class: "chips", role: "group", "aria-label": "State" }, chip("", "all", total), chip("behind", "behind", null), states.map(([state, count]) => chip(state, state, count))),
+        h(
+          "div",
+          { class: "chips", role: "group", "aria-label": "State" },
+          chip("", "all", total),
+          chip("behind", "behind", null),
+          states.map(([state, count]) => chip(state, state, count)),
+        ),
       ),
       slot(this.table, { class: "table-slot", key: "table" }),
     ];
@@ -96,7 +131,15 @@ export function filterField(value, text, changed) {
     "label",
     { class: "filter" },
     h("span", {}, text),
-    h("input", { class: "input", type: "search", value, "data-filter": "", autocomplete: "off", spellcheck: "false", on: { input: (event) => changed(event.target.value) } }),
+    h("input", {
+      class: "input",
+      type: "search",
+      value,
+      "data-filter": "",
+      autocomplete: "off",
+      spellcheck: "false",
+      on: { input: (event) => changed(event.target.value) },
+    }),
   );
 }
 
@@ -108,12 +151,25 @@ export function stateCell(state) {
 
 function nameOf(row, flow) {
   const name = `${row.topic}-${row.partition}`;
-  return h("a", { href: path("flows", flow, "partitions", row.topic, String(row.partition)), title: name, tabindex: "-1" }, name);
+  return h(
+    "a",
+    { href: path("flows", flow, "partitions", row.topic, String(row.partition)), title: name, tabindex: "-1" },
+    name,
+  );
 }
 
 function behind(row) {
   if (row.lag_seconds !== null) return format.age(row.lag_seconds);
-  return h("span", { title: row.heard_seconds_ago === null ? null : `as of ${format.age(row.heard_seconds_ago)} ago: ${format.age(row.heard_lag_seconds)}` }, "not known");
+  return h(
+    "span",
+    {
+      title:
+        row.heard_seconds_ago === null
+          ? null
+          : `as of ${format.age(row.heard_seconds_ago)} ago: ${format.age(row.heard_lag_seconds)}`,
+    },
+    "not known",
+  );
 }
 
 export class PartitionsPage {

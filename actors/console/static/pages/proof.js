@@ -29,12 +29,32 @@ export class ProofPage {
         return { total: found.total, rows: found.partitions };
       },
       columns: [
-        { head: "Partition", grow: 3, narrow: "minmax(0, 1fr)", cell: (row) => h("a", { href: path("flows", flow, "partitions", row.topic, String(row.partition)), tabindex: "-1" }, `${row.topic}-${row.partition}`) },
+        {
+          head: "Partition",
+          grow: 3,
+          narrow: "minmax(0, 1fr)",
+          cell: (row) =>
+            h(
+              "a",
+              { href: path("flows", flow, "partitions", row.topic, String(row.partition)), tabindex: "-1" },
+              `${row.topic}-${row.partition}`,
+            ),
+        },
         { head: "Proven from", width: "8rem", number: true, cell: (row) => format.offset(row.proven_from) },
         { head: "Proven to", width: "8rem", number: true, narrow: "7rem", cell: (row) => format.offset(row.proven_to) },
         { head: "Not proven", width: "7rem", number: true, cell: (row) => format.whole(row.unproven) },
-        { head: "Differ", width: "6rem", number: true, narrow: "4rem", cell: (row) => h("span", { class: row.differences ? "bad" : null }, format.whole(row.differences)) },
-        { head: "Note", grow: 4, cell: (row) => h("span", { title: row.first || row.note || null }, row.first || row.note) },
+        {
+          head: "Differ",
+          width: "6rem",
+          number: true,
+          narrow: "4rem",
+          cell: (row) => h("span", { class: row.differences ? "bad" : null }, format.whole(row.differences)),
+        },
+        {
+          head: "Note",
+          grow: 4,
+          cell: (row) => h("span", { title: row.first || row.note || null }, row.first || row.note),
+        },
       ],
     });
   }
@@ -55,11 +75,23 @@ export class ProofPage {
   view() {
     const { proof } = this;
     const head = flowHead(this.app, this.flow, "proof");
-    if (proof === undefined) return [head, this.table.refused ? h("p", { class: "refused" }, this.table.refused) : loading()];
+    if (proof === undefined)
+      return [head, this.table.refused ? h("p", { class: "refused" }, this.table.refused) : loading()];
     if (proof === null) {
       return [
         head,
-        panel("Continuous proof is off", {}, h("p", {}, "Spark can compare each copied record with its source, again and again: set ", h("code", {}, "raymirror.proof"), " in the configuration. Or prove it once: ", h("code", {}, "raymirror verify"))),
+        panel(
+          "Continuous proof is off",
+          {},
+          h(
+            "p",
+            {},
+            "Spark can compare each copied record with its source, again and again: set ",
+            h("code", {}, "raymirror.proof"),
+            " in the configuration. Or prove it once: ",
+            h("code", {}, "raymirror verify"),
+          ),
+        ),
       ];
     }
     const filter = (value) => {

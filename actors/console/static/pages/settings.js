@@ -67,7 +67,13 @@ export class SettingsPage {
       this.settings ? this.#editor() : this.refused ? null : loading(),
       panel(
         "Topics, configs and ACLs of the copies",
-        { tools: h("button", { type: "button", class: "button", disabled: this.asking, on: { click: () => this.#ask() } }, this.asking ? "Asking both clusters…" : "Compare now") },
+        {
+          tools: h(
+            "button",
+            { type: "button", class: "button", disabled: this.asking, on: { click: () => this.#ask() } },
+            this.asking ? "Asking both clusters…" : "Compare now",
+          ),
+        },
         this.planRefused ? refusal(this.planRefused) : planView(this.plan),
       ),
     ];
@@ -82,17 +88,47 @@ export class SettingsPage {
 
   #editor() {
     const may = this.app.may("admin");
-    const names = [...new Set([...Object.keys(this.settings), ...this.changes.keys()])].sort().filter((name) => name.includes(this.q));
+    const names = [...new Set([...Object.keys(this.settings), ...this.changes.keys()])]
+      .sort()
+      .filter((name) => name.includes(this.q));
     const filter = (event) => {
       this.q = event.target.value;
       this.app.update();
     };
     return panel(
       "Settings",
-      { tools: h("button", { type: "button", class: "button primary", disabled: !this.changes.size, on: { click: () => this.#review() } }, this.changes.size ? `Review ${format.counted(this.changes.size, "change")}` : "No change yet") },
-      h("p", { class: "soft" }, "As MM2 would give them to its connectors. Settings that may hold a password are not shown. A change is written into the file of the mirror, then applied."),
-      h("div", { class: "filters" }, h("label", { class: "filter" }, h("span", {}, "Setting"), h("input", { class: "input", type: "search", value: this.q, "data-filter": "", on: { input: filter } }))),
-      h("div", { class: "settings" }, names.map((name) => this.#row(name, may))),
+      {
+        tools: h(
+          "button",
+          {
+            type: "button",
+            class: "button primary",
+            disabled: !this.changes.size,
+            on: { click: () => this.#review() },
+          },
+          this.changes.size ? `Review ${format.counted(this.changes.size, "change")}` : "No change yet",
+        ),
+      },
+      h(
+        "p",
+        { class: "soft" },
+        "As MM2 would give them to its connectors. Settings that may hold a password are not shown. A change is written into the file of the mirror, then applied.",
+      ),
+      h(
+        "div",
+        { class: "filters" },
+        h(
+          "label",
+          { class: "filter" },
+          h("span", {}, "Setting"),
+          h("input", { class: "input", type: "search", value: this.q, "data-filter": "", on: { input: filter } }),
+        ),
+      ),
+      h(
+        "div",
+        { class: "settings" },
+        names.map((name) => this.#row(name, may)),
+      ),
       may ? this.#more() : h("p", { class: "soft" }, "To change them you need the role admin."),
     );
   }
@@ -107,8 +143,26 @@ export class SettingsPage {
       "div",
       { class: isChanged ? "setting changed" : "setting", key: name },
       h("label", { for: id }, name),
-      h("input", { class: "input", id, value: isGone ? "" : (value ?? ""), placeholder: isGone ? "removed: the default holds" : "", readonly: !may, spellcheck: "false", on: { input: (event) => this.#set(name, event.target.value) } }),
-      may ? h("button", { type: "button", class: "button small", on: { click: () => this.#set(name, isChanged ? (this.settings[name] ?? null) : null) } }, isChanged ? "Undo" : "Remove") : null,
+      h("input", {
+        class: "input",
+        id,
+        value: isGone ? "" : (value ?? ""),
+        placeholder: isGone ? "removed: the default holds" : "",
+        readonly: !may,
+        spellcheck: "false",
+        on: { input: (event) => this.#set(name, event.target.value) },
+      }),
+      may
+        ? h(
+            "button",
+            {
+              type: "button",
+              class: "button small",
+              on: { click: () => this.#set(name, isChanged ? (this.settings[name] ?? null) : null) },
+            },
+            isChanged ? "Undo" : "Remove",
+          )
+        : null,
     );
   }
 
@@ -125,7 +179,18 @@ export class SettingsPage {
     return h(
       "form",
       { class: "add-setting", on: { submit: add } },
-      h("label", { class: "filter" }, h("span", {}, "Another setting"), h("input", { class: "input", value: this.name, placeholder: "e.g. topics.exclude", spellcheck: "false", on: { input: typed } })),
+      h(
+        "label",
+        { class: "filter" },
+        h("span", {}, "Another setting"),
+        h("input", {
+          class: "input",
+          value: this.name,
+          placeholder: "e.g. topics.exclude",
+          spellcheck: "false",
+          on: { input: typed },
+        }),
+      ),
       h("button", { type: "submit", class: "button" }, "Add"),
     );
   }
@@ -158,7 +223,11 @@ export class SettingsPage {
           "div",
           { class: "dialog-buttons" },
           h("button", { type: "button", class: "button", on: { click: () => dialog.close() } }, "Cancel"),
-          h("button", { type: "button", class: "button primary", disabled: busy, on: { click: apply } }, busy ? "Working…" : "Apply"),
+          h(
+            "button",
+            { type: "button", class: "button primary", disabled: busy, on: { click: apply } },
+            busy ? "Working…" : "Apply",
+          ),
         ),
       ],
     });
@@ -178,8 +247,22 @@ export function diff(rows) {
       h(
         "div",
         { class: "diff-entry", role: "listitem", key: row.key },
-        row.before === null ? null : h("div", { class: "diff-line gone" }, h("span", { class: "sign", "aria-label": "before" }, "−"), h("code", {}, `${row.key} = ${row.before}`)),
-        row.after === null ? null : h("div", { class: "diff-line come" }, h("span", { class: "sign", "aria-label": "after" }, "+"), h("code", {}, `${row.key} = ${row.after}`)),
+        row.before === null
+          ? null
+          : h(
+              "div",
+              { class: "diff-line gone" },
+              h("span", { class: "sign", "aria-label": "before" }, "−"),
+              h("code", {}, `${row.key} = ${row.before}`),
+            ),
+        row.after === null
+          ? null
+          : h(
+              "div",
+              { class: "diff-line come" },
+              h("span", { class: "sign", "aria-label": "after" }, "+"),
+              h("code", {}, `${row.key} = ${row.after}`),
+            ),
         row.note ? h("div", { class: "diff-note" }, row.note) : null,
       ),
     ),
@@ -187,12 +270,31 @@ export function diff(rows) {
 }
 
 function planView(found) {
-  if (!found) return h("p", { class: "soft" }, "What raymirror plan says: how the copies differ from their sources. It changes nothing.");
+  if (!found)
+    return h(
+      "p",
+      { class: "soft" },
+      "What raymirror plan says: how the copies differ from their sources. It changes nothing.",
+    );
   const { plan } = found;
   const changes = plan.changes ?? [];
-  if (!changes.length) return h("p", {}, `Nothing differs. Asked ${format.counted(plan.topics ?? 0, "topic")} in ${format.duration(found.took_seconds)}.`);
+  if (!changes.length)
+    return h(
+      "p",
+      {},
+      `Nothing differs. Asked ${format.counted(plan.topics ?? 0, "topic")} in ${format.duration(found.took_seconds)}.`,
+    );
   return [
     h("p", {}, `${format.counted(changes.length, "change")} to make. To make them: `, h("code", {}, "raymirror apply")),
-    diff(changes.slice(0, MOST_ROWS).map((one) => ({ key: [one.target ?? one.topic, one.name].filter(Boolean).join(" "), before: one.before ?? null, after: one.value ?? one.change, note: one.why }))),
+    diff(
+      changes
+        .slice(0, MOST_ROWS)
+        .map((one) => ({
+          key: [one.target ?? one.topic, one.name].filter(Boolean).join(" "),
+          before: one.before ?? null,
+          after: one.value ?? one.change,
+          note: one.why,
+        })),
+    ),
   ];
 }

@@ -68,9 +68,13 @@ export class TopicPage {
   view() {
     const { row } = this;
     const may = this.app.may("operate");
-    const pause = () => this.#steer("pause", `Pause ${this.topic}?`, "Only this topic stops; the others go on.", "Pause");
-    const resume = () => this.#steer("resume", `Resume ${this.topic}?`, "It is copied again from where it was.", "Resume");
-    const [sign, text, run] = row?.paused ? ["play", "Resume this topic", resume] : ["pause", "Pause this topic", pause];
+    const pause = () =>
+      this.#steer("pause", `Pause ${this.topic}?`, "Only this topic stops; the others go on.", "Pause");
+    const resume = () =>
+      this.#steer("resume", `Resume ${this.topic}?`, "It is copied again from where it was.", "Resume");
+    const [sign, text, run] = row?.paused
+      ? ["play", "Resume this topic", resume]
+      : ["pause", "Pause this topic", pause];
     return [
       flowHead(this.app, this.flow, "topics"),
       h(
@@ -78,7 +82,20 @@ export class TopicPage {
         { class: "sub-head" },
         h("h2", { class: "part-name" }, this.topic),
         h("span", { class: "grow" }),
-        row ? h("button", { type: "button", class: "button", disabled: !may, title: may ? null : "Needs the role operate", on: { click: run } }, icon(sign), h("span", {}, text)) : null,
+        row
+          ? h(
+              "button",
+              {
+                type: "button",
+                class: "button",
+                disabled: !may,
+                title: may ? null : "Needs the role operate",
+                on: { click: run },
+              },
+              icon(sign),
+              h("span", {}, text),
+            )
+          : null,
       ),
       this.refused ? refusal(this.refused) : null,
       row ? panel("Now", {}, facts(rows(row))) : this.refused ? null : loading(),
@@ -91,8 +108,18 @@ export class TopicPage {
 function rows(row) {
   return [
     ["On the target", row.target_topic],
-    ["Behind", row.lag_seconds === null ? `not known, at least ${format.duration(row.least_seconds)}` : format.duration(row.lag_seconds)],
-    ["Records behind", row.lag_records === null ? `not known, at least ${format.whole(row.least_records)}` : format.whole(row.lag_records)],
+    [
+      "Behind",
+      row.lag_seconds === null
+        ? `not known, at least ${format.duration(row.least_seconds)}`
+        : format.duration(row.lag_seconds),
+    ],
+    [
+      "Records behind",
+      row.lag_records === null
+        ? `not known, at least ${format.whole(row.least_records)}`
+        : format.whole(row.lag_records),
+    ],
     ["Bytes behind", format.size(row.lag_bytes)],
     ["Partitions that do not move", format.whole(row.stalled)],
     ["Copied since the start", `${format.whole(row.records)} records, ${format.size(row.bytes)}`],

@@ -8,7 +8,12 @@ import { go, path, setQuery } from "../router.js";
 import { Table } from "../table.js";
 import { filterField, stateCell } from "./partitions.js";
 
-const SORTS = [["seconds", "furthest behind"], ["records", "most records behind"], ["bytes", "most bytes behind"], ["name", "name"]];
+const SORTS = [
+  ["seconds", "furthest behind"],
+  ["records", "most records behind"],
+  ["bytes", "most bytes behind"],
+  ["name", "name"],
+];
 const DELAY_MS = 200;
 
 export class TopicsPage {
@@ -24,14 +29,46 @@ export class TopicsPage {
       keyOf: (row) => row.topic,
       open: (row) => go(path("flows", flow, "topics", row.topic)),
       load: async (offset, limit, signal) => {
-        const found = await api.get(api.of(flow, "topics", { q: this.q, state: this.state, sort: this.sort, offset, limit }), signal);
-        return { total: found.total, rows: found.topics, none: found.not_discovered ? `The topics are not known yet: the flow waits for ${found.not_discovered}.` : "" };
+        const found = await api.get(
+          api.of(flow, "topics", { q: this.q, state: this.state, sort: this.sort, offset, limit }),
+          signal,
+        );
+        return {
+          total: found.total,
+          rows: found.topics,
+          none: found.not_discovered ? `The topics are not known yet: the flow waits for ${found.not_discovered}.` : "",
+        };
       },
       columns: [
-        { head: "Topic", grow: 3, narrow: "minmax(0, 1fr)", cell: (row) => h("a", { href: path("flows", flow, "topics", row.topic), title: `${row.topic}, on the target ${row.target_topic}`, tabindex: "-1" }, row.topic) },
+        {
+          head: "Topic",
+          grow: 3,
+          narrow: "minmax(0, 1fr)",
+          cell: (row) =>
+            h(
+              "a",
+              {
+                href: path("flows", flow, "topics", row.topic),
+                title: `${row.topic}, on the target ${row.target_topic}`,
+                tabindex: "-1",
+              },
+              row.topic,
+            ),
+        },
         { head: "State", width: "8rem", narrow: "2.2rem", cell: (row) => stateCell(worst(row)) },
-        { head: "Behind", width: "6.5rem", number: true, narrow: "5rem", cell: (row) => (row.lag_seconds === null ? "not known" : format.age(row.lag_seconds)) },
-        { head: "Records", width: "7rem", number: true, cell: (row) => (row.lag_records === null ? "not known" : format.whole(row.lag_records)) },
+        {
+          head: "Behind",
+          width: "6.5rem",
+          number: true,
+          narrow: "5rem",
+          cell: (row) => (row.lag_seconds === null ? "not known" : format.age(row.lag_seconds)),
+        },
+        {
+          head: "Records",
+          width: "7rem",
+          number: true,
+          cell: (row) => (row.lag_records === null ? "not known" : format.whole(row.lag_records)),
+        },
         { head: "Partitions", width: "6rem", number: true, cell: (row) => format.whole(row.partitions) },
         { head: "Copied", width: "7rem", number: true, cell: (row) => format.short(row.records) },
         { head: "Why", grow: 3, cell: (row) => h("span", { title: row.why || null }, row.why) },
@@ -71,9 +108,19 @@ export class TopicsPage {
           "label",
           { class: "select" },
           h("span", {}, "Order"),
-          h("select", { class: "input", value: this.sort, on: { change: (event) => this.#set("sort", event.target.value) } }, SORTS.map(([value, text]) => h("option", { value, selected: value === this.sort }, text))),
+          h(
+            "select",
+            { class: "input", value: this.sort, on: { change: (event) => this.#set("sort", event.target.value) } },
+            SORTS.map(([value, text]) => h("option", { value, selected: value === this.sort }, text)),
+          ),
         ),
-        this.state ? h("button", { type: "button", class: "chip", "aria-pressed": "true", on: { click: () => this.#set("state", "") } }, `only ${this.state}, remove`) : null,
+        this.state
+          ? h(
+              "button",
+              { type: "button", class: "chip", "aria-pressed": "true", on: { click: () => this.#set("state", "") } },
+              `only ${this.state}, remove`,
+            )
+          : null,
       ),
       slot(this.table, { class: "table-slot", key: "table" }),
     ];
