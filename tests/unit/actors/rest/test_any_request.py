@@ -59,8 +59,10 @@ HEADERS = st.dictionaries(
     max_size=2,
 )
 QUERIES = st.sampled_from(
-    ["", "?", "?expand=info&expand=status", "?includeTasks=TRUE", "?onlyFailed=+1", "?a=%zz"]
-    + ["?limit=1&offset=9&sort=bytes", "?since=1d&state=behind", "?limit=x", "?since=999999999d", "?partitions=true"]
+    [
+        *("", "?", "?expand=info&expand=status", "?includeTasks=TRUE", "?onlyFailed=+1", "?a=%zz", "?limit=x"),
+        *("?limit=1&offset=9&sort=bytes", "?since=1d&state=behind", "?since=999999999d", "?partitions=true"),
+    ]
 )
 VIEWS = {desired: view_of(status_with(desired=desired)) for desired in Desired}
 

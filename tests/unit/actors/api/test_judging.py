@@ -1,0 +1,117 @@
+"""What a flow does, whether somebody should look, and the sentence that says why."""
+
+import msgspec
+import pytest
+
+from actors.api.entities import FlowPhase, Health
+from actors.api.judging import judged, judged_mirror, loss_sentence, phase_of, rpo_of_flow, rpo_of_mirror
+from actors.api.summaries import page_of
+from actors.model.states import Desired
+from actors.model.status import FlowAtEnd, FlowStatus
+from engine.core.reports.group_report import GroupsReport
+from tests.unit.actors.rest.rest_views import view_of
+from tests.unit.actors.telemetry.statuses import NOW_MS, flow_proof, flow_status, mirror_status
+
+
+def fine(**changes: object) -> FlowStatus:
+    plain: dict[str, object] = {
+        "unknown_lanes": 0,
+        "stalled": 0,
+        "lag_records": 0,
+        "least_lag_records": 0,
+        "groups": None,
+        **changes,
+    }
+    return flow_status(**plain)
+
+
+def judge(flow: FlowStatus, objective_s: float | None = None) -> tuple[Health, str]:
+    return judged(flow, rpo_of_flow(flow, NOW_MS), None, objective_s)
+
+
+@pytest.mark.parametrize(
+    ("changes", "phase"),
+    [
+        ({}, FlowPhase.RUNNING),
+        ({"waiting_for": "x"}, FlowPhase.WAITING),
+        ({"desired": Desired.PAUSED, "waiting_for": "x"}, FlowPhase.PAUSED),
+        ({"desired": Desired.STOPPED}, FlowPhase.STOPPED),
+        ({"desired": Desired.STOPPED, "failed_over": True}, FlowPhase.FAILED_OVER),
+    ],
+)
+def test_what_a_flow_does(changes: dict[str, object], phase: FlowPhase) -> None:
+    assert phase_of(fine(**changes)) is phase
+
+
+@pytest.mark.parametrize(
+    ("changes", "health", "said"),
+    [
+        ({}, Health.OK, "All 3 partitions are copied; a loss of the source now would lose nothing."),
+        ({"errors": 2}, Health.TROUBLE, "2 partitions stopped on an error. A loss"),
+        ({"quarantined": {"t-1": "x"}}, Health.TROUBLE, "1 partition in quarantine"),
+        ({"waiting_for": "cluster B"}, Health.ATTENTION, "Waiting for cluster B"),
+        ({"stalled": 1, "stall_reason": "why"}, Health.ATTENTION, "1 partition does not move: why"),
+        ({"unknown_lanes": 3, "lag_records": None}, Health.ATTENTION, "The lag of 3 partitions is not known"),
+        ({"groups": GroupsReport(at_ms=1, failing=2)}, Health.ATTENTION, "2 consumer groups failing"),
+        ({"desired": Desired.PAUSED, "errors": 1}, Health.OFF, "Paused"),
+        ({"desired": Desired.STOPPED, "failed_over": True}, Health.OFF, "Failed over"),
+    ],
+)
+def test_whether_somebody_should_look(changes: dict[str, object], health: Health, said: str) -> None:
+    found, sentence = judge(fine(**changes))
+    assert found is health
+    assert sentence.startswith(said)
+
+
+def test_a_flow_that_is_further_behind_than_its_objective_is_in_trouble() -> None:
+    late = fine(lag_records=5, least_lag_records=5, behind_since_ms=NOW_MS - 31_000)
+    assert judge(late, 30.0)[0] is Health.TROUBLE
+    assert judge(late, 32.0)[0] is Health.OK
+    assert judge(late)[0] is Health.OK
+
+
+def test_a_copy_that_differs_is_trouble() -> None:
+    flow = fine()
+    assert judged(flow, rpo_of_flow(flow, NOW_MS), flow_proof(differences=2), None)[0] is Health.TROUBLE
+    assert judged(flow, rpo_of_flow(flow, NOW_MS), flow_proof(differences=0), None)[0] is Health.OK
+
+
+@pytest.mark.parametrize(
+    ("flow", "said"),
+    [
+        (fine(), "would lose nothing"),
+        (
+            fine(lag_records=3, least_lag_records=3, least_lag_bytes=2048, behind_since_ms=NOW_MS - 400),
+            "would lose 3 records (2.0 KiB), the oldest 0.4 s old",
+        ),
+        (fine(lag_records=None, unknown_lanes=1, least_lag_records=3), "would lose at least 3 records"),
+        (fine(lag_records=None, unknown_lanes=1), "what a loss of the source now would lose is not known"),
+    ],
+)
+def test_what_would_be_lost(flow: FlowStatus, said: str) -> None:
+    assert loss_sentence(rpo_of_flow(flow, NOW_MS)).endswith(said)
+
+
+def test_the_loss_of_a_flow_without_copiers_is_not_known() -> None:
+    rpo = rpo_of_flow(fine(at_end=FlowAtEnd(at_ms=1, lag_records=7, unknown_lanes=0)), NOW_MS)
+    assert (rpo.records, rpo.seconds, rpo.least_records) == (None, None, 7)
+
+
+def test_a_mirror_is_as_well_as_its_worst_flow() -> None:
+    flows = [fine(), flow_status("B->A", errors=1), flow_status("A->C", desired=Desired.PAUSED)]
+    view = view_of(msgspec.structs.replace(mirror_status(flows=flows), proofs={}))
+    page = page_of(view)
+    assert page.mirror.health is Health.TROUBLE
+    assert page.mirror.sentence.startswith("B->A: 1 partition stopped on an error")
+    assert judged_mirror(view.present, page.flows, "no step for 40 s") == (Health.TROUBLE, "No step for 40 s.")
+
+
+def test_the_loss_of_a_mirror_is_known_if_that_of_each_flow_is() -> None:
+    late = flow_status("B->A", unknown_lanes=0, lag_records=5, least_lag_records=5, behind_since_ms=NOW_MS - 2000)
+    known = page_of(view_of(mirror_status(flows=[fine(), late]))).flows
+    assert (rpo_of_mirror(known).records, rpo_of_mirror(known).seconds) == (5, 2.0)
+    unknown = page_of(view_of(mirror_status(flows=[flow_status("A->C"), late]))).flows
+    assert rpo_of_mirror(unknown).records is None
+    assert rpo_of_mirror(unknown).least_records == 15
+    gone = page_of(view_of(mirror_status(flows=[flow_status("A->C", failed_over=True), late]))).flows
+    assert rpo_of_mirror(gone).records == 5

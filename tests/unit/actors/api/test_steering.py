@@ -1,0 +1,64 @@
+"""Commands: what the supervisor is asked for, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
+from actors.model.states import Command, Desired
+from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of
+
+FLOW = "/api/v1/flows/A-%3EB"
+MIRROR = "/api/v1/mirror"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "deed"),
+    [
+        (f"{MIRROR}/pause", None, GiveCommand(Command.PAUSE)),
+        (f"{MIRROR}/resume", None, GiveCommand(Command.RESUME)),
+        (f"{MIRROR}/stop", None, GiveCommand(Command.STOP)),
+        (f"{FLOW}/pause", None, GiveCommand(Command.PAUSE, "A->B")),
+        (f"{FLOW}/pause", {"topics": ["t"]}, GiveCommand(Command.PAUSE, "A->B", ("t",))),
+        (f"{FLOW}/resume", {"topics": []}, GiveCommand(Command.RESUME, "A->B")),
+        (f"{FLOW}/stop", None, GiveCommand(Command.STOP, "A->B")),
+        (f"{FLOW}/restart", None, RestartFlow("A->B")),
+        (f"{FLOW}/restart", {"copiers": ["copier-1"]}, RestartCopiers("A->B", ("copier-1",))),
+    ],
+)
+def test_a_command_is_given(path: str, body: Any, deed: Any) -> None:
+    answer = ask("POST", path, body)
+    assert (answer.status, answer.deeds) == (202, (deed,))
+    assert shown(answer)["command"] == path.rpartition("/")[2]
+
+
+def test_settings_are_changed() -> None:
+    answer = ask("PATCH", f"{FLOW}/settings", {"changes": {"topics": "a", "x": None}})
+    assert answer.deeds == (ChangeSettings("A->B", {"topics": "a", "x": None}),)
+    assert error(ask("PATCH", f"{FLOW}/settings", {"changes": {}}))[0] == 400
+
+
+def test_a_flow_that_was_failed_over_is_resumed_only_if_that_is_meant() -> None:
+    view = view_of(status_with(desired=Desired.STOPPED, failed_over=True))
+    status, message = error(ask("POST", f"{FLOW}/resume", view=view))
+    assert status == 400
+    assert "failed over" in message
+    assert ask("POST", f"{FLOW}/resume?failed_over=true", view=view).deeds == (GiveCommand(Command.RESUME, "A->B"),)
+    assert ask("POST", f"{FLOW}/stop", view=view).status == 202
+
+
+def test_an_unknown_copier_is_404_and_names_the_others() -> None:
+    assert error(ask("POST", f"{FLOW}/restart", {"copiers": ["x"]})) == (
+        404,
+        "Flow A->B has no copier x; it has: copier-1",
+    )
+
+
+@pytest.mark.parametrize("path", [f"{FLOW}/pause", f"{FLOW}/restart"])
+def test_an_unknown_field_is_refused(path: str) -> None:
+    assert error(ask("POST", path, {"topic": "t"}))[0] == 400
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "stop", "restart"])
+def test_an_unknown_flow_is_404(action: str) -> None:
+    assert error(ask("POST", f"/api/v1/flows/x/{action}"))[0] == 404
