@@ -180,7 +180,10 @@ function resume(flow) {
   return confirm({
     title: `Resume ${flow.flow}?`,
     text: isOver
-      ? "This flow was failed over: its consumers use the target. If it copies again, records of the source reach the target behind what applications have written there since."
+      ? [
+          "This flow was failed over: its consumers use the target.",
+          "If it copies again, records of the source reach the target behind what applications have written there since.",
+        ]
       : "It copies again from where it was. Partitions that had stopped on an error try again.",
     verb: "Resume",
     word: isOver ? flow.flow : "",

@@ -50,7 +50,10 @@ export class ConfigPage {
     const { plan } = this;
     return confirm({
       title: "Apply the file on disk?",
-      text: `${format.counted(changed(plan).length, "change")} to the running mirror. Copiers are replaced one by one if they must be. If the file is edited again before, this is refused.`,
+      text: [
+        `${format.counted(changed(plan).length, "change")} to the running mirror. Copiers are replaced one by one if they must be.`,
+        "If the file is edited again before, this is refused.",
+      ],
       verb: "Apply",
       run: async () => {
         await api.post("/reload", { new: plan.new });
