@@ -6,7 +6,7 @@ import * as format from "../format.js";
 import { icon } from "../icons.js";
 import { bar, eventList, facts, flowHead, panel, proofText, stateHealth } from "../parts.js";
 import { path } from "../router.js";
-import { failover, loss, whole } from "./overview.js";
+import { failover, loss, missed, whole } from "./overview.js";
 
 const MOST_EVENTS = 12;
 
@@ -97,7 +97,7 @@ export class FlowPage {
         "div",
         { class: "tiles" },
         whole([flow], store.now()),
-        loss(flow, flow.rpo_objective_seconds),
+        loss(flow, missed([flow])),
         failover([flow]),
       ),
       h(

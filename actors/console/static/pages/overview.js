@@ -25,7 +25,7 @@ export class OverviewPage {
     if (!mirror) return [h("h1", { class: "verdict" }, "Overview"), loading()];
     const flows = [...store.flows.values()];
     return [
-      h("h1", { class: `verdict ${mirror.health}` }, icon(mirror.health), h("span", {}, mirror.sentence)),
+      verdict(mirror),
       mirror.unremembered.length
         ? h(
             "p",
@@ -34,7 +34,7 @@ export class OverviewPage {
             h("span", {}, `Not stored on the target yet: what was last wanted of ${mirror.unremembered.join(", ")}.`),
           )
         : null,
-      h("div", { class: "tiles" }, whole(flows, store.now()), loss(mirror), failover(flows)),
+      h("div", { class: "tiles" }, whole(flows, store.now()), loss(mirror, missed(flows)), failover(flows)),
       panel("Clusters and flows", { class: "map-panel" }, clusterMap(store.clusters, flows)),
       panel("Flows", {}, this.#table(flows)),
       panel(
@@ -93,6 +93,16 @@ export class OverviewPage {
       ),
     );
   }
+}
+
+/** The health of the mirror in one sentence; what more there is to say stands below it. */
+function verdict(mirror) {
+  const end = mirror.sentence.search(/\.\s/) + 1 || mirror.sentence.length;
+  const rest = mirror.sentence.slice(end).trim();
+  return [
+    h("h1", { class: `verdict ${mirror.health}` }, icon(mirror.health), h("span", {}, mirror.sentence.slice(0, end))),
+    rest ? h("p", { class: "verdict-more" }, rest) : null,
+  ];
 }
 
 /** Is it whole? What has stopped or differs comes first; then how old the proof is. */
@@ -157,19 +167,25 @@ export function whole(flows, now) {
   });
 }
 
-/** How much would be lost now, of a mirror or of a flow. */
-export function loss(one, objective = null) {
+/** How much would be lost now, of a mirror or of a flow; `missed`: which objective is missed, in words. */
+export function loss(one, missed = "") {
   const { rpo } = one;
-  const isMissed = objective !== null && rpo.least_seconds > objective;
-  const health = rpo.records === null ? "attention" : isMissed ? "trouble" : "ok";
-  const answer = rpo.records === null ? lossText(rpo) : rpo.records ? lossText(rpo) : "Nothing";
-  const aim = objective === null ? "" : `; objective ${format.duration(objective)}`;
+  const answer = rpo.records === 0 ? "nothing" : lossText(rpo);
+  const objective = one.rpo_objective_seconds ? `objective ${format.duration(one.rpo_objective_seconds)}` : "";
   return tile({
     question: "What would I lose now?",
-    health,
+    health: missed ? "trouble" : rpo.records === null ? "attention" : "ok",
     answer: answer[0].toUpperCase() + answer.slice(1),
-    detail: `${lossDetail(rpo)}; ${worstText(one.worst_rpo)}${aim}`,
+    detail: [lossDetail(rpo), worstText(one.worst_rpo), missed || objective].filter(Boolean).join("; "),
   });
+}
+
+/** Says which flows miss their objectives; empty if none does. */
+export function missed(flows) {
+  const late = flows.filter((flow) => flow.rpo_objective_seconds && flow.rpo.least_seconds > flow.rpo_objective_seconds);
+  if (!late.length) return "";
+  if (flows.length === 1) return `more than the objective, ${format.duration(late[0].rpo_objective_seconds)}`;
+  return `${late.map((flow) => flow.flow).join(" and ")} ${late.length === 1 ? "misses its objective" : "miss their objectives"}`;
 }
 
 /** May I fail over? What speaks against it, by what the mirror knows; the preview asks both clusters. */
