@@ -154,7 +154,7 @@ class MirrorServer:
             async with asyncio.timeout(SEND_S):
                 await response.prepare(request)
                 await response.write_eof()
-        except TimeoutError:
+        except (TimeoutError, ConnectionError):  # it reads too slowly, or has gone
             if request.transport is not None:
                 request.transport.abort()
         return response

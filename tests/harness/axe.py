@@ -22,7 +22,8 @@ _RUN: Final = """axe.run(document, {
   resultTypes: ['violations'],
 }).then(told => told.violations
   .filter(one => one.impact === 'serious' || one.impact === 'critical')
-  .map(one => [one.id, one.help, ...one.nodes.slice(0, 3).map(node => `${node.target} ${node.failureSummary}`)].join('; '))
+  .map(({id, help, nodes}) =>
+    [id, help, ...nodes.slice(0, 3).map(node => `${node.target} ${node.failureSummary}`)].join('; '))
 )"""
 
 

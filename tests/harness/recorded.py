@@ -289,6 +289,7 @@ class RecordedMirror:
         self.sessions = SessionBook()
         views = SupervisorViews(self.supervisor, _Pages(), facts, past(status))
         self.server = MirrorServer(config, views, self.sessions)
+        self.port = config.port
         self.url = f"http://127.0.0.1:{config.port}"
 
 

@@ -29,7 +29,7 @@ function build(node, props, children) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "on") listen(node, value);
     else if (name === "key") node.key = value;
-    else if (name === "value") node.value = value;
+    else if (name === "value") node.value = node.wanted = value;
     else node.setAttribute(name, value === true ? "" : String(value));
   }
   append(node, children);
@@ -95,9 +95,8 @@ function morphAttributes(from, to) {
     // `open` is the browser's: who has opened a detail keeps it open.
     if (!to.hasAttribute(name) && name !== "open" && name !== "style") from.removeAttribute(name);
   }
-  if ("value" in to && from.nodeName !== "LI" && from !== document.activeElement && from.value !== to.value) {
-    from.value = to.value;
-  }
+  // A field without a value of the page keeps what was typed; so does the one that has the focus.
+  if (to.wanted !== undefined && from !== document.activeElement && from.value !== to.wanted) from.value = to.wanted;
 }
 
 function morphHandlers(from, to) {

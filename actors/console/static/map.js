@@ -168,7 +168,7 @@ function drawFlow(flow, { from, to, turns }) {
     {
       class: `map-flow ${flow.health}`,
       href: path("flows", flow.flow),
-      "aria-label": `${flow.flow}: ${flow.sentence}`,
+      "aria-label": `${flow.flow}: ${text}. ${flow.sentence}`,
     },
     s("path", { class: "map-line", d }),
     s("path", { class: "map-tip", d: `M${to.x} ${to.y}l${9 * tip} -5v10z` }),
