@@ -2,7 +2,7 @@
 
 from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopics
 from actors.api.view import ApiView
-from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
+from actors.model.requests import ApplyFile, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command
 from actors.rest.exchange import Deed, HttpAnswer, HttpCall, HttpRefusal
 
@@ -51,6 +51,11 @@ def change_settings(call: HttpCall, view: ApiView) -> HttpAnswer:
     if not isinstance(wanted, SettingChanges) or not wanted.changes:
         raise HttpRefusal(400, 'Name at least one setting: {"changes": {"topics": "orders"}}')
     return _accepted("settings", flow, ChangeSettings(flow, wanted.changes))
+
+
+def reload(call: HttpCall, _view: ApiView) -> HttpAnswer:
+    """Apply the file on disk, if it is the one whose plan was looked at."""
+    return _accepted("reload", None, ApplyFile(call.body.new))
 
 
 def _accepted(command: str, flow: str | None, deed: Deed, topics: tuple[str, ...] = ()) -> HttpAnswer:

@@ -2,21 +2,27 @@
 
 from typing import Any, Final
 
-from actors.api import partitions, seeing, steering
+from actors.api import looks, partitions, seeing, steering
 from actors.api.entities import (
     Accepted,
+    AuditPage,
     Caller,
     EventPage,
+    FailoverPreview,
+    FilePlan,
     FlowSeries,
     FlowSettings,
     FlowSummary,
     GroupsPage,
+    HistoryPage,
     MirrorPage,
     PartitionPage,
+    PlanToApply,
     ProofPage,
     SettingChanges,
     SomeCopiers,
     SomeTopics,
+    SyncPlanPage,
     TopicPage,
 )
 from actors.api.queries import PAGE_QUERY, SINCE_QUERY
@@ -28,6 +34,10 @@ from policies.roles import Role
 _ROOT: Final = "/api/v1"
 _FLOW: Final = f"{_ROOT}/flows/{{flow}}"
 _TAG: Final = "Mirror"
+_LOOK: Final[dict[str, Any]] = {"within_s": 90.0, "is_large": True}
+"""A command has a minute; its answer may be large."""
+RELOAD_S: Final = 120.0
+"""Seconds until a reload is answered; it goes on after them."""
 EVENT_STREAM: Final = "text/event-stream"
 
 
@@ -56,6 +66,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         seeing.status,
         MirrorStatus,
         need=ApiNeed.ASKED,
+        is_large=True,
         query={"partitions": "`true`: all partitions too"},
     ),
     _get(f"{_ROOT}/flows", "All flows", seeing.flows, tuple[FlowSummary, ...]),
@@ -66,6 +77,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         partitions.topics,
         TopicPage,
         need=ApiNeed.LANES,
+        is_large=True,
         query={**partitions.LIST_QUERY, **PAGE_QUERY},
     ),
     _get(
@@ -74,6 +86,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         partitions.partitions,
         PartitionPage,
         need=ApiNeed.LANES,
+        is_large=True,
         query={"topic": "only this topic", **partitions.LIST_QUERY, **PAGE_QUERY},
     ),
     _get(f"{_FLOW}/groups", "Its consumer groups, as of the last round", seeing.groups, GroupsPage),
@@ -90,9 +103,45 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         partitions.proofs,
         ProofPage,
         need=ApiNeed.LANES,
+        is_large=True,
         query={"q": "a part of the name", **PAGE_QUERY},
     ),
     _get(f"{_FLOW}/settings", "Its settings, without passwords", seeing.settings, FlowSettings),
+    _get(
+        f"{_FLOW}/history",
+        "Its lag of hours and days, where it is kept",
+        looks.history,
+        HistoryPage,
+        need=ApiNeed.HISTORY,
+        query={**SINCE_QUERY, "topics": "how many topics, those furthest behind"},
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/plan",
+        "What differs in topics, configs and ACLs; asks both clusters",
+        looks.sync_plan,
+        SyncPlanPage,
+        need=ApiNeed.SYNC_PLAN,
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/failover-preview",
+        "What a failover would lose now; asks both clusters",
+        looks.failover_preview,
+        FailoverPreview,
+        need=ApiNeed.PREVIEW,
+        **_LOOK,
+    ),
+    _get(
+        f"{_ROOT}/audit",
+        "Who changed what on the copies, newest first",
+        looks.audit,
+        AuditPage,
+        need=ApiNeed.AUDIT,
+        query={**SINCE_QUERY, "flow": "only of this flow", "about": "only this topic", **PAGE_QUERY},
+        **_LOOK,
+    ),
+    _get(f"{_ROOT}/plan", "What a reload of the file would change", looks.file_plan, FilePlan, need=ApiNeed.FILE_PLAN),
     _get(
         f"{_ROOT}/events",
         "The newest events, oldest first",
@@ -112,8 +161,8 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         str,
         content_type=EVENT_STREAM,
     ),
-    _command(f"{_ROOT}/mirror/pause", "Pause all flows", steering.pause),
-    _command(f"{_ROOT}/mirror/resume", "Resume all flows", steering.resume),
+    _command(f"{_ROOT}/mirror/pause", "Pause all flows, or some topics", steering.pause, takes=SomeTopics),
+    _command(f"{_ROOT}/mirror/resume", "Resume all flows, or some topics", steering.resume, takes=SomeTopics),
     _command(f"{_ROOT}/mirror/stop", "Stop the mirror, which then ends", steering.stop),
     _command(f"{_FLOW}/pause", "Pause a flow, or some topics of it", steering.pause, takes=SomeTopics),
     _command(
@@ -126,6 +175,15 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
     _command(f"{_FLOW}/stop", "Stop a flow; its mirror stays", steering.stop),
     _command(
         f"{_FLOW}/restart", "Replace its copiers, one by one, or some of them", steering.restart, takes=SomeCopiers
+    ),
+    _command(
+        f"{_ROOT}/reload",
+        "Apply the file on disk, as `raymirror reload` does",
+        steering.reload,
+        role=Role.ADMIN,
+        takes=PlanToApply,
+        needs_body=True,
+        within_s=RELOAD_S,
     ),
     _command(
         f"{_FLOW}/settings",

@@ -21,6 +21,16 @@ class ApiNeed(enum.Enum):
     """The status with all partitions, perhaps a second old."""
     ASKED = enum.auto()
     """The status, with all partitions if the query has `partitions=true`."""
+    FILE_PLAN = enum.auto()
+    """What a reload of the file on disk would change: a ConfigDifference, or why it cannot be read."""
+    SYNC_PLAN = enum.auto()
+    """What `raymirror plan` prints about a flow; this and the following are of `actors/api/looks.py`."""
+    PREVIEW = enum.auto()
+    """What `raymirror dr preview` prints about a flow."""
+    HISTORY = enum.auto()
+    """What `raymirror lag --history` prints about a flow."""
+    AUDIT = enum.auto()
+    """What `raymirror audit` prints."""
 
 
 class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +39,8 @@ class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
     clusters: tuple[ClusterSummary, ...] = ()
     objectives_s: dict[str, float] = {}
     """By flow, if set."""
+    storage: str = ""
+    """Where the audit trail and the history are; empty if they are not kept."""
 
 
 class ApiView(MirrorView, frozen=True, kw_only=True):

@@ -77,6 +77,12 @@ def is_shipped(path: Path, env: Mapping[str, str]) -> bool:
     return IN_JOB in env and path.resolve().is_relative_to(Path.cwd())
 
 
+def present(ref: ConfigRef) -> ConfigRef:
+    """Return a reference to the same file as it is now. Raises ConfigMissing, OSError, ConfigError."""
+    data = _read(ref)
+    return ConfigRef(path=ref.path, digest=digest_of(data), kept=plain_settings(parse_file(data, ref.path)))
+
+
 def load(ref: ConfigRef) -> MirrorConfig:
     """Read the configuration a reference names. Raises ConfigMissing, ConfigChanged, ConfigError."""
     data = _read(ref)

@@ -21,9 +21,10 @@ from actors.http.table import ALL_ROUTES
 from actors.http.views import SupervisorViews
 from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
-from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
+from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
-from actors.rest.routes import AdmittedRequest, admit, with_body
+from actors.rest.routes import AdmittedRequest, HttpRoute, admit, with_body
+from actors.rest.view import MirrorView
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
 from engine.config.http.http_secrets import HttpLogin, logins_of, tls_context
@@ -198,7 +199,7 @@ class MirrorServer:
         route = admitted.route
         async with asyncio.timeout(route.within_s or ANSWER_S):
             view = visit if route.need is ConsoleNeed.SESSION else await self._views.view(route.need, call)
-            answer = route.handler(call, view)
+            answer = await _made(route, call, view)
             for deed in answer.deeds:
                 await self._views.do(deed)
         _note(request, admitted, answer)
@@ -219,6 +220,11 @@ def _headers(answer: HttpAnswer) -> CIMultiDict[str]:
     """Return the headers of an answer: the usual ones, but for those that it sets itself."""
     own = {name for name, _ in answer.headers}
     return CIMultiDict([*(pair for pair in _USUAL if pair[0] not in own), *answer.headers])
+
+
+async def _made(route: HttpRoute, call: HttpCall, view: MirrorView | ConsoleVisit) -> HttpAnswer:
+    """Make an answer; a large one in a thread, so that the supervisor's loop is not held up."""
+    return await asyncio.to_thread(route.handler, call, view) if route.is_large else route.handler(call, view)
 
 
 async def _body_of(request: web.BaseRequest) -> bytes:

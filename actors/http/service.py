@@ -66,9 +66,12 @@ class HttpService:
         if self._config.port and self._views is not None:
             from actors.http.server import MirrorServer  # imports aiohttp only if a port is configured
 
-            async with asyncio.TaskGroup() as group:
-                group.create_task(MirrorServer(self._config, self._views, self._sessions).run())
-                group.create_task(self._fill())
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(MirrorServer(self._config, self._views, self._sessions).run())
+                    group.create_task(self._fill())
+            finally:
+                self._views.close()
 
     def note(self, status: MirrorStatus) -> None:
         """Keep a status that somebody has asked for as a point of the series, if one is due."""
@@ -121,5 +124,6 @@ def api_facts(config: MirrorConfig) -> ApiFacts:
             )
             for alias, cluster in config.clusters.items()
         ),
+        storage=config.storage.uri if config.storage is not None else "",
         objectives_s={str(flow.name): flow.rpo_s for flow in config.flows if flow.rpo_s > 0},
     )

@@ -7,10 +7,15 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from actors.api.looks import words_of
 from actors.api.series import SeriesRing
 from actors.api.view import ApiFacts, ApiNeed, ApiView
+from actors.config.config_ref import ConfigMissing
+from actors.config.difference import ConfigDifference
+from actors.config.reload_errors import CannotReload
+from actors.http.command_looks import CommandLooks
 from actors.model.messages import StoredOffset
-from actors.model.requests import AnyRequest, AskPositions, AskStatus
+from actors.model.requests import AnyRequest, AskFilePlan, AskPositions, AskStatus
 from actors.model.status import MirrorStatus, decode_status
 from actors.rest.connectors import ConnectorKind, MirrorConnector
 from actors.rest.entities import LoggerLevel
@@ -18,6 +23,7 @@ from actors.rest.exchange import Deed, HttpCall, SetLogLevel
 from actors.rest.loggers import LOGGERS, NUMBERS, ROOT, level_named
 from actors.rest.view import MirrorView, Need
 from engine.base.clock import now_s, wall_ms
+from engine.base.errors import ConfigError
 
 _DEAR = (Need.LANES, Need.POSITIONS, Need.METRICS)
 _MOST_DEAR = 2
@@ -60,7 +66,12 @@ class SupervisorViews:
     """
 
     def __init__(
-        self, supervisor: Any, pages: TelemetryPages, facts: MirrorFacts, ring: SeriesRing | None = None
+        self,
+        supervisor: Any,
+        pages: TelemetryPages,
+        facts: MirrorFacts,
+        ring: SeriesRing | None = None,
+        looks: CommandLooks | None = None,
     ) -> None:
         self._supervisor, self._pages, self._facts = supervisor, pages, facts
         self._ring = ring if ring is not None else SeriesRing()
@@ -69,6 +80,7 @@ class SupervisorViews:
         self._open: dict[Need, tuple[float, MirrorView]] = {}
         """The last view for each of _OPEN, and when it was made."""
         self._lanes = RecentLanes()
+        self._looks = looks if looks is not None else CommandLooks()
 
     def reload(self, pages: TelemetryPages, facts: MirrorFacts) -> None:
         """Use other facts from now on."""
@@ -101,8 +113,22 @@ class SupervisorViews:
     async def _api_view(self, need: ApiNeed, call: HttpCall) -> ApiView:
         lanes = need is ApiNeed.LANES or (need is ApiNeed.ASKED and call.flag("partitions"))
         status = await self._recent_lanes() if lanes else await self._status(lanes=False)
-        view = ApiView(**self._known(), facts=self._facts.api, ring=self._ring)
-        return _of_status(view, status)
+        view = _of_status(ApiView(**self._known(), facts=self._facts.api, ring=self._ring), status)
+        if need is ApiNeed.FILE_PLAN:
+            return msgspec.structs.replace(view, found=await self._file_plan())
+        words = words_of(need, call, view)
+        return msgspec.structs.replace(view, found=await self._looks.run(words)) if words else view
+
+    async def _file_plan(self) -> ConfigDifference | str:
+        """Return what the file on disk would change, or why it cannot be read."""
+        try:
+            return msgspec.msgpack.decode(await self._ask(AskFilePlan()), type=ConfigDifference)
+        except (ConfigError, ConfigMissing, CannotReload) as error:
+            return str(error)
+
+    def close(self) -> None:
+        """End what is under way: nobody waits for it any more."""
+        self._looks.close()
 
     async def _recent_lanes(self) -> MirrorStatus:
         """Return the status with all partitions; several pages that ask at one time share it."""

@@ -93,6 +93,16 @@ class CreateFlow(Request, frozen=True, tag="create_flow"):
     settings: dict[str, str]
 
 
+class AskFilePlan(Request, frozen=True, tag="file_plan"):
+    """Asks what a reload of the mirror's file, as it is on disk, would change."""
+
+
+class ApplyFile(Request, frozen=True, tag="apply_present"):
+    """Reloads the mirror's file, if it still has the sha256 that was looked at."""
+
+    digest: str
+
+
 class AskConsole(Request, frozen=True, tag="console"):
     """Asks where the console is, with a one-time token that opens a session of this user and role."""
 
@@ -100,8 +110,9 @@ class AskConsole(Request, frozen=True, tag="console"):
     role: Role
 
 
-_Changes = ChangeSettings | CreateFlow | DeleteFlow | AlterPositions
-AnyRequest = AskStatus | AskPositions | AskConsole | GiveCommand | RestartFlow | RestartCopiers | _Changes
+_Questions = AskStatus | AskPositions | AskFilePlan | AskConsole
+_Changes = ChangeSettings | CreateFlow | DeleteFlow | AlterPositions | ApplyFile
+AnyRequest = _Questions | GiveCommand | RestartFlow | RestartCopiers | _Changes
 
 
 ENDED: Final = "it has ended"

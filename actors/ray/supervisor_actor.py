@@ -17,7 +17,7 @@ from actors.config import config_ref
 from actors.config.config_ref import ConfigMissing, digest_of
 from actors.config.difference import ADDED, ConfigDifference, ConfigSide, difference
 from actors.config.file_change import present_file, replace_file, take_back, with_changes, with_flow
-from actors.config.file_watch import LOOK_S, FileFollower, apply_file
+from actors.config.file_watch import LOOK_S, FileFollower, ReloadOutcome, apply_file
 from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
 from actors.config.settings_change import CannotChange, ChangedFile
 from actors.local_socket.server import open_if_possible
@@ -110,9 +110,7 @@ class SupervisorActor:
         return self._parts is not None or not isinstance(cause, MirrorError) or _was_restarted()
 
     async def _watch_config(self, parts: MirrorParts) -> None:
-        address = str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else ""
-        apply = partial(apply_file, namespace=self._spec.namespace, address=address)
-        follower = FileFollower(apply, parts.supervisor.see_refused)
+        follower = FileFollower(self._apply_file, parts.supervisor.see_refused)
         while True:
             ref = self._spec.config
             if parts.config.is_watched:
@@ -123,6 +121,11 @@ class SupervisorActor:
             if ref is self._spec.config:  # else a reload came during the check
                 parts.supervisor.see_edited(edited=edited)
             await asyncio.sleep(CONFIG_LOOK_S)
+
+    def _apply_file(self, path: str) -> ReloadOutcome:
+        """Have `raymirror reload` check and apply a file, and wait for its end. Call it in a thread."""
+        address = str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else ""
+        return apply_file(path, namespace=self._spec.namespace, address=address)
 
     async def _rounds(self, parts: MirrorParts) -> None:
         supervisor = parts.supervisor
@@ -228,6 +231,32 @@ class SupervisorActor:
                 asyncio.get_running_loop().call_later(END_S, self._end, FAILED)
                 raise ReloadFailed(cause) from failure
             return msgspec.msgpack.encode(found)
+
+    async def file_plan(self) -> bytes:
+        """Return what a reload of the file on disk would change, a ConfigDifference.
+
+        Raises ConfigMissing, ConfigError, CannotReload if it cannot be read.
+        """
+        parts = await self._ready()
+        side = await asyncio.to_thread(_present_side, self._spec.config)
+        return msgspec.msgpack.encode(self._difference(parts, side))
+
+    async def apply_present(self, digest: str) -> None:
+        """Reload the file on disk, as `raymirror reload` does, if it has this sha256.
+
+        Raises ReloadBusy if it has another one, CannotReload. A caller that goes away does not leave it half done.
+        """
+        parts = await self._ready()
+        await parts.finish(partial(self._apply_present, digest))
+
+    async def _apply_present(self, digest: str) -> None:
+        path = self._spec.config.path
+        now = await asyncio.to_thread(config_ref.present, self._spec.config)
+        if now.digest != digest:
+            raise ReloadBusy(f"{path} was edited since it was looked at; look at the plan again")
+        outcome = await asyncio.to_thread(self._apply_file, path)
+        if outcome.code:
+            raise CannotReload((outcome.why,))
 
     def _difference(self, parts: MirrorParts, side: ConfigSide) -> ConfigDifference:
         return difference(ConfigSide(parts.config, self._spec.config.kept, self._spec.config.digest), side)
@@ -341,6 +370,14 @@ class SupervisorActor:
         """Send no more orders: another supervisor takes the copiers over."""
         self._handed_over = True
         self._nudge.set()
+
+
+def _present_side(ref: ConfigRef) -> ConfigSide:
+    """Read the file of a reference as it is now. Raises ConfigMissing, ConfigError, CannotReload."""
+    try:
+        return read_side(config_ref.present(ref))
+    except OSError as failure:
+        raise CannotReload((f"{ref.path} cannot be read: {failure.strerror}",)) from failure
 
 
 def _flow_named(parts: MirrorParts, name: str) -> FlowName:

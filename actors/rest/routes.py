@@ -41,6 +41,8 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the route only refuses, because what it asks for is not there yet."""
     needs_body: bool = True
     """Whether a route that takes a body refuses a request without one."""
+    is_large: bool = False
+    """Whether its answer may be so large that it is made in a thread."""
     within_s: float | None = None
     """Seconds that an answer may take, if not as many as usual."""
 

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from actors.cli.common.flags import warn
 from actors.cli.common.silent_clusters import SilentMirror, only_answering, silent_mirror
 from actors.local import session
 from actors.local.reservation import MirrorStarts, mirror_starts
@@ -14,9 +15,11 @@ from actors.local_socket.client import reach
 from actors.model.requests import AnsweringMirror, MirrorLost
 from actors.model.status import MirrorStatus
 from engine.base.clock import wall_ms
+from engine.base.errors import MirrorError
 
 if TYPE_CHECKING:
     from actors.ray.mirror import Mirror
+    from actors.remote.http_mirror import HttpMirror
 
 
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +29,43 @@ def add_place_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
     )
+
+
+def add_url_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `--url`: the HTTP server of a mirror, for machines without Ray."""
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help="ask the mirror's HTTP server, e.g. http://host:8083, from any machine; its user: RAYMIRROR_TOKEN, or"
+        " RAYMIRROR_USER and RAYMIRROR_PASSWORD, or --login",
+    )
+    parser.add_argument(
+        "--login",
+        type=Path,
+        metavar="FILE",
+        help="with --url: a file with `token = ...`, or `user` and `password`; and for TLS `ca`, `certificate`, `key`",
+    )
+
+
+def remote_mirror(args: argparse.Namespace) -> "HttpMirror | None":
+    """Return the mirror that `--url` names, None without it. Raises BadUrl, BadLogin, ConfigError, UrlAndPlace."""
+    url = getattr(args, "url", None)
+    if url is None:
+        if getattr(args, "login", None) is not None:
+            raise UrlAndPlace("--login is for --url, which is not given")
+        return None
+    if args.address or args.mirror:
+        raise UrlAndPlace(f"--url and {'--address' if args.address else '--mirror'} both name a mirror; give one")
+    from actors.remote.http_mirror import open_mirror  # imports ssl, which is needed here only
+
+    mirror = open_mirror(url, args.login, os.environ)
+    if mirror.shows_secret:
+        warn(f"the password or token passes the network to {mirror.namespace} without TLS")
+    return mirror
+
+
+class UrlAndPlace(MirrorError):
+    """Arguments that do not go together."""
 
 
 def add_config_argument(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +108,7 @@ def _is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
 
     Also empty if no configuration was given, or if the command names an address or a mirror.
     """
-    if args.config is None or args.address or args.mirror:
+    if args.config is None or args.address or args.mirror or getattr(args, "url", None):
         return ""
     from engine.config.config import load_config  # slow to import, and needed here only
 
@@ -98,6 +138,11 @@ def running_mirror(args: argparse.Namespace) -> Iterator[tuple[AnsweringMirror, 
     Raises NoMirror (MirrorStarts: it is starting, MirrorEnds: it is ending), SeveralMirrors, MirrorLost. If the mirror
     is ending, or has ended during the command, the error says so, not that it does not answer.
     """
+    remote = remote_mirror(args)
+    if remote is not None:
+        with closing(remote):
+            yield remote, session.MirrorPlace(address=remote.namespace, namespace=remote.namespace)
+        return
     place = _find(args)
     local = None if args.address else reach(place)
     if local is None:

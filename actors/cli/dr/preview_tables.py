@@ -10,6 +10,7 @@ from actors.cli.failover.failover_tables import stand_table
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
 from actors.observability.lagging import bytes_text
+from actors.observability.losses import loss_text
 from actors.observability.shared_reasons import SharedReasons
 from actors.observability.tables import plain_table
 from engine.flow.surveys.dr_preview import DrPreview, GroupFailback, PartitionFailback, TopicLoss
@@ -68,21 +69,6 @@ def show_preview(found: DrPreview) -> None:
 def _say_more(count: int, what: str) -> None:
     if count > ROWS:
         print(f"and {counted(count - ROWS, f'more {what}')}; --json prints all")
-
-
-def loss_text(found: DrPreview) -> str:
-    """Say in a sentence what a failover would lose now."""
-    if found.source:
-        return f"the source does not answer ({found.source}), so what a failover would lose is not known"
-    records, size = sum(one.records for one in found.losses), sum(one.bytes for one in found.losses)
-    unknown = sum(one.unknown for one in found.losses)
-    least = "" if all(one.is_exact for one in found.losses) else "about "
-    besides = f", and what is in {counted(unknown, 'partition')} is not known" if unknown else ""
-    if not records:
-        return f"a failover now would lose nothing{' of what is known' if unknown else ''}{besides}"
-    oldest = max(one.seconds for one in found.losses)
-    age = f", the oldest {oldest:.1f} s old" if oldest >= 0 else ""
-    return f"a failover now would lose {least}{counted(records, 'record')} ({bytes_text(size)}){age}{besides}"
 
 
 def loss_table(losses: Sequence[TopicLoss]) -> Table:

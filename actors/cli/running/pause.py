@@ -5,7 +5,7 @@ import sys
 
 from actors.cli.common import exits
 from actors.cli.common.command_args import add_scope_arguments, say_done, scope_of, warn_unremembered
-from actors.cli.common.connect_args import add_place_arguments, running_mirror
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, running_mirror
 from actors.cli.common.flags import say_facts
 from actors.cli.common.quiesce import at_work, comes_to_rest
 from actors.model.states import Command
@@ -21,6 +21,7 @@ NAMED = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_scope_arguments(parser)
     add_place_arguments(parser)
+    add_url_arguments(parser)
     parser.add_argument(
         "--timeout",
         type=float,

@@ -3,7 +3,7 @@
 import argparse
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments, running_mirror
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, running_mirror
 from actors.cli.common.flags import add_json_argument, add_needed_flow_argument, say
 
 
@@ -11,6 +11,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_needed_flow_argument(parser)
     add_json_argument(parser)
     add_place_arguments(parser)
+    add_url_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

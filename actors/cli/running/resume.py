@@ -3,13 +3,14 @@
 import argparse
 
 from actors.cli.common.command_args import add_scope_arguments, say_done
-from actors.cli.common.connect_args import add_place_arguments, running_mirror
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, running_mirror
 from actors.model.states import Command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_scope_arguments(parser)
     add_place_arguments(parser)
+    add_url_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, mirror_on_ray, remote_mirror
 from actors.cli.common.flags import add_json_argument, say
+from actors.cli.common.quiesce import until
 from actors.local.session import MirrorEnds, MirrorPlace, process_start, refuse_ended
 from actors.model.requests import MirrorLost
 from actors.model.states import Command
@@ -18,12 +19,14 @@ from engine.base.errors import MirrorError
 
 if TYPE_CHECKING:
     from actors.ray.mirror import Mirror
+    from actors.remote.http_mirror import HttpMirror
 
 POLL_S = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_place_arguments(parser)
+    add_url_arguments(parser)
     add_json_argument(parser)
     parser.add_argument(
         "--timeout",
@@ -39,10 +42,31 @@ def run(args: argparse.Namespace) -> int:
 
     Exit code 1 if it has not ended in time, or if the target has not stored that it was stopped.
     """
+    remote = remote_mirror(args)
+    if remote is not None:
+        return _stop_remote(args, remote)
     try:
         return stop(args)
     except MirrorEnds as ends:
         return _gone_in_time(args, ends.place)
+
+
+def _stop_remote(args: argparse.Namespace, mirror: "HttpMirror") -> int:
+    """Stop the mirror behind `--url`, and wait until its server has ended with it."""
+    status = mirror.command(Command.STOP)
+    if not until(args.timeout, lambda: _has_ended(mirror)):
+        print(f"still draining after {args.timeout:.0f} s; see: raymirror status --url {args.url}", file=sys.stderr)
+        return exits.FAILED
+    say(args, "stopped", command="stop", done=True, unremembered=status.unremembered)
+    return _warn_unwritten(status)
+
+
+def _has_ended(mirror: "HttpMirror") -> bool:
+    """Whether the server behind `--url` does not answer any more, or says that the mirror has stopped."""
+    try:
+        return mirror.status().phase == "stopped"
+    except MirrorLost:
+        return True
 
 
 def stop(args: argparse.Namespace) -> int:

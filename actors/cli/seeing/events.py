@@ -6,7 +6,7 @@ import sys
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_config_argument, add_place_arguments, status_or_why
+from actors.cli.common.connect_args import add_config_argument, add_place_arguments, add_url_arguments, status_or_why
 from actors.cli.common.flags import add_flow_argument
 from actors.model.status import EVENTS_KEPT, EventLine, MirrorStatus
 from actors.observability.colours import print_severity
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     add_place_arguments(parser)
+    add_url_arguments(parser)
     add_config_argument(parser)
 
 
@@ -67,6 +68,10 @@ def _with_older(args: argparse.Namespace, status: MirrorStatus, since_ms: int) -
         return status.events, exits.OK
     if since_ms >= from_ms:
         return status.events, exits.OK
+    if args.url and args.config is None:
+        what = f"events before {clock_text(from_ms)} are on the targets"
+        print(f"{what}; to read them from here: --config FILE", file=sys.stderr)
+        return status.events, exits.FAILED
     from actors.cli.seeing.older_events import older_events  # imports Kafka's clients, slow and needed here only
 
     older, code = older_events(args, status, since_ms)

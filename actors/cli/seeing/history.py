@@ -14,6 +14,7 @@ from engine.config.storage import KEY as STORAGE_KEY
 from engine.config.storage import Storage
 
 if TYPE_CHECKING:
+    from actors.remote.http_mirror import HttpMirror
     from engine.jobs.lag.summary import Summary
 
 
@@ -90,3 +91,25 @@ def read_summary(
         raise NoHistory(f"{place.storage.uri} has no history")
     objectives = {name: seconds for name, seconds in place.rpo_s.items() if flow in (None, name)}
     return summarize(history, since_ms, until_ms, flow=flow, rpo_s=objectives, most_topics=most_topics)
+
+
+def remote_summary(mirror: "HttpMirror", flow: str | None, since_ms: int, most_topics: int | None) -> "Summary":
+    """Have a mirror behind `--url` summarize its history of one flow, or of all. Raises NoHistory, MirrorLost."""
+    from engine.jobs.lag.summary import Summary  # imports pyarrow, which is needed here only
+
+    flows = [one.flow for one in mirror.status().flows if flow in (None, one.flow)]
+    if not flows:
+        raise NoHistory(f"the mirror at {mirror.namespace} has no flow {flow}")
+    query = f"since={since_ms}" + (f"&topics={most_topics}" if most_topics is not None else "")
+    found = [mirror.history(name, query) for name in flows]
+    if not all(found):
+        raise NoHistory(f"the mirror at {mirror.namespace} keeps none")
+    parts = [msgspec.convert(one, Summary) for one in found]
+    return msgspec.structs.replace(
+        parts[0],
+        flows=tuple(point for part in parts for point in part.flows),
+        topics=tuple(point for part in parts for point in part.topics),
+        topic_numbers={name: number for part in parts for name, number in part.topic_numbers.items()},
+        breaches=tuple(one for part in parts for one in part.breaches),
+        stalls=tuple(one for part in parts for one in part.stalls),
+    )

@@ -8,7 +8,7 @@ import msgspec
 from rich.console import RenderableType
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments, status_or_why
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, status_or_why
 from actors.cli.common.flags import add_flow_argument
 from actors.cli.seeing.history import add_history_arguments, find_place, read_summary
 from actors.cli.seeing.history_tables import history_tables
@@ -43,8 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since", default="1h", metavar="TIME", help="start of the history: 30m, 24h ago, or an instant (1h)"
     )
+    parser.add_argument(
+        "--most-topics",
+        type=int,
+        metavar="N",
+        help="only the N topics of each flow that were furthest behind in the history (default: all)",
+    )
     add_history_arguments(parser)
     add_place_arguments(parser)
+    add_url_arguments(parser)
     parser.epilog = (
         "if no mirror runs, --config FILE shows how far each partition is copied by its last position, and asks the"
         " source where it ends; exit code 3; topics of --topic that are not copied are named on stderr; exit code 2"
@@ -105,7 +112,9 @@ def show(rows: list[LagRow], unknown: Mapping[str, str], *, behind: bool) -> Non
 def history(args: argparse.Namespace) -> int:
     """Read the history and print it. Raises NoHistory, BadInstant, ConfigError."""
     now_ms = wall_ms()
-    summary = read_summary(find_place(args), instant_ms(args.since, now_ms), now_ms, args.flow)
+    summary = read_summary(
+        find_place(args), instant_ms(args.since, now_ms), now_ms, args.flow, most_topics=args.most_topics
+    )
     if args.topic:
         wanted = tuple(point for point in summary.topics if point.topic in args.topic)
         summary = msgspec.structs.replace(summary, topics=wanted)

@@ -6,7 +6,7 @@ import sys
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_config_argument, add_place_arguments, status_or_why
+from actors.cli.common.connect_args import add_config_argument, add_place_arguments, add_url_arguments, status_or_why
 from actors.model.status import MirrorStatus
 from actors.observability.colours import stdout_console
 from actors.observability.conditions import FIGURES, Condition, parse_condition
@@ -15,6 +15,7 @@ from actors.observability.view import render
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_place_arguments(parser)
+    add_url_arguments(parser)
     add_config_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object with every partition")
     parser.add_argument(

@@ -1,5 +1,7 @@
 """What a flow does, whether somebody should look, and the sentence that says why."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -14,7 +16,7 @@ from tests.unit.actors.telemetry.statuses import NOW_MS, flow_proof, flow_status
 
 
 def fine(**changes: object) -> FlowStatus:
-    plain: dict[str, object] = {
+    plain: dict[str, Any] = {
         "unknown_lanes": 0,
         "stalled": 0,
         "lag_records": 0,

@@ -1,5 +1,7 @@
 """The series of 15 minutes: when a point is taken, what it has, and how many are kept."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,12 +11,12 @@ from actors.model.status import MirrorStatus
 from tests.unit.actors.telemetry.statuses import NOW_MS, flow_status, histogram, mirror_status
 
 
-def at(ms: int, **flow: object) -> MirrorStatus:
+def at(ms: int, **flow: Any) -> MirrorStatus:
     """A status some milliseconds after the beginning."""
     return msgspec.structs.replace(mirror_status(flows=[flow_status(**flow)]), at_ms=NOW_MS + ms)
 
 
-def known(lag: int, **flow: object) -> dict[str, object]:
+def known(lag: int, **flow: object) -> dict[str, Any]:
     return {"unknown_lanes": 0, "lag_records": lag, "least_lag_records": lag, "lag_bytes": 10 * lag, **flow}
 
 

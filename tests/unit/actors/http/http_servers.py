@@ -51,6 +51,10 @@ class ServedMirror:
                 except ConnectionRefusedError:
                     await asyncio.sleep(0.01)
 
+    async def listens(self) -> None:
+        """Wait until the server listens."""
+        (await self.connect())[1].close()
+
     async def send(self, data: bytes) -> bytes:
         """Send bytes over a connection of its own, and return all that comes until the server closes it."""
         reader, writer = await self.connect()

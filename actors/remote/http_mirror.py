@@ -1,0 +1,158 @@
+"""A mirror that answers over HTTP, by the typed interface of its server (docs/api.md)."""
+
+import http.client
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import SplitResult, quote, urlsplit
+
+import msgspec
+
+from actors.local_socket.client import RequestRefused
+from actors.model.requests import (
+    CALL_TIMEOUT_S,
+    AnsweringMirror,
+    AnyRequest,
+    AskStatus,
+    GiveCommand,
+    MirrorLost,
+    RestartFlow,
+)
+from actors.model.states import Command
+from actors.model.status import MirrorStatus, encode_status
+from actors.remote.login import BadLogin, Login, login_of
+
+_API: Final = "/api/v1"
+_BUSY: Final = (409, 429)
+_MOST_ANSWER: Final = 256 * 1024 * 1024
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+
+class HttpRefused(msgspec.Struct, frozen=True):
+    """The body of a refusal."""
+
+    message: str = ""
+
+
+class BadUrl(BadLogin):
+    """An address that names no HTTP server."""
+
+
+def open_mirror(url: str, file: Path | None, env: Mapping[str, str]) -> "HttpMirror":
+    """Return the mirror at an address; nothing is sent yet. Raises BadUrl, BadLogin, ConfigError."""
+    place = _place(url)
+    return HttpMirror(place, login_of(file, env))
+
+
+def _place(url: str) -> SplitResult:
+    right = "write e.g. --url http://host:8083"
+    try:
+        place = urlsplit(url if "//" in url else f"http://{url}")
+        port = place.port
+    except ValueError as bad:
+        raise BadUrl(f"--url: {bad}", right) from None
+    if place.username is not None or place.password is not None:
+        raise BadUrl("--url has a user or a password, which other users of this machine could read", right)
+    if place.scheme not in ("http", "https") or not place.hostname or port == 0 or place.query or place.fragment:
+        raise BadUrl(f"--url {url!r} names no HTTP server", right)
+    return place
+
+
+class HttpMirror(AnsweringMirror):
+    """A mirror somewhere, over one connection that is opened for each request."""
+
+    def __init__(self, place: SplitResult, login: Login) -> None:
+        self._place, self._login = place, login
+        self.namespace = place.netloc
+        self._context = login.tls() if place.scheme == "https" else None
+
+    @property
+    def shows_secret(self) -> bool:
+        """Whether requests carry a secret over a network without TLS."""
+        return self._context is None and self._login.has_secret and self._place.hostname not in _LOOPBACK
+
+    def send(self, request: AnyRequest, timeout_s: float = CALL_TIMEOUT_S) -> bytes | None:
+        """Ask over HTTP. Raises MirrorLost, RequestRefused."""
+        match request:
+            case AskStatus():
+                return self._status(lanes=request.lanes, timeout_s=timeout_s)
+            case GiveCommand():
+                self._ask("POST", _path_of(request), {"topics": request.topics} if request.topics else None, timeout_s)
+                return self._status(lanes=False, timeout_s=timeout_s)
+            case RestartFlow():
+                self._ask("POST", f"{_flow(request.flow)}/restart", None, timeout_s)
+                return None
+            case _:
+                raise RequestRefused(f"{request.method} cannot be asked over HTTP", None)
+
+    def history(self, flow: str, query: str, timeout_s: float = 90.0) -> dict[str, Any]:
+        """Return the history of the lag of a flow; empty if none is kept. Raises MirrorLost, RequestRefused."""
+        data = self._ask("GET", f"{_flow(flow)}/history?{query}", None, timeout_s)
+        found: dict[str, Any] = msgspec.json.decode(data)["summary"]
+        return found
+
+    def _status(self, *, lanes: bool, timeout_s: float) -> bytes:
+        data = self._ask("GET", f"{_API}/status{'?partitions=true' if lanes else ''}", None, timeout_s)
+        try:
+            return encode_status(msgspec.json.decode(data, type=MirrorStatus))
+        except msgspec.MsgspecError as bad:
+            why = f"its answer is none of a mirror of this version: {bad}"
+            raise MirrorLost(self.namespace, why) from None
+
+    def _ask(self, method: str, path: str, body: object, timeout_s: float) -> bytes:
+        connection = self._connection(timeout_s)
+        data = None if body is None else msgspec.json.encode(body)
+        headers = {"Accept": "application/json", **self._login.headers}
+        headers |= {"Content-Type": "application/json"} if data is not None else {}
+        try:
+            connection.request(method, self._place.path.rstrip("/") + path, body=data, headers=headers)
+            answer = connection.getresponse()
+            found = answer.read(_MOST_ANSWER)
+        except TimeoutError:
+            raise MirrorLost(self.namespace, f"no answer in {timeout_s:.0f} s") from None
+        except (OSError, http.client.HTTPException) as failure:
+            raise MirrorLost(self.namespace, f"{_why(failure)}") from failure
+        finally:
+            connection.close()
+        if answer.status >= 300:
+            raise self._refusal(answer.status, found)
+        return found
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        host, port = self._place.hostname or "", self._place.port
+        if self._context is not None:
+            return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._context)
+        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+
+    def _refusal(self, status: int, body: bytes) -> RequestRefused:
+        try:
+            said = msgspec.json.decode(body, type=HttpRefused).message
+        except msgspec.MsgspecError:
+            said = f"{self.namespace} is no mirror with this interface"
+        if status == 401:
+            said = f"{said}: set RAYMIRROR_TOKEN, or name a file: --login FILE"
+        exit_code = 1 if status in _BUSY or status >= 500 else None
+        return RequestRefused(f"HTTP {status}: {said}", exit_code)
+
+    def close(self) -> None:
+        """Do nothing: each request has closed its connection."""
+
+
+def _path_of(request: GiveCommand) -> str:
+    """Return the path of a command; who types a flow that was failed over means it."""
+    place = f"{_API}/mirror" if request.flow is None else _flow(request.flow)
+    meant = "?failed_over=true" if request.command is Command.RESUME else ""
+    return f"{place}/{request.command}{meant}"
+
+
+def _flow(name: str) -> str:
+    return f"{_API}/flows/{quote(name, safe='')}"
+
+
+def _why(failure: Exception) -> str:
+    if isinstance(failure, ssl.SSLError):
+        return f"TLS: {failure.reason or failure}"
+    if isinstance(failure, OSError):
+        return failure.strerror or str(failure)
+    return f"{type(failure).__name__}: {failure}"

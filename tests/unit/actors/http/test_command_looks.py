@@ -1,0 +1,85 @@
+"""Commands in processes of their own: shared, few, killed when their time is over, and what they say."""
+
+import asyncio
+import sys
+
+import pytest
+
+from actors.http import command_looks
+from actors.http.command_looks import CommandLooks
+from actors.rest.exchange import HttpRefusal
+from tests.harness.eventually import until
+
+pytestmark = pytest.mark.local
+
+ECHO = (sys.executable, "-c", "import os, sys; print(os.getpid(), os.nice(0), *sys.argv[1:])")
+SLEEP = (sys.executable, "-c", "import time; time.sleep(1000)")
+
+
+async def test_a_command_prints_and_runs_with_less_priority() -> None:
+    found = await CommandLooks(ECHO).run(("dr", "preview"))
+    _, nice, *words = found.printed.decode().split()
+    assert (found.code, words) == (0, ["dr", "preview"])
+    assert int(nice) >= 10
+    assert found.took_seconds > 0
+
+
+async def test_requests_for_one_command_share_its_run_and_its_outcome_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = CommandLooks(ECHO)
+    first, second = await asyncio.gather(looks.run(("a",)), looks.run(("a",)))
+    assert first == second == await looks.run(("a",))
+    assert (await looks.run(("b",))).printed != first.printed
+    monkeypatch.setattr(command_looks, "RECENT_S", 0.0)
+    assert (await looks.run(("a",))).printed != first.printed
+
+
+async def test_two_run_at_one_time_and_a_third_is_refused() -> None:
+    looks = CommandLooks(SLEEP)
+    under_way = [asyncio.create_task(looks.run((name,))) for name in ("a", "b")]
+    await asyncio.sleep(0)
+    with pytest.raises(HttpRefusal) as refused:
+        await looks.run(("c",))
+    assert refused.value.status == 429
+    looks.close()
+    assert all(
+        isinstance(one, asyncio.CancelledError) for one in await asyncio.gather(*under_way, return_exceptions=True)
+    )
+
+
+async def test_a_command_that_takes_too_long_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    begin = command_looks._begun
+
+    def noted(*given: object) -> object:
+        begun.append(begin(*given))  # type: ignore[arg-type]
+        return begun[-1]
+
+    monkeypatch.setattr(command_looks, "_begun", noted)
+    looks = CommandLooks(SLEEP, run_s=0.1)
+    with pytest.raises(HttpRefusal) as refused:
+        await looks.run(("plan",))
+    assert (refused.value.status, refused.value.message) == (409, "raymirror plan did not end within 0.1 s")
+    await until(lambda: begun[0].returncode == -9, "killed")
+
+
+async def test_what_a_command_says_has_neither_its_name_nor_warnings() -> None:
+    says = "import sys; sys.exit('warning: old key\\nraymirror plan: cluster B: refused\\n  and more')"
+    found = await CommandLooks((sys.executable, "-c", says)).run(("plan",))
+    assert (found.code, found.said) == (1, "cluster B: refused; and more")
+
+
+async def test_a_caller_that_goes_away_does_not_end_the_run_of_another() -> None:
+    looks = CommandLooks(ECHO)
+    gone, stays = asyncio.create_task(looks.run(("a",))), asyncio.create_task(looks.run(("a",)))
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert (await stays).code == 0
+
+
+async def test_too_much_output_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_looks, "MOST_PRINTED", 1000)
+    floods = "import time, sys; time.sleep(0.5); sys.stdout.write('x' * 100_000)"
+    found = await CommandLooks((sys.executable, "-c", floods)).run(("a",))
+    assert found.printed == b"x" * 1000
