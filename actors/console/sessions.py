@@ -37,7 +37,7 @@ class _Session(msgspec.Struct):
     used_s: float
 
 
-class _Token(msgspec.Struct, frozen=True):
+class _OneTimeToken(msgspec.Struct, frozen=True):
     login: HttpLogin
     until_s: float
 
@@ -55,7 +55,7 @@ class SessionBook:
     def __init__(self, now: Callable[[], float] = now_s) -> None:
         self._now = now
         self._sessions: dict[bytes, _Session] = {}
-        self._tokens: dict[bytes, _Token] = {}
+        self._tokens: dict[bytes, _OneTimeToken] = {}
 
     def make_token(self, name: str, role: Role) -> str:
         """Return a token that opens one session as this user. The oldest unused ones give way to new ones."""
@@ -63,7 +63,7 @@ class SessionBook:
         while len(self._tokens) >= MOST_TOKENS:
             del self._tokens[next(iter(self._tokens))]
         token = secrets.token_urlsafe(_BYTES)
-        self._tokens[_digest(token)] = _Token(HttpLogin(name=name, role=role), self._now() + TOKEN_LASTS_S)
+        self._tokens[_digest(token)] = _OneTimeToken(HttpLogin(name=name, role=role), self._now() + TOKEN_LASTS_S)
         return token
 
     def use_token(self, token: str) -> OpenedSession | None:
