@@ -43,6 +43,7 @@ FORBIDDEN = {
     "engine.kafka": {"engine.jobs", "engine.services", "engine.checks"},
     "engine.jobs": {"engine.services.runner", "engine.checks"},
     "actors.rest": {"actors.ray", "actors.http", "actors.spark", "actors.cli", "ray", "aiohttp", "asyncio"},
+    "actors.console": {"actors.ray", "actors.http", "actors.api", "actors.cli", "ray", "aiohttp", "asyncio"},
     "actors.control": {"actors.ray", "actors.spark", "actors.cli", "ray", "engine.flow", "engine.kafka"},
     "deploy": {"engine", "actors", "policies", "ray", "raydp", "aiokafka"},
 }

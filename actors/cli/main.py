@@ -58,6 +58,7 @@ COMMANDS: Final = {
     ),
     "events": ("actors.cli.seeing.events", "show what has happened in a running mirror"),
     "logs": ("actors.cli.seeing.logs", "show what the mirror's processes on this machine have logged"),
+    "console": ("actors.cli.seeing.console", "open the console of a running mirror in a browser, or print its address"),
     "pause": ("actors.cli.running.pause", "stop copying a flow or some of its topics until `resume`"),
     "resume": ("actors.cli.running.resume", "copy again what was paused or has stopped on an error"),
     "restart": ("actors.cli.running.restart", "replace the copiers of a flow, one by one"),

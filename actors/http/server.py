@@ -1,6 +1,6 @@
 """The HTTP server of a mirror: reads requests within limits, has them answered, and sends the answers.
 
-    server = MirrorServer(config.http, views)
+    server = MirrorServer(config.http, views, SessionBook())
     group.create_task(server.run())  # until cancelled
 
 A port that is taken or a certificate that cannot be read never stops the mirror: it is tried again.
@@ -13,10 +13,12 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from actors.api.hub import StreamHub
+from actors.console.entering import ConsoleNeed, ConsoleVisit, SessionCookie
+from actors.console.sessions import SessionBook
 from actors.http.connections import HttpListener, listen
 from actors.http.guarded import GuardedServer
 from actors.http.streams import send_stream
-from actors.http.table import ROUTES
+from actors.http.table import ALL_ROUTES
 from actors.http.views import SupervisorViews
 from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
@@ -69,10 +71,13 @@ class RefusalLog:
 
 
 class MirrorServer:
-    """Serves one port; `again_s`: seconds between two tries to open it."""
+    """Serves one port. `sessions` outlive it; `again_s`: seconds between two tries to open it."""
 
-    def __init__(self, config: HttpConfig, views: SupervisorViews, *, again_s: float = AGAIN_S) -> None:
-        self._config, self._views, self._again_s = config, views, again_s
+    def __init__(
+        self, config: HttpConfig, views: SupervisorViews, sessions: SessionBook, *, again_s: float = AGAIN_S
+    ) -> None:
+        self._config, self._views, self._sessions, self._again_s = config, views, sessions, again_s
+        self._cookie = SessionCookie(config.port, bool(config.certificate))
         self._logins: tuple[HttpLogin, ...] = ()
         self._logins_until_s = 0.0
         self._said = ""
@@ -142,7 +147,7 @@ class MirrorServer:
         response = web.Response(
             status=answer.status,
             body=answer.encoded() or None,
-            headers=CIMultiDict([*_USUAL, *answer.headers]),
+            headers=_headers(answer),
         )
         if response.body is not None:
             response.headers[hdrs.CONTENT_TYPE] = answer.content_type
@@ -152,7 +157,7 @@ class MirrorServer:
             async with asyncio.timeout(SEND_S):
                 await response.prepare(request)
                 await response.write_eof()
-        except TimeoutError:
+        except (TimeoutError, ConnectionError):  # it reads too slowly, or has gone
             if request.transport is not None:
                 request.transport.abort()
         return response
@@ -176,18 +181,31 @@ class MirrorServer:
             headers.setdefault(name.lower(), value)
         parts = HttpRequest(method=request.method, target=request.raw_path, headers=headers)
         try:
-            admitted = admit(ROUTES, parts, await self._present_logins())
+            logins = await self._present_logins()
+            visit = ConsoleVisit(self._sessions, self._cookie, headers, logins=logins, version=self._views.version)
+            admitted = admit(ALL_ROUTES, parts, logins, visit.proven())
+            if isinstance(admitted, HttpAnswer):
+                return admitted
+            return (await self._carry_out(request, headers, admitted, visit)).unless_known(
+                headers.get("if-none-match", "")
+            )
         except HttpRefusal as refusal:
             if refusal.status in (401, 403):
                 self._refusals.note(f"an HTTP request of {request.remote} was refused: {refusal.message}")
             raise
-        if isinstance(admitted, HttpAnswer):
-            return admitted
+
+    async def _carry_out(
+        self, request: web.BaseRequest, headers: dict[str, str], admitted: AdmittedRequest, visit: ConsoleVisit
+    ) -> HttpAnswer:
         call = with_body(admitted, headers, await _body_of(request))
-        async with asyncio.timeout(admitted.route.within_s or ANSWER_S):
-            view = await self._views.view(admitted.route.need, call)
-            refuse_unread(admitted, view)
-            answer = await _made(admitted.route, call, view)
+        route = admitted.route
+        async with asyncio.timeout(route.within_s or ANSWER_S):
+            if route.need is ConsoleNeed.SESSION:
+                answer = await _made(route, call, visit)
+            else:
+                view = await self._views.view(route.need, call)
+                refuse_unread(admitted, view)
+                answer = await _made(route, call, view)
             for deed in answer.deeds:
                 await self._views.do(deed)
         _note(request, admitted, answer)
@@ -204,7 +222,13 @@ class MirrorServer:
         return self._logins
 
 
-async def _made(route: HttpRoute, call: HttpCall, view: MirrorView) -> HttpAnswer:
+def _headers(answer: HttpAnswer) -> CIMultiDict[str]:
+    """Return the headers of an answer: the usual ones, but for those that it sets itself."""
+    own = {name for name, _ in answer.headers}
+    return CIMultiDict([*(pair for pair in _USUAL if pair[0] not in own), *answer.headers])
+
+
+async def _made(route: HttpRoute, call: HttpCall, view: MirrorView | ConsoleVisit) -> HttpAnswer:
     """Make an answer; a large one in a thread, so that the supervisor's loop is not held up."""
     return await asyncio.to_thread(route.handler, call, view) if route.is_large else route.handler(call, view)
 

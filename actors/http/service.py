@@ -17,12 +17,28 @@ import ray
 from actors.api.entities import ClusterSummary
 from actors.api.series import EVERY_MS, SeriesRing
 from actors.api.view import ApiFacts
+from actors.console.sessions import SessionBook
 from actors.http.views import MirrorFacts, SupervisorViews, TelemetryPages
-from actors.model.messages import MirrorSpec
+from actors.model.messages import ConsoleDoor, MirrorSpec
 from actors.model.status import MirrorStatus
 from actors.rest.connectors import connectors_of
 from engine.base.clock import pause, wall_ms
+from engine.base.errors import MirrorError
+from engine.config.http.http_config import PORT
 from engine.config.settings import NODE_ADDRESS, HttpConfig, MirrorConfig
+from policies.roles import Role
+
+
+class NoConsole(MirrorError):
+    """The mirror has no HTTP server."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self.file = file
+
+    def __str__(self) -> str:
+        where = self.file or "its file"
+        return f"this mirror has no HTTP server, so no console: set {PORT} = 8083 in {where}, then: raymirror reload"
 
 
 class HttpService:
@@ -32,6 +48,7 @@ class HttpService:
         self._supervisor = supervisor
         self._config = HttpConfig()
         self._views: SupervisorViews | None = None
+        self._sessions = SessionBook()
         self._ring = SeriesRing()
 
     def open(self, spec: MirrorSpec, config: MirrorConfig, pages: TelemetryPages) -> bool:
@@ -52,7 +69,7 @@ class HttpService:
 
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(MirrorServer(_at_node(self._config), self._views).run())
+                    group.create_task(MirrorServer(_at_node(self._config), self._views, self._sessions).run())
                     group.create_task(self._fill())
             finally:
                 self._views.close()
@@ -68,6 +85,19 @@ class HttpService:
             await pause(EVERY_MS / 1000)
             if self._ring.is_due(wall_ms()):
                 await self._supervisor.status()
+
+    def console(self, user: str, role: Role) -> ConsoleDoor:
+        """Return where the console is, with a one-time token for a user of this role. Raises NoConsole."""
+        config = _at_node(self._config)
+        if not config.port:
+            raise NoConsole(config.file)
+        return ConsoleDoor(
+            scheme="https" if config.certificate else "http",
+            bind=config.bind,
+            port=config.port,
+            host=socket.gethostname(),
+            token=self._sessions.make_token(user, role) if config.users else "",
+        )
 
 
 def _at_node(config: HttpConfig) -> HttpConfig:

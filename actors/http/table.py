@@ -1,8 +1,9 @@
-"""The table of all routes. The server, the tests and the OpenAPI document are made of it."""
+"""The tables of all routes. The server, the tests and the OpenAPI document are made of them."""
 
 from typing import Any, Final
 
 from actors.api.table import API_ROUTES
+from actors.console.table import CONSOLE_ROUTES
 from actors.rest.exchange import HttpAnswer, HttpCall
 from actors.rest.openapi import describe
 from actors.rest.routes import HttpRoute
@@ -26,3 +27,6 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         tag="raymirror",
     ),
 )
+
+ALL_ROUTES: Final = (*ROUTES, *CONSOLE_ROUTES)
+"""Also those of the console's page, which are for nobody else: the OpenAPI document does not have them."""

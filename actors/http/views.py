@@ -87,6 +87,11 @@ class SupervisorViews:
         self._pages, self._facts = pages, facts
         self._open.clear()
 
+    @property
+    def version(self) -> str:
+        """raymirror's own."""
+        return self._facts.version
+
     async def view(self, need: enum.Enum, call: HttpCall) -> MirrorView:
         """Return the mirror as it is now, with what a route needs. Raises what the supervisor raises."""
         if isinstance(need, ApiNeed):

@@ -4,6 +4,8 @@ Never a secret: what a new actor receives stays readable in Ray's control store.
 configuration that anyone may read. Each actor reads passwords from the file.
 """
 
+import ipaddress
+
 import msgspec
 
 from engine.core.reports.progress import FlowProgress
@@ -114,3 +116,30 @@ class AlteredOffset(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     offset: int | None
+
+
+class ConsoleDoor(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the console is. `bind`: the address that the server listens on, at machine `host`.
+
+    `token`: opens one session, for a short time; empty if the server has no users, so that nobody logs in.
+    """
+
+    scheme: str
+    bind: str
+    port: int
+    host: str
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return f"ConsoleDoor({self.scheme!r}, {self.bind!r}, {self.port})"
+
+    def address(self, *, is_here: bool) -> str:
+        """Return the address for a browser; `is_here`: whether that runs on the machine of the server.
+
+        The token is in the fragment, which a browser sends to nobody: it is in no log.
+        """
+        wild = ipaddress.ip_address(self.bind).is_unspecified
+        name = self.bind if not wild else "localhost" if is_here else self.host
+        shown = f"[{name}]" if ":" in name else name
+        fragment = f"#/enter/{self.token}" if self.token else ""
+        return f"{self.scheme}://{shown}:{self.port}/console/{fragment}"

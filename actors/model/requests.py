@@ -13,6 +13,7 @@ from actors.model.messages import AlteredOffset
 from actors.model.states import Command
 from actors.model.status import MirrorStatus, decode_status
 from engine.base.errors import MirrorError
+from policies.roles import Role
 
 CALL_TIMEOUT_S: Final = 15.0
 
@@ -106,8 +107,16 @@ class ApplyFile(Request, frozen=True, tag="apply_present"):
     digest: str
 
 
+class AskConsole(Request, frozen=True, tag="console"):
+    """Asks where the console is, with a one-time token that opens a session of this user and role."""
+
+    user: str
+    role: Role
+
+
+_Questions = AskStatus | AskPositions | AskFilePlan | AskConsole
 _Changes = ChangeSettings | CreateFlow | DeleteFlow | AlterPositions | ApplyFile
-AnyRequest = AskStatus | AskPositions | AskFilePlan | GiveCommand | RestartFlow | RestartCopiers | _Changes
+AnyRequest = _Questions | GiveCommand | RestartFlow | RestartCopiers | _Changes
 
 
 ENDED: Final = "it has ended"

@@ -9,9 +9,9 @@ from actors.config.effective import spark_part
 from actors.control.ports import Ports
 from actors.control.supervisor import Supervisor
 from actors.forwarding.forwarders import RayForwarders
-from actors.http.service import HttpService
+from actors.http.service import HttpService, NoConsole
 from actors.local_socket.server import LocalServer
-from actors.model.messages import MirrorSpec
+from actors.model.messages import ConsoleDoor, MirrorSpec
 from actors.model.needs import needs_of
 from actors.model.status import MirrorStatus
 from actors.ray.fleet import RayFleet, list_nodes
@@ -23,6 +23,7 @@ from actors.spark.standing_jobs import plans_rounds, standing_jobs
 from actors.telemetry.telemetry import Telemetry
 from engine.base import clock
 from engine.config.settings import MirrorConfig
+from policies.roles import Role
 
 SPARK_END_S = 5.0
 """Seconds that Spark may take to end in order; then it is killed, and nothing is lost."""
@@ -88,6 +89,12 @@ class MirrorParts:
         self._http.open(spec, self.config, self.telemetry.pages)
         self.begin("http", self._http.run())
         self.begin("forwarders", self._forwarders.run())
+
+    def console(self, user: str, role: Role) -> ConsoleDoor:
+        """Return where the console is, with a one-time token. Raises NoConsole."""
+        if self._http is None:
+            raise NoConsole(self.config.http.file)
+        return self._http.console(user, role)
 
     def note(self, status: MirrorStatus) -> None:
         """Have HTTP keep a status that was asked for, as a point of its series."""

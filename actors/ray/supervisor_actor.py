@@ -34,6 +34,7 @@ from engine.base.errors import ConfigError, MirrorError
 from engine.base.redaction import redacted
 from engine.base.tasks import first_cause, join
 from policies.model import FlowName
+from policies.roles import Role
 
 STEP_S = 1.0
 CONFIG_LOOK_S = 10.0
@@ -302,6 +303,12 @@ class SupervisorActor:
             except (CannotReload, ReloadBusy, ConfigError, ConfigMissing):  # nothing was applied
                 await asyncio.to_thread(take_back, Path(ref.path), before, changed.data)
                 raise
+
+    async def console(self, user: str, role: str) -> bytes:
+        """Return where the console is, with a one-time token: a ConsoleDoor as msgpack. Raises NoConsole."""
+        door = (await self._ready()).console(user, Role(role))
+        log_sentence("info", f"{user} has asked for the address of the console, with the role {role}")
+        return msgspec.msgpack.encode(door)
 
     async def restart(self, flow: str) -> None:
         (await self._ready()).supervisor.restart(flow)

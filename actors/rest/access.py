@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from actors.rest.exchange import HttpRefusal
 from engine.config.http.http_secrets import HttpLogin, digest_of_secret
 from policies.roles import Role
@@ -24,6 +26,21 @@ _CHALLENGES: Final = (
     ("WWW-Authenticate", 'Bearer realm="raymirror"'),
 )
 _NO_DIGEST: Final = bytes(32)
+CSRF_HEADER: Final = "x-csrf-token"
+"""The console's page sends it with each request, with the secret of its session if it has one."""
+
+
+class ProvenLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, as a session has proven; `csrf`: the secret that the page of the session sends with each change."""
+
+    login: HttpLogin
+    csrf: str
+
+    def refuse_forged(self, method: str, headers: Mapping[str, str]) -> None:
+        """Refuse a change that the page of the session has not sent. Raises HttpRefusal (403)."""
+        given = headers.get(CSRF_HEADER, "")
+        if method not in SAFE_METHODS and not hmac.compare_digest(given.encode(), self.csrf.encode()):
+            raise HttpRefusal(403, "The request does not have the token of this session: reload the page")
 
 
 def user_of(logins: Sequence[HttpLogin], headers: Mapping[str, str]) -> HttpLogin:
@@ -33,28 +50,37 @@ def user_of(logins: Sequence[HttpLogin], headers: Mapping[str, str]) -> HttpLogi
     scheme, _, given = headers.get("authorization", "").partition(" ")
     found: HttpLogin | None = None
     if scheme.lower() == "basic":
-        found = _by_password(logins, given.strip())
+        found = _by_basic(logins, given.strip())
     elif scheme.lower() == "bearer":
-        found = _by_token(logins, given.strip())
+        found = user_by_token(logins, given.strip())
     if found is None:
-        raise HttpRefusal(401, "Give the password (basic) or the token (bearer) of a user", _CHALLENGES)
+        # A challenge would make the browser open a window of its own over the console, which has a form.
+        challenges = () if CSRF_HEADER in headers else _CHALLENGES
+        raise HttpRefusal(401, "Give the password (basic) or the token (bearer) of a user", challenges)
     return found
 
 
-def _by_password(logins: Sequence[HttpLogin], given: str) -> HttpLogin | None:
+def _by_basic(logins: Sequence[HttpLogin], given: str) -> HttpLogin | None:
     try:
         name, colon, password = base64.b64decode(given, validate=True).decode().partition(":")
     except ValueError:  # binascii.Error, UnicodeDecodeError, and what is no ASCII at all
         return None
+    found = user_by_password(logins, name, password)
+    return found if colon else None
+
+
+def user_by_password(logins: Sequence[HttpLogin], name: str, password: str) -> HttpLogin | None:
+    """Return the user of a name with this password; None if there is none."""
     digest, found = digest_of_secret(password), None
     for login in logins:
         is_named = hmac.compare_digest(login.name.encode(), name.encode())
-        if _is_same(login.password, digest) & is_named & bool(colon):
+        if _is_same(login.password, digest) & is_named:
             found = login
     return found
 
 
-def _by_token(logins: Sequence[HttpLogin], given: str) -> HttpLogin | None:
+def user_by_token(logins: Sequence[HttpLogin], given: str) -> HttpLogin | None:
+    """Return the user with this token; None if there is none."""
     try:
         digest, found = digest_of_secret(given), None
     except UnicodeEncodeError:  # a byte that is no UTF-8

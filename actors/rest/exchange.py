@@ -66,6 +66,14 @@ class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
             return b""
         return self.body.encode() if self.content_type != JSON else msgspec.json.encode(self.body)
 
+    def unless_known(self, if_none_match: str) -> "HttpAnswer":
+        """Return this answer; without its body (304) if the asker has what it is tagged as (RFC 9110, 13.1.2)."""
+        tag = next((value for name, value in self.headers if name == "ETag"), None)
+        known = {one.strip().removeprefix("W/") for one in if_none_match.split(",")}
+        if self.status != 200 or tag is None or not known & {tag, "*"}:
+            return self
+        return HttpAnswer(status=304, headers=self.headers)
+
 
 class ErrorBody(msgspec.Struct, frozen=True):
     """The body of every refusal (Connect: ErrorMessage)."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.rest.access import refuse_foreign_page, refuse_weak, user_of
+from actors.rest.access import SAFE_METHODS, ProvenLogin, refuse_foreign_page, refuse_weak, user_of
 from actors.rest.exchange import JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.target import read_target
 from actors.rest.view import MirrorView, Need
@@ -75,16 +75,23 @@ class AdmittedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def admit(
-    table: Sequence[HttpRoute], request: HttpRequest, logins: Sequence[HttpLogin]
+    table: Sequence[HttpRoute],
+    request: HttpRequest,
+    logins: Sequence[HttpLogin],
+    proven: ProvenLogin | None = None,
 ) -> AdmittedRequest | HttpAnswer:
     """Find the route of a request, and check who asks and how; OPTIONS is answered at once. Raises HttpRefusal.
+
+    `proven`: who has a session; the request may name somebody else by a password or token of its own.
 
     Somebody without a name learns nothing about paths: 401 comes before 404.
     """
     target = read_target(request.target)
     routes = [(route, found) for route in table if (found := route.match(target.path)) is not None]
     is_open = bool(routes) and all(route.role is None for route, _ in routes)
-    login = _OPEN if is_open else _identified(request, logins)
+    if request.method not in SAFE_METHODS or not is_open:
+        refuse_foreign_page(request.method, request.headers, has_users=bool(logins))
+    login = _OPEN if is_open else _identified(request, logins, proven)
     if not routes:
         raise HttpRefusal(404, "HTTP 404 Not Found")
     allowed = sorted({route.method for route, _ in routes} | {OPTIONS, *(_HEAD if _has(routes, "GET") else ())})
@@ -152,9 +159,11 @@ _OPEN: Final = HttpLogin(name="anybody", role=Role.VIEW)
 _HEAD: Final = ("HEAD",)
 
 
-def _identified(request: HttpRequest, logins: Sequence[HttpLogin]) -> HttpLogin:
-    refuse_foreign_page(request.method, request.headers, has_users=bool(logins))
-    return user_of(logins, request.headers)
+def _identified(request: HttpRequest, logins: Sequence[HttpLogin], proven: ProvenLogin | None) -> HttpLogin:
+    if proven is None or not logins or "authorization" in request.headers:
+        return user_of(logins, request.headers)
+    proven.refuse_forged(request.method, request.headers)
+    return proven.login
 
 
 def _has(routes: Sequence[tuple[HttpRoute, dict[str, str]]], method: str) -> bool:

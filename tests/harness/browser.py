@@ -56,6 +56,10 @@ class Tab:
 
     async def open(self, page: Path, *, width: int = 1280, dark: bool = False) -> None:
         """Open a file and wait until it is loaded."""
+        await self.go(page.as_uri(), width=width, dark=dark)
+
+    async def go(self, url: str, *, width: int = 1280, dark: bool = False) -> None:
+        """Open an address and wait until it is loaded."""
         for domain in ("Page", "Log", "Runtime", "Network"):
             await self.call(f"{domain}.enable")
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -65,15 +69,31 @@ class Tab:
         )
         self.complaints.clear()
         self.requests.clear()
-        await self._socket.send_json({"id": 0, "method": "Page.navigate", "params": {"url": page.as_uri()}})
+        await self._socket.send_json({"id": 0, "method": "Page.navigate", "params": {"url": url}})
         while (await self._next()).get("method") != "Page.loadEventFired":
             pass
 
     async def value(self, expression: str) -> Any:
         """Give the value of a JavaScript expression on the page."""
-        told = await self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        told = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
+
+    async def until(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true on the page, which looks at each frame that it draws."""
+        look = f"const look = () => ({condition}) ? done(true) : requestAnimationFrame(look); look();"
+        async with asyncio.timeout(_DEADLINE_S):
+            await self.value(f"new Promise((done) => {{ {look} }})")
+
+    async def press(self, key: str) -> None:
+        """Press a key."""
+        text = {"text": key} if len(key) == 1 else {}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    async def write(self, text: str) -> None:
+        """Type a text into what has the focus."""
+        await self.call("Input.insertText", text=text)
 
     async def picture(self, path: Path, *, most_height: int = 0) -> None:
         """Keep a picture of the whole page, or of its beginning."""

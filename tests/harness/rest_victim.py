@@ -74,7 +74,8 @@ class _CountingHandler(logging.Handler):
 
 
 async def _serve(port: int, idle_s: float) -> None:
-    from actors.http import server
+    from actors.console.sessions import SessionBook
+from actors.http import server
     from actors.http.views import SupervisorViews
     from engine.config.settings import HttpConfig
     from tests.unit.actors.http.test_views import FakePages, FakeSupervisor, facts
@@ -103,7 +104,7 @@ async def _serve(port: int, idle_s: float) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(tick()),
-            group.create_task(server.MirrorServer(HttpConfig(port=port), views, again_s=0.1).run()),
+            group.create_task(server.MirrorServer(HttpConfig(port=port), views, SessionBook(), again_s=0.1).run()),
         ]
         while await reader.readline():
             asked = [one for one in supervisor.asked if one[0] != "status"]

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from actors.console.sessions import SessionBook
 from actors.http.server import MirrorServer
 from actors.http.views import MirrorFacts, SupervisorViews
 from engine.config.settings import HttpConfig
@@ -29,7 +30,9 @@ class ServedMirror:
         self.config = config if config.port else msgspec.structs.replace(config, port=free_port())
         self.supervisor = supervisor
         self.facts: MirrorFacts = facts()
-        self.server = MirrorServer(self.config, SupervisorViews(supervisor, FakePages(), self.facts), again_s=0.02)
+        self.sessions = SessionBook()
+        views = SupervisorViews(supervisor, FakePages(), self.facts)
+        self.server = MirrorServer(self.config, views, self.sessions, again_s=0.02)
 
     @property
     def port(self) -> int:

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from actors.config.config_ref import refer
+from actors.http.service import NoConsole
+from actors.model.messages import ConsoleDoor
 from tests.harness.eventually import until_equal
 from tests.unit.actors.http.http_servers import free_port
 from tests.unit.actors.ray.test_supervisor_actor import Stage
@@ -42,6 +44,12 @@ class HttpStage:
                         return answer.status, await answer.json(content_type=None)
                 except aiohttp.ClientConnectorError:
                     await asyncio.sleep(0.01)
+
+    async def enter(self, once: str) -> int:
+        """Open a session with a one-time token."""
+        url = f"http://127.0.0.1:{self.port}/console/session"
+        async with self._session.post(url, json={"once": once}) as answer:
+            return answer.status
 
     async def state(self) -> str:
         """The state of the source connector."""
@@ -110,6 +118,23 @@ async def test_a_reload_asks_for_users_from_now_on(mirror: HttpStage) -> None:
     assert (await mirror.ask("GET", "/connectors"))[0] == 200
     await mirror.reload("raymirror.http.users = eve\nraymirror.http.user.eve.token = t0ken\n")
     assert (await mirror.ask("GET", "/connectors"))[0] == 401
+
+
+async def test_the_supervisor_gives_an_address_that_logs_in_once(mirror: HttpStage) -> None:
+    await mirror.reload("raymirror.http.users = eve\nraymirror.http.user.eve.token = t0ken\n")
+    assert (await mirror.ask("GET", "/connectors"))[0] == 401
+    door = msgspec.msgpack.decode(await mirror.stage.shell.console("root", "view"), type=ConsoleDoor)
+    assert (door.scheme, door.bind, door.port) == ("http", "127.0.0.1", mirror.port)
+    assert await mirror.enter(door.token) == 200
+    assert await mirror.enter(door.token) == 401
+
+
+async def test_without_users_or_without_a_server_there_is_no_token(mirror: HttpStage) -> None:
+    assert msgspec.msgpack.decode(await mirror.stage.shell.console("root", "admin"), type=ConsoleDoor).token == ""
+    mirror.port = 0
+    await mirror.reload("")
+    with pytest.raises(NoConsole, match=r"raymirror.http.port = 8083 in .*, then: raymirror reload"):
+        await mirror.stage.shell.console("root", "admin")
 
 
 async def test_probes_know_of_the_steps(mirror: HttpStage) -> None:

@@ -1,0 +1,280 @@
+/**
+ * What a failover would lose now, and the failover itself. The dialog computes the loss first and asks to type the name of
+ * the flow. The server has no route for a failover, because it must outlive this server: the dialog shows the command.
+ */
+
+import * as api from "../api.js";
+import { Dialog, typing } from "../dialog.js";
+import { h } from "../dom.js";
+import * as format from "../format.js";
+import { icon } from "../icons.js";
+import { command, flowHead, loading, panel, quoted, refusal, tile } from "../parts.js";
+import { named, standTable } from "./groups.js";
+
+const MOST_ROWS = 200;
+
+export class FailoverPage {
+  constructor(app, { flow }) {
+    this.app = app;
+    this.flow = flow;
+    this.found = null;
+    this.refused = "";
+    this.asking = false;
+  }
+
+  title() {
+    return `Failover of ${this.flow}`;
+  }
+
+  start() {
+    this.abort = new AbortController();
+    this.ask();
+  }
+
+  stop() {
+    this.abort.abort();
+  }
+
+  /** Computes the loss; the answer may take seconds, because both clusters are asked. */
+  async ask(changed = () => this.app.update()) {
+    this.asking = true;
+    changed();
+    try {
+      this.found = await api.get(api.of(this.flow, "failover-preview"), this.abort.signal);
+      this.refused = "";
+    } catch (error) {
+      if (this.abort.signal.aborted) return;
+      this.refused = error.message;
+    }
+    this.asking = false;
+    changed();
+    this.app.update();
+  }
+
+  view() {
+    const { found } = this;
+    return [
+      flowHead(this.app, this.flow, "failover"),
+      h(
+        "div",
+        { class: "sub-head" },
+        h("h2", {}, "If the source were gone now"),
+        h("span", { class: "grow" }),
+        h(
+          "button",
+          { type: "button", class: "button", disabled: this.asking, on: { click: () => this.ask() } },
+          this.asking ? "Asking both clusters…" : "Compute again",
+        ),
+        h(
+          "button",
+          { type: "button", class: "button danger", on: { click: () => this.#prepare() } },
+          icon("failover"),
+          h("span", {}, "Fail over…"),
+        ),
+      ),
+      this.refused ? refusal(this.refused) : null,
+      found
+        ? this.#found(found)
+        : this.refused
+          ? null
+          : loading("Asking both clusters: what the source has and the target does not…"),
+    ];
+  }
+
+  #found(found) {
+    const { preview } = found;
+    const losses = preview.losses.filter((one) => one.records || one.unknown);
+    return [
+      answers(found),
+      h(
+        "p",
+        { class: "soft" },
+        `Read from both clusters in ${format.duration(found.took_seconds)} at ${format.clock(found.at_ms)}. Nothing was changed.`,
+      ),
+      losses.length ? panel("What would be lost", {}, lossTable(losses)) : null,
+      preview.readiness.unready.length
+        ? panel("What applications would miss on the target", {}, unready(preview.readiness.unready))
+        : null,
+      preview.readiness.unknown.length
+        ? named("Not known", Object.fromEntries(preview.readiness.unknown.map((why) => [why, ""])), "attention")
+        : null,
+      named("Groups that could not be read", preview.standing.failed, "trouble"),
+      preview.standing.stands.length
+        ? panel("Where each group stands", {}, standTable(sorted(preview.standing.stands)))
+        : null,
+    ];
+  }
+
+  async #prepare() {
+    let typed = "";
+    const dialog = new Dialog({
+      label: `Fail over ${this.flow}`,
+      wide: true,
+      view: () => this.#dialog(dialog, typed, (value) => ((typed = value), dialog.update())),
+    });
+    const opened = dialog.open();
+    await this.ask(() => dialog.update());
+    await opened;
+  }
+
+  #dialog(dialog, typed, changed) {
+    const { found } = this;
+    const isTyped = typed === this.flow;
+    const file = this.app.store.mirror?.config_path;
+    const words = ["raymirror", "failover", this.flow, ...(file ? ["--config", file] : [])].map(quoted).join(" ");
+    return [
+      h("h2", {}, `Fail over ${this.flow}?`),
+      this.asking ? h("p", { class: "computing", role: "status" }, "Computing the loss: asking both clusters…") : null,
+      this.refused && !this.asking ? refusal(`The loss is not known: ${this.refused}`) : null,
+      found && !this.asking
+        ? [
+            h(
+              "p",
+              { class: `notice ${found.whole && found.equal ? "ok" : "trouble"}` },
+              icon(found.whole && found.equal ? "ok" : "trouble"),
+              h("span", {}, `${sentence(found.sentence)} ${groupsText(found)}`),
+            ),
+          ]
+        : null,
+      h(
+        "p",
+        {},
+        "A failover stops the flow and moves its consumer groups to the target. Stop the applications of the source first, or they go on writing what nobody copies.",
+      ),
+      this.asking ? null : typing(this.flow, typed, changed),
+      isTyped && !this.asking
+        ? [
+            h(
+              "p",
+              {},
+              "The console does not do this itself: a failover must not end with the server that you look at. Type this on a machine that reaches the target:",
+            ),
+            command(words),
+          ]
+        : null,
+      h(
+        "div",
+        { class: "dialog-buttons" },
+        h("button", { type: "button", class: "button", on: { click: () => dialog.close() } }, "Close"),
+      ),
+    ];
+  }
+}
+
+function sentence(text) {
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+}
+
+function groupsText(found) {
+  if (!found.groups) return "There is no consumer group.";
+  if (found.equal) return `${format.counted(found.groups, "group")} would continue exactly.`;
+  return `${format.whole(found.groups_not_exact.length)} of ${format.counted(found.groups, "group")} would not continue exactly.`;
+}
+
+function answers(found) {
+  const { loss, preview } = found;
+  const about = loss.exact ? "" : "about ";
+  return h(
+    "div",
+    { class: "tiles" },
+    tile({
+      question: "Lost records",
+      health: found.whole ? "ok" : preview.source || loss.unknown_partitions ? "trouble" : "attention",
+      answer: preview.source
+        ? "Not known"
+        : loss.records
+          ? `${about}${format.counted(loss.records, "record")}`
+          : "None",
+      detail: preview.source
+        ? `the source does not answer: ${preview.source}`
+        : [
+            loss.records ? format.size(loss.bytes) : "",
+            loss.seconds ? `the oldest ${format.duration(loss.seconds)} old` : "",
+            loss.unknown_partitions ? `${format.counted(loss.unknown_partitions, "partition")} not known` : "",
+          ]
+            .filter(Boolean)
+            .join(", ") || "the target has every committed record",
+    }),
+    tile({
+      question: "Consumer groups",
+      health: found.equal ? "ok" : "trouble",
+      answer: found.equal ? "All exact" : `${format.whole(found.groups_not_exact.length)} not exact`,
+      detail: found.groups_not_exact.length
+        ? found.groups_not_exact.slice(0, 5).join(", ")
+        : `${format.counted(found.groups, "group")}: none skips or repeats a record`,
+    }),
+    tile({
+      question: "What applications miss",
+      health: preview.readiness.unready.length ? "attention" : "ok",
+      answer: preview.readiness.unready.length ? format.counted(preview.readiness.unready.length, "thing") : "Nothing",
+      detail: "rights, topics, replicas, sizes on the target",
+    }),
+  );
+}
+
+function lossTable(losses) {
+  const heads = [
+    ["Topic"],
+    ["Records", "number"],
+    ["Bytes", "number"],
+    ["Oldest", "number"],
+    ["Torn transactions", "number"],
+    ["Partitions not known", "number"],
+  ];
+  const rows = [...losses].sort((one, other) => other.records - one.records || other.unknown - one.unknown);
+  return [
+    h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Losses by topic" },
+      h(
+        "table",
+        { class: "plain-table" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            heads.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          rows.slice(0, MOST_ROWS).map((one) => {
+            const about = one.is_exact || !one.records ? "" : "~";
+            return h(
+              "tr",
+              { key: one.topic },
+              h("th", { scope: "row" }, one.topic),
+              h("td", { class: "number" }, `${about}${format.whole(one.records)}`),
+              h("td", { class: "number" }, `${about}${format.size(one.bytes)}`),
+              h("td", { class: "number" }, one.seconds < 0 ? "not known" : format.duration(one.seconds)),
+              h("td", { class: "number" }, format.whole(one.torn)),
+              h("td", { class: "number" }, format.whole(one.unknown)),
+            );
+          }),
+        ),
+      ),
+    ),
+    rows.length > MOST_ROWS
+      ? h("p", { class: "soft" }, `and ${format.counted(rows.length - MOST_ROWS, "more topic")}`)
+      : null,
+  ];
+}
+
+function unready(rows) {
+  return h(
+    "ul",
+    { class: "troubles" },
+    rows
+      .slice(0, MOST_ROWS)
+      .map((one) =>
+        h("li", { class: "attention" }, icon("attention"), h("span", {}, h("b", {}, one.subject), ` ${one.why}`)),
+      ),
+  );
+}
+
+function sorted(stands) {
+  return [...stands].sort((one, other) => Number(!one.why) - Number(!other.why));
+}

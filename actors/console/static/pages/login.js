@@ -1,0 +1,88 @@
+/** Asks who it is: the password or the token of a user of the server. */
+
+import * as api from "../api.js";
+import { h } from "../dom.js";
+
+export class LoginPage {
+  constructor(app, { refused, entered }) {
+    this.app = app;
+    this.entered = entered;
+    this.refused = refused;
+    this.busy = false;
+    this.kind = "password";
+  }
+
+  title() {
+    return "Log in";
+  }
+
+  view() {
+    return h(
+      "form",
+      { class: "login", on: { submit: (event) => this.#submit(event) } },
+      h("img", { src: "/console/icon.svg", alt: "", width: 44, height: 44 }),
+      h("h1", {}, "raymirror"),
+      this.refused ? h("p", { class: "refused", role: "alert" }, this.refused) : null,
+      h(
+        "div",
+        { class: "choice", role: "group", "aria-label": "Log in with" },
+        this.#kind("password", "Password"),
+        this.#kind("token", "Token"),
+      ),
+      this.kind === "password"
+        ? [
+            this.#field("user", "User", "text", "username"),
+            this.#field("password", "Password", "password", "current-password"),
+          ]
+        : this.#field("token", "Token", "password", "off"),
+      h("button", { type: "submit", class: "button primary", disabled: this.busy }, this.busy ? "Working…" : "Log in"),
+      h("p", { class: "soft" }, "Or on the machine of the mirror: ", h("code", {}, "raymirror console")),
+    );
+  }
+
+  #kind(kind, text) {
+    const choose = () => {
+      this.kind = kind;
+      this.app.update();
+    };
+    return h(
+      "button",
+      { type: "button", class: "button", "aria-pressed": String(this.kind === kind), on: { click: choose } },
+      text,
+    );
+  }
+
+  #field(name, text, type, autocomplete) {
+    return h(
+      "label",
+      { key: name },
+      h("span", {}, text),
+      h("input", {
+        class: "input",
+        name,
+        type,
+        autocomplete,
+        required: true,
+        autocapitalize: "off",
+        spellcheck: "false",
+      }),
+    );
+  }
+
+  async #submit(event) {
+    event.preventDefault();
+    const given = Object.fromEntries(new FormData(event.target));
+    this.busy = true;
+    this.refused = "";
+    this.app.update();
+    try {
+      const session = await api.enter(given);
+      this.busy = false;
+      this.entered(session);
+    } catch (error) {
+      this.busy = false;
+      this.refused = error.message;
+      this.app.update();
+    }
+  }
+}

@@ -1,0 +1,226 @@
+/** The first page: is it whole, how much would be lost now, may I fail over; then each flow, and what has happened. */
+
+import { sparkline } from "../chart.js";
+import { h } from "../dom.js";
+import * as format from "../format.js";
+import { icon } from "../icons.js";
+import { clusterMap } from "../map.js";
+import { eventList, loading, lossDetail, lossText, panel, proofText, stateBadge, tile, worstText } from "../parts.js";
+import { path } from "../router.js";
+
+const MOST_EVENTS = 8;
+
+export class OverviewPage {
+  constructor(app) {
+    this.app = app;
+  }
+
+  title() {
+    return "Overview";
+  }
+
+  view() {
+    const { store } = this.app;
+    const { mirror } = store;
+    if (!mirror) return [h("h1", { class: "verdict" }, "Overview"), loading()];
+    const flows = [...store.flows.values()];
+    return [
+      verdict(mirror),
+      mirror.unremembered.length
+        ? h(
+            "p",
+            { class: "notice attention" },
+            icon("attention"),
+            h("span", {}, `Not stored on the target yet: what was last wanted of ${mirror.unremembered.join(", ")}.`),
+          )
+        : null,
+      h("div", { class: "tiles" }, whole(flows, store.now()), loss(mirror, missed(flows)), failover(flows)),
+      panel("Clusters and flows", { class: "map-panel" }, clusterMap(store.clusters, flows)),
+      panel("Flows", {}, this.#table(flows)),
+      panel(
+        "What has happened",
+        { tools: h("a", { href: path("events") }, "All events") },
+        eventList(store.events.slice(-MOST_EVENTS).reverse()),
+      ),
+    ];
+  }
+
+  #table(flows) {
+    if (!flows.length) return h("p", { class: "soft" }, "The configuration has no flow.");
+    const { store } = this.app;
+    const heads = ["Flow", "State", "Loss now", "Behind", "Worst", "Rate", "Proof", "Lag, 15 min"];
+    return h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Flows" },
+      h(
+        "table",
+        { class: "plain-table flows" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            heads.map((head, at) => h("th", { scope: "col", class: at > 1 && at < 6 ? "number" : null }, head)),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          flows.map((flow) =>
+            h(
+              "tr",
+              { key: flow.flow },
+              h("th", { scope: "row" }, h("a", { href: path("flows", flow.flow) }, flow.flow.replace("->", " → "))),
+              h("td", {}, stateBadge(flow)),
+              h("td", { class: "number" }, lossText(flow.rpo)),
+              h("td", { class: "number" }, flow.rpo.seconds === null ? "not known" : format.duration(flow.rpo.seconds)),
+              h(
+                "td",
+                { class: "number" },
+                flow.worst_rpo.seconds === null ? "–" : format.duration(flow.worst_rpo.seconds),
+              ),
+              h("td", { class: "number" }, `${format.short(flow.records_per_second)}/s`),
+              h("td", {}, flow.proof ? proofText(flow.proof, store.now()) : "off"),
+              h(
+                "td",
+                { class: "spark-cell" },
+                sparkline(store.seriesOf(flow.flow), "lag_seconds", `lag of ${flow.flow}`),
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
+  }
+}
+
+/** The health of the mirror in one sentence; what more there is to say stands below it. */
+function verdict(mirror) {
+  const end = mirror.sentence.search(/\.\s/) + 1 || mirror.sentence.length;
+  const rest = mirror.sentence.slice(end).trim();
+  return [
+    h("h1", { class: `verdict ${mirror.health}` }, icon(mirror.health), h("span", {}, mirror.sentence.slice(0, end))),
+    rest ? h("p", { class: "verdict-more" }, rest) : null,
+  ];
+}
+
+/** Is it whole? What has stopped or differs comes first; then how old the proof is. */
+export function whole(flows, now) {
+  const question = "Is it whole?";
+  const sum = (name) => flows.reduce((total, flow) => total + flow[name], 0);
+  const differences = flows.reduce((total, flow) => total + (flow.proof?.differences ?? 0), 0);
+  const stopped = sum("failed");
+  const quarantined = flows.reduce((total, flow) => total + Object.keys(flow.quarantined).length, 0);
+  const left = sum("left_out");
+  if (differences)
+    return tile({
+      question,
+      health: "trouble",
+      answer: "No",
+      detail: `${format.counted(differences, "difference")} found by the proof`,
+    });
+  if (stopped)
+    return tile({
+      question,
+      health: "trouble",
+      answer: "No",
+      detail: `${format.counted(stopped, "partition has", "partitions have")} stopped on an error`,
+    });
+  if (quarantined)
+    return tile({
+      question,
+      health: "trouble",
+      answer: "No",
+      detail: `${format.counted(quarantined, "partition is", "partitions are")} in quarantine`,
+    });
+  if (left)
+    return tile({
+      question,
+      health: "attention",
+      answer: "But for records left out",
+      detail: `the target refused ${format.counted(left, "record")}; raymirror quarantine list names them`,
+    });
+  const proofs = flows.map((flow) => flow.proof);
+  if (!flows.length || proofs.some((proof) => !proof))
+    return tile({
+      question,
+      health: "off",
+      answer: "Not proven",
+      detail: "Nothing has stopped. Continuous proof is off (raymirror.proof)",
+    });
+  const failed = proofs.find((proof) => proof.trouble);
+  if (failed) return tile({ question, health: "attention", answer: "Not proven lately", detail: failed.trouble });
+  if (proofs.some((proof) => proof.at_ms === null))
+    return tile({
+      question,
+      health: "off",
+      answer: "Not proven yet",
+      detail: "the first round of the proof has not ended",
+    });
+  const oldest = Math.min(...proofs.map((proof) => proof.at_ms));
+  return tile({
+    question,
+    health: "ok",
+    answer: "Yes",
+    detail: `proven record by record ${format.age((now - oldest) / 1000)} ago`,
+  });
+}
+
+/** How much would be lost now, of a mirror or of a flow; `missed`: which objective is missed, in words. */
+export function loss(one, missed = "") {
+  const { rpo } = one;
+  const answer = rpo.records === 0 ? "nothing" : lossText(rpo);
+  const objective = one.rpo_objective_seconds ? `objective ${format.duration(one.rpo_objective_seconds)}` : "";
+  return tile({
+    question: "What would I lose now?",
+    health: missed ? "trouble" : rpo.records === null ? "attention" : "ok",
+    answer: answer[0].toUpperCase() + answer.slice(1),
+    detail: [lossDetail(rpo), worstText(one.worst_rpo), missed || objective].filter(Boolean).join("; "),
+  });
+}
+
+/** Says which flows miss their objectives; empty if none does. */
+export function missed(flows) {
+  const late = flows.filter((flow) => flow.rpo_objective_seconds && flow.rpo.least_seconds > flow.rpo_objective_seconds);
+  if (!late.length) return "";
+  if (flows.length === 1) return `more than the objective, ${format.duration(late[0].rpo_objective_seconds)}`;
+  return `${late.map((flow) => flow.flow).join(" and ")} ${late.length === 1 ? "misses its objective" : "miss their objectives"}`;
+}
+
+/** May I fail over? What speaks against it, by what the mirror knows; the preview asks both clusters. */
+export function failover(flows) {
+  const question = "May I fail over?";
+  const only = flows.length === 1 ? flows[0] : null;
+  const more = only ? { href: path("flows", only.flow, "failover"), link: "Compute the loss" } : {};
+  if (!flows.length) return tile({ question, health: "off", answer: "There is no flow", detail: "" });
+  if (flows.every((flow) => flow.state === "failed_over"))
+    return tile({ question, health: "off", answer: "It is done", detail: "the consumers use the target", ...more });
+  const against = flows.flatMap((flow) => reasons(flow).map((why) => (only ? why : `${flow.flow}: ${why}`)));
+  if (against.length) {
+    const rest = against.length > 1 ? `, and ${format.counted(against.length - 1, "more reason")}` : "";
+    return tile({ question, health: "attention", answer: "Not without loss", detail: `${against[0]}${rest}`, ...more });
+  }
+  return tile({
+    question,
+    health: "ok",
+    answer: "Yes",
+    detail: only
+      ? "each group is translated exactly; the preview asks both clusters"
+      : "each group of each flow is translated exactly",
+    ...more,
+  });
+}
+
+function reasons(flow) {
+  if (flow.state === "failed_over") return [];
+  return [
+    flow.waiting_for ? `it waits for ${flow.waiting_for}` : "",
+    flow.unknown ? `the lag of ${format.counted(flow.unknown, "partition")} is not known` : "",
+    flow.failed ? `${format.counted(flow.failed, "partition has", "partitions have")} stopped` : "",
+    flow.stalled ? `${format.counted(flow.stalled, "partition does", "partitions do")} not move` : "",
+    flow.groups_failing ? `${format.counted(flow.groups_failing, "group is", "groups are")} failing` : "",
+    flow.state === "paused" ? "it is paused" : "",
+    flow.state === "stopped" ? "it is stopped" : "",
+  ].filter(Boolean);
+}

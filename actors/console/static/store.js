@@ -1,0 +1,130 @@
+/** What the page knows of the mirror, kept fresh by the stream. Pages read it; only this module changes it. */
+
+import * as api from "./api.js";
+import { Live } from "./live.js";
+
+const MOST_EVENTS = 500;
+const MOST_POINTS = 180;
+const COLUMNS = [
+  "at_ms",
+  "lag_records",
+  "lag_bytes",
+  "lag_seconds",
+  "records_per_second",
+  "bytes_per_second",
+  "append_p50_ms",
+  "append_p99_ms",
+  "copied_p50_ms",
+  "copied_p99_ms",
+];
+
+export class Store {
+  /** `changed(kind)` is called after each change. */
+  constructor(changed) {
+    this.changed = changed;
+    this.mirror = null;
+    this.clusters = [];
+    this.flows = new Map();
+    this.events = [];
+    this.series = new Map();
+    this.state = "lost";
+    this.why = "";
+    this.skewMs = 0;
+    this.live = null;
+  }
+
+  /** Follows the mirror until `stop`. */
+  start() {
+    this.live = new Live(
+      {
+        snapshot: (page) => this.#snapshot(page),
+        mirror: (mirror) => this.#mirror(mirror),
+        flow: (flow) => this.#flow(flow),
+        event: (event) => this.#event(event),
+        point: (point) => this.#point(point),
+      },
+      (state, why = "") => this.#said(state, why),
+    );
+    this.live.start();
+  }
+
+  stop() {
+    this.live?.stop();
+    this.live = null;
+  }
+
+  /** The time of the server, in Unix ms: the clocks of two machines differ. */
+  now() {
+    return Date.now() + this.skewMs;
+  }
+
+  flow(name) {
+    return this.flows.get(name) ?? null;
+  }
+
+  /** Returns the series of a flow; asks for it the first time. */
+  seriesOf(flow) {
+    if (!this.series.has(flow)) {
+      this.series.set(flow, null);
+      this.#ask(flow);
+    }
+    return this.series.get(flow);
+  }
+
+  async #ask(flow) {
+    try {
+      this.series.set(flow, await api.get(api.of(flow, "series")));
+      this.changed("point");
+    } catch {
+      this.series.delete(flow); // asked for again with the next change
+    }
+  }
+
+  #said(state, why) {
+    this.state = state;
+    this.why = why;
+    if (state === "live") for (const [flow, known] of this.series) if (known) this.#ask(flow); // what was missed
+    this.changed("state");
+  }
+
+  #snapshot(page) {
+    this.#clock(page.mirror.at_ms);
+    this.mirror = page.mirror;
+    this.clusters = page.clusters;
+    this.flows = new Map(page.flows.map((flow) => [flow.flow, flow]));
+    this.events = [];
+    this.changed("flow");
+  }
+
+  #clock(atMs) {
+    this.skewMs = atMs - Date.now();
+  }
+
+  #mirror(mirror) {
+    this.#clock(mirror.at_ms);
+    this.mirror = mirror;
+    this.changed("mirror");
+  }
+
+  #flow(flow) {
+    this.flows.set(flow.flow, flow);
+    this.changed("flow");
+  }
+
+  #event(event) {
+    this.events.push(event);
+    if (this.events.length > MOST_EVENTS) this.events.shift();
+    this.changed("event");
+  }
+
+  #point(point) {
+    const series = this.series.get(point.flow);
+    if (!series) return;
+    if (series.at_ms.length && series.at_ms.at(-1) >= point.at_ms) return;
+    for (const name of COLUMNS) {
+      series[name].push(point[name]);
+      if (series[name].length > MOST_POINTS) series[name].shift();
+    }
+    this.changed("point");
+  }
+}

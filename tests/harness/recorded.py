@@ -1,0 +1,298 @@
+"""A mirror as it was at one moment, behind the real HTTP server: no cluster, no Ray. Commands change its wanted state.
+
+python -m tests.harness.recorded 18083      # the console of a mirror with 10,000 partitions, until Ctrl-C
+"""
+
+import asyncio
+import math
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from actors.api.series import SeriesRing
+from actors.console.sessions import SessionBook
+from actors.http.server import MirrorServer
+from actors.http.service import api_facts
+from actors.http.views import MirrorFacts, SupervisorViews
+from actors.model.messages import StoredOffset
+from actors.model.states import CopierState, Desired
+from actors.model.status import CopierStatus, EventLine, FlowStatus, MirrorStatus, TopicStatus, encode_status
+from actors.rest.connectors import connectors_of
+from engine.base.clock import wall_ms
+from engine.config.config import plain_settings, read_config
+from engine.config.file.properties import parse_properties
+from engine.config.settings import HttpConfig
+from engine.core.reports.group_report import GroupsReport
+from engine.core.reports.latency import LatencyHistogram
+from engine.core.reports.progress import LaneProgress
+from engine.jobs.proof.state import FlowProof, LaneProof
+from policies.model import TopicPartition
+
+CONFIG = """clusters = east, west, archive
+east.bootstrap.servers = kafka-1.east.example:9092, kafka-2.east.example:9092
+west.bootstrap.servers = kafka-1.west.example:9092
+archive.bootstrap.servers = kafka.archive.example:9092
+east->west.enabled = true
+east->west.topics = orders.*
+west->east.enabled = true
+west->east.topics = payments
+east->archive.enabled = true
+east->archive.topics = invoices
+raymirror.rpo.seconds = 30
+"""
+FILE = "/etc/raymirror/mm2.properties"
+WIDE, BACK, COLD = "east->west", "west->east", "east->archive"
+PARTITIONS = 20
+TOO_LARGE = "the target refuses a record of offset 1,204,118: too large (max.message.bytes of the copy is 1,048,588)"
+SILENT = "waits for a fetch from source broker 2"
+
+
+def _lane(flow: str, topic: str, partition: int, now_ms: int, **changes: object) -> LaneProgress:
+    position = 1_000_000 + 7919 * partition
+    source = flow.split("->")[0]
+    plain = LaneProgress(
+        lane=TopicPartition(topic, partition),
+        target=TopicPartition(f"{source}.{topic}", partition),
+        state="copying",
+        reason="",
+        source_next=position,
+        target_next=position + 4,
+        source_end=position + partition % 3,
+        records=5000,
+        wire_bytes=4_000_000,
+        in_flight=0,
+        queued_bytes=0,
+        resumed_by="ledger",
+        reencoded=0,
+        skipped=0,
+        set_id=f"{flow}/{partition % 8:03d}",
+        epoch=7,
+        source_end_age_ms=400,
+        lag_bytes=1000 * (partition % 3),
+        newest_ms=now_ms - 900,
+        appended_at_ms=now_ms - 700,
+        behind_since_ms=now_ms - 300 if partition % 3 else -1,
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def _flow(name: str, lanes: list[LaneProgress], **changes: object) -> FlowStatus:
+    latency = LatencyHistogram()
+    for ms in (3.0, 4.0, 5.0, 9.0, 21.0):
+        latency.add(ms)
+    states: dict[str, int] = {}
+    for lane in lanes:
+        states[lane.state] = states.get(lane.state, 0) + 1
+    behind = [lane.behind_since_ms for lane in lanes if lane.behind_since_ms >= 0]
+    plain = FlowStatus(
+        flow=name,
+        desired=Desired.RUNNING,
+        paused_topics=(),
+        topics=len({lane.lane.topic for lane in lanes}),
+        lanes=len(lanes),
+        unknown_lanes=0,
+        lane_states=states,
+        lag_records=sum(lane.lag_records for lane in lanes),
+        least_lag_records=sum(lane.lag_records for lane in lanes),
+        records=sum(lane.records for lane in lanes),
+        wire_bytes=sum(lane.wire_bytes for lane in lanes),
+        records_per_s=850.0,
+        bytes_per_s=700_000.0,
+        errors=states.get("failed", 0),
+        waiting_for="",
+        lag_bytes=sum(lane.lag_bytes for lane in lanes),
+        least_lag_bytes=sum(lane.lag_bytes for lane in lanes),
+        behind_since_ms=min(behind, default=-1),
+        append_latency=latency.snapshot(),
+        replication_latency=latency.snapshot(),
+        groups=GroupsReport(at_ms=wall_ms() - 1500, groups=9, how={"run": 15, "end": 2}, checkpoints=70, commits=80),
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def recorded(now_ms: int, topics: int = 500) -> MirrorStatus:
+    """Return a mirror of three flows: one with `topics` x 20 partitions, one with a silent broker, one that failed."""
+    wide = [_lane(WIDE, f"orders.{topic:03d}", one, now_ms) for topic in range(topics) for one in range(PARTITIONS)]
+    back = [_lane(BACK, "payments", one, now_ms) for one in range(12)]
+    back[3] = _lane(BACK, "payments", 3, now_ms, reason=SILENT, source_end=1_025_000, behind_since_ms=now_ms - 42_000)
+    cold = [_lane(COLD, "invoices", one, now_ms) for one in range(6)]
+    cold[5] = _lane(COLD, "invoices", 5, now_ms, state="failed", reason=TOO_LARGE, behind_since_ms=now_ms - 95_000)
+    lanes = {WIDE: wide, BACK: back, COLD: cold}
+    proven = [LaneProof(topic="payments", partition=one, proven_from=0, proven_to=1_000_000) for one in range(12)]
+    flows = (
+        _flow(WIDE, wide),
+        _flow(BACK, back, stalled=1, stall_reason=SILENT, stalled_for_it=1),
+        _flow(COLD, cold, stalled=1, stall_reason=TOO_LARGE, stalled_for_it=1),
+    )
+    return MirrorStatus(
+        namespace="raymirror-prod",
+        version="0.1.0",
+        config_path=FILE,
+        config_digest="9b5c41d07e",
+        desired=Desired.RUNNING,
+        phase="running",
+        at_ms=now_ms,
+        up_s=86_400.0,
+        instance_id="1f0c9a",
+        flows=flows,
+        copiers=tuple(_copier(flow, number, lanes[flow]) for flow in lanes for number in (1, 2)),
+        events=tuple(_events(now_ms)),
+        lanes=tuple(lane for some in lanes.values() for lane in some),
+        topics=tuple(
+            TopicStatus(flow=flow, topic=topic, records=100_000, wire_bytes=80_000_000, latency_ms=900_000)
+            for flow, some in lanes.items()
+            for topic in sorted({lane.lane.topic for lane in some})
+        ),
+        proofs={BACK: FlowProof(at_ms=now_ms - 12_000, took_s=3.0, records=9_000, partitions=12, lanes=tuple(proven))},
+    )
+
+
+def _copier(flow: str, number: int, lanes: list[LaneProgress]) -> CopierStatus:
+    return CopierStatus(
+        copier_id=f"{flow}/{number}",
+        flow=flow,
+        state=CopierState.READY,
+        set_ids=tuple(f"{flow}/{one:03d}" for one in range(number - 1, 8, 2)),
+        lanes=len(lanes) // 2,
+        buffer_bytes=2**20,
+        node="4f0c" * 14,
+    )
+
+
+def _events(now_ms: int) -> list[EventLine]:
+    told: list[tuple[int, str, str, str, str]] = [
+        (820, "info", WIDE, "copier_ready", f"copier {WIDE}/1 is ready, with 5,000 partitions"),
+        (410, "warning", BACK, "lane_stalled", f"partition payments-3 makes no progress: {SILENT}"),
+        (95, "error", COLD, "lane_failed", f"partition invoices-5 has stopped: {TOO_LARGE}"),
+        (30, "info", WIDE, "copier_replaced", f"copier {WIDE}/2 hands its partitions over to a new one: restart"),
+    ]
+    return [
+        EventLine(at_ms=now_ms - 1000 * ago_s, severity=severity, flow=flow, kind=kind, text=text)
+        for ago_s, severity, flow, kind, text in told
+    ]
+
+
+class RecordedSupervisor:
+    """Answers as a supervisor does, with a status that was recorded; what is wanted of a flow changes."""
+
+    def __init__(self, status: MirrorStatus) -> None:
+        self._status = status
+        self.asked: list[tuple[Any, ...]] = []
+
+    async def status(self, lanes: bool = False, _follower: str = "") -> bytes:
+        now_ms = wall_ms()
+        wave = 1 + 0.2 * math.sin(now_ms / 9000)
+        flows = tuple(
+            msgspec.structs.replace(
+                flow,
+                records_per_s=850 * wave,
+                records=flow.records + now_ms // 1000 % 10**6,
+                behind_since_ms=now_ms - 300 if flow.flow == WIDE else flow.behind_since_ms,
+            )
+            for flow in self._status.flows
+        )
+        status = msgspec.structs.replace(self._status, at_ms=now_ms, up_s=self._status.up_s + 1, flows=flows)
+        return encode_status(status if lanes else msgspec.structs.replace(status, lanes=(), topics=()))
+
+    async def command(self, command: str, flow: str | None, topics: tuple[str, ...]) -> bytes:
+        self.asked.append(("command", command, flow, topics))
+        wanted = {"pause": Desired.PAUSED, "resume": Desired.RUNNING, "stop": Desired.STOPPED}[command]
+        changed = tuple(_commanded(one, wanted, topics) if one.flow == flow else one for one in self._status.flows)
+        self._status = msgspec.structs.replace(self._status, flows=changed)
+        return await self.status()
+
+    async def restart(self, flow: str) -> None:
+        self.asked.append(("restart", flow))
+
+    async def restart_copiers(self, flow: str, copiers: tuple[str, ...]) -> None:
+        self.asked.append(("restart_copiers", flow, copiers))
+
+    async def change_settings(self, flow: str, changes: Mapping[str, str | None]) -> None:
+        self.asked.append(("change_settings", flow, dict(changes)))
+
+    async def positions(self, flow: str) -> bytes:
+        self.asked.append(("positions", flow))
+        found = [lane for lane in self._status.lanes if lane.set_id.startswith(flow)]
+        return msgspec.msgpack.encode(
+            [
+                StoredOffset(topic=lane.lane.topic, partition=lane.lane.partition, source_next=lane.source_next)
+                for lane in found
+            ]
+        )
+
+
+def _commanded(flow: FlowStatus, wanted: Desired, topics: tuple[str, ...]) -> FlowStatus:
+    if not topics:
+        return msgspec.structs.replace(flow, desired=wanted, may_return=wanted is Desired.STOPPED)
+    others = set(flow.paused_topics) - set(topics)
+    paused = others | set(topics) if wanted is Desired.PAUSED else others
+    return msgspec.structs.replace(flow, paused_topics=tuple(sorted(paused)))
+
+
+class _Pages:
+    """Metrics and probes of a mirror that is fine."""
+
+    async def metrics(self) -> str:
+        return "# no metrics\n"
+
+    def why_dead(self) -> str:
+        return ""
+
+    def why_not_ready(self) -> str:
+        return ""
+
+
+def past(status: MirrorStatus, minutes: int = 15) -> SeriesRing:
+    """Return a series of the last minutes, in which the lag comes and goes."""
+    ring, now_ms = SeriesRing(), status.at_ms
+    histogram = LatencyHistogram()
+    for step in range(minutes * 12):
+        at_ms = now_ms - 5000 * (minutes * 12 - step)
+        wave = 1 + math.sin(step / 9)
+        for _ in range(50):
+            histogram.add(8.0 + 3 * wave)
+        histogram.add(40.0 + 30 * wave)
+        flows = tuple(
+            msgspec.structs.replace(
+                flow,
+                lag_records=int(400 * wave),
+                behind_since_ms=at_ms - int(1500 * wave),
+                records_per_s=850 + 100 * wave,
+                bytes_per_s=700_000 + 90_000 * wave,
+                append_latency=histogram.snapshot(),
+                replication_latency=histogram.snapshot(),
+            )
+            for flow in status.flows
+        )
+        ring.note(msgspec.structs.replace(status, at_ms=at_ms, flows=flows))
+    return ring
+
+
+class RecordedMirror:
+    """The HTTP server of a recorded mirror."""
+
+    def __init__(self, config: HttpConfig, status: MirrorStatus) -> None:
+        properties = parse_properties(CONFIG, FILE)
+        settings = read_config(properties)
+        facts = MirrorFacts(
+            api=api_facts(settings),
+            connectors=connectors_of(settings, plain_settings(properties)),
+            version="0.1.0",
+            config_path=FILE,
+            host=f"localhost:{config.port}",
+            node="n",
+        )
+        self.supervisor = RecordedSupervisor(status)
+        self.sessions = SessionBook()
+        views = SupervisorViews(self.supervisor, _Pages(), facts, past(status))
+        self.server = MirrorServer(config, views, self.sessions)
+        self.port = config.port
+        self.url = f"http://127.0.0.1:{config.port}"
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        asyncio.run(RecordedMirror(HttpConfig(port=int(sys.argv[1])), recorded(wall_ms())).server.run())

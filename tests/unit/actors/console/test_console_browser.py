@@ -1,0 +1,291 @@
+"""The console in a real browser, of a mirror that was recorded: every page, its actions, keys, themes, and its speed.
+
+What stays of a run: pictures, in the folder that RAYMIRROR_PICTURES names (docs/console.md has some).
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base.clock import wall_ms
+from engine.config.settings import HttpConfig, HttpUser
+from policies.roles import Role
+from tests.harness.axe import NO_AXE, axe_source, serious_findings
+from tests.harness.browser import NAMES, Tab, browser, find_browser
+from tests.harness.recorded import BACK, COLD, WIDE, RecordedMirror, recorded
+from tests.unit.actors.http.http_servers import free_port
+
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.full,
+    pytest.mark.skipif(find_browser() is None, reason=f"no browser is installed here ({', '.join(NAMES)})"),
+]
+
+PICTURES = os.environ.get("RAYMIRROR_PICTURES", "")
+PAGES = {
+    "overview": ("#/", "document.querySelectorAll('.flows tbody tr').length === 3"),
+    "flow": (f"#/flows/{COLD}", "document.querySelectorAll('.chart .curve[d]').length >= 6"),
+    "topics": (f"#/flows/{WIDE}/topics", "document.querySelectorAll('.rows .row').length > 5"),
+    "topic": (f"#/flows/{WIDE}/topics/orders.007", "document.querySelectorAll('.rows .row').length > 5"),
+    "partitions": (f"#/flows/{WIDE}/partitions", "document.querySelectorAll('.rows .row').length > 5"),
+    "partition": (f"#/flows/{COLD}/partitions/invoices/5", "document.querySelector('.notice.trouble') !== null"),
+    "groups": (f"#/flows/{BACK}/groups", "document.querySelectorAll('.codes li').length === 2"),
+    "proof": (f"#/flows/{BACK}/proof", "document.querySelectorAll('.rows .row').length === 12"),
+    "settings": (f"#/flows/{WIDE}/settings", "document.querySelectorAll('.setting').length > 3"),
+    "events": ("#/events", "document.querySelectorAll('.events li').length === 4"),
+}
+FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+SHIFTS = """new PerformanceObserver(found => { for (const one of found.getEntries())
+  if (!one.hadRecentInput) window.shifted = (window.shifted || 0) + one.value;
+}).observe({type: 'layout-shift', buffered: true}); true"""
+USERS = (HttpUser(name="eve", role=Role.OPERATE, password="pass"), HttpUser(name="ro", role=Role.VIEW, token="t0ken"))
+
+
+@asynccontextmanager
+async def watched(folder: Path, users: tuple[HttpUser, ...] = (), *, topics: int = 30) -> AsyncIterator["Console"]:
+    """Serve a recorded mirror, and open a browser."""
+    command = find_browser()
+    assert command is not None
+    mirror = RecordedMirror(HttpConfig(port=free_port(), users=users), recorded(wall_ms(), topics))
+    async with browser(command, folder / "profile") as tab:
+        console = Console(mirror, tab)
+        console.begin()
+        try:
+            yield console
+        finally:
+            await console.end()
+
+
+class Console:
+    """The page in a browser, and the mirror behind it."""
+
+    def __init__(self, mirror: RecordedMirror, tab: Tab) -> None:
+        self.mirror, self.tab = mirror, tab
+        self._serving: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Serve."""
+        self._serving = asyncio.create_task(self.mirror.server.run())
+
+    async def end(self) -> None:
+        """Stop serving; the page stays."""
+        assert self._serving is not None
+        self._serving.cancel()
+        await asyncio.wait([self._serving])
+
+    async def open(self, fragment: str = "#/", **how: Any) -> None:
+        """Open a page afresh, as soon as the server listens."""
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", self.mirror.port)
+                except ConnectionRefusedError:
+                    await asyncio.sleep(0.01)
+                else:
+                    break
+        writer.close()
+        await self.tab.go("about:blank", **how)
+        await self.tab.go(f"{self.mirror.url}/console/{fragment}", **how)
+
+    async def show(self, name: str) -> None:
+        """Go to a page, and wait until it has its data."""
+        fragment, is_there = PAGES[name]
+        await self.tab.value(f"location.hash = {json.dumps(fragment)}")
+        await self.tab.until(is_there)
+
+    async def click(self, text: str, within: str = "body") -> None:
+        """Press the button or link of a text, as soon as it is there."""
+        found = (
+            f"[...document.querySelectorAll('{within} button, {within} a')].find(one => !one.disabled &&"
+            f" one.textContent.trim() === {json.dumps(text)})"
+        )
+        await self.tab.until(f"{found} !== undefined")
+        await self.tab.value(f"{found}.click()")
+
+    async def type(self, field: str, text: str) -> None:
+        """Type into a field."""
+        await self.tab.until(f"document.querySelector({json.dumps(field)}) !== null")
+        await self.tab.value(f"document.querySelector({json.dumps(field)}).focus()")
+        await self.tab.write(text)
+
+    async def asked(self, wanted: tuple[Any, ...]) -> None:
+        """Wait until the supervisor was asked for something."""
+        async with asyncio.timeout(60):
+            while wanted not in self.mirror.supervisor.asked:
+                await self.tab.value("new Promise(done => requestAnimationFrame(done)).then(() => true)")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False)], ids=["light", "dark", "phone"])
+async def test_every_page_is_shown_without_a_complaint(tmp_path: Path, width: int, dark: bool) -> None:
+    async with watched(tmp_path) as console:
+        tab = console.tab
+        await console.open(width=width, dark=dark)
+        await tab.value(SHIFTS)
+        for name in PAGES:
+            await console.show(name)
+            assert await tab.value(FITS), name
+            assert tab.complaints == [], name
+            assert "undefined" not in await tab.value("document.body.innerText"), name
+            assert "NaN" not in await tab.value("document.body.innerText"), name
+            if PICTURES:
+                kind = "phone" if width < 600 else "dark" if dark else "light"
+                await tab.picture(Path(PICTURES) / f"{name}-{kind}.png", most_height=900)
+        assert all(url.startswith(console.mirror.url) for url in tab.requests)
+        print(f"layout shift of all pages: {await tab.value('window.shifted || 0'):.4f}")  # noqa: T201
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_axe_has_no_serious_finding(tmp_path: Path, dark: bool) -> None:
+    source = await asyncio.to_thread(axe_source, tmp_path)
+    if source is None:
+        pytest.skip(NO_AXE)
+    async with watched(tmp_path) as console:
+        await console.open(dark=dark)
+        found: dict[str, list[str]] = {}
+        for name in PAGES:
+            await console.show(name)
+            await console.tab.value(source)
+            if findings := await serious_findings(console.tab):
+                found[name] = findings
+        assert found == {}
+
+
+async def test_a_flow_is_paused_and_resumed_and_stopped_only_by_its_name(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        await console.open(f"#/flows/{BACK}")
+        await console.click("Pause")
+        await console.click("Pause", "dialog")
+        await console.asked(("command", "pause", BACK, ()))
+        await console.click("Resume")  # the stream has told of it
+        await console.click("Resume", "dialog")
+        await console.asked(("command", "resume", BACK, ()))
+        await console.click("Stop")
+        assert await console.tab.value("document.querySelector('dialog button[type=submit]').disabled")
+        await console.type("dialog input", "west->eas")
+        assert await console.tab.value("document.querySelector('dialog button[type=submit]').disabled")
+        await console.type("dialog input", "t")
+        await console.click("Stop", "dialog")
+        await console.asked(("command", "stop", BACK, ()))
+        await console.tab.until("document.querySelector('.page-head .badge')?.textContent.includes('Stopped')")
+        assert console.tab.complaints == []
+
+
+async def test_a_topic_is_paused_alone_and_a_setting_is_changed_after_a_look(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        await console.open(f"#/flows/{BACK}/topics/payments")
+        await console.click("Pause this topic")
+        await console.click("Pause", "dialog")
+        await console.asked(("command", "pause", BACK, ("payments",)))
+        await console.show("settings")
+        await console.type("#setting-topics", ", refunds")
+        await console.click("Review 1 change")
+        lines = await console.tab.value(
+            "[...document.querySelectorAll('dialog .diff code')].map(one => one.textContent)"
+        )
+        assert lines == ["topics = orders.*", "topics = orders.*, refunds"]
+        await console.click("Apply", "dialog")
+        await console.asked(("change_settings", WIDE, {"topics": "orders.*, refunds"}))
+        assert console.tab.complaints == []
+
+
+async def test_a_user_logs_in_and_out_and_sees_what_the_role_allows(tmp_path: Path) -> None:
+    async with watched(tmp_path, USERS) as console:
+        await console.open()
+        await console.type("input[name=user]", "eve")
+        await console.type("input[name=password]", "wrong")
+        await console.click("Log in")
+        await console.tab.until("document.querySelector('.refused') !== null")
+        console.tab.complaints.clear()  # the browser's own line about an answer 401
+        await console.tab.value("document.querySelector('input[name=password]').value = ''")
+        await console.type("input[name=password]", "pass")
+        await console.click("Log in")
+        await console.show("overview")
+        assert "raymirror" not in await console.tab.value("document.cookie")
+        await console.click("Log out")
+        await console.click("Token")
+        await console.type("input[name=token]", "t0ken")
+        await console.click("Log in")
+        await console.show("flow")
+        assert await console.tab.value("document.querySelector('.actions button').disabled")
+        assert console.tab.complaints == []
+
+
+async def test_the_address_of_the_command_logs_in_once(tmp_path: Path) -> None:
+    async with watched(tmp_path, USERS) as console:
+        token = console.mirror.sessions.make_token("root", Role.ADMIN)
+        await console.open(f"#/enter/{token}")
+        await console.show("overview")
+        assert await console.tab.value("location.hash") == "#/"
+        assert await console.tab.value("document.querySelector('.user summary').textContent") == "root"
+        assert console.tab.complaints == []
+
+
+async def test_ten_thousand_partitions_are_filtered_and_moved_through_by_keys(tmp_path: Path) -> None:
+    async with watched(tmp_path, topics=500) as console:
+        tab = console.tab
+        await console.open(f"#/flows/{WIDE}/partitions?sort=name")
+        await tab.until("document.querySelector('.table-count')?.textContent === '10,000 partitions'")
+        await tab.until("document.querySelectorAll('.rows .row').length > 5")
+        paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        shown = await tab.value("performance.now()")
+        print(f"first paint after {await tab.value(paint):.0f} ms, the rows after {shown:.0f} ms")  # noqa: T201
+        assert await tab.value("document.querySelectorAll('.rows .row').length") < 60
+        await tab.value("document.querySelector('.table-scroll').focus()")
+        await tab.press("End")
+        await tab.until("document.querySelector('.rows')?.textContent.includes('orders.499-19')")
+        await tab.press("Home")
+        await tab.until("document.querySelector('.rows .row')?.textContent.includes('orders.000-0')")
+        await tab.press("/")
+        await tab.until("document.activeElement.matches('[data-filter]')")
+        await tab.write("orders.123-7")
+        await tab.until("document.querySelector('.table-count')?.textContent === '1 partition'")
+        await tab.value("document.querySelector('.table-scroll').focus()")
+        await tab.press("Enter")
+        await tab.until(f"location.hash === '#/flows/{WIDE.replace('>', '%3E')}/partitions/orders.123/7'")
+        assert tab.complaints == []
+
+
+async def test_the_time_that_updates_take_is_printed(tmp_path: Path) -> None:
+    async with watched(tmp_path, topics=500) as console:
+        tab = console.tab
+        for name in ("overview", "flow", "partitions"):
+            await console.open(PAGES[name][0])
+            await console.show(name)
+            await tab.call("Performance.enable")
+            busy_s, since_s = await _task_s(tab), await tab.value("performance.now() / 1000")
+            await tab.value(
+                "new Promise(done => { const end = performance.now() + 6000;"
+                " const look = () => performance.now() > end ? done(true) : requestAnimationFrame(look); look(); })"
+            )
+            took_s = await tab.value("performance.now() / 1000") - since_s
+            print(f"{name}: the main thread works {1000 * (await _task_s(tab) - busy_s) / took_s:.0f} ms a second")  # noqa: T201
+        assert tab.complaints == []
+
+
+async def _task_s(tab: Tab) -> float:
+    told = await tab.call("Performance.getMetrics")
+    return float({one["name"]: one["value"] for one in told["metrics"]}["TaskDuration"])
+
+
+async def test_a_stream_that_is_lost_is_found_again(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        state = "document.querySelector('.live')?.textContent"
+        await console.open()
+        await console.tab.until(f"{state} === 'live'")
+        await console.end()
+        await console.tab.until(f"{state} === 'connecting'")
+        console.begin()
+        await console.tab.until(f"{state} === 'live'")
+        await console.show("overview")
+
+
+def test_the_browser_tells_its_version() -> None:
+    told = subprocess.run([str(find_browser()), "--version"], capture_output=True, text=True, check=True)
+    print(told.stdout.strip())  # noqa: T201

@@ -1,0 +1,139 @@
+"""The files of the page: their policy, their types, and that nothing leads out of the folder."""
+
+import re
+from pathlib import PurePosixPath
+
+import pytest
+
+from actors.console.files import FOLDER, POLICY, START, static_file, static_files
+from actors.console.table import CONSOLE_ROUTES
+from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal, HttpRequest
+from actors.rest.routes import AdmittedRequest, admit
+
+FILES = static_files()
+SCRIPTS = {name: one.text for name, one in FILES.items() if name.endswith(".js")}
+by_script = pytest.mark.parametrize("name", sorted(SCRIPTS))
+
+
+def ask(path: str) -> HttpAnswer:
+    """Ask for a path of the console, as nobody."""
+    try:
+        admitted = admit(CONSOLE_ROUTES, HttpRequest(method="GET", target=path, headers={"host": "localhost"}), ())
+        assert isinstance(admitted, AdmittedRequest)
+        return admitted.route.handler(admitted.call, None)
+    except HttpRefusal as refusal:
+        return refusal.answer()
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_every_file_is_served_with_its_type_and_the_policy(name: str) -> None:
+    answer = ask(f"/console/{name}")
+    assert (answer.status, answer.body) == (200, (FOLDER / name).read_text())
+    headers = dict(answer.headers)
+    assert headers["Content-Security-Policy"] == POLICY
+    assert headers["Cache-Control"] == "no-cache"
+    assert re.fullmatch(r'"[0-9a-f]{32}"', headers["ETag"])
+    assert answer.content_type.startswith(
+        {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg"}[
+            PurePosixPath(name).suffix
+        ]
+    )
+
+
+@pytest.mark.parametrize("path", ["/console", "/console/"])
+def test_the_page_is_at_the_folder(path: str) -> None:
+    assert ask(path).body == FILES[START].text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/console/../files.py",
+        "/console/%2e%2e/files.py",
+        "/console/..%2ffiles.py",
+        "/console/%2e%2e%2ffiles.py",
+        "/console/pages/..%2f..%2ffiles.py",
+        "/console/..%5cfiles.py",
+        "/console/%2fetc%2fpasswd",
+        "/console/pages%2fflow.js",
+        "/console/pages",
+        "/console/main.js%00",
+        "/console/none.js",
+        "/console/pages/none.js",
+        "/console//main.js",
+        "/console/./main.js",
+    ],
+)
+def test_nothing_else_is_served(path: str) -> None:
+    assert ask(path).status in (400, 404)
+
+
+def test_a_name_is_looked_up_and_never_opened() -> None:
+    for path in ({"file": "../files.py"}, {"folder": "..", "file": "files.py"}, {"file": str(FOLDER / "main.js")}):
+        with pytest.raises(HttpRefusal):
+            static_file(HttpCall(path=path), None)  # type: ignore[arg-type] # a handler of files needs no view
+
+
+def test_a_browser_that_has_a_file_gets_no_second_one() -> None:
+    answer = ask("/console/main.js")
+    tag = dict(answer.headers)["ETag"]
+    for known in (tag, f"W/{tag}", f'"x", {tag}', "*"):
+        fresh = answer.unless_known(known)
+        assert (fresh.status, fresh.encoded(), dict(fresh.headers)["ETag"]) == (304, b"", tag)
+    for other in ("", '"x"', tag.strip('"')):
+        assert answer.unless_known(other) is answer
+
+
+def test_the_policy_lets_nothing_in_but_these_files() -> None:
+    words = dict(part.split(" ", 1) for part in POLICY.split("; "))
+    assert words["default-src"] == "'none'"
+    assert {words[name] for name in ("script-src", "style-src", "connect-src", "img-src")} == {"'self'"}
+    assert {words[name] for name in ("base-uri", "form-action", "frame-ancestors")} == {"'none'"}
+    assert words["require-trusted-types-for"] == "'script'"
+    assert "unsafe" not in POLICY
+    assert "*" not in POLICY
+
+
+def test_the_page_has_no_script_and_no_style_in_it() -> None:
+    page = FILES[START].text
+    assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
+    assert "<style" not in page
+    assert re.findall(r"\s(?:style|on\w+)=", page) == []
+    assert all(one.startswith("/console/") for one in re.findall(r'(?:src|href)="([^"]*)"', page))
+
+
+@by_script
+def test_a_script_loads_only_files_that_exist(name: str) -> None:
+    folder = PurePosixPath(name).parent
+    for target in re.findall(r'^import .*? from "([^"]+)";', SCRIPTS[name], re.MULTILINE | re.DOTALL):
+        assert target.startswith("."), "a module of somebody else"
+        parts: list[str] = []
+        for part in (folder / target).parts:
+            if part == "..":
+                parts.pop()
+            else:
+                parts.append(part)
+        assert "/".join(parts) in FILES
+
+
+@by_script
+def test_a_script_makes_nothing_of_markup_and_asks_nobody_else(name: str) -> None:
+    text = SCRIPTS[name]
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "DOMParser",
+    ):
+        assert word not in text
+    assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text) == []
+    assert len(text.splitlines()) <= 400
+    assert max(map(len, text.splitlines())) <= 180
+
+
+def test_the_page_names_every_script_so_that_all_come_at_once() -> None:
+    named = re.findall(r'(?:modulepreload" href|script[^>]* src)="/console/([^"]+)"', FILES[START].text)
+    assert sorted(named) == sorted(SCRIPTS)
