@@ -75,7 +75,7 @@ class _CountingHandler(logging.Handler):
 
 async def _serve(port: int, idle_s: float) -> None:
     from actors.console.sessions import SessionBook
-from actors.http import server
+    from actors.http import server
     from actors.http.views import SupervisorViews
     from engine.config.settings import HttpConfig
     from tests.unit.actors.http.test_views import FakePages, FakeSupervisor, facts
