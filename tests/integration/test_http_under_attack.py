@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from actors.http.connections import MOST_CONNECTIONS
-from actors.rest.table import ROUTES
+from actors.http.table import ROUTES
 from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import pick_ports
 from engine.base.clock import pause
