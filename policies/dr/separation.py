@@ -63,7 +63,8 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
 
     `epoch_end`: the source offset where its log leaves the leader epochs that were copied (KIP-320); -1: not known.
     `diverged`, `new`: records in D and N. `oldest_kept`: the source offset of the first record that the target still
-    has; -1: not known. `apart_ms`: the most time that may have passed since the copy ended; 0: N is empty.
+    has; -1: not known. `apart_ms`: the most time that may have passed since the copy ended; 0: N is empty. `left_out`:
+    records of P that the target refused and that were neither replayed nor dropped: no copy has them.
     """
 
     lane: LaneName
@@ -77,6 +78,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     new: int = 0
     oldest_kept: int = -1
     apart_ms: int = 0
+    left_out: int = 0
     unknown: str = ""
 
     @property
