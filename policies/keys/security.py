@@ -179,8 +179,8 @@ ROWS = (
         "login",
         "10000",
         "of the token endpoint",
-        "MM2 waits without limit by default; together with `sasl.login.connect.timeout.ms` it also bounds one attempt as"
-        " a whole, for a server that sends a byte now and then",
+        "MM2 waits without limit by default; together with `sasl.login.connect.timeout.ms` it also bounds one attempt"
+        " as a whole, for a server that sends a byte now and then",
     ),
     ReadKey(
         "sasl.login.retry.backoff.ms",
