@@ -29,7 +29,9 @@ _USUAL = {
 }
 """Providers under the names that Kafka's and Strimzi's documentation give them; a declaration wins."""
 _SECRET_NAME = re.compile(f"(?i){SECRET_WORDS}")
-_SECRET_KEY = re.compile(r"(?i)password|secret|credential|user\.info|ssl\.keystore\.key$|sasl\.jaas\.config$")
+_SECRET_KEY = re.compile(
+    r"(?i)password|passwd|passphrase|secret|credential|token|api[._-]?key|user\.info|ssl\.keystore\.key$|sasl\.jaas\.config$"
+)
 _PLAIN_ENDS = (".url", ".uri", ".location", ".type", ".class", ".ms", ".seconds", ".file", ".name")
 _JAAS_OPTION = re.compile(r"([\w.\-]+)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s;\"']+)")
 _MODULE = re.compile(r"\s*[\w.$]+\s+(?:required|requisite|sufficient|optional)\b", re.IGNORECASE)

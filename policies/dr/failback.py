@@ -48,6 +48,7 @@ class FailbackRefusal(Enum):
     PARTITIONS = "partition-counts-differ"
     TOMBSTONES = "tombstones-gone"
     FEEDS = "source-feeds-another-cluster"
+    LEFT_OUT = "left-out-records"
 
 
 class RefusedFailback(msgspec.Struct, frozen=True):
@@ -99,6 +100,11 @@ def _judges_keys(found: Separation, choice: FailbackChoice) -> bool:
     if choice is not FailbackChoice.DISCARD and found.diverged:
         return True
     return found.topic.is_expiring and not makes_anew(found, choice)
+
+
+def _loses_left_out(found: Separation, choice: FailbackChoice) -> bool:
+    """Whether records that are in no copy would go: with the topic, or by a tombstone for a key that looks deleted."""
+    return makes_anew(found, choice) or found.are_tombstones_gone
 
 
 _RULES = (
@@ -185,6 +191,15 @@ _RULES = (
         lambda found: bool(found.topic.feeds),
         _always,
         lambda found: f"the source topic is copied to {' and '.join(found.topic.feeds)} too: end that flow first",
+    ),
+    _Rule(
+        FailbackRefusal.LEFT_OUT,
+        lambda found: found.left_out > 0,
+        _loses_left_out,
+        lambda found: (
+            f"the target refused {counted(found.left_out, 'record')} (raymirror.refused), which the source would lose:"
+            " replay or drop them first (raymirror quarantine)"
+        ),
     ),
 )
 

@@ -67,6 +67,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     markers may follow; -1: not known. `oldest_kept`: the source offset of the first record that the target still
     has; -1: not known. `apart_ms`: the most time that may have passed since the copy ended; 0: N is empty.
     `erased`: the source's cleaner has been in D, and may have removed tombstones that were never copied.
+    `left_out`: records of P that the target refused and that were neither replayed nor dropped: no copy has them.
     """
 
     lane: LaneName
@@ -83,6 +84,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     oldest_kept: int = -1
     apart_ms: int = 0
     erased: bool = False
+    left_out: int = 0
     unknown: str = ""
 
     @property

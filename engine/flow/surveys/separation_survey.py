@@ -17,6 +17,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, 
 from engine.base.tasks import run_all
 from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import How, Translation
+from engine.core.refused.entries import RefusedState, by_lane
 from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.lane.bisection import by_leaders, offsets_by_leaders
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, EpochEnd, Leader
@@ -52,6 +53,9 @@ class SurveyMaps(Protocol):
 
     def source_of(self, lane: TopicPartition, target_offset: int) -> Translation:
         """Answer from memory; UNREAD names a block to `recall`."""
+
+    def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
+        """Answer from memory, like `source_of`."""
 
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
         """Read blocks of one lane back into memory."""
@@ -99,6 +103,7 @@ class SeparationSurvey:
         self._source, self._target, self._maps = source, target, maps
         self._quarantine = quarantine
         self._replayers = frozenset[int]()
+        self._refused: Mapping[TopicPartition, list[RefusedState]] = {}
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def look(
@@ -112,6 +117,7 @@ class SeparationSurvey:
         """
         await self._maps.follow()
         self._replayers = await self._quarantine.replayers()
+        self._refused = by_lane(await self._quarantine.states())
         there = await _side(self._target, [lane.target for lane in lanes])
         moved = {lane: one.gone_on(self._maps.head(lane), self._maps.head_ms(lane)) for lane, one in known.items()}
         here = await _side(self._source, [lane.source for lane in lanes])
@@ -186,10 +192,26 @@ class SeparationSurvey:
             blank,
             new=new.records,
             new_end=new.records_end,
+            left_out=await self._left_out(blank.lane.source, known),
             oldest_kept=await self._oldest_kept(blank),
             apart_ms=0 if new.is_empty else max(0, wall_ms() - known.at_ms),
         )
         return msgspec.structs.replace(found, separation=separation, new=new)
+
+    async def _left_out(self, lane: TopicPartition, known: KnownLane) -> int:
+        """Count refused records of what is copied, without those that are done with or that the map has a copy of."""
+        count = 0
+        for state in self._refused.get(lane, ()):
+            name = state.record.name
+            is_other = bool(name.topic_id) and known.source_topic_id not in ("", name.topic_id)
+            if state.mark is not None or is_other or name.offset >= known.source_next:
+                continue
+            answer = self._maps.translate(lane, name.offset)
+            if answer.how is How.UNREAD:
+                await self._maps.recall(lane, [answer.block])
+                answer = self._maps.translate(lane, name.offset)
+            count += answer.how is not How.RUN
+        return count
 
     async def _oldest_kept(self, blank: Separation) -> int:
         lane, offset = blank.lane.source, min(blank.target.start, blank.target_next)

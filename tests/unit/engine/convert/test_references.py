@@ -76,6 +76,12 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         ("A.ssl.keystore.location", "/a/password.pem", False),
         ("A.sasl.oauthbearer.token.endpoint.url", "https://x", False),
         ("A.my.client.secret", "p", True),
+        ("config.providers.vault.param.token", "s.planted", True),
+        ("A.key.passphrase", "p", True),
+        ("confluent.telemetry.api.key", "p", True),
+        ("A.delegation.token.max.lifetime.ms", "5", False),
+        ("A.sasl.oauthbearer.assertion.algorithm", "ES256", False),
+        ("A.sasl.oauthbearer.assertion.private.key.file", "/k.pem", False),
         ("A->B.topics", "password", False),
     ],
 )

@@ -43,6 +43,7 @@ REASONS: list[tuple[str, dict[str, Any], tuple[FailbackChoice, ...]]] = [
     ("source-feeds-another-cluster", {"feeds": ("C",)}, ALL),
     ("tombstones-gone", {"is_compacted": True, "apart_ms": DAY_MS}, (KEEP, APPEND)),
     ("tombstones-gone", {"is_compacted": True, "erased": True}, (KEEP, APPEND)),
+    ("left-out-records", {"left_out": 2}, (APPEND, FailbackChoice.DISCARD)),
 ]
 
 
@@ -55,6 +56,15 @@ def test_a_reason_refuses_the_choices_that_it_spoils(
     for choice in refused:
         (one,) = plan_failback(found, choice).refused
         assert len(one.why) > 20
+
+
+def test_the_key_of_a_record_that_was_left_out_is_not_taken_for_deleted() -> None:
+    """Without D, a key that the target lacks gets a tombstone on the source where tombstones may be gone."""
+    found = of_keys(0, 3, left_out=1, apart_ms=DAY_MS)
+    for choice in ALL:
+        plan = plan_failback(found, choice)
+        assert (plan.compares_keys, names(plan)) == (True, ["left-out-records"])
+    assert [names(plan_failback(of_keys(0, 3, left_out=1), choice)) for choice in ALL] == [[]] * 3
 
 
 def test_every_reason_has_a_case() -> None:

@@ -6,13 +6,16 @@ import pytest
 from engine.base.errors import ConnectionLost
 from engine.core.offset_map.map_runs import MapBlock, MapRun
 from engine.core.position.position_keys import PositionKeys
+from engine.core.refused.entries import entry_of
 from engine.flow.ports.ports import Leader
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.dr_preview import losses_of
 from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
-from policies.dr.failback import FailbackChoice, plan_failback
+from engine.wire.codecs import NONE
+from engine.wire.records import encode_batch
+from policies.dr.failback import FailbackChoice, FailbackRefusal, plan_failback
 from policies.dr.group_places import FailbackSide, GroupProgress, group_place
 from policies.dr.separation import LogPart, TopicTraits
 from policies.model import LaneName, TopicPartition
@@ -115,6 +118,25 @@ async def test_replayed_records_are_nothing_new_because_the_source_has_them() ->
         stage.targets[0].foreign(2)
         (one,) = await surveyed(stage)
         assert one.separation.new == 2
+
+
+async def test_records_that_were_left_out_are_lost_by_a_source_topic_that_is_made_anew() -> None:
+    """And one that was dropped, or that the target took after all, is not."""
+    stage = Held()
+    stage.b.all_answer = True
+    async with stage.running():
+        states = await stage.held()
+        void = msgspec.structs.replace(states[0].record, offset=2)
+        stage.entries.append(bytes(encode_batch([entry_of("A", void)], NONE)))
+        (one,) = await surveyed(stage)
+        assert one.separation.left_out == 2
+        await stage.replay.drop(states[0])
+        (one,) = await surveyed(stage)
+        assert one.separation.left_out == 1
+        stage.sources[0].data(1)  # D, so that a failback that does not keep it makes the topic anew
+        found = msgspec.structs.replace(one.separation, diverged=1)
+        names = [[why.name for why in plan_failback(found, choice).refused] for choice in FailbackChoice]
+        assert names == [[], [FailbackRefusal.LEFT_OUT], [FailbackRefusal.LEFT_OUT]]
 
 
 async def test_the_maps_are_read_first_and_the_source_last() -> None:
