@@ -9,7 +9,7 @@ from unittest import mock
 
 from actors.cli.common.quiesce import is_still
 from actors.cli.dr.driving import Drive, ShownProgress, driven
-from actors.cli.dr.operated_flow import OperatedFlow, _both
+from actors.cli.dr.operated_flow import OperatedFlow, flow_of_file
 from actors.cli.dr.switchover import new_id
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.errors import ConnectionLost
@@ -121,7 +121,7 @@ class SwitchoverStage:
     @property
     def found(self) -> OperatedFlow:
         """The flow and its reverse."""
-        found = _both(self.path, self.flow)
+        found = flow_of_file(self.path, self.flow)
         assert found is not None
         return found
 
