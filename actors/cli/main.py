@@ -85,7 +85,10 @@ COMMANDS: Final = {
     ),
     "move": ("actors.cli.dr.move", "move one consumer group to the target for good, as part of a migration"),
     "failover": ("actors.cli.failover.failover", "stop a flow and move its consumer groups to the target"),
-    "dr": ("actors.cli.dr.dr", "preview or rehearse a failover, preview a failback, save what only the source has"),
+    "dr": (
+        "actors.cli.dr.dr",
+        "switch over to the target, preview or rehearse a failover, save what only the source has",
+    ),
     "stop": ("actors.cli.running.stop", "drain a running mirror, then stop it"),
     "setup": ("actors.cli.clusters.setup", "fetch what only some mirrors need: `setup s3` for a storage in a bucket"),
     "completion": ("actors.cli.completion", "print a shell script that completes raymirror's commands and options"),

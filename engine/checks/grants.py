@@ -29,6 +29,7 @@ _ALWAYS = (
     GrantFeature.FAILBACK,
     GrantFeature.PREVIEW,
     GrantFeature.DRILL,
+    GrantFeature.SWITCHOVER,
 )
 _ALL = (ResourceName(EVERY),)
 
@@ -89,7 +90,7 @@ def _features(config: MirrorConfig, flow: FlowConfig) -> Iterator[GrantFeature]:
 
 
 def _names(flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
-    source, groups = flow.name.source, flow.groups
+    (source, target), groups = flow.name, flow.groups
     topics = _topics(flow)
     return {
         ResourceGroup.TOPICS: topics,
@@ -110,6 +111,10 @@ def _names(flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
         ResourceGroup.DRILL_GROUPS: (ResourceName(DRILL_GROUPS, is_prefix=True),),
         ResourceGroup.DRILL_TOPICS: (ResourceName(DRILL_GROUPS, is_prefix=True),),
         ResourceGroup.CLUSTER: (ResourceName(CLUSTER_NAME),),
+        ResourceGroup.REVERSE_TOPICS: tuple(
+            ResourceName(name) for name in (state_topic(target), f"mm2-offsets.{target}.internal", map_topic(target))
+        ),
+        ResourceGroup.REVERSE_IDS: (ResourceName(f"raymirror.{target}->{source}.", is_prefix=True),),
     }
 
 

@@ -40,6 +40,8 @@ class ResourceGroup(Enum):
     DRILL_TOPICS = "the scratch topics of drills"
     IDS = "the transactional ids of the flow's partitions"
     CLUSTER = "the cluster"
+    REVERSE_TOPICS = "the state, positions and map topics of the reverse flow"
+    REVERSE_IDS = "the transactional ids of the reverse flow"
 
     @property
     def kind(self) -> ResourceKind:
@@ -53,6 +55,7 @@ _KINDS = {
     ResourceGroup.DRILL_GROUPS: ResourceKind.GROUP,
     ResourceGroup.IDS: ResourceKind.TRANSACTIONAL_ID,
     ResourceGroup.CLUSTER: ResourceKind.CLUSTER,
+    ResourceGroup.REVERSE_IDS: ResourceKind.TRANSACTIONAL_ID,
 }
 
 
@@ -76,6 +79,7 @@ class GrantFeature(Enum):
     REPLAY = "the command quarantine"
     PREVIEW = "the command dr"
     DRILL = "the command dr drill"
+    SWITCHOVER = "the command dr switchover"
     CONFIGS = "sync.topic.configs.enabled"
     ACLS = "sync.topic.acls.enabled"
     RECREATED = "raymirror.topic.recreated"
@@ -92,6 +96,7 @@ BY_COMMAND = frozenset(
         GrantFeature.REPLAY,
         GrantFeature.PREVIEW,
         GrantFeature.DRILL,
+        GrantFeature.SWITCHOVER,
     }
 )
 """Features that no running mirror uses, only a command. They may run with a login of their own; scheduled drills run
@@ -432,6 +437,37 @@ USES = (
             "DescribeClientQuotas",
             needed=False,
             without="quotas are not compared",
+        )
+        for side in (_SOURCE, _TARGET)
+    ),
+    _use(
+        GrantFeature.SWITCHOVER,
+        _SOURCE,
+        ResourceGroup.REVERSE_TOPICS,
+        *_OWN_TOPIC,
+        without="the operation is not stored on the source, so it does not begin",
+    ),
+    _use(
+        GrantFeature.SWITCHOVER,
+        _SOURCE,
+        ResourceGroup.REVERSE_IDS,
+        "FindCoordinator",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "EndTxn",
+        "DescribeTransactions",
+        without="a driver that was replaced notices that late, and the brokers do not refuse its writes",
+    ),
+    *(
+        _use(
+            GrantFeature.SWITCHOVER,
+            side,
+            ResourceGroup.CLUSTER,
+            "DescribeAcls",
+            "CreateAcls",
+            "DeleteAcls",
+            "DescribeConfigs",
+            without="no fence of ACLs is made or taken away",
         )
         for side in (_SOURCE, _TARGET)
     ),

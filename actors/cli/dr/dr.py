@@ -1,7 +1,4 @@
-"""`raymirror dr preview | export | drill`: shows what a failover loses, saves what only the source has, rehearses it.
-
-No action changes anything that applications use.
-"""
+"""`raymirror dr`: previews, exports, switchover, drills, and what became of operations."""
 
 import argparse
 import asyncio
@@ -13,7 +10,9 @@ import msgspec
 from actors.cli.common import exits
 from actors.cli.dr.drill import add_drill
 from actors.cli.dr.flow_choice import add_flow, flow_of
+from actors.cli.dr.operating import add_operating
 from actors.cli.dr.preview_tables import show_preview
+from actors.cli.dr.switchover import add_switchover
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.surveys.dr_preview import DrPreview
 from engine.services.dr.export import ExportedPartition, ExportService
@@ -45,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " 2 bad input, or a cluster that does not answer; no mirror needs to run"
     )
     export.set_defaults(action=run_export)
+    add_switchover(actions)
+    add_operating(actions)
     add_drill(actions)
 
 
