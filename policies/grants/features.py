@@ -97,6 +97,7 @@ BY_COMMAND = frozenset(
         GrantFeature.PREVIEW,
         GrantFeature.SWITCHOVER,
         GrantFeature.DRILL,
+        GrantFeature.SWITCHOVER,
     }
 )
 """Features that no running mirror uses, only a command. They may run with a login of their own; scheduled drills run

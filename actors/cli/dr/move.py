@@ -14,7 +14,7 @@ import msgspec
 from rich.table import Table
 
 from actors.cli.common import exits
-from actors.cli.common.flags import add_json_argument
+from actors.cli.common.flags import add_flow_argument, add_json_argument
 from actors.cli.common.questions import BadQuestion
 from actors.cli.common.running_config import running_config
 from actors.cli.dr.flow_choice import NoConfigNamed
@@ -32,7 +32,7 @@ from policies.words import counted
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group", nargs="?", metavar="GROUP", help="the consumer group's id")
     parser.add_argument("--list", action="store_true", help="show the groups that were moved, as they stand now")
-    parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it); required if there are several flows")
+    add_flow_argument(parser, "required if there are several flows")
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="configuration (default: that of the mirror on this machine)"
     )

@@ -11,15 +11,17 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from engine.base.clock import now_s, pause
 from engine.base.errors import FlowHeld, GroupActive, MirrorError
 from engine.core.offset_map.map_blocks import map_topic
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
 from engine.flow.operations.store import OperationStore
+from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.steps import DRAINED_NOTES
-from engine.services.dr.switchover.world import NotDrained, SourceEnd, SwitchoverWorld
+from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
 from engine.services.maps import last_known_of
 from engine.services.position_alteration import PositionAlteration
@@ -30,6 +32,9 @@ from policies.dr.operations import has_standing_fence, undone
 from policies.model import TopicPartition
 from policies.words import counted
 
+HEARD_S = 30.0
+"""Seconds within which brokers know a topic that was just created, and lead its partitions."""
+_LOOK_S = 0.5
 BEFORE_NOTES, START_NOTES, GROWN_NOTES, GROUP_START_NOTES = (
     "positions-before",
     "positions",
@@ -96,9 +101,7 @@ class PositionsStep:
             await ensure_internal_topic(
                 world.source_client, topic, replicas, configs, partitions=reverse.positions_partitions
             )
-        known = await last_known_of(reverse, world.source)
-        if known.unread:
-            raise NotDrained(known.unread)
+        known = await self._known()
         before = {one.lane: one.source_next for one in known.lanes}
         starts = await self._starts(before)
         if run.notes(BEFORE_NOTES, StoredStart) is None:
@@ -109,6 +112,17 @@ class PositionsStep:
         keeps = {} if self._world.keeps_names else before
         await self._alter({lane: start for lane, start in starts.items() if keeps.get(lane, -1) != start})
         return {"reverse_partitions": len(starts)}
+
+    async def _known(self) -> LastKnown:
+        """Read the positions of the reverse flow; brokers learn of a topic that was just created a little later."""
+        give_up_at_s = now_s() + HEARD_S
+        while True:
+            known = await last_known_of(self._world.reverse.flow, self._world.source)
+            if not known.unread:
+                return known
+            if now_s() >= give_up_at_s:
+                raise NotDrained(known.unread)
+            await pause(_LOOK_S)
 
     async def _starts(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return where each partition of the reverse flow starts, by its topic on the target."""
@@ -137,7 +151,7 @@ class PositionsStep:
     async def _start_groups(self, run: StepRun) -> Facts:
         """Commit a start offset for groups in the topics that producers will write to, where they have none."""
         world = self._world
-        topics = {row.topic for row in run.notes(DRAINED_NOTES, SourceEnd) or ()}
+        topics = {row.topic for row in run.notes(DRAINED_NOTES, DrainedEnd) or ()}
         there = await world.target_settings.topics(sorted(topics))
         lanes = [TopicPartition(name, at) for name, state in there.items() for at in range(state.partitions)]
         ends = await world.copy_ends(lanes) if lanes else {}
@@ -239,7 +253,7 @@ class WatchStep:
         reverse = run.operation.step("reverse")
         if self._world.keeps_names and reverse is not None and reverse.facts.get("reverse_runs"):
             return {"watched_by": "the reverse flow (raymirror.foreign.writer)"}
-        grown = await self._world.grown(run.notes(DRAINED_NOTES, SourceEnd) or ())
+        grown = await self._world.grown(run.notes(DRAINED_NOTES, DrainedEnd) or ())
         await run.keep(GROWN_NOTES, grown)
         if grown:
             run.say(f"written to the source behind the fence: {counted(len(grown), 'partition')}")

@@ -13,7 +13,7 @@ from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
 from engine.services.dr.switchover.flow_control import FlowControl, NoMirrorCopies
-from engine.services.dr.switchover.world import NotDrained, SourceEnd, SwitchoverWorld, some_of
+from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld, some_of
 from policies.words import counted
 
 DRAINED_NOTES, GROUP_NOTES = "drained", "groups"
@@ -163,7 +163,7 @@ class DrainStep:
             run.say(f"{counted(len(why), 'partition')} not drained: {some_of(why)}")
             await pause(_LOOK_S)
 
-    async def _look(self) -> tuple[dict[str, str], tuple[SourceEnd, ...]]:
+    async def _look(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
         try:
             return await self._world.undrained()
         except _BETWEEN_LOOKS as lost:
@@ -251,7 +251,7 @@ class SettleStep:
             await self._halt.do(run)
             for step in self._again:
                 await step.do(run)
-            grown = await self._world.grown(run.notes(DRAINED_NOTES, SourceEnd) or ())
+            grown = await self._world.grown(run.notes(DRAINED_NOTES, DrainedEnd) or ())
             if not grown:
                 return {"offsets_behind_the_fence": sum(seen.values())}
             for one in grown:
