@@ -4,6 +4,7 @@ import asyncio
 import stat
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from copy import copy
 from pathlib import Path
 from unittest import mock
 
@@ -124,6 +125,12 @@ class SwitchoverStage:
         found = flow_of_file(self.path, self.flow)
         assert found is not None
         return found
+
+    def turned(self, flow: str) -> "SwitchoverStage":
+        """Return the stage of the reverse flow, with the same file and gate."""
+        other = copy(self)
+        other.flow = flow
+        return other
 
     @asynccontextmanager
     async def drive(self, control: CopierControl) -> AsyncIterator[Drive]:
