@@ -84,7 +84,10 @@ COMMANDS: Final = {
         "show the exact target offsets of a consumer group, or commit them on the target",
     ),
     "failover": ("actors.cli.failover.failover", "stop a flow and move its consumer groups to the target"),
-    "dr": ("actors.cli.dr.dr", "preview a failover and a failback, or save what only the source has"),
+    "dr": (
+        "actors.cli.dr.dr",
+        "switch over to the target, preview a failover and a failback, save what only the source has",
+    ),
     "stop": ("actors.cli.running.stop", "drain a running mirror, then stop it"),
     "setup": ("actors.cli.clusters.setup", "fetch what only some mirrors need: `setup s3` for a storage in a bucket"),
     "completion": ("actors.cli.completion", "print a shell script that completes raymirror's commands and options"),

@@ -53,6 +53,7 @@ _WIDE = {
     "audit_days": ("raymirror.audit.",),
     "proof": ("raymirror.proof",),
     "is_watched": ("raymirror.reload",),
+    "fence_command": ("raymirror.dr.fence.command",),
 }
 _WHEN = {"deployment_id": NEXT_START, "spark": SPARK_BEGINS_AGAIN, "proof": SPARK_BEGINS_AGAIN}
 

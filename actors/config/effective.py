@@ -24,7 +24,16 @@ may serve them; the copying does not depend on them.
 """
 SOURCE, TARGET, AUDIT, SYNCS = "source cluster", "target cluster", "audit trail", "place of offset syncs"
 HTTP = "http"
-MIRROR_WIDE = ("telemetry", "storage", "audit_days", "spark", "proof", "deployment_id", "is_watched")
+MIRROR_WIDE = (
+    "telemetry",
+    "storage",
+    "audit_days",
+    "spark",
+    "proof",
+    "deployment_id",
+    "is_watched",
+    "fence_command",
+)
 
 
 def settings_of(config: MirrorConfig, flow: FlowConfig) -> dict[str, str]:

@@ -27,6 +27,7 @@ _ALWAYS = (
     GrantFeature.FAILOVER,
     GrantFeature.FAILBACK,
     GrantFeature.PREVIEW,
+    GrantFeature.SWITCHOVER,
 )
 _ALL = (ResourceName(EVERY),)
 
@@ -87,7 +88,7 @@ def _features(config: MirrorConfig, flow: FlowConfig) -> Iterator[GrantFeature]:
 
 
 def _names(flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
-    source, groups = flow.name.source, flow.groups
+    (source, target), groups = flow.name, flow.groups
     topics = _topics(flow)
     return {
         ResourceGroup.TOPICS: topics,
@@ -106,6 +107,10 @@ def _names(flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
         ResourceGroup.MM2_GROUP: (ResourceName(flow.mm2_group),),
         ResourceGroup.IDS: (ResourceName(f"raymirror.{flow.name}.", is_prefix=True),),
         ResourceGroup.CLUSTER: (ResourceName(CLUSTER_NAME),),
+        ResourceGroup.REVERSE_TOPICS: tuple(
+            ResourceName(name) for name in (state_topic(target), f"mm2-offsets.{target}.internal", map_topic(target))
+        ),
+        ResourceGroup.REVERSE_IDS: (ResourceName(f"raymirror.{target}->{source}.", is_prefix=True),),
     }
 
 

@@ -131,6 +131,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
     spark = read_spark(reader)
     proof = read_proof(reader, spark, storage)
     deployment_id = reader.text("raymirror.deployment.id", "")
+    fence_command = reader.text("raymirror.dr.fence.command", "")
     is_watched = reader.choice(RELOAD, ("command", "watch")) == "watch"
     unread = judge_unread(reader, aliases, [flow.name for flow in flows], keys.asked, accepted=accepted)
     return MirrorConfig(
@@ -143,6 +144,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
         digest=_digest(properties),
         is_watched=is_watched,
         deployment_id=deployment_id,
+        fence_command=fence_command,
         telemetry=telemetry,
         http=http,
         storage=storage,

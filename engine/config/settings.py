@@ -358,6 +358,8 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The storage of the audit trail and of Spark's jobs."""
     audit_days: int = AUDIT_DAYS
     """Days for which the audit trail is kept, 0: for ever."""
+    fence_command: str = ""
+    """The command that fences producers of a switchover; empty if there is none. Only `raymirror dr` calls it."""
     spark: SparkConfig = SparkConfig()
     proof: ProofConfig = ProofConfig()
 

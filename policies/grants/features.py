@@ -38,6 +38,8 @@ class ResourceGroup(Enum):
     MM2_GROUP = "the group of MM2's workers"
     IDS = "the transactional ids of the flow's partitions"
     CLUSTER = "the cluster"
+    REVERSE_TOPICS = "the state, positions and map topics of the reverse flow"
+    REVERSE_IDS = "the transactional ids of the reverse flow"
 
     @property
     def kind(self) -> ResourceKind:
@@ -50,6 +52,7 @@ _KINDS = {
     ResourceGroup.MM2_GROUP: ResourceKind.GROUP,
     ResourceGroup.IDS: ResourceKind.TRANSACTIONAL_ID,
     ResourceGroup.CLUSTER: ResourceKind.CLUSTER,
+    ResourceGroup.REVERSE_IDS: ResourceKind.TRANSACTIONAL_ID,
 }
 
 
@@ -72,6 +75,7 @@ class GrantFeature(Enum):
     FAILBACK = "the command failover --back --apply"
     REPLAY = "the command quarantine"
     PREVIEW = "the command dr"
+    SWITCHOVER = "the command dr switchover"
     CONFIGS = "sync.topic.configs.enabled"
     ACLS = "sync.topic.acls.enabled"
     RECREATED = "raymirror.topic.recreated"
@@ -81,7 +85,15 @@ class GrantFeature(Enum):
     PROOF = "proof"
 
 
-BY_COMMAND = frozenset({GrantFeature.FAILOVER, GrantFeature.FAILBACK, GrantFeature.REPLAY, GrantFeature.PREVIEW})
+BY_COMMAND = frozenset(
+    {
+        GrantFeature.FAILOVER,
+        GrantFeature.FAILBACK,
+        GrantFeature.REPLAY,
+        GrantFeature.PREVIEW,
+        GrantFeature.SWITCHOVER,
+    }
+)
 """Features that no running mirror uses, only a command. They may run with a login of their own."""
 
 
@@ -380,6 +392,37 @@ USES = (
             ResourceGroup.CLUSTER,
             "DescribeAcls",
             without="the command cannot say which rights applications would miss",
+        )
+        for side in (_SOURCE, _TARGET)
+    ),
+    _use(
+        GrantFeature.SWITCHOVER,
+        _SOURCE,
+        ResourceGroup.REVERSE_TOPICS,
+        *_OWN_TOPIC,
+        without="the operation is not stored on the source, so it does not begin",
+    ),
+    _use(
+        GrantFeature.SWITCHOVER,
+        _SOURCE,
+        ResourceGroup.REVERSE_IDS,
+        "FindCoordinator",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "EndTxn",
+        "DescribeTransactions",
+        without="a driver that was replaced notices that late, and the brokers do not refuse its writes",
+    ),
+    *(
+        _use(
+            GrantFeature.SWITCHOVER,
+            side,
+            ResourceGroup.CLUSTER,
+            "DescribeAcls",
+            "CreateAcls",
+            "DeleteAcls",
+            "DescribeConfigs",
+            without="no fence of ACLs is made or taken away",
         )
         for side in (_SOURCE, _TARGET)
     ),

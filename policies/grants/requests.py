@@ -65,6 +65,7 @@ REQUESTS = (
     _row("EndTxn", 26, (_WRITE, _ID)),
     _row("DescribeAcls", 29, (_DESCRIBE, _CLUSTER)),
     _row("CreateAcls", 30, (_ALTER, _CLUSTER)),
+    _row("DeleteAcls", 31, (_ALTER, _CLUSTER)),
     _row(
         "DescribeConfigs",
         32,

@@ -74,6 +74,15 @@ ROWS = (
         ),
     ),
     ReadKey(
+        "raymirror.dr.fence.command",
+        "top",
+        "none",
+        (
+            "a command that keeps producers from the source of a switchover, where no ACL can: it is called with"
+            " `close` or `open`, the flow and the operation's id, and with the topics on standard input (docs/dr.md)"
+        ),
+    ),
+    ReadKey(
         "raymirror.otlp.endpoint",
         "top",
         "none",

@@ -1,7 +1,4 @@
-"""`raymirror dr preview | export | failback`: shows what a failover loses, saves what only the source has, goes back.
-
-Only the failback changes a cluster.
-"""
+"""`raymirror dr`: previews, the export of what only the source has, the switchover, and what became of operations."""
 
 import argparse
 import asyncio
@@ -11,25 +8,16 @@ from pathlib import Path
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.common.flags import add_json_argument, add_needed_flow_argument
-from actors.cli.common.questions import chosen_flows
-from actors.cli.common.running_config import running_config
-from actors.cli.dr.failback import add_failback_arguments, run_failback
+from actors.cli.dr.failback import add_failback
+from actors.cli.dr.flow_choice import add_flow, flow_of
+from actors.cli.dr.operating import add_operating
 from actors.cli.dr.preview_tables import show_preview
-from engine.base.errors import MirrorError
-from engine.config.config import load_config
+from actors.cli.dr.switchover import add_switchover
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.surveys.dr_preview import DrPreview
 from engine.services.dr.export import ExportedPartition, ExportService
 from engine.services.dr.preview import PreviewService
 from policies.words import counted
-
-
-class NoConfigNamed(MirrorError):
-    """Neither the arguments nor a mirror on this machine name a configuration."""
-
-    def __str__(self) -> str:
-        return "no mirror runs on this machine that names its configuration; give it: --config FILE"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     preview = actions.add_parser(
         "preview", help="show what a failover would lose now, and what a failback could do; changes nothing"
     )
-    _add_flow(preview)
+    add_flow(preview)
     preview.epilog = (
         "exit codes: 0 a failover now would lose nothing, and place every group exactly; 4 it would lose records, or"
         " what it would lose is not known, or some group would not be placed exactly; 2 bad input, or a target that"
@@ -49,45 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export = actions.add_parser(
         "export", help="write the records that only the source has to files, and read them back; changes no cluster"
     )
-    _add_flow(export)
+    add_flow(export)
     export.add_argument("--to", type=Path, required=True, metavar="DIR", help="an empty folder; it is created")
     export.epilog = (
         "exit codes: 0 everything is exported; 1 some partition is not exported whole, or the folder cannot be written;"
         " 2 bad input, or a cluster that does not answer; no mirror needs to run"
     )
     export.set_defaults(action=run_export)
-    failback = actions.add_parser(
-        "failback", help="give the old source what only the target has, after a failover; resumable at every step"
-    )
-    _add_flow(failback)
-    add_failback_arguments(failback)
-    failback.set_defaults(action=lambda args: run_failback(args, *flow_of(args)))
-
-
-def _add_flow(parser: argparse.ArgumentParser) -> None:
-    add_needed_flow_argument(parser)
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="configuration (default: that of the mirror on this machine)"
-    )
-    parser.add_argument(
-        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
-    )
-    add_json_argument(parser)
+    add_switchover(actions)
+    add_failback(actions)
+    add_operating(actions)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the given action. Raises what the action raises."""
     return int(args.action(args))
-
-
-def flow_of(args: argparse.Namespace) -> tuple[MirrorConfig, FlowConfig]:
-    """Return the configuration and the flow. Raises ConfigError, BadQuestion, NoConfigNamed, SeveralMirrors."""
-    path = args.config or running_config(args.mirror)
-    if path is None:
-        raise NoConfigNamed
-    config = load_config(path)
-    (flow,) = chosen_flows(config, args.flow)
-    return config, flow
 
 
 # --- preview ---------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from policies.dr.failback import FailbackChoice
 from policies.dr.lent_config import CLEANUP, RETENTION, LentConfig, endless_retention
 from policies.model import TopicPartition
 
-CHOICE, FENCED, EXPORT = "choice", "fenced-by-hand", "export"
+CHOICE, EXPORT = "choice", "export"
 """The names of what the operator chooses."""
 _ROUNDS = 5
 """How often the source may have grown during a late copy."""
@@ -126,14 +126,15 @@ class Check(_Step):
 
 
 class Fenced(_Step):
-    """Sees that the operator has fenced the source."""
+    """Keeps producers from the source; they stay out when the failback has ended."""
 
     async def do(self, run: StepRun) -> Facts:
-        """See Step. Raises FailbackRefused."""
-        if run.choice(FENCED) is not True:
-            why = "no producer may write to the source: stop them or deny them Write, and confirm it: --fenced-by-hand"
-            raise FailbackRefused([FailbackReason("not-fenced", self.world.forward.flow.source, why)])
-        return {"by_hand": True}
+        """See Step. Raises FenceRefused, FenceFailed."""
+        return await self.world.fence.close(run, sorted(await topics_of(self.world)))
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step. Raises FenceFailed."""
+        return await self.world.fence.open(run)
 
 
 class Retention(_Step):

@@ -8,6 +8,7 @@ import msgspec
 from engine.core.lane.echoes import Echoes
 from engine.core.offset_map.offset_map import Columns
 from engine.flow.failback.group_moves import MoveMaps
+from engine.flow.operations.fencing import Fence
 from engine.flow.ownership.alteration import AlterationOptions, Alterations, alter_positions
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster, Groups
@@ -67,6 +68,7 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     back_selection: TopicSelection
     groups: GroupSelection
     guard: FailbackGuard
+    fence: Fence
     known: Callable[[], Awaitable[Mapping[TopicPartition, KnownLane]]]
     feeds: Callable[[str], tuple[str, ...]]
     forward_maps: Callable[[], FlowMaps]

@@ -46,7 +46,9 @@ class NoMirrorCopies(MirrorError):
 
 
 class StoredControl:
-    """The control of a flow that no mirror runs: it changes what the next mirror finds. `why`: no mirror runs.
+    """The control of a flow that no mirror runs: it changes what the next mirror finds.
+
+    `how`: how an operator starts the reverse flow. `why`: why no mirror takes part.
 
     Its calls raise FlowHeld if a mirror runs all the same.
     """
@@ -57,10 +59,11 @@ class StoredControl:
         flow: FlowConfig,
         holder: StateHolder,
         known_dead: Callable[[Deployment], bool],
+        how: str,
         why: str,
     ) -> None:
         self._config, self._flow, self._holder, self._known_dead = config, flow, holder, known_dead
-        self._why = why
+        self._how, self.why = how, why
 
     async def is_copying(self) -> bool:
         """See FlowControl."""
@@ -80,7 +83,7 @@ class StoredControl:
 
     async def start_reverse(self) -> str:
         """See FlowControl."""
-        return f"no mirror runs here ({self._why})"
+        return self._how
 
     async def _want(self, wanted: DesiredState) -> None:
         async with held(self._config, self._flow, self._holder, self._known_dead) as service:

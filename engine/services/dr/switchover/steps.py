@@ -14,7 +14,6 @@ from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
 from engine.services.dr.switchover.flow_control import FlowControl, NoMirrorCopies
 from engine.services.dr.switchover.world import NotDrained, SourceEnd, SwitchoverWorld, some_of
-from policies.dr.operations import DrOperation
 from policies.words import counted
 
 DRAINED_NOTES, GROUP_NOTES = "drained", "groups"
@@ -266,8 +265,3 @@ class SettleStep:
         """See Step."""
         del run
         return {}
-
-
-def ignored_of(operation: DrOperation) -> frozenset[str]:
-    """Return the reasons that the operator has accepted when the operation began."""
-    return frozenset(str(operation.choices.get("ignore", "")).split())

@@ -8,8 +8,8 @@ import pytest
 from engine.flow.operations.errors import StepFailed
 from policies.dr.operations import OperationState
 from policies.model import TopicPartition
-from tests.unit.engine.flow.failback.played import Border, Played, failback
-from tests.unit.engine.flow.operations.staged import Killed
+from tests.unit.engine.flow.failback.played import Played, failback
+from tests.unit.engine.flow.operations.staged import Border, Killed
 
 P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
 HERE = TopicPartition("t", 0)
@@ -52,7 +52,7 @@ async def test_every_record_is_on_both_sides_once_and_only_new_ones_are_written_
     facts = {step.name: step.facts for step in operation.steps}
     assert (facts["count"]["diverged"], facts["count"]["new"]) == (6 * late, 6)
     assert played.exported == (["folder: 6"] if late else [])
-    assert 0 < facts["close"]["bytes_to_source"] < facts["close"]["bytes_of_full_copy"]
+    assert 0 < int(facts["close"]["bytes_to_source"]) < int(facts["close"]["bytes_of_full_copy"])
     assert [step.tries for step in operation.steps] == [1] * 10
 
 

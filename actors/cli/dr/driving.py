@@ -1,0 +1,133 @@
+"""Drives an operation for a command: connects to the clusters, finds the mirror, shows the progress."""
+
+import argparse
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TextIO
+
+from actors.cli.common.connect_args import mirror_on_ray
+from actors.cli.common.steps import StartSteps
+from actors.cli.dr.mirror_control import MirrorControl, how_to_reverse
+from actors.cli.dr.operated_flow import OperatedFlow, who_operates
+from actors.cli.failover.owning import holder_of, known_dead
+from actors.local import session
+from actors.ray.launch import usual_name
+from engine.flow.operations.driver import OperationDriver, Step
+from engine.flow.operations.errors import OperationRefused
+from engine.flow.operations.store import OperationStore
+from engine.kafka.client.cluster import ClusterClient
+from engine.services.dr.operation_service import OperationClusters
+from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, switchover_steps
+from engine.services.dr.switchover.flow_control import FlowControl, StoredControl
+from engine.services.dr.switchover.world import SwitchoverWorld
+from policies.dr.operation_steps import FlowSide, OperationKind
+from policies.dr.operations import DrOperation, MoveKind, NextMove
+
+Act = Callable[[OperationDriver], Awaitable[DrOperation]]
+
+
+class ShownProgress:
+    """Prints what a driver does, one line per step, to standard error."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._lines = StartSteps(quiet=False, out=out or sys.stderr)
+        self._last = ""
+
+    def moved(self, operation: DrOperation, move: NextMove) -> None:
+        """See OperationWatcher."""
+        if move.step is None:
+            return
+        names = [rule.name for rule in operation.rules]
+        at = f"step {names.index(move.step.name) + 1} of {len(names)}"
+        what = move.step.undo if move.move is MoveKind.UNDO else move.step.does
+        word = "undo " if move.move is MoveKind.UNDO else ""
+        self._lines.say(f"{at}, {word}{move.step.name}: {what}")
+
+    def told(self, text: str) -> None:
+        """See OperationWatcher."""
+        if text != self._last:
+            self._last = text
+            self._lines.say(f"  {text}")
+
+
+@contextmanager
+def control_of(args: argparse.Namespace, found: OperatedFlow) -> Iterator[FlowControl]:
+    """Find the mirror that copies the flow; without one, the control of what the next mirror finds.
+
+    Raises SeveralMirrors, MirrorLost.
+    """
+    name = found.flow.name
+    how = how_to_reverse(found.path, name, is_enabled=found.reverse.is_enabled)
+    try:
+        with mirror_on_ray(args) as (mirror, place):
+            if any(one.flow == str(name) for one in mirror.status().flows):
+                yield MirrorControl(mirror, place, name, how)
+                return
+            why = f"the mirror on this machine does not copy {name}"
+    except session.NoMirror as none:
+        why = str(none)
+    space = session.namespace_of(args.mirror or usual_name(found.config))
+    yield StoredControl(found.config, found.flow, holder_of(found.config, space, "dr"), known_dead(space), how, why)
+
+
+@asynccontextmanager
+async def driven(found: OperatedFlow, control: FlowControl) -> AsyncIterator["Drive"]:
+    """Own the operations of a flow's clusters while the block runs. Raises what `OperationClusters.driving` raises."""
+    space = session.namespace_of(usual_name(found.config))
+    async with AsyncExitStack() as stack:
+        clusters = await stack.enter_async_context(OperationClusters(found.config, found.flow))
+        world = SwitchoverWorld(found.config, found.flow, found.reverse)
+        if not clusters.away:
+            await stack.enter_async_context(world)
+        store = await stack.enter_async_context(clusters.driving(holder_of(found.config, space, "operation")))
+        yield Drive(found, clusters, world, store, control)
+
+
+class Drive:
+    """One driver of the operations of a flow."""
+
+    def __init__(
+        self,
+        found: OperatedFlow,
+        clusters: OperationClusters,
+        world: SwitchoverWorld,
+        store: OperationStore,
+        control: FlowControl,
+    ) -> None:
+        self._found, self._clusters, self._world = found, clusters, world
+        self.store, self._control = store, control
+
+    @property
+    def source(self) -> ClusterClient:
+        """The connection to the source."""
+        return self._clusters.client(FlowSide.SOURCE)
+
+    async def run(self, act: Act, choices: SwitchoverChoices | None = None) -> DrOperation:
+        """Drive; `choices`: of a new operation. Raises what `OperationDriver` raises."""
+        flow, current = str(self._found.flow.name), self.store.current
+        steps: dict[str, Step] = {}
+        if choices is None and current is not None and current.kind == OperationKind.SWITCHOVER.value:
+            choices = choices_of(current.choices)
+        if choices is not None:
+            space = session.namespace_of(usual_name(self._found.reverse.config))
+            fence = fence_of(choices, self.source, self._found.config.fence_command, flow)
+            holder = holder_of(self._found.config, space, "switchover")
+            steps = switchover_steps(self._world, self.store, self._control, holder, fence, choices)
+        return await act(OperationDriver(self.store, flow, steps, ShownProgress(), self._clusters.away))
+
+    async def resume(self) -> DrOperation:
+        """Go on with the operation that has not ended."""
+        return await self.run(lambda driver: driver.resume(who_operates()))
+
+    async def abort(self, why: str) -> DrOperation:
+        """Take the operation back."""
+        return await self.run(lambda driver: driver.abort(who_operates(), why))
+
+
+def refuse_kind(operation: DrOperation | None) -> None:
+    """Refuse an operation that other commands drive. Raises OperationRefused."""
+    if operation is not None and operation.kind != OperationKind.SWITCHOVER.value:
+        raise OperationRefused(
+            "other-command", f"{operation.kind} {operation.id} goes on with: raymirror dr {operation.kind}"
+        )

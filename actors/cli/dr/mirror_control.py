@@ -1,0 +1,123 @@
+"""Controls the flow of a running mirror for an operation: pauses it, resumes it, stops it, starts its reverse.
+
+A mirror is asked over Ray, by calls that block, so each call has a thread of its own: the operation's lease is renewed
+meanwhile.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from actors.cli.common import exits
+from actors.cli.common.quiesce import comes_to_rest, until
+from actors.local import session
+from actors.model.events import FailoverOutcome
+from actors.model.requests import MirrorLost
+from actors.model.states import Command, Desired
+from actors.ray.mirror import Mirror
+from engine.base.errors import MirrorError
+from policies.model import FlowName
+
+REST_S, STOP_S = 60.0, 25.0
+_NOTHING_LEFT = FailoverOutcome(records=0, groups=0, unequal=0, partitions=0, undrained=0, heartbeats=0)
+_T = TypeVar("_T")
+
+
+class NotAtRestInTime(MirrorError):
+    """A paused flow, or the copiers of a stopped one, had not finished in time: flow, what, seconds."""
+
+    exit_code = exits.FAILED
+
+    def __init__(self, flow: str, what: str, seconds: float) -> None:
+        super().__init__(flow, what, seconds)
+        self.flow, self.what, self.seconds = flow, what, seconds
+
+    def __str__(self) -> str:
+        return f"flow {self.flow} was not {self.what} after {self.seconds:.0f} s; see: raymirror status --lanes"
+
+
+class MirrorControl:
+    """The control of a flow of a running mirror. `how`: how an operator starts the reverse flow if it cannot."""
+
+    def __init__(self, mirror: Mirror, place: session.MirrorPlace, flow: FlowName, how: str) -> None:
+        self._mirror, self._place, self._flow, self._how = mirror, place, str(flow), how
+        self._reverse = str(FlowName(flow.target, flow.source))
+
+    async def is_copying(self) -> bool:
+        """See FlowControl."""
+        return await _thread(lambda: self._desired(self._flow) is Desired.RUNNING)
+
+    async def pause(self) -> None:
+        """See FlowControl."""
+        await _thread(self._pause)
+
+    def _pause(self) -> None:
+        if self._desired(self._flow) is Desired.STOPPED:
+            return
+        self._mirror.command(Command.PAUSE, self._flow)
+        if not comes_to_rest(self._mirror, self._flow, (), REST_S):
+            raise NotAtRestInTime(self._flow, "at rest", REST_S)
+
+    async def resume(self) -> None:
+        """See FlowControl."""
+        await _thread(lambda: self._mirror.command(Command.RESUME, self._flow))
+
+    async def stop(self) -> None:
+        """See FlowControl."""
+        await _thread(self._stop)
+
+    def _stop(self) -> None:
+        if self._desired(self._flow) is not Desired.STOPPED:
+            self._mirror.fail_over(self._flow, _NOTHING_LEFT)
+        if not until(STOP_S, self._is_stopped):
+            raise NotAtRestInTime(self._flow, "stopped", STOP_S)
+
+    def _is_stopped(self) -> bool:
+        """Whether no copier of the flow is left, and the target knows that it is stopped."""
+        try:
+            status = self._mirror.status()
+        except MirrorLost as lost:
+            return lost.has_ended
+        gone = all(copier.flow != self._flow for copier in status.copiers)
+        return status.phase == "stopped" or (gone and self._flow not in status.unremembered)
+
+    async def start_reverse(self) -> str:
+        """See FlowControl."""
+        return await _thread(self._start_reverse)
+
+    def _start_reverse(self) -> str:
+        try:
+            wanted = self._desired(self._reverse)
+            if wanted is None:
+                return self._how
+            if wanted is Desired.STOPPED and self._is_failed_over():
+                self._mirror.command(Command.FORGET, self._reverse)
+            if wanted is not Desired.RUNNING:
+                self._mirror.command(Command.RESUME, self._reverse)
+        except MirrorLost as lost:
+            if not lost.has_ended:
+                raise
+            return self._how
+        return ""
+
+    def _is_failed_over(self) -> bool:
+        return any(one.flow == self._reverse and one.failed_over for one in self._mirror.status().flows)
+
+    def _desired(self, flow: str) -> Desired | None:
+        return next((one.desired for one in self._mirror.status().flows if one.flow == flow), None)
+
+
+async def _thread(work: Callable[[], _T]) -> _T:
+    return await asyncio.to_thread(work)
+
+
+def how_to_reverse(path: Path, flow: FlowName, *, is_enabled: bool) -> str:
+    """Say how an operator starts the reverse flow."""
+    back = FlowName(flow.target, flow.source)
+    if is_enabled:
+        return f"start its mirror: raymirror run {path}"
+    return (
+        f"enable {back} instead of {flow} ({path} with both settings turned; --reverse-config FILE writes that), then:"
+        " raymirror run FILE"
+    )

@@ -1,0 +1,129 @@
+"""`raymirror dr status | history | resume | abort`: what became of operations, and how they go on or back."""
+
+import argparse
+import asyncio
+from typing import Any
+
+import msgspec
+
+from actors.cli.common import exits
+from actors.cli.dr.driving import control_of, driven, refuse_kind
+from actors.cli.dr.flow_choice import add_flow
+from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
+from actors.cli.dr.operation_tables import as_json, show_history, show_operation
+from engine.services.dr.operation_service import OperationClusters, StoredOperations
+from policies.dr.operations import DrOperation, OperationState, running
+
+_DRIVES = (
+    "exit codes: 0 it has ended: finished, or taken back; 1 a step has failed, and the output says which and what to"
+    " do; 2 refused, or bad input, or no cluster answers, or another command drives it"
+)
+
+
+def add_operating(actions: Any) -> None:
+    """Declare the actions."""
+    status = actions.add_parser("status", help="show the operation that runs, or the last one; changes nothing")
+    add_flow(status)
+    status.epilog = "exit codes: 0 no operation runs; 1 one has not ended; 2 bad input, or no cluster answers"
+    status.set_defaults(action=run_status)
+    history = actions.add_parser("history", help="list the operations of a flow and of its reverse; changes nothing")
+    add_flow(history)
+    history.epilog = "exit codes: 0 they are listed; 2 bad input, or no cluster answers"
+    history.set_defaults(action=run_history)
+    resume = actions.add_parser("resume", help="go on with the operation that has not ended")
+    _add_driving(resume)
+    resume.set_defaults(action=run_resume)
+    abort = actions.add_parser("abort", help="take back the operation that has not ended")
+    _add_driving(abort)
+    abort.add_argument("--why", default="told to", metavar="TEXT", help="what the history says about it")
+    abort.set_defaults(action=run_abort)
+
+
+def _add_driving(parser: argparse.ArgumentParser) -> None:
+    add_flow(parser)
+    parser.add_argument(
+        "--address", help="Ray cluster of the mirror, HOST:PORT (default: RAY_ADDRESS, else state file)"
+    )
+    parser.epilog = _DRIVES
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Print the running or last operation. Raises what `operated_flow` raises, NoClusterAnswers."""
+    stored = asyncio.run(read(operated_flow(args)))
+    current = running(stored.operations)
+    shown = current or (stored.operations[-1] if stored.operations else None)
+    if args.json:
+        answer = {"operation": None if shown is None else as_json(shown, stored), "away": _away(stored)}
+        print(msgspec.json.encode(answer).decode())
+    elif shown is None:
+        print(f"no operation of {args.flow} was ever begun")
+    else:
+        show_operation(shown, stored)
+    _say_away(stored, json=args.json)
+    return exits.OK if current is None else exits.FAILED
+
+
+def run_history(args: argparse.Namespace) -> int:
+    """Print all operations that are kept. Raises as `run_status` does."""
+    stored = asyncio.run(read(operated_flow(args)))
+    if args.json:
+        rows = [as_json(one, stored) for one in stored.operations]
+        print(msgspec.json.encode({"operations": rows, "away": _away(stored)}).decode())
+    else:
+        show_history(stored.operations)
+    _say_away(stored, json=args.json)
+    return exits.OK
+
+
+async def read(found: OperatedFlow) -> StoredOperations:
+    """Read what the clusters that answer have. Raises NoClusterAnswers."""
+    async with OperationClusters(found.config, found.flow) as clusters:
+        return await clusters.read()
+
+
+def _away(stored: StoredOperations) -> dict[str, str]:
+    return {side.value: why for side, why in stored.away.items()}
+
+
+def _say_away(stored: StoredOperations, *, json: bool) -> None:
+    for side, why in {} if json else stored.away.items():
+        print(f"the {side.value} does not answer, so it may know more: {why}")
+
+
+def run_resume(args: argparse.Namespace) -> int:
+    """Resume and print. Raises OperationRefused, StepFailed, OperationHeld, OperationTaken."""
+    return _run(args, abort=None)
+
+
+def run_abort(args: argparse.Namespace) -> int:
+    """Abort and print. Raises as `run_resume` does."""
+    return _run(args, abort=args.why)
+
+
+def _run(args: argparse.Namespace, abort: str | None) -> int:
+    found = operated_flow(args)
+    with control_of(args, found) as control:
+        operation = asyncio.run(_driven(found, control, abort))
+    show_outcome(args, operation)
+    return exits.OK
+
+
+async def _driven(found: OperatedFlow, control: Any, abort: str | None) -> tuple[DrOperation, StoredOperations]:
+    async with driven(found, control) as drive:
+        refuse_kind(drive.store.current)
+        operation = await (drive.resume() if abort is None else drive.abort(abort))
+    return operation, await read(found)
+
+
+def show_outcome(args: argparse.Namespace, outcome: tuple[DrOperation, StoredOperations]) -> None:
+    """Print an operation that has ended."""
+    operation, stored = outcome
+    if args.json:
+        print(msgspec.json.encode(as_json(operation, stored)).decode())
+        return
+    show_operation(operation, stored)
+    if operation.state is OperationState.FINISHED:
+        start = operation.step("reverse")
+        how = str(start.facts.get("reverse_start", "")) if start is not None else ""
+        runs = f"does not run yet: {how}" if how else "runs"
+        print(f"cluster {operation.target!r} serves now; the flow {operation.target}->{operation.source} {runs}")

@@ -1,0 +1,83 @@
+"""Prints operations: their steps with the time of each, what was lost, groups, and what came behind the fence."""
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.table import Table
+
+from actors.observability.colours import stdout_console
+from actors.observability.instants import clock_text
+from actors.observability.tables import plain_table
+from engine.services.dr.operation_service import StoredOperations
+from engine.services.dr.switchover.reversal import GROUP_START_NOTES, GROWN_NOTES
+from engine.services.dr.switchover.steps import GROUP_NOTES
+from policies.dr.operations import DrOperation, StepState
+
+_TOLD_NOTES = (GROUP_NOTES, GROWN_NOTES, GROUP_START_NOTES)
+_ROWS = 50
+
+
+def as_json(operation: DrOperation, stored: StoredOperations) -> dict[str, object]:
+    """Return an operation with what follows from it, and the rows that it has stored for people."""
+    steps = [{**msgspec.to_builtins(one), "seconds": one.seconds} for one in operation.steps]
+    rows = {name: [msgspec.json.decode(row) for row in stored.notes(operation, name)] for name in _TOLD_NOTES}
+    found = {**msgspec.to_builtins(operation), "flow": operation.flow, "seconds": operation.seconds, "steps": steps}
+    return found | {"can_return": operation.can_return, "rows": rows}
+
+
+def show_operation(operation: DrOperation, stored: StoredOperations) -> None:
+    """Print one operation."""
+    print(
+        f"{operation.kind} {operation.id} of {operation.flow}: {operation.state.value}, last driven by {operation.who}"
+    )
+    if operation.why:
+        print(f"because: {operation.why}")
+    stdout_console().print(step_table(operation))
+    failed = [one for one in operation.steps if one.state is StepState.FAILED]
+    for one in failed:
+        print(f"step {one.name} has failed: {one.why}")
+    for group in stored.notes(operation, GROUP_NOTES)[:_ROWS]:
+        row = msgspec.json.decode(group)
+        print(f"group {row['group']} is not equal: {row['why']}")
+    for grown in stored.notes(operation, GROWN_NOTES)[:_ROWS]:
+        row = msgspec.json.decode(grown)
+        where = f"{row['topic']}-{row['partition']}"
+        print(f"written behind the fence: {where}, offsets {row['drained_to']} to {row['end'] - 1}")
+    for start in stored.notes(operation, GROUP_START_NOTES)[:_ROWS]:
+        row = msgspec.json.decode(start)
+        if row["why"]:
+            print(f"group {row['group']} has no start offset in {row['topic']}-{row['partition']}: {row['why']}")
+    if not operation.has_ended:
+        back = f", or take it back: raymirror dr abort '{operation.flow}'" if operation.can_return else ""
+        print(f"it has not ended; if no command drives it now: raymirror dr resume '{operation.flow}'{back}")
+
+
+def step_table(operation: DrOperation) -> Table:
+    """Draw the steps, each with its time and its facts."""
+    table = plain_table(["step", "state"], ["seconds", "tries"], ["result"])
+    for rule in operation.rules or ():
+        one = operation.step(rule.name)
+        name = f"{rule.name} (no return)" if rule.ends_return else rule.name
+        if one is None:
+            table.add_row(name, "-", "", "", rule.does)
+            continue
+        facts = ", ".join(f"{key} {value}" for key, value in one.facts.items() if value != "")
+        table.add_row(name, one.state.value, f"{one.seconds:.1f}" if one.ended_ms >= 0 else "", str(one.tries), facts)
+    return table
+
+
+def show_history(operations: Sequence[DrOperation]) -> None:
+    """Print operations, the oldest first."""
+    table = plain_table(["operation", "kind", "flow", "state", "began"], ["seconds"], ["last step"])
+    for one in operations:
+        last = one.last
+        table.add_row(
+            one.id,
+            one.kind,
+            one.flow,
+            one.state.value,
+            clock_text(one.began_ms),
+            f"{one.seconds:.1f}" if one.has_ended else "",
+            "" if last is None else f"{last.name} ({last.state.value})",
+        )
+    stdout_console().print(table)

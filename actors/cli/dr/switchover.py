@@ -1,0 +1,197 @@
+"""`raymirror dr switchover FLOW`: moves applications to the target without loss, and copies back from there."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors.cli.common import exits
+from actors.cli.common.questions import BadQuestion
+from actors.cli.dr.driving import control_of, driven
+from actors.cli.dr.flow_choice import add_flow
+from actors.cli.dr.operated_flow import OperatedFlow, operated_flow, who_operates
+from actors.cli.dr.operating import read, show_outcome
+from engine.base.clock import wall_ms
+from engine.config.config import read_properties
+from engine.config.file.reversed_flow import reversed_settings, reversed_text
+from engine.flow.operations.errors import StepFailed
+from engine.services.dr.operation_service import StoredOperations
+from engine.services.dr.switchover.build import SwitchoverChoices, fence_of, settled_choices
+from engine.services.dr.switchover.flow_control import FlowControl
+from engine.services.dr.switchover.steps import CheckStep
+from engine.services.dr.switchover.world import SwitchoverWorld
+from policies.dr.operation_steps import SWITCHOVER, OperationKind
+from policies.dr.operations import DrOperation
+
+
+def add_switchover(actions: Any) -> None:
+    """Declare the action."""
+    parser = actions.add_parser(
+        "switchover", help="move applications to the target without loss, and copy back from it"
+    )
+    add_flow(parser)
+    parser.add_argument(
+        "--address", help="Ray cluster of the mirror, HOST:PORT (default: RAY_ADDRESS, else state file)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only check, and show what would be done")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--fence",
+        choices=("acl", "command", "none"),
+        default="acl",
+        help="how producers are kept from the source: by ACLs (default), by the command of raymirror.dr.fence.command,"
+        " or not at all, because you have stopped them",
+    )
+    parser.add_argument(
+        "--principal",
+        action="append",
+        default=[],
+        metavar="TYPE:NAME",
+        help="also fence this principal; needed where ACLs do not name the producers (repeat it)",
+    )
+    parser.add_argument(
+        "--own-principal",
+        default="",
+        metavar="TYPE:NAME",
+        help="raymirror's own principal, if only the brokers know it",
+    )
+    parser.add_argument(
+        "--everyone-allowed",
+        choices=("yes", "no"),
+        default="unknown",
+        help="whether allow.everyone.if.no.acl.found is true on the source, if the brokers do not say",
+    )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="accept a reason of the check by its name (repeat it)",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=300.0, metavar="SECONDS", help="how long the drain may take (default: 300)"
+    )
+    parser.add_argument(
+        "--reverse-config", type=Path, metavar="FILE", help="write the configuration with the directions turned to FILE"
+    )
+    parser.epilog = (
+        "exit codes: 0 the target serves now (with --dry-run: nothing is in the way); 1 a step has failed, and the"
+        " output says which and what to do, or the check says why it may not begin; 2 refused, or bad input, or a"
+        " cluster that does not answer; steps: " + ", ".join(rule.name for rule in SWITCHOVER)
+    )
+    parser.set_defaults(action=run_switchover)
+
+
+def run_switchover(args: argparse.Namespace) -> int:
+    """Switch over and print. Raises OperationRefused, StepFailed, OperationHeld, BadQuestion, NoWayToFence."""
+    found = operated_flow(args)
+    if args.reverse_config is not None:
+        write_reversed(found, args.reverse_config)
+    wanted = choices_from(args)
+    with control_of(args, found) as control:
+        if args.dry_run:
+            return asyncio.run(dry_run(args, found, control, wanted))
+        ask(args, found)
+        outcome = asyncio.run(switch_over(found, control, wanted))
+    show_outcome(args, outcome)
+    return exits.OK
+
+
+def choices_from(args: argparse.Namespace) -> SwitchoverChoices:
+    """Return what the operator has chosen."""
+    return SwitchoverChoices(
+        fence=args.fence,
+        principals=tuple(args.principal),
+        own_principal=args.own_principal,
+        everyone=args.everyone_allowed,
+        ignore=tuple(args.ignore),
+        timeout_s=args.timeout,
+    )
+
+
+def ask(args: argparse.Namespace, found: OperatedFlow) -> None:
+    """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
+    if args.yes:
+        return
+    name = str(found.flow.name)
+    if not sys.stdin.isatty():
+        raise BadQuestion("a switchover stops producers on the source, and nobody can be asked here", "add --yes")
+    here, there = found.flow.name
+    print(f"This keeps producers from cluster {here!r}, and makes {there!r} the cluster that they write to.")
+    if input(f"Type {name} to go on: ").strip() != name:
+        raise BadQuestion("the switchover was not confirmed; nothing was changed", f"type {name}")
+
+
+async def switch_over(
+    found: OperatedFlow, control: FlowControl, wanted: SwitchoverChoices
+) -> tuple[DrOperation, StoredOperations]:
+    """Begin and drive a switchover; a check that fails takes it back, so that nothing is left to be done."""
+    name = found.flow.name
+    async with driven(found, control) as drive:
+        choices = await settled_choices(wanted, drive.source, found.config.fence_command)
+        new = DrOperation(
+            id=new_id(),
+            kind=OperationKind.SWITCHOVER.value,
+            source=name.source,
+            target=name.target,
+            who=who_operates(),
+            began_ms=wall_ms(),
+            choices=choices.facts(),
+        )
+        try:
+            operation = await drive.run(lambda driver: driver.start(new), choices)
+        except StepFailed as failure:
+            if failure.step == SWITCHOVER[0].name:
+                await drive.abort(failure.why)
+            raise
+    return operation, await read(found)
+
+
+def new_id() -> str:
+    """Return an id that sorts by time."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+async def dry_run(
+    args: argparse.Namespace, found: OperatedFlow, control: FlowControl, wanted: SwitchoverChoices
+) -> int:
+    """Check only, and print; nothing is stored. Raises FenceRefused, NoWayToFence, BrokerUnreachable."""
+    async with SwitchoverWorld(found.config, found.flow, found.reverse) as world:
+        command = found.config.fence_command
+        choices = await settled_choices(wanted, world.source_client, command)
+        fence = fence_of(choices, world.source_client, command, str(found.flow.name))
+        reasons, facts = await CheckStep(world, fence, control, frozenset(choices.ignore)).look()
+    left = [one for one in reasons if one[0] not in choices.ignore]
+    if args.json:
+        steps = [{"name": rule.name, "does": rule.does, "no_return": rule.ends_return} for rule in SWITCHOVER]
+        answer = {"flow": args.flow, "reasons": reasons, "facts": facts, "choices": msgspec.to_builtins(choices)}
+        print(msgspec.json.encode({**answer, "steps": steps}).decode())
+    else:
+        for name, why in reasons:
+            print(f"{name}: {why}" + (" (ignored)" if name in choices.ignore else ""))
+        print(", ".join(f"{key} {value}" for key, value in facts.items() if value != ""))
+        for at, rule in enumerate(SWITCHOVER, 1):
+            print(
+                f"{at}. {rule.name}: {rule.does}" + ("; from here on there is no way back" if rule.ends_return else "")
+            )
+        print("something is in the way" if left else "nothing is in the way; nothing was changed")
+    return exits.FAILED if left else exits.OK
+
+
+def write_reversed(found: OperatedFlow, path: Path) -> None:
+    """Write the configuration with the directions turned. Raises BadQuestion if that is not possible."""
+    changes = reversed_settings(read_properties(found.path), found.flow.name)
+    text = reversed_text(found.path.read_text(encoding="iso-8859-1"), changes)
+    try:
+        with path.open("x", encoding="iso-8859-1") as file:
+            file.write(text)
+        path.chmod(found.path.stat().st_mode & 0o777)
+    except OSError as error:
+        raise BadQuestion(
+            f"{path} cannot be written: {error.strerror}", "name a new file: --reverse-config FILE"
+        ) from error

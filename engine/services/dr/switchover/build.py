@@ -1,0 +1,140 @@
+"""Builds the steps of a switchover from what the operator has chosen; a resume builds them from what is stored."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engine.base.errors import MirrorError
+from engine.flow.operations.driver import Step
+from engine.flow.operations.fencing import AclFence, Fence, FenceChoice
+from engine.flow.operations.store import OperationStore
+from engine.flow.ports.settings_port import NoAuthorizer
+from engine.kafka.admin.authorizer import authorizer_settings
+from engine.kafka.admin.settings import KafkaSettings
+from engine.kafka.client.cluster import ClusterClient
+from engine.services.dr.switchover.flow_control import FlowControl
+from engine.services.dr.switchover.other_fences import COMMAND_KEY, CommandFence, NoFence
+from engine.services.dr.switchover.reversal import PositionsStep, ReverseStep, WatchStep
+from engine.services.dr.switchover.steps import (
+    CheckStep,
+    DrainStep,
+    FenceStep,
+    GroupsStep,
+    PauseStep,
+    SettleStep,
+    SwitchoverLimits,
+)
+from engine.services.dr.switchover.world import SwitchoverWorld
+from engine.state.state import StateHolder
+from policies.dr.fence import EveryoneRule
+from policies.dr.operations import Fact
+from policies.sync.acl_sync import Resource
+
+
+class SwitchoverChoices(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator has chosen; it is stored with the operation, as plain facts.
+
+    `fence`: acl, command or none. `everyone`: yes, no, or unknown (`allow.everyone.if.no.acl.found`).
+    """
+
+    fence: str = "acl"
+    principals: tuple[str, ...] = ()
+    own_principal: str = ""
+    everyone: str = EveryoneRule.UNKNOWN.value
+    ignore: tuple[str, ...] = ()
+    timeout_s: float = 300.0
+
+    def facts(self) -> dict[str, Fact]:
+        """Return the choices as an operation stores them."""
+        return {
+            "fence": self.fence,
+            "principals": " ".join(self.principals),
+            "own_principal": self.own_principal,
+            "everyone": self.everyone,
+            "ignore": " ".join(self.ignore),
+            "timeout_s": self.timeout_s,
+        }
+
+
+def choices_of(facts: Mapping[str, Fact]) -> SwitchoverChoices:
+    """Return the choices that an operation has stored."""
+    return SwitchoverChoices(
+        fence=str(facts["fence"]),
+        principals=tuple(str(facts["principals"]).split()),
+        own_principal=str(facts["own_principal"]),
+        everyone=str(facts["everyone"]),
+        ignore=tuple(str(facts["ignore"]).split()),
+        timeout_s=float(facts["timeout_s"]),
+    )
+
+
+class NoWayToFence(MirrorError):
+    """The source has no authorizer, and no command is configured: cluster."""
+
+    exit_code = 2
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(cluster)
+        self.cluster = cluster
+
+    def __str__(self) -> str:
+        return (
+            f"cluster {self.cluster!r} has no authorizer, so no ACL can keep producers out; set {COMMAND_KEY}, or stop"
+            " all producers yourself and say --fence none"
+        )
+
+
+async def settled_choices(choices: SwitchoverChoices, source: ClusterClient, command: str) -> SwitchoverChoices:
+    """Complete what the operator has left open, by what the source says.
+
+    Raises NoWayToFence, KafkaRefusal, BrokerUnreachable, ConnectionLost.
+    """
+    own = choices.own_principal or (f"User:{source.grantee.user}" if source.grantee.user else "")
+    found = msgspec.structs.replace(choices, own_principal=own)
+    if choices.fence != "acl":
+        return found
+    try:
+        await KafkaSettings(source).acls(Resource.TOPIC)
+    except NoAuthorizer:
+        if not command:
+            raise NoWayToFence(source.alias) from None
+        return msgspec.structs.replace(found, fence="command")
+    if choices.everyone == EveryoneRule.UNKNOWN.value:
+        told = await authorizer_settings(source)
+        return msgspec.structs.replace(found, everyone=told.everyone.value)
+    return found
+
+
+def fence_of(choices: SwitchoverChoices, source: ClusterClient, command: str, flow: str) -> Fence:
+    """Return the fence that was chosen."""
+    if choices.fence == "command":
+        return CommandFence(command, flow)
+    if choices.fence == "none":
+        return NoFence()
+    choice = FenceChoice(own=choices.own_principal, named=choices.principals, everyone=EveryoneRule(choices.everyone))
+    return AclFence(KafkaSettings(source), choice)
+
+
+def switchover_steps(
+    world: SwitchoverWorld,
+    store: OperationStore,
+    control: FlowControl,
+    holder: StateHolder,
+    fence: Fence,
+    choices: SwitchoverChoices,
+) -> dict[str, Step]:
+    """Return the steps by their names in the table; `world` is connected if both clusters answer."""
+    limits, ignored = SwitchoverLimits(drain_s=choices.timeout_s), frozenset(choices.ignore)
+    drain, halt = DrainStep(world, control, limits), PauseStep(control)
+    groups, positions = GroupsStep(world, limits, ignored), PositionsStep(world, holder)
+    return {
+        "check": CheckStep(world, fence, control, ignored),
+        "fence": FenceStep(world, fence),
+        "drain": drain,
+        "pause": halt,
+        "groups": groups,
+        "positions": positions,
+        "settle": SettleStep(world, halt, drain, (groups, positions)),
+        "reverse": ReverseStep(world, store, control, holder),
+        "watch": WatchStep(world),
+    }

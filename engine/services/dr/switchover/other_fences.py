@@ -1,0 +1,107 @@
+"""Fences without ACLs: a command of the operator's, or producers that the operator has stopped already."""
+
+import asyncio
+import os
+import shlex
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.operations.fencing import FenceFailed, FenceRefused
+
+COMMAND_KEY = "raymirror.dr.fence.command"
+COMMAND_S = 60.0
+"""Seconds that the command may take; then it is killed with all its processes."""
+_NOTES = "fence-command"
+_SAID_BYTES = 500
+
+
+class CalledCommand(msgspec.Struct, frozen=True):
+    """A call of the command, stored before it is made; its words are not: they may hold a secret."""
+
+    verb: str
+
+
+class CommandFence:
+    """Calls `COMMAND close FLOW OPERATION` and `COMMAND open FLOW OPERATION`, with the topics on standard input.
+
+    Exit code 0: done. Anything else: not done, and the last words of standard error say why. Both calls may come again
+    after a kill.
+    """
+
+    def __init__(self, command: str, flow: str, *, within_s: float = COMMAND_S) -> None:
+        self._command, self._flow, self._within_s = command, flow, within_s
+
+    async def refuse(self, topics: Sequence[str]) -> Facts:
+        """See Fence."""
+        try:
+            words = shlex.split(self._command)
+        except ValueError as error:
+            raise FenceRefused((("bad-command", f"{COMMAND_KEY} cannot be split into words: {error}"),)) from error
+        if not words:
+            raise FenceRefused((("no-command", f"{COMMAND_KEY} is empty"),))
+        return {"fence": "command", "topics": len(topics)}
+
+    async def close(self, run: StepRun, topics: Sequence[str]) -> Facts:
+        """See Fence."""
+        facts = await self.refuse(topics)
+        await run.keep(_NOTES, [CalledCommand("close")])
+        run.assure()
+        await self._call("close", run.operation.id, topics)
+        return facts
+
+    async def open(self, run: StepRun) -> Facts:
+        """See Fence."""
+        if not run.notes(_NOTES, CalledCommand):
+            return {}
+        run.assure()
+        await self._call("open", run.operation.id, ())
+        return {}
+
+    async def _call(self, verb: str, operation: str, topics: Sequence[str]) -> None:
+        words = [*shlex.split(self._command), verb, self._flow, operation]
+        tried = f"{COMMAND_KEY} ({verb})"
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise FenceFailed(tried, {"start": error.strerror or str(error)}) from error
+        try:
+            async with asyncio.timeout(self._within_s):
+                _, said = await process.communicate("".join(f"{topic}\n" for topic in topics).encode())
+        except TimeoutError:
+            raise FenceFailed(tried, {"end": f"it took more than {self._within_s:g} s"}) from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        if process.returncode:
+            text = said[-_SAID_BYTES:].decode(errors="replace").strip()
+            raise FenceFailed(tried, {f"exit code {process.returncode}": text or "it said nothing"})
+
+
+class NoFence:
+    """No fence: the operator has stopped the producers. Whether that is true is watched all the same."""
+
+    async def refuse(self, topics: Sequence[str]) -> Facts:
+        """See Fence."""
+        return {"fence": "none", "topics": len(topics)}
+
+    async def close(self, run: StepRun, topics: Sequence[str]) -> Facts:
+        """See Fence."""
+        del run
+        return await self.refuse(topics)
+
+    async def open(self, run: StepRun) -> Facts:
+        """See Fence."""
+        del run
+        return {}
