@@ -75,6 +75,10 @@ class TwoWayLog(TargetLog):
         """Return the keys of the committed records from an offset on."""
         return [name for offset, name in self.placed() if offset >= first]
 
+    def behind(self, name: str) -> int:
+        """Return the offset behind a record."""
+        return next(offset for offset, key in self.placed() if key == name) + 1
+
     def placed(self) -> list[tuple[int, str]]:
         """Return the offset and the key of every committed record."""
         return [
