@@ -33,14 +33,15 @@ def operated_flow(args: argparse.Namespace) -> OperatedFlow:
     path = args.config or running_config(args.mirror)
     if path is None:
         raise NoConfigNamed
-    found = _both(path, args.flow)
+    found = flow_of_file(path, args.flow)
     if found is None:
         names = ", ".join(repr(str(flow.name)) for flow in load_config(path).flows)
         raise BadQuestion(f"neither {args.flow!r} nor its reverse is a flow of {path}", f"use one of {names}")
     return found
 
 
-def _both(path: Path, name: str) -> OperatedFlow | None:
+def flow_of_file(path: Path, name: str) -> OperatedFlow | None:
+    """Return a flow of a file, or the reverse of one; None if the file has neither. Raises ConfigError, BadQuestion."""
     properties, config = read_properties(path), load_config(path)
     for flow in config.flows:
         back = FlowName(flow.name.target, flow.name.source)

@@ -11,15 +11,18 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from engine.base.clock import now_s, pause
 from engine.base.errors import FlowHeld, GroupActive, MirrorError
 from engine.core.offset_map.map_blocks import map_topic
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
 from engine.flow.operations.store import OperationStore
+from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
 from engine.services.dr.switchover.flow_control import FlowControl
+from engine.services.dr.switchover.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
 from engine.services.dr.switchover.steps import DRAINED_NOTES
-from engine.services.dr.switchover.world import NotDrained, SourceEnd, SwitchoverWorld
+from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
 from engine.services.maps import last_known_of
 from engine.services.position_alteration import PositionAlteration
@@ -30,6 +33,9 @@ from policies.dr.operations import has_standing_fence, undone
 from policies.model import TopicPartition
 from policies.words import counted
 
+HEARD_S = 30.0
+"""Seconds within which brokers know a topic that was just created, and lead its partitions."""
+_LOOK_S = 0.5
 BEFORE_NOTES, START_NOTES, GROWN_NOTES, GROUP_START_NOTES = (
     "positions-before",
     "positions",
@@ -96,9 +102,7 @@ class PositionsStep:
             await ensure_internal_topic(
                 world.source_client, topic, replicas, configs, partitions=reverse.positions_partitions
             )
-        known = await last_known_of(reverse, world.source)
-        if known.unread:
-            raise NotDrained(known.unread)
+        known = await self._known()
         before = {one.lane: one.source_next for one in known.lanes}
         starts = await self._starts(before)
         if run.notes(BEFORE_NOTES, StoredStart) is None:
@@ -109,6 +113,17 @@ class PositionsStep:
         keeps = {} if self._world.keeps_names else before
         await self._alter({lane: start for lane, start in starts.items() if keeps.get(lane, -1) != start})
         return {"reverse_partitions": len(starts)}
+
+    async def _known(self) -> LastKnown:
+        """Read the positions of the reverse flow; brokers learn of a topic that was just created a little later."""
+        give_up_at_s = now_s() + HEARD_S
+        while True:
+            known = await last_known_of(self._world.reverse.flow, self._world.source)
+            if not known.unread:
+                return known
+            if now_s() >= give_up_at_s:
+                raise NotDrained(known.unread)
+            await pause(_LOOK_S)
 
     async def _starts(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return where each partition of the reverse flow starts, by its topic on the target."""
@@ -137,7 +152,7 @@ class PositionsStep:
     async def _start_groups(self, run: StepRun) -> Facts:
         """Commit a start offset for groups in the topics that producers will write to, where they have none."""
         world = self._world
-        topics = {row.topic for row in run.notes(DRAINED_NOTES, SourceEnd) or ()}
+        topics = {row.topic for row in run.notes(DRAINED_NOTES, DrainedEnd) or ()}
         there = await world.target_settings.topics(sorted(topics))
         lanes = [TopicPartition(name, at) for name, state in there.items() for at in range(state.partitions)]
         ends = await world.copy_ends(lanes) if lanes else {}
@@ -189,6 +204,7 @@ class ReverseStep:
         self, world: SwitchoverWorld, store: OperationStore, control: FlowControl, holder: StateHolder
     ) -> None:
         self._world, self._store, self._control, self._holder = world, store, control, holder
+        self._command = world.config.fence_command
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises FenceFailed, MirrorError if the mirror does not do it."""
@@ -206,6 +222,9 @@ class ReverseStep:
         for one in self._store.operations:
             if one.has_ended and one.source == self._world.flow.name.target and has_standing_fence(one):
                 rows = self._store.notes(one, FENCE_NOTES, FenceRow) or ()
+                run.assure()
+                if self._store.notes(one, COMMAND_NOTES, CalledCommand):
+                    await CommandFence(self._command, one.flow).lift(one.id)
                 if rows:
                     lifted += await take_back(run, self._world.target_settings, [row.binding for row in rows])
                 await self._store.save(undone(one, FENCE_STEP, one.ended_ms, {}))
@@ -239,7 +258,7 @@ class WatchStep:
         reverse = run.operation.step("reverse")
         if self._world.keeps_names and reverse is not None and reverse.facts.get("reverse_runs"):
             return {"watched_by": "the reverse flow (raymirror.foreign.writer)"}
-        grown = await self._world.grown(run.notes(DRAINED_NOTES, SourceEnd) or ())
+        grown = await self._world.grown(run.notes(DRAINED_NOTES, DrainedEnd) or ())
         await run.keep(GROWN_NOTES, grown)
         if grown:
             run.say(f"written to the source behind the fence: {counted(len(grown), 'partition')}")

@@ -1,4 +1,4 @@
-"""What the steps of a switchover ask of the two clusters, over connections of their own."""
+"""Reads the two clusters of a flow for the steps of a switchover, over connections of its own."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -8,11 +8,13 @@ from engine.base.errors import BrokerUnreachable, MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.drain import Ends
 from engine.flow.ports.ports import EARLIEST
+from engine.flow.surveys.readiness_survey import Readiness, survey_readiness
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.data.partition_ends import known_ends
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
 from engine.services.dr.preview import PreviewService
+from policies.dr.readiness import ClientRules
 from policies.model import TopicPartition
 from policies.words import counted
 
@@ -27,7 +29,7 @@ class ReverseConfig(msgspec.Struct, frozen=True, kw_only=True):
     is_enabled: bool
 
 
-class SourceEnd(msgspec.Struct, frozen=True):
+class DrainedEnd(msgspec.Struct, frozen=True):
     """Where a source partition ended when it was drained: the next offset."""
 
     topic: str
@@ -65,7 +67,7 @@ class NotDrained(MirrorError):
 def some_of(why: Mapping[str, str]) -> str:
     """Name some subjects and their reasons, and count the others."""
     named = [f"{subject}: {text}" for subject, text in list(why.items())[:_NAMED]]
-    more = [f"and {counted(len(why) - _NAMED, 'more')}"] if len(why) > _NAMED else []
+    more = [f"and {len(why) - _NAMED} more"] if len(why) > _NAMED else []
     return "; ".join([*named, *more])
 
 
@@ -94,6 +96,12 @@ class SwitchoverWorld(PreviewService):
         """Return the source topics that the flow copies, without heartbeats."""
         return sorted(await self._topics())
 
+    async def readiness(self) -> Readiness:
+        """Compare what producers and consumers need on the target. Raises ConnectionLost, BrokerUnreachable."""
+        flow, topics = self.flow, await self._topics()
+        rules = ClientRules(selection=flow.selection, groups=flow.groups.selection, copied=frozenset(topics))
+        return await survey_readiness(self._here, self._there, topics, rules)
+
     async def ends_now(self, known: Collection[TopicPartition] = ()) -> Ends:
         """Return where the source's partitions end, without heartbeats. Raises BrokerUnreachable."""
         ends = (await self.ends(known)).without(self.flow.naming.is_heartbeats_topic)
@@ -101,7 +109,7 @@ class SwitchoverWorld(PreviewService):
             raise BrokerUnreachable(f"cluster {self.flow.name.source!r}", ends.gone)
         return ends
 
-    async def undrained(self) -> tuple[dict[str, str], tuple[SourceEnd, ...]]:
+    async def undrained(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
         """Return the partitions that the target lacks something of, and why; and where all partitions end.
 
         A partition counts only if its last stable offset is its end: an open transaction is not decided yet.
@@ -117,7 +125,7 @@ class SwitchoverWorld(PreviewService):
             if lane in empty or at == end == stable.get(lane, -1):
                 continue
             why[str(lane)] = _why(at, end, stable.get(lane, -1), unknown)
-        return why, tuple(SourceEnd(lane.topic, lane.partition, end) for lane, end in sorted(ends.ends.items()))
+        return why, tuple(DrainedEnd(lane.topic, lane.partition, end) for lane, end in sorted(ends.ends.items()))
 
     async def _empty(self, ends: Ends, known: LastKnown) -> set[TopicPartition]:
         """Return the partitions without a position and without a record: nothing of them was to be copied."""
@@ -126,7 +134,7 @@ class SwitchoverWorld(PreviewService):
         starts = await self.source.offsets(new, EARLIEST) if new else {}
         return {lane for lane in new if starts.get(lane) == ends.ends[lane]}
 
-    async def grown(self, drained: Iterable[SourceEnd]) -> tuple[GrownPartition, ...]:
+    async def grown(self, drained: Iterable[DrainedEnd]) -> tuple[GrownPartition, ...]:
         """Return the source partitions that do not end any more where they ended when they were drained."""
         rows = {one.lane: one.end for one in drained}
         now = await self.ends_now(list(rows))

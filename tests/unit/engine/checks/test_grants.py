@@ -10,6 +10,10 @@ from tests.unit.engine.config_files import mirror
 TARGET_SYNCS = "A->B.offset-syncs.topic.location = target\n"
 
 
+SWITCHED = {"raymirror-state.B.internal", "mm2-offsets.B.internal", "raymirror-map.B.internal"}
+"""What a switchover of A->B needs on A, for the reverse flow."""
+
+
 def names(extra: str, cluster: str, operation: str) -> set[str]:
     """Return the topics on a cluster that need an operation; a prefix ends in `*`."""
     return {
@@ -29,7 +33,7 @@ def of_kind(extra: str, cluster: str, kind: ResourceKind) -> set[tuple[str, str,
 
 def test_names_and_prefixes_of_topics_become_those_of_copies() -> None:
     extra = "A->B.topics = orders, clicks.*\nA->B.sync.topic.acls.enabled = false\n" + TARGET_SYNCS
-    assert names(extra, "A", "DescribeConfigs") == {"orders", "clicks*", "heartbeats"}
+    assert names(extra, "A", "DescribeConfigs") == {"orders", "clicks*", "heartbeats", *SWITCHED}
     assert names(extra, "B", "AlterConfigs") == {"A.orders", "A.clicks*", "A.heartbeats"}
 
 
@@ -69,7 +73,7 @@ def test_own_topics_are_named_one_by_one() -> None:
     keys = ("emit.checkpoints", "emit.offset-syncs", "emit.heartbeats")
     off = "".join(f"{key}.enabled = false\n" for key in keys) + "A->B.topics = orders\n"
     assert not names(off, "B", "Create") & {"A.checkpoints.internal", "heartbeats"}
-    assert names(off, "A", "Write") == set()
+    assert names(off, "A", "Write") == SWITCHED
 
 
 def test_groups_are_described_on_the_source_and_committed_on_the_target() -> None:
@@ -95,7 +99,8 @@ def test_acls_and_re_created_topics_need_what_nothing_else_needs() -> None:
     cluster = ResourceKind.CLUSTER
     assert ("Alter", "kafka-cluster", GrantNeed.NEEDED) in of_kind("", "B", cluster)
     no_acls = of_kind("sync.topic.acls.enabled = false\n", "B", cluster)
-    assert {need for _, _, need in no_acls} == {GrantNeed.OPTIONAL}
+    assert {need for operation, _, need in no_acls if operation != "Alter"} == {GrantNeed.OPTIONAL}
+    assert ("Alter", "kafka-cluster", GrantNeed.COMMAND) in no_acls
     assert names("", "B", "Delete") == set()
     assert names("A->B.raymirror.topic.recreated = re-create\n", "B", "Delete") == {"A.*"}
 

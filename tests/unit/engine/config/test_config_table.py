@@ -34,6 +34,7 @@ NOT_OF_FLOWS = {
     *(("top", f"raymirror.http.tls.{part}") for part in ("certificate", "key", "key.password", "client.ca")),
     ("top", "raymirror.storage"),
     ("top", "raymirror.audit.retention.days"),
+    ("top", "raymirror.dr.fence.command"),
     ("top", "raymirror.otlp.endpoint"),
     ("top", "raymirror.otlp.interval.ms"),
     ("top", "raymirror.spark"),

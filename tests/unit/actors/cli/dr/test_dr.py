@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors.cli.common import exits
-from actors.cli.dr import dr
+from actors.cli.dr import dr, flow_choice
 from actors.cli.dr.preview_tables import ROWS, refusals
 from actors.cli.main import main
 from engine.core.reports.log_content import LogContent
@@ -190,7 +190,7 @@ def test_json_has_everything_and_what_follows_from_it(ask: Asked) -> None:
 def test_without_a_configuration_it_says_how_to_name_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(dr, "running_config", lambda _name: None)
+    monkeypatch.setattr(flow_choice, "running_config", lambda _name: None)
     assert main(["dr", "preview", "A->B"]) == exits.UNUSABLE
     assert "--config FILE" in capsys.readouterr().err
 

@@ -1,0 +1,109 @@
+"""What an operation asks of a running mirror, and what it makes of the answers."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from actors.cli.dr import mirror_control
+from actors.cli.dr.mirror_control import MirrorControl, NotAtRestInTime, how_to_reverse
+from actors.local.session import MirrorPlace
+from actors.model.requests import ENDED, MirrorLost
+from actors.model.states import Command, Desired
+from actors.ray.mirror import Mirror
+from policies.model import FlowName
+
+FLOW = FlowName("A", "B")
+
+
+class FakeMirror:
+    """A mirror that obeys at once; it ends with its last flow if `ends`."""
+
+    def __init__(self, *, reverse: Desired | None = Desired.STOPPED, ends: bool = False) -> None:
+        self.flows = {"A->B": Desired.RUNNING} | ({"B->A": reverse} if reverse is not None else {})
+        self.failed_over: set[str] = set()
+        self.commands: list[tuple[str, str]] = []
+        self.copiers = ["A->B"]
+        self.lanes: list[Any] = []
+        self.ends = ends
+
+    def status(self, *, lanes: bool = False) -> Any:
+        del lanes
+        if self.ends and self.failed_over:
+            raise MirrorLost("raymirror-x", ENDED)
+        flows = [
+            SimpleNamespace(flow=name, desired=desired, failed_over=name in self.failed_over, heeded=True)
+            for name, desired in self.flows.items()
+        ]
+        copiers = [SimpleNamespace(flow=flow) for flow in self.copiers]
+        return SimpleNamespace(flows=flows, copiers=copiers, phase="running", unremembered=(), lanes=self.lanes)
+
+    def command(self, command: Command, flow: str, _topics: tuple[str, ...] = ()) -> None:
+        self.commands.append((command.value, flow))
+        if command is not Command.FORGET:
+            self.flows[flow] = Desired.PAUSED if command is Command.PAUSE else Desired.RUNNING
+
+    def fail_over(self, flow: str, _outcome: Any) -> None:
+        self.commands.append(("fail over", flow))
+        self.flows[flow], self.copiers = Desired.STOPPED, []
+        self.failed_over.add(flow)
+
+
+def control(mirror: FakeMirror) -> MirrorControl:
+    place = MirrorPlace(address="h:1", namespace="n")
+    return MirrorControl(cast("Mirror", mirror), place, FLOW, "by hand")
+
+
+async def test_a_flow_is_paused_resumed_and_stopped_once() -> None:
+    mirror = FakeMirror()
+    asked = control(mirror)
+    assert await asked.is_copying()
+    await asked.pause()
+    assert not await asked.is_copying()
+    await asked.resume()
+    await asked.stop()
+    await asked.stop()
+    await asked.pause()  # a driver was killed behind the stop: nothing is to be paused any more
+    assert mirror.commands == [("pause", "A->B"), ("resume", "A->B"), ("fail over", "A->B")]
+
+
+async def test_a_flow_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_control, "comes_to_rest", lambda *_args: False)
+    with pytest.raises(NotAtRestInTime, match="flow A->B was not at rest after 60 s"):
+        await control(FakeMirror()).pause()
+
+
+async def test_copiers_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = FakeMirror()
+    monkeypatch.setattr(mirror_control, "until", lambda _s, _holds: False)
+    with pytest.raises(NotAtRestInTime, match="was not stopped"):
+        await control(mirror).stop()
+
+
+@pytest.mark.parametrize("wanted", [Desired.STOPPED, Desired.PAUSED, Desired.RUNNING])
+@pytest.mark.parametrize("is_failed_over", [True, False])
+async def test_the_reverse_flow_of_the_mirror_is_started(wanted: Desired, is_failed_over: bool) -> None:
+    mirror = FakeMirror(reverse=wanted)
+    if is_failed_over and wanted is Desired.STOPPED:
+        mirror.failed_over.add("B->A")
+    assert await control(mirror).start_reverse() == ""
+    assert mirror.flows["B->A"] is Desired.RUNNING
+    forgets = is_failed_over and wanted is Desired.STOPPED
+    assert (("forget-failover", "B->A") in mirror.commands) == forgets
+
+
+async def test_a_reverse_flow_that_the_mirror_does_not_know_is_the_operators() -> None:
+    assert await control(FakeMirror(reverse=None)).start_reverse() == "by hand"
+
+
+async def test_a_mirror_that_ended_with_its_last_flow() -> None:
+    mirror = FakeMirror(reverse=None, ends=True)
+    asked = control(mirror)
+    await asked.stop()
+    assert await asked.start_reverse() == "by hand"
+
+
+def test_how_an_operator_starts_the_reverse_flow() -> None:
+    assert how_to_reverse(Path("f"), FLOW, is_enabled=True) == "start its mirror: raymirror run f"
+    assert "--reverse-config FILE" in how_to_reverse(Path("f"), FLOW, is_enabled=False)

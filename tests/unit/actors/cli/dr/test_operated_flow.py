@@ -1,0 +1,62 @@
+"""The flow of an operation and its reverse, whichever of both a file enables."""
+
+from pathlib import Path
+
+import pytest
+
+from actors.cli.common.questions import BadQuestion
+from actors.cli.dr.operated_flow import flow_of_file, operated_flow
+from actors.cli.dr.switchover import write_reversed
+from actors.cli.main import build_parser
+from engine.config.config import load_config
+from policies.model import FlowName
+
+HEAD = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\n"
+IDENTITY = "replication.policy.class = IdentityReplicationPolicy\n"
+HERE, BACK = FlowName("A", "B"), FlowName("B", "A")
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "mm2.properties"
+    path.write_text(HEAD + "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def test_a_file_with_both_flows(tmp_path: Path) -> None:
+    path = written(tmp_path, "A->B.enabled = true", "B->A.enabled = true", "B->A.topics = back")
+    for name, other in ((HERE, BACK), (BACK, HERE)):
+        found = flow_of_file(path, str(name))
+        assert found is not None
+        assert (found.flow.name, found.reverse.flow.name, found.reverse.is_enabled) == (name, other, True)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_file_with_one_flow_has_both_of_them_by_name(tmp_path: Path, is_turned: bool) -> None:
+    path = written(tmp_path, IDENTITY, "A->B.enabled = true", "A->B.topics = orders")
+    if is_turned:
+        before = flow_of_file(path, "A->B")
+        assert before is not None
+        path = tmp_path / "turned"
+        write_reversed(before, path)
+        assert [flow.name for flow in load_config(path).flows] == [BACK]
+    for name, other in ((HERE, BACK), (BACK, HERE)):
+        found = flow_of_file(path, str(name))
+        assert found is not None
+        assert (found.flow.name, found.reverse.flow.name) == (name, other)
+        assert found.flow.topics == found.reverse.flow.topics == ("orders",)
+        assert [flow.name for flow in found.config.flows] == [name]
+        assert [flow.name for flow in found.reverse.config.flows] == [other]
+
+
+def test_a_reversed_file_replaces_no_other_file(tmp_path: Path) -> None:
+    found = flow_of_file(written(tmp_path, "A->B.enabled = true"), "A->B")
+    assert found is not None
+    with pytest.raises(BadQuestion, match="cannot be written: File exists; name a new file"):
+        write_reversed(found, found.path)
+
+
+def test_a_flow_that_the_file_does_not_know(tmp_path: Path) -> None:
+    path = written(tmp_path, "A->B.enabled = true")
+    args = build_parser("dr").parse_args(["dr", "status", "A->C", "--config", str(path)])
+    with pytest.raises(BadQuestion, match="neither 'A->C' nor its reverse is a flow"):
+        operated_flow(args)

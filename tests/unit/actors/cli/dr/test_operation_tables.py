@@ -1,0 +1,68 @@
+"""How operations are printed and given as JSON."""
+
+import msgspec
+import pytest
+
+from actors.cli.dr.operation_tables import as_json, show_history, show_operation
+from engine.flow.operations.reading import OperationCopy
+from engine.services.dr.operation_service import StoredOperations
+from engine.services.dr.switchover.reversal import GROUP_START_NOTES, GROWN_NOTES, GroupStart
+from engine.services.dr.switchover.steps import GROUP_NOTES, GroupRow
+from engine.services.dr.switchover.world import GrownPartition
+from engine.state.state import Key, OperationNotes, Value, notes_key
+from policies.dr.operation_steps import FlowSide
+from policies.dr.operations import DrOperation, NotesPlace, aborting, begun, done, failed, finished
+
+NEW = DrOperation(id="op-1", kind="switchover", source="A", target="B", who="ann on host", began_ms=1_000)
+ROWS: dict[str, msgspec.Struct] = {
+    GROUP_NOTES: GroupRow("readers", "orders-0: it has members"),
+    GROWN_NOTES: GrownPartition("orders", 1, 10, 12),
+    GROUP_START_NOTES: GroupStart("writers", "orders", 0, 7, "it has members"),
+}
+
+
+def stored(operation: DrOperation) -> tuple[DrOperation, StoredOperations]:
+    """Store rows beside an operation."""
+    entries: dict[Key, Value] = {
+        notes_key(operation.id, name, 1, 0): OperationNotes(rows=(msgspec.Raw(msgspec.json.encode(row)),))
+        for name, row in ROWS.items()
+    }
+    operation = msgspec.structs.replace(operation, notes=dict.fromkeys(ROWS, NotesPlace(1, 1)))
+    return operation, StoredOperations(copies={FlowSide.TARGET: OperationCopy(entries=entries)})
+
+
+def test_a_finished_operation(capsys: pytest.CaptureFixture[str]) -> None:
+    operation, there = stored(finished(done(begun(NEW, "check", 1_000), "check", 3_500, {"groups": 2}), 9_000))
+    show_operation(operation, there)
+    said = capsys.readouterr().out
+    assert "switchover op-1 of A->B: finished, last driven by ann on host" in said
+    assert "group readers is not equal: orders-0: it has members" in said
+    assert "written behind the fence: orders-1, offsets 10 to 11" in said
+    assert "group writers has no start offset in orders-0: it has members" in said
+    assert "reverse (no return)" in said
+    assert "not ended" not in said
+    found = as_json(operation, there)
+    assert (found["flow"], found["seconds"], found["can_return"]) == ("A->B", 8.0, True)
+    assert found["rows"] == {name: [msgspec.to_builtins(row)] for name, row in ROWS.items()}
+    (step,) = msgspec.convert(found["steps"], list[dict[str, object]])
+    assert (step["name"], step["seconds"], step["facts"]) == ("check", 2.5, {"groups": 2})
+
+
+def test_an_operation_that_stands_says_how_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    operation = failed(begun(NEW, "check", 1_000), "check", 2_000, "no broker")
+    show_operation(*stored(operation))
+    said = capsys.readouterr().out
+    assert "step check has failed: no broker" in said
+    assert "raymirror dr resume 'A->B', or take it back: raymirror dr abort 'A->B'" in said
+    show_operation(*stored(begun(operation, "reverse", 5)))
+    assert "take it back" not in capsys.readouterr().out
+    show_operation(*stored(aborting(operation, "told to")))
+    assert "because: told to" in capsys.readouterr().out
+
+
+def test_the_history(capsys: pytest.CaptureFixture[str]) -> None:
+    show_history([NEW, begun(msgspec.structs.replace(NEW, id="op-2"), "check", 1), finished(NEW, 4_000)])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["op-1", "op-2", "op-1"]
+    assert lines[2].rstrip().endswith("check (begun)")
+    assert "3.0" in lines[3]

@@ -1,0 +1,349 @@
+"""The steps of a switchover on a world in memory: what they wait for, what they refuse, what they do again."""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from engine.base.errors import ConnectionLost
+from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
+from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.surveys.readiness_survey import Readiness
+from engine.flow.topic_logs.last_known import KnownLane, LastKnown
+from engine.services.dr.switchover.flow_control import NoMirrorCopies
+from engine.services.dr.switchover.other_fences import NoFence
+from engine.services.dr.switchover.reversal import WatchStep
+from engine.services.dr.switchover.steps import (
+    DRAINED_NOTES,
+    GROUP_NOTES,
+    CheckFailed,
+    CheckStep,
+    DrainStep,
+    FenceStep,
+    GroupRow,
+    GroupsStep,
+    NotEqual,
+    PauseStep,
+    SettleStep,
+    SwitchoverLimits,
+    WrittenBehind,
+)
+from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld, some_of
+from policies.dr.operations import DrOperation, begun, done
+from policies.dr.readiness import Unready, UnreadyName
+from policies.model import FlowName, TopicPartition
+
+LIMITS = SwitchoverLimits(drain_s=10.0, groups_s=5.0)
+
+
+class KeptRun:
+    """A run whose notes are a dictionary."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, tuple[Any, ...]] = {}
+        self.said: list[str] = []
+        self.operation = DrOperation(id="1", kind="switchover", source="A", target="B", who="ann", began_ms=1)
+
+    def notes(self, name: str, _kind: type[msgspec.Struct]) -> tuple[Any, ...] | None:
+        return self.rows.get(name)
+
+    async def keep(self, name: str, rows: Sequence[msgspec.Struct]) -> None:
+        self.rows[name] = tuple(rows)
+
+    def assure(self) -> None:
+        """Nobody else drives."""
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    @property
+    def run(self) -> StepRun:
+        return cast("StepRun", self)
+
+
+class MemoryWorld:
+    """One partition: where the source ends, how far it is copied, and what happens each time somebody looks."""
+
+    def __init__(self) -> None:
+        self.end = self.copied = 10
+        self.before: Callable[[], object] = lambda: None
+        self.standing = GroupStatus(groups=2, stands=())
+        self.commits = 0
+        self.keeps_names = False
+        self.done: list[str] = []
+        self.is_copied = True
+        syncs = SimpleNamespace(configs=False, acls=False)
+        self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs)
+        self.lacks = Readiness()
+        self.known = LastKnown(lanes=())
+
+    @property
+    def world(self) -> SwitchoverWorld:
+        return cast("SwitchoverWorld", self)
+
+    # what steps ask of the world
+
+    async def undrained(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
+        self.before()
+        if self.is_copied and "paused" not in self.done[-1:]:
+            self.copied = min(self.end, self.copied + 5)
+        why = {} if self.copied == self.end else {"t-0": f"{self.end - self.copied} left"}
+        return why, (DrainedEnd("t", 0, self.end),)
+
+    async def grown(self, drained: Sequence[DrainedEnd]) -> tuple[GrownPartition, ...]:
+        self.before()
+        (row,) = drained
+        return () if row.end == self.end else (GrownPartition("t", 0, row.end, self.end),)
+
+    async def hold(self, _timeout_s: float, *, commit: bool, undrained: dict[str, str]) -> GroupStatus:
+        assert undrained == {}
+        if commit:
+            self.done.append("groups")
+        return self.standing
+
+    async def readiness(self) -> Readiness:
+        return self.lacks
+
+    async def stored(self) -> LastKnown:
+        return self.known
+
+    async def fenced_topics(self) -> list[str]:
+        return ["t"]
+
+    # the mirror
+
+    async def is_copying(self) -> bool:
+        return self.is_copied
+
+    async def pause(self) -> None:
+        self.done.append("paused")
+
+    async def resume(self) -> None:
+        self.done.append("resumed")
+
+    async def stop(self) -> None:
+        self.done.append("stopped")
+
+    async def start_reverse(self) -> str:
+        return ""
+
+
+class PositionsNoted:
+    """A step that must follow every drain."""
+
+    def __init__(self, world: MemoryWorld) -> None:
+        self._world = world
+
+    async def do(self, run: StepRun) -> Facts:
+        del run
+        self._world.done.append("positions")
+        return {}
+
+    async def undo(self, run: StepRun) -> Facts:
+        del run
+        return {}
+
+
+def settle(found: MemoryWorld) -> SettleStep:
+    drain, halt = DrainStep(found.world, found, LIMITS), PauseStep(found)
+    groups = GroupsStep(found.world, LIMITS, frozenset())
+    return SettleStep(found.world, halt, drain, (groups, PositionsNoted(found)))
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+def check(found: MemoryWorld, *ignored: str) -> CheckStep:
+    return CheckStep(found.world, NoFence(), found, frozenset(ignored))
+
+
+async def test_a_check_changes_nothing_and_says_what_it_found() -> None:
+    found = MemoryWorld()
+    assert await check(found).do(KeptRun().run) == {"fence": "none", "topics": 1, "groups": 2}
+    assert found.done == []
+    found.lacks = Readiness(unready=(Unready(name=UnreadyName.NO_TOPIC, subject="t", why="none"),))
+    await check(found).do(KeptRun().run)  # brokers make it when a producer first writes
+
+
+async def test_a_check_names_everything_that_is_in_the_way() -> None:
+    found = MemoryWorld()
+    found.is_copied, found.keeps_names, found.standing = False, True, unequal("it has members")
+    found.lacks = Readiness(
+        unready=(
+            Unready(name=UnreadyName.NO_TOPIC, subject="t", why="none"),
+            Unready(name=UnreadyName.RIGHT, subject="User:a", why="Write"),
+        ),
+        unknown=("rights: not permitted",),
+    )
+    lane = KnownLane(
+        lane=TopicPartition("t", 0), target=TopicPartition("A.t", 0), source_next=-1, at_ms=1, ours=True, why="cut"
+    )
+    found.known = LastKnown(lanes=(lane,), unread={"p-1": "no leader"})
+    names = (
+        "no-mirror",
+        "copies-not-whole",
+        "copies-not-whole",
+        "no-topic",
+        "right-missing",
+        "readiness-unknown",
+        "group-not-read",
+    )
+    with pytest.raises(CheckFailed) as failure:
+        await check(found).do(KeptRun().run)
+    assert tuple(name for name, _ in failure.value.reasons) == names
+    assert "right-missing: User:a: Write" in str(failure.value)
+    assert "copies-not-whole: t-0: cut" in str(failure.value)
+    await check(found, *names).do(KeptRun().run)
+
+
+# --- drain -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_drain_waits_until_all_is_copied_and_notes_the_ends() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.end = 21
+    facts = await DrainStep(found.world, found, LIMITS).do(run.run)
+    assert facts == {"partitions": 1, "records_lost": 0}
+    assert run.rows[DRAINED_NOTES] == (DrainedEnd("t", 0, 21),)
+    assert run.said[0] == "1 partition not drained: t-0: 6 left"
+
+
+async def test_a_drain_that_does_not_end_says_why() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.end, found.copied = 100, 0
+    with pytest.raises(NotDrained, match="not drained: t-0: 45 left"):
+        await DrainStep(found.world, found, LIMITS).do(run.run)
+    assert run.rows == {}
+
+
+async def test_a_drain_without_a_mirror_cannot_end() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.end, found.is_copied = 11, False
+    with pytest.raises(NoMirrorCopies, match="start it: raymirror run"):
+        await DrainStep(found.world, found, LIMITS).do(run.run)
+
+
+async def test_a_broker_that_is_lost_during_a_drain_is_asked_again() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    left = [1, 2]
+
+    def lost() -> None:
+        if left:
+            left.pop()
+            raise ConnectionLost("a broker")
+
+    found.before = lost
+    await DrainStep(found.world, found, LIMITS).do(run.run)
+    assert run.said == ["1 partition not drained: a cluster: connection lost: a broker"] * 2
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def unequal(why: str) -> GroupStatus:
+    row = GroupPartitionStatus(group="g", topic="t", partition=0, source_offset=5, target_offset=-1, stored=-1, why=why)
+    return GroupStatus(groups=1, stands=(row,), failed={"h": "no coordinator"})
+
+
+async def test_groups_that_are_not_equal_stop_a_switchover_unless_they_are_accepted() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    assert await GroupsStep(found.world, LIMITS, frozenset()).do(run.run) == {"groups": 2, "groups_not_equal": 0}
+    found.standing = unequal("it has members")
+    with pytest.raises(NotEqual, match="g: t-0: it has members; h: no coordinator"):
+        await GroupsStep(found.world, LIMITS, frozenset()).do(run.run)
+    facts = await GroupsStep(found.world, LIMITS, frozenset({"groups-not-equal"})).do(run.run)
+    assert facts == {"groups": 1, "groups_not_equal": 2}
+    assert run.rows[GROUP_NOTES] == (GroupRow("g", "t-0: it has members"), GroupRow("h", "no coordinator"))
+
+
+# --- settle ----------------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_came_behind_the_fence() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    run.rows[DRAINED_NOTES] = (DrainedEnd("t", 0, 10),)
+    assert await settle(found).do(run.run) == {"offsets_behind_the_fence": 0}
+    assert found.done == ["paused", "groups", "positions"]
+
+
+async def test_what_came_behind_the_fence_is_drained_and_everything_behind_a_drain_is_done_again() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    run.rows[DRAINED_NOTES] = (DrainedEnd("t", 0, 10),)
+    found.end = 13
+    assert await settle(found).do(run.run) == {"offsets_behind_the_fence": 3}
+    assert found.done == ["paused", "groups", "positions", "resumed", "paused", "groups", "positions"]
+    assert run.rows[DRAINED_NOTES] == (DrainedEnd("t", 0, 13),)
+
+
+async def test_a_producer_that_passes_the_fence_is_named() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    run.rows[DRAINED_NOTES] = (DrainedEnd("t", 0, 10),)
+
+    def writes() -> None:
+        found.end += 1
+
+    found.before = writes
+    with pytest.raises(WrittenBehind, match="behind the fence: t: 3 offsets; stop these producers"):
+        await settle(found).do(run.run)
+
+
+async def test_a_driver_that_was_killed_while_the_flow_copied_again_pauses_it_first() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    run.rows[DRAINED_NOTES] = (DrainedEnd("t", 0, 10),)
+    found.done.append("resumed")
+    await settle(found).do(run.run)
+    assert found.done[1:] == ["paused", "groups", "positions"]
+
+
+# --- watch, fence, pause ---------------------------------------------------------------------------------------------
+
+
+async def test_the_ends_are_watched_unless_the_reverse_flow_writes_there() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    run.rows[DRAINED_NOTES] = (DrainedEnd("t", 0, 9),)
+    assert await WatchStep(found.world).do(run.run) == {"partitions_behind_the_fence": 1}
+    assert run.said == ["written to the source behind the fence: 1 partition"]
+    found.keeps_names = True
+    run.operation = done(begun(run.operation, "reverse", 1), "reverse", 2, {"reverse_runs": False})
+    assert await WatchStep(found.world).do(run.run) == {"partitions_behind_the_fence": 1}
+    run.operation = done(run.operation, "reverse", 2, {"reverse_runs": True})
+    assert "watched_by" in await WatchStep(found.world).do(run.run)
+
+
+async def test_a_pause_is_undone_by_copying_again() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    await PauseStep(found).do(run.run)
+    await PauseStep(found).undo(run.run)
+    assert found.done == ["paused", "resumed"]
+
+
+async def test_a_fence_is_made_for_the_topics_of_the_flow() -> None:
+    class Noted:
+        def __init__(self) -> None:
+            self.topics: list[str] = []
+
+        async def refuse(self, topics: Sequence[str]) -> Facts:
+            return {"topics": len(topics)}
+
+        async def close(self, run: StepRun, topics: Sequence[str]) -> Facts:
+            del run
+            self.topics += topics
+            return {}
+
+        async def open(self, run: StepRun) -> Facts:
+            del run
+            self.topics.clear()
+            return {}
+
+    found, run, noted = MemoryWorld(), KeptRun(), Noted()
+    step = FenceStep(found.world, noted)
+    await step.do(run.run)
+    assert noted.topics == ["t"]
+    await step.undo(run.run)
+    assert noted.topics == []
+
+
+def test_many_reasons_are_counted() -> None:
+    assert some_of({str(at): "why" for at in range(7)}).endswith("4: why; and 2 more")
