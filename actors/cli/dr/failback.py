@@ -26,9 +26,10 @@ from actors.ray.launch import usual_name
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from engine.flow.failback.counting import Counted
+from engine.flow.failback.first_steps import CHOICE, EXPORT
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS, LANES, LaneRow
-from engine.flow.failback.steps import CHOICE, EXPORT, failback_steps
+from engine.flow.failback.steps import failback_steps
 from engine.flow.operations.driver import OperationDriver
 from engine.flow.operations.store import OperationStore
 from engine.services.dr.failback import FailbackService, StoredGuard, owned

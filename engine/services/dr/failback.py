@@ -14,7 +14,7 @@ from engine.base.errors import BrokerUnreachable
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.offset_map.map_blocks import map_topic
 from engine.flow.failback.counting import Counted, count
-from engine.flow.failback.world import FailbackGuard, FailbackSide, FailbackWorld
+from engine.flow.failback.world import FailbackGuard, FailbackPorts, FailbackWorld
 from engine.flow.lane.bounded_retry import until_answered
 from engine.flow.operations.fencing import Fence
 from engine.flow.ports.options import FlowOptions
@@ -89,8 +89,8 @@ class FailbackService(PreviewService):
         """Return what the steps work on."""
         flow, reverse = self._flow, self._reverse.flow
         return FailbackWorld(
-            source=FailbackSide(cluster=self._back[1], settings=self._here, groups=KafkaGroups(self._clients[0])),
-            target=FailbackSide(cluster=self._forward[1], settings=self._there, groups=KafkaGroups(self._clients[1])),
+            source=FailbackPorts(cluster=self._back[1], settings=self._here, groups=KafkaGroups(self._clients[0])),
+            target=FailbackPorts(cluster=self._forward[1], settings=self._there, groups=KafkaGroups(self._clients[1])),
             forward=options_for(flow, self._deployment_id),
             back=options_for(reverse, self._deployment_id),
             selection=flow.selection,

@@ -9,6 +9,7 @@ import pytest
 from actors.cli.common import exits
 from actors.cli.dr import failback
 from actors.cli.dr.failback import FailbackResult
+from actors.cli.dr.operated_flow import operated_flow
 from actors.cli.main import build_parser, main
 from engine.flow.failback.counting import Counted
 from engine.flow.failback.errors import FailbackReason
@@ -17,7 +18,7 @@ from engine.flow.failback.rows import LaneRow
 from engine.flow.operations.errors import StepFailed
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of
 from policies.dr.group_places import PlaceReason
-from policies.dr.operations import DrOperation, OperationState, StepRecord, StepState
+from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
 from tests.unit.engine.config_files import BASE
 
 ROW = LaneRow(topic="t", partition=0, copy_topic="t", split=6, target_next=8, source_end=12, diverged=6, new=4)
@@ -27,7 +28,7 @@ MOVED = MovedPartition(
 
 
 def ended(state: OperationState = OperationState.FINISHED) -> DrOperation:
-    facts = {"bytes_to_source": 2048, "bytes_of_full_copy": 4096}
+    facts: dict[str, Fact] = {"bytes_to_source": 2048, "bytes_of_full_copy": 4096}
     close = StepRecord(name="close", state=StepState.DONE, began_ms=1000, ended_ms=3000, facts=facts)
     return DrOperation(
         id="7",
@@ -126,7 +127,7 @@ def test_a_step_that_fails_says_how_to_go_on(
 def test_what_the_operator_chooses_is_stored_with_the_operation(config: str, tmp_path: Path) -> None:
     words = ["dr", "failback", "A->B", "--config", config, "--fenced-by-hand", "--export", str(tmp_path / "x")]
     args = build_parser("dr").parse_args(words)
-    found = failback.operated_flow(args)
+    found = operated_flow(args)
     choices = failback._fence_choices(args)
     assert choices == SwitchoverChoices(fence="none")
     made = failback._new(found, choices, args)

@@ -13,7 +13,7 @@ from engine.core.lane.pending_batch import Limits
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.failback.steps import failback_steps
-from engine.flow.failback.world import FailbackSide, FailbackWorld
+from engine.flow.failback.world import FailbackPorts, FailbackWorld
 from engine.flow.operations.driver import OperationDriver
 from engine.flow.operations.store import OperationStore
 from engine.flow.ports.options import FlowOptions
@@ -207,8 +207,8 @@ class Played(Clusters):
         forward = TopicSelection(FORWARD, IdentityNaming("A"), include=("t",))
         back = TopicSelection(BACK, IdentityNaming("B"), include=("t",))
         return FailbackWorld(
-            source=FailbackSide(cluster=self.a, settings=self.settings["A"], groups=self.groups["A"]),
-            target=FailbackSide(cluster=self.b, settings=self.settings["B"], groups=self.groups["B"]),
+            source=FailbackPorts(cluster=self.a, settings=self.settings["A"], groups=self.groups["A"]),
+            target=FailbackPorts(cluster=self.b, settings=self.settings["B"], groups=self.groups["B"]),
             forward=options(FORWARD),
             back=options(BACK),
             selection=forward,
