@@ -80,7 +80,9 @@ FAILBACK = (
     ),
     StepRule(
         name="fence",
-        does="see that no producer writes to the source: the operator has confirmed it",
+        does="refuse writes to the source topics for every producer",
+        undo="take away what the fence has made",
+        undo_needs=(FlowSide.SOURCE,),
     ),
     StepRule(
         name="retention",

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.cli.common import exits
 from actors.cli.dr.drill import add_drill
-from actors.cli.dr.failback import add_failback_arguments, run_failback
+from actors.cli.dr.failback import add_failback
 from actors.cli.dr.flow_choice import add_flow, flow_of
 from actors.cli.dr.operating import add_operating
 from actors.cli.dr.preview_tables import show_preview
@@ -46,14 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     export.set_defaults(action=run_export)
     add_switchover(actions)
+    add_failback(actions)
     add_operating(actions)
     add_drill(actions)
-    failback = actions.add_parser(
-        "failback", help="give the old source what only the target has, after a failover; resumable at every step"
-    )
-    add_flow(failback)
-    add_failback_arguments(failback)
-    failback.set_defaults(action=lambda args: run_failback(args, *flow_of(args)))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,41 +5,41 @@ count what each side has alone -> copy late what only the source has -> copy to 
 
 import argparse
 import asyncio
-import getpass
 import os
-import socket
 import sys
-import uuid
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
+from actors.cli.dr.driving import ShownProgress
 from actors.cli.dr.failback_tables import show_failback, show_look
+from actors.cli.dr.flow_choice import add_flow
+from actors.cli.dr.operated_flow import OperatedFlow, operated_flow, who_operates
+from actors.cli.dr.switchover import new_id
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.local import session
 from actors.ray.launch import usual_name
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
-from engine.config.config import read_properties, reread_config
-from engine.config.file.reversed_flow import reversed_properties
-from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.failback.counting import Counted
+from engine.flow.failback.first_steps import CHOICE, EXPORT
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS, LANES, LaneRow
-from engine.flow.failback.steps import CHOICE, EXPORT, FENCED, failback_steps
+from engine.flow.failback.steps import failback_steps
 from engine.flow.operations.driver import OperationDriver
 from engine.flow.operations.store import OperationStore
 from engine.services.dr.failback import FailbackService, StoredGuard, owned
 from engine.services.dr.operation_service import OperationClusters
-from engine.services.dr.switchover.world import ReverseConfig
+from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, settled_choices
 from policies.dr.failback import FailbackChoice
-from policies.dr.operations import DrOperation, MoveKind, NextMove, OperationState
-from policies.model import FlowName
+from policies.dr.operation_steps import FAILBACK, OperationKind
+from policies.dr.operations import DrOperation, OperationState
 
-COMMAND = "failback"
+COMMAND = OperationKind.FAILBACK.value
 
 
 class OtherOperation(MirrorError):
@@ -68,8 +68,10 @@ class FailbackResult(msgspec.Struct, frozen=True, kw_only=True):
         return exits.OK if all(one.is_equal for one in self.groups) else exits.NOT_EQUAL
 
 
-def add_failback_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the action takes, except the flow and the configuration."""
+def add_failback(actions: Any) -> None:
+    """Declare the action."""
+    parser = actions.add_parser("failback", help="give the old source what only the target has, after a failover")
+    add_flow(parser)
     parser.add_argument(
         "--choice",
         choices=[one.value for one in FailbackChoice],
@@ -77,9 +79,37 @@ def add_failback_arguments(parser: argparse.ArgumentParser) -> None:
         help="what becomes of records that only the source has (default: keep: both clusters get them)",
     )
     parser.add_argument(
+        "--fence",
+        choices=("acl", "command", "none"),
+        default="acl",
+        help="how producers are kept from the source: by ACLs (default), by the command of raymirror.dr.fence.command,"
+        " or not at all, because you have stopped them",
+    )
+    parser.add_argument(
         "--fenced-by-hand",
-        action="store_true",
-        help="confirm that no producer writes to the source: they are stopped, or denied Write",
+        dest="fence",
+        action="store_const",
+        const="none",
+        help="the same as --fence none: you confirm that no producer writes to the source",
+    )
+    parser.add_argument(
+        "--principal",
+        action="append",
+        default=[],
+        metavar="TYPE:NAME",
+        help="also fence this principal; needed where ACLs do not name the producers (repeat it)",
+    )
+    parser.add_argument(
+        "--own-principal",
+        default="",
+        metavar="TYPE:NAME",
+        help="raymirror's own principal, if only the brokers know it",
+    )
+    parser.add_argument(
+        "--everyone-allowed",
+        choices=("yes", "no"),
+        default="unknown",
+        help="whether allow.everyone.if.no.acl.found is true on the source, if the brokers do not say",
     )
     parser.add_argument(
         "--export", type=Path, metavar="DIR", help="write what only the source has to a new folder in this one"
@@ -88,26 +118,27 @@ def add_failback_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--abort", action="store_true", help="take back a failback that has not copied anything yet")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.epilog = (
-        "exit codes: 0 done, every group is exactly where it was; 4 done, but some group reads records again, or has no"
-        " place; with --dry-run: it would be refused; also: it is refused; 1 a step failed: give the same command"
-        " again, it goes on where it was; 2 bad input, a mirror runs the flow or its reverse, or a cluster does not"
-        " answer"
+        "exit codes: 0 done, and every group is exactly where it was (with --dry-run: nothing is in the way); 4 done,"
+        " but some group reads records again, or has no place (with --dry-run: it would be refused); 1 a step failed"
+        " or was refused: give the same command again, it goes on where it was; 2 bad input, a mirror runs the flow or"
+        " its reverse, or a cluster does not answer; steps: " + ", ".join(rule.name for rule in FAILBACK)
     )
+    parser.set_defaults(action=run_failback)
 
 
-def run_failback(args: argparse.Namespace, config: MirrorConfig, flow: FlowConfig) -> int:
+def run_failback(args: argparse.Namespace) -> int:
     """Fail back and print. Raises what `FailbackService` raises, FlowHeld, OperationHeld, StepFailed, BadQuestion."""
-    reverse = reverse_of(config, flow)
+    found = operated_flow(args)
     if args.dry_run:
-        counted = asyncio.run(look(config, flow, reverse, args))
+        counted = asyncio.run(look(found, args))
         if args.json:
             print(msgspec.json.encode(_as_json(counted)).decode())
         else:
             show_look(counted)
         return exits.NOT_EQUAL if counted.reasons else exits.OK
-    if not (args.yes or args.abort) and not _agrees(flow):
-        return exits.FAILED
-    result = asyncio.run(fail_back(config, flow, reverse, args))
+    if not (args.yes or args.abort):
+        ask(found)
+    result = asyncio.run(fail_back(found, args))
     if args.json:
         print(msgspec.json.encode(result).decode())
     else:
@@ -121,45 +152,40 @@ def _as_json(counted: Counted) -> dict[str, object]:
     return {"partitions": msgspec.to_builtins(counted.rows), "refused": reasons, "left": left}
 
 
-def _agrees(flow: FlowConfig) -> bool:
-    source, target = flow.name
+def ask(found: OperatedFlow) -> None:
+    """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
+    name = str(found.flow.name)
+    source, target = found.flow.name
     if not sys.stdin.isatty():
-        raise BadQuestion("a failback writes to both clusters", "confirm it: --yes")
+        raise BadQuestion("a failback writes to both clusters, and nobody can be asked here", "add --yes")
     print(f"This writes to {source} what only {target} has, and to {target} what only {source} has.")
-    return input("Go on? [y/N] ").strip().lower() in ("y", "yes")
+    if input(f"Type {name} to go on: ").strip() != name:
+        raise BadQuestion("the failback was not confirmed; nothing was changed", f"type {name}")
 
 
-def reverse_of(config: MirrorConfig, flow: FlowConfig) -> ReverseConfig:
-    """Return the reverse flow as the file has it, or as it follows from the flow. Raises ConfigError."""
-    back = FlowName(flow.name.target, flow.name.source)
-    reversed_config = reread_config(reversed_properties(read_properties(Path(config.file)), flow.name))
-    is_enabled = any(one.name == back for one in config.flows)
-    return ReverseConfig(config=reversed_config, flow=reversed_config.flow(back), is_enabled=is_enabled)
+def _service(found: OperatedFlow) -> FailbackService:
+    deployment = found.config.deployment_id or session.deployment_id(os.environ)
+    return FailbackService(found.config, found.flow, found.reverse, deployment)
 
 
-def _deployment(config: MirrorConfig) -> str:
-    return config.deployment_id or session.deployment_id(os.environ)
-
-
-async def look(config: MirrorConfig, flow: FlowConfig, reverse: ReverseConfig, args: argparse.Namespace) -> Counted:
+async def look(found: OperatedFlow, args: argparse.Namespace) -> Counted:
     """Count and judge, changing nothing. Raises what `FailbackService` raises."""
-    async with FailbackService(config, flow, reverse, _deployment(config)) as service:
+    async with _service(found) as service:
         return await service.look(FailbackChoice(args.choice), exports=args.export is not None)
 
 
-async def fail_back(
-    config: MirrorConfig, flow: FlowConfig, reverse: ReverseConfig, args: argparse.Namespace
-) -> FailbackResult:
+async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackResult:
     """Start a failback, go on with one, or take it back. Raises as `run_failback` does."""
+    config, flow = found.config, found.flow
     mirror = session.namespace_of(args.mirror or usual_name(config))
     holder, dead = holder_of(config, mirror, COMMAND), known_dead(mirror)
     async with AsyncExitStack() as stack:
         clusters = await stack.enter_async_context(OperationClusters(config, flow))
-        service = await stack.enter_async_context(FailbackService(config, flow, reverse, _deployment(config)))
-        guard = await stack.enter_async_context(owned(config, flow, reverse, holder, dead))
+        service = await stack.enter_async_context(_service(found))
+        guard = await stack.enter_async_context(owned(config, flow, found.reverse, holder, dead))
         await service.prepare()
         store = await stack.enter_async_context(clusters.driving(holder))
-        operation = await _drive(store, flow, service, guard, args)
+        operation = await _drive(store, found, service, guard, args)
         return FailbackResult(
             operation=operation,
             partitions=store.notes(operation, LANES, LaneRow) or (),
@@ -168,44 +194,41 @@ async def fail_back(
 
 
 async def _drive(
-    store: OperationStore, flow: FlowConfig, service: FailbackService, guard: StoredGuard, args: argparse.Namespace
+    store: OperationStore, found: OperatedFlow, service: FailbackService, guard: StoredGuard, args: argparse.Namespace
 ) -> DrOperation:
-    who = f"{getpass.getuser()}@{socket.gethostname()}"
-    driver = OperationDriver(store, str(flow.name), failback_steps(service.world(guard)), Said(), {})
-    current = store.current
+    name, current, command = str(found.flow.name), store.current, found.config.fence_command
     if current is not None and current.kind != COMMAND:
         raise OtherOperation(current.kind, current.flow)
+    if current is not None:
+        choices = choices_of(current.choices)
+    else:
+        choices = await settled_choices(_fence_choices(args), service.source_client, command)
+    fence = fence_of(choices, service.source_client, command, name)
+    driver = OperationDriver(store, name, dict(failback_steps(service.world(guard, fence))), ShownProgress(), {})
     if args.abort:
-        return await driver.abort(who, "asked for")
-    return await driver.resume(who) if current is not None else await driver.start(_new(flow, who, args))
+        return await driver.abort(who_operates(), "asked for")
+    if current is not None:
+        return await driver.resume(who_operates())
+    return await driver.start(_new(found, choices, args))
 
 
-def _new(flow: FlowConfig, who: str, args: argparse.Namespace) -> DrOperation:
-    choices = {
-        CHOICE: args.choice,
-        FENCED: bool(args.fenced_by_hand),
-        EXPORT: str(args.export.resolve()) if args.export is not None else "",
-    }
-    return DrOperation(
-        id=uuid.uuid4().hex[:12],
-        kind=COMMAND,
-        source=flow.name.source,
-        target=flow.name.target,
-        who=who,
-        began_ms=wall_ms(),
-        choices=choices,
+def _fence_choices(args: argparse.Namespace) -> SwitchoverChoices:
+    return SwitchoverChoices(
+        fence=args.fence,
+        principals=tuple(args.principal),
+        own_principal=args.own_principal,
+        everyone=args.everyone_allowed,
     )
 
 
-class Said:
-    """Prints the progress of an operation on stderr."""
-
-    def moved(self, operation: DrOperation, move: NextMove) -> None:  # noqa: ARG002
-        """See OperationWatcher."""
-        if move.step is not None:
-            done = "taking back" if move.move is MoveKind.UNDO else "step"
-            print(f"raymirror dr failback: {done} {move.step.name}: {move.step.does}", file=sys.stderr)
-
-    def told(self, text: str) -> None:
-        """See OperationWatcher."""
-        print(f"raymirror dr failback: {text}", file=sys.stderr)
+def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespace) -> DrOperation:
+    name, folder = found.flow.name, str(args.export.resolve()) if args.export is not None else ""
+    return DrOperation(
+        id=new_id(),
+        kind=COMMAND,
+        source=name.source,
+        target=name.target,
+        who=who_operates(),
+        began_ms=wall_ms(),
+        choices={**choices.facts(), CHOICE: args.choice, EXPORT: folder},
+    )

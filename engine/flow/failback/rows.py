@@ -1,4 +1,4 @@
-"""What a failback stores about partitions beside its operation: rows of notes, written before the effects they name."""
+"""Defines the rows that a failback stores beside its operation, before the effects that they name."""
 
 import msgspec
 

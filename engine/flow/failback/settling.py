@@ -65,7 +65,7 @@ async def settle(options: FlowOptions, source: Cluster, target: Cluster, lanes: 
         if driver not in ours:
             found[driver.name] = CopyEnd(lane=driver.name, why=_why_none(stored.get(driver.name.source)))
     if ours:
-        found |= await _Settling(options, target, recovery).ends(ours)
+        found |= await _LaneBarriers(options, target, recovery).ends(ours)
     return [found[lane] for lane in lanes]
 
 
@@ -79,7 +79,7 @@ def _why_none(stored: object) -> str:
     return BY_MM2 if isinstance(stored, ForeignPosition) else NOT_COPIED
 
 
-class _Settling:
+class _LaneBarriers:
     """The barriers and reads of some lanes that have a position."""
 
     def __init__(self, options: FlowOptions, target: Cluster, recovery: PositionRecovery) -> None:

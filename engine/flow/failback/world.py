@@ -1,4 +1,4 @@
-"""What the steps of a failback work on: both clusters of a flow as ports, and the options of both directions."""
+"""Defines the world of a failback's steps: both clusters of a flow as ports, and the options of both directions."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
@@ -8,6 +8,7 @@ import msgspec
 from engine.core.lane.echoes import Echoes
 from engine.core.offset_map.offset_map import Columns
 from engine.flow.failback.group_moves import MoveMaps
+from engine.flow.operations.fencing import Fence
 from engine.flow.ownership.alteration import AlterationOptions, Alterations, alter_positions
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster, Groups
@@ -31,7 +32,7 @@ class FlowMaps(MoveMaps, SurveyMaps, Protocol):
         """Return the runs that hold any of these source offsets, and some around them."""
 
 
-class FailbackSide(msgspec.Struct, frozen=True, kw_only=True):
+class FailbackPorts(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster."""
 
     cluster: Cluster
@@ -59,14 +60,15 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     `export`: writes what only the source has to a folder, and returns where, and how many records.
     """
 
-    source: FailbackSide
-    target: FailbackSide
+    source: FailbackPorts
+    target: FailbackPorts
     forward: FlowOptions
     back: FlowOptions
     selection: TopicSelection
     back_selection: TopicSelection
     groups: GroupSelection
     guard: FailbackGuard
+    fence: Fence
     known: Callable[[], Awaitable[Mapping[TopicPartition, KnownLane]]]
     feeds: Callable[[str], tuple[str, ...]]
     forward_maps: Callable[[], FlowMaps]

@@ -3,6 +3,14 @@
 from engine.base.errors import MirrorError
 from policies.dr.operations import RefusedOperation
 
+_COMMANDS = {"failback": ("failback", "failback --abort")}
+"""What continues operations of a kind, and what takes them back, if not `resume` and `abort`."""
+
+
+def _command(action: str, flow: str) -> str:
+    verb, _, flags = action.partition(" ")
+    return " ".join(filter(None, ("raymirror dr", verb, f"'{flow}'", flags)))
+
 
 class OperationRefused(MirrorError):
     """What was asked for does not fit the state of the operations: the stable name of the reason, and a sentence."""
@@ -63,7 +71,8 @@ class StepFailed(MirrorError):
         self.kind, self.flow, self.step, self.why, self.can_return = kind, flow, step, why, can_return
 
     def __str__(self) -> str:
-        ways = f"continue: raymirror dr resume '{self.flow}'"
+        go_on, back = _COMMANDS.get(self.kind, ("resume", "abort"))
+        ways = f"continue: {_command(go_on, self.flow)}"
         if self.can_return:
-            ways += f", or take it back: raymirror dr abort '{self.flow}'"
+            ways += f", or take it back: {_command(back, self.flow)}"
         return f"{self.kind} of {self.flow}, step {self.step!r}: {self.why}; {ways}"

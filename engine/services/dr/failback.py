@@ -14,8 +14,9 @@ from engine.base.errors import BrokerUnreachable
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.offset_map.map_blocks import map_topic
 from engine.flow.failback.counting import Counted, count
-from engine.flow.failback.world import FailbackGuard, FailbackSide, FailbackWorld
+from engine.flow.failback.world import FailbackGuard, FailbackPorts, FailbackWorld
 from engine.flow.lane.bounded_retry import until_answered
+from engine.flow.operations.fencing import Fence
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
 from engine.flow.replication.copier import FlowCopier
@@ -30,6 +31,7 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import copying_clients
 from engine.services.dr.export import PartitionExporter, prepare
 from engine.services.dr.preview import PreviewService, fed_too
+from engine.services.dr.switchover.other_fences import NoFence
 from engine.services.dr.switchover.world import ReverseConfig
 from engine.services.holding import held
 from engine.services.maps import last_known_of, maps_of
@@ -78,18 +80,24 @@ class FailbackService(PreviewService):
             replicas, partitions = reverse.positions_replication_factor, reverse.positions_partitions
             await ensure_internal_topic(client, topic, replicas, configs, partitions=partitions)
 
-    def world(self, guard: FailbackGuard) -> FailbackWorld:
+    @property
+    def source_client(self) -> ClusterClient:
+        """The connection to the source, with the admin's login."""
+        return self._clients[0]
+
+    def world(self, guard: FailbackGuard, fence: Fence) -> FailbackWorld:
         """Return what the steps work on."""
         flow, reverse = self._flow, self._reverse.flow
         return FailbackWorld(
-            source=FailbackSide(cluster=self._back[1], settings=self._here, groups=KafkaGroups(self._clients[0])),
-            target=FailbackSide(cluster=self._forward[1], settings=self._there, groups=KafkaGroups(self._clients[1])),
+            source=FailbackPorts(cluster=self._back[1], settings=self._here, groups=KafkaGroups(self._clients[0])),
+            target=FailbackPorts(cluster=self._forward[1], settings=self._there, groups=KafkaGroups(self._clients[1])),
             forward=options_for(flow, self._deployment_id),
             back=options_for(reverse, self._deployment_id),
             selection=flow.selection,
             back_selection=reverse.selection,
             groups=flow.groups.selection,
             guard=guard,
+            fence=fence,
             known=self._known,
             feeds=lambda topic: fed_too(self._config, flow, topic),
             forward_maps=lambda: maps_of(flow, self._source, self._target, syncs_within_s=BROKER_WITHIN_S),
@@ -100,7 +108,7 @@ class FailbackService(PreviewService):
 
     async def look(self, choice: FailbackChoice, *, exports: bool) -> Counted:
         """Count and judge by the last positions, writing nothing. Raises what `count` raises."""
-        return await count(self.world(_Unasked()), choice, exports=exports, settles=False)
+        return await count(self.world(_Unasked(), NoFence()), choice, exports=exports, settles=False)
 
     async def _known(self) -> Mapping[TopicPartition, KnownLane]:
         return {one.lane: one for one in (await last_known_of(self._flow, self._target)).lanes}

@@ -4,6 +4,7 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import cast
 
 import msgspec
 from crc32c import crc32c
@@ -12,7 +13,7 @@ from engine.core.lane.pending_batch import Limits
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.failback.steps import failback_steps
-from engine.flow.failback.world import FailbackSide, FailbackWorld
+from engine.flow.failback.world import FailbackPorts, FailbackWorld
 from engine.flow.operations.driver import OperationDriver
 from engine.flow.operations.store import OperationStore
 from engine.flow.ports.options import FlowOptions
@@ -21,6 +22,7 @@ from engine.flow.replication.copier import FlowCopier
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
+from engine.services.dr.switchover.other_fences import NoFence
 from engine.state.state import state_topic
 from engine.wire.codecs import NONE
 from engine.wire.encode import encode_batch
@@ -36,7 +38,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.fakes.settings import FakeSettings
 from tests.fakes.source_log import ABORT, COMMIT, CONTROL, LEADER_EPOCH, TRANSACTIONAL, SourceBatch, SourceLog
-from tests.fakes.target_log import TargetLog, decoded
+from tests.fakes.target_log import Stored, TargetLog, decoded
 from tests.unit.engine.flow.operations.staged import Border, Clusters
 
 FORWARD, BACK = FlowName("A", "B"), FlowName("B", "A")
@@ -61,13 +63,8 @@ def options(flow: FlowName) -> FlowOptions:
     )
 
 
-class TwoWayLog(TargetLog, SourceLog):
-    """A partition that can be copied to and from; its batches are those of a target."""
-
-    def __init__(self) -> None:
-        SourceLog.__init__(self)
-        TargetLog.__init__(self)
-        self.epochs = [(LEADER_EPOCH, 0)]
+class TwoWayLog(TargetLog):
+    """A partition that can be copied to and from: it also answers what is asked of a `SourceLog`."""
 
     def write(self, *names: str) -> None:
         """Append records as an application does, in one batch."""
@@ -77,6 +74,10 @@ class TwoWayLog(TargetLog, SourceLog):
     def names(self, first: int = 0) -> list[str]:
         """Return the keys of the committed records from an offset on."""
         return [name for offset, name in self.placed() if offset >= first]
+
+    def behind(self, name: str) -> int:
+        """Return the offset behind a record."""
+        return next(offset for offset, key in self.placed() if key == name) + 1
 
     def placed(self) -> list[tuple[int, str]]:
         """Return the offset and the key of every committed record."""
@@ -94,16 +95,17 @@ class TwoWayLog(TargetLog, SourceLog):
         held = [one for one in self.batches if offset < one.header.next_offset <= limit][:batches]
         return b"".join(map(_bytes, held)), []
 
-    content = TargetLog.content
-    read = TargetLog.read  # type: ignore[assignment]
-    truncate = TargetLog.truncate
-    at = TargetLog.at
-    marker = TargetLog.marker  # type: ignore[assignment]
-    last_stable = TargetLog.last_stable  # type: ignore[assignment]
+    def parts_at(self, epoch: int, offset: int) -> tuple[int, int] | None:
+        """Return where the log parts from one that was fetched: it has one leader epoch and loses nothing."""
+        return None
+
+    def epoch_end(self, epoch: int) -> int:
+        """Return where the log ends that holds no epoch above this one."""
+        return self.end if epoch <= LEADER_EPOCH else -1
 
 
-def _bytes(stored: "object") -> bytes:
-    header, payload = stored.header, stored.payload  # type: ignore[attr-defined]
+def _bytes(stored: Stored) -> bytes:
+    header, payload = stored.header, stored.payload
     if not payload:
         bits = TRANSACTIONAL | CONTROL
         end = ABORT if header.is_control else COMMIT
@@ -124,7 +126,7 @@ class TwoWayCluster(FakeCluster):
     def both(self, topic: str, partition: int = 0) -> TwoWayLog:
         where, log = TopicPartition(topic, partition), TwoWayLog()
         self.leader[where] = Leader(1, LEADER_EPOCH, f"id-{topic}-{self.name}")
-        self.sources[where] = self.targets[where] = log  # type: ignore[assignment]
+        self.targets[where], self.sources[where] = log, cast("SourceLog", log)
         return log
 
     def _remembered(self, partition: TopicPartition) -> list[ProducerState]:
@@ -174,6 +176,7 @@ class Played(Clusters):
             settings.put("t", partitions, retention_ms="5000")
         self.groups = {"A": FakeGroups("A"), "B": FakeGroups("B")}
         self.guard = Guard()
+        self.fence = NoFence()
         self.exported: list[str] = []
         self.copiers = 0
         self.began = False
@@ -204,14 +207,15 @@ class Played(Clusters):
         forward = TopicSelection(FORWARD, IdentityNaming("A"), include=("t",))
         back = TopicSelection(BACK, IdentityNaming("B"), include=("t",))
         return FailbackWorld(
-            source=FailbackSide(cluster=self.a, settings=self.settings["A"], groups=self.groups["A"]),
-            target=FailbackSide(cluster=self.b, settings=self.settings["B"], groups=self.groups["B"]),
+            source=FailbackPorts(cluster=self.a, settings=self.settings["A"], groups=self.groups["A"]),
+            target=FailbackPorts(cluster=self.b, settings=self.settings["B"], groups=self.groups["B"]),
             forward=options(FORWARD),
             back=options(BACK),
             selection=forward,
             back_selection=back,
             groups=GroupSelection(),
             guard=self.guard,
+            fence=self.fence,
             known=self.known,
             feeds=lambda _topic: (),
             forward_maps=lambda: self.maps("A", self.b),
@@ -254,5 +258,5 @@ class Played(Clusters):
 def failback(**choices: object) -> DrOperation:
     """Return a failback that has not begun."""
     fields = {"id": "1", "kind": "failback", "source": "A", "target": "B", "who": "ann", "began_ms": 1000}
-    chosen = {"choice": "keep", "fenced-by-hand": True, "export": "folder", **choices}
+    chosen = {"choice": "keep", "export": "folder", **choices}
     return msgspec.convert({**fields, "choices": chosen}, DrOperation)

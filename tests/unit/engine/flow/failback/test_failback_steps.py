@@ -8,8 +8,8 @@ import pytest
 from engine.flow.operations.errors import StepFailed
 from policies.dr.operations import OperationState
 from policies.model import TopicPartition
-from tests.unit.engine.flow.failback.played import Border, Played, failback
-from tests.unit.engine.flow.operations.staged import Killed
+from tests.unit.engine.flow.failback.played import Played, failback
+from tests.unit.engine.flow.operations.staged import Border, Killed
 
 P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
 HERE = TopicPartition("t", 0)
@@ -52,7 +52,7 @@ async def test_every_record_is_on_both_sides_once_and_only_new_ones_are_written_
     facts = {step.name: step.facts for step in operation.steps}
     assert (facts["count"]["diverged"], facts["count"]["new"]) == (6 * late, 6)
     assert played.exported == (["folder: 6"] if late else [])
-    assert 0 < facts["close"]["bytes_to_source"] < facts["close"]["bytes_of_full_copy"]
+    assert 0 < int(facts["close"]["bytes_to_source"]) < int(facts["close"]["bytes_of_full_copy"])
     assert [step.tries for step in operation.steps] == [1] * 10
 
 
@@ -123,3 +123,117 @@ async def test_it_may_be_killed_while_it_copies_and_applications_write_to_the_ta
     there = played.there[0].names()
     assert [name for name in there if name[0] != "d"] == [*P, *written]
     assert [name for name in there if name[0] == "d"] == (D if late else [])
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+async def test_groups_read_on_the_source_what_they_have_not_read_and_skip_nothing() -> None:
+    played = await failed_over(late=True)
+    commits = {
+        "in-p": ("p1", "p1"),
+        "at-split": ("p5", "p5"),
+        "in-d": ("d1", "p5"),
+        "all-d": ("d5", "p5"),
+        "in-n": ("p5", "n2"),
+        "all": ("d5", "n5"),
+        "new": ("", "n2"),
+        "member": ("p2", "n2"),
+    }
+    for group, (here, there) in commits.items():
+        if here:
+            played.groups["A"].put(group, {HERE: played.here[0].behind(here)})
+        played.groups["B"].put(group, {HERE: played.there[0].behind(there)})
+    played.groups["A"].members.add("member")
+    async with played.failing_back() as driver:
+        operation = await driver.start(failback())
+    assert played.reading("A", "in-p") == [*P[2:], *D, *N]
+    assert played.reading("A", "at-split") == [*D, *N]
+    assert played.reading("A", "in-d") == [*D[2:], *N]
+    assert played.reading("A", "all-d") == N
+    assert played.reading("A", "all") == []
+    assert played.reading("A", "in-n") == played.reading("A", "new") == [*D, *N], "it has not read D, and skips nothing"
+    assert played.reading("A", "member") == [*P[3:], *D, *N]
+    groups = operation.step("groups")
+    assert groups is not None
+    assert (groups.facts["groups"], groups.facts["unequal"]) == (8, 4)
+
+
+# --- refusals and the way back ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"choice": "discard"}, "made-anew"),
+        ({"choice": "append-to-target"}, "made-anew"),
+        ({"export": ""}, "no-export"),
+    ],
+)
+async def test_what_would_do_harm_is_refused_and_taken_back(changes: dict[str, str], name: str) -> None:
+    played = await failed_over(late=True)
+    ends = [log.names() for log in (*played.here, *played.there)]
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match=f"t-0: {name}: .*raymirror dr failback 'A->B' --abort"):
+            await driver.start(failback(**changes))
+        assert played.settings["A"].own["t"]["retention.ms"] == "-1"
+        operation = await driver.abort("bob", "refused")
+    assert operation.state is OperationState.ABORTED
+    assert played.settings["A"].own["t"]["retention.ms"] == "5000"
+    assert [log.names() for log in (*played.here, *played.there)] == ends
+
+
+async def test_compacted_topics_go_back_only_without_records_that_only_the_source_has() -> None:
+    for late in (False, True):
+        played = await failed_over(late=late)
+        for settings in played.settings.values():
+            settings.put("t", 1, cleanup_policy="compact", retention_ms="5000")
+        async with played.failing_back() as driver:
+            if late:
+                with pytest.raises(StepFailed, match="keys-must-be-compared"):
+                    await driver.start(failback())
+            else:
+                await driver.start(failback())
+                is_right(played, late=False)
+
+
+async def test_what_is_still_written_to_the_source_before_the_turn_is_kept_too() -> None:
+    played = await failed_over(late=True)
+    extra = iter(["x0", "x1", "x2"])
+
+    def write(asked: str) -> None:
+        moves = [one for one in played.says if one.startswith("do ")]
+        if asked == "append" and moves[-1:] == ["do late-copy"] and (name := next(extra, None)) is not None:
+            played.here[0].write(name)
+            played.a.grow()
+
+    played.b.begun = write
+    async with played.failing_back() as driver:
+        await driver.start(failback())
+    assert played.here[0].names() == [*P, *D, "x0", "x1", "x2", *N]
+    assert played.there[0].names() == [*P, *N, *D, "x0", "x1", "x2"]
+
+
+async def test_a_flow_whose_reverse_has_copied_since_is_refused() -> None:
+    played = await failed_over(late=False)
+    async with played.failing_back() as driver:
+        await driver.start(failback())
+    played.guard.failed_over = 1
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match="reverse-flow-ran"):
+            await driver.start(failback(id="2"))
+
+
+async def test_records_that_slip_in_between_the_turn_and_the_first_new_record_are_named() -> None:
+    played = await failed_over(late=False)
+
+    def write(asked: str) -> None:
+        moves = [one for one in played.says if one.startswith("do ")]
+        if asked == "acquire" and moves[-1:] == ["do turn"]:
+            played.here[0].write("zombie")
+            played.a.begun = lambda _asked: None
+
+    played.a.begun = write
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match="somebody still writes to the source: t-0: records from offset 6 on"):
+            await driver.start(failback())

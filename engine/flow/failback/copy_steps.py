@@ -1,0 +1,179 @@
+"""Copies what each cluster has alone to the other one: the steps of a failback behind its point of no return.
+
+    source   ==== P ====|== D ==|== N ==|          N: copied by the reverse flow, from `target_next` on
+    target   ==== P ====|== N ..D.. N ..|          D: copied late by the flow itself, among what is still being written
+
+Each step may run again after a kill at any point. It relies on three facts. Lanes resume exactly, by their positions
+and tails. Until "turn" is done, all that lies behind the split on the source is its own, so it is D. And where the late
+copies lie is stored before the reverse flow copies anything, so it leaves out exactly these.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from engine.base.clock import now_s, pause
+from engine.core.lane.echoes import Echoes
+from engine.core.reports.log_content import ContentRange
+from engine.flow.failback.copying import copy_until, next_epoch, positions_of
+from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
+from engine.flow.failback.late_copies import echoes_of, size_of
+from engine.flow.failback.rows import LATE, LaneRow, LateRow
+from engine.flow.failback.step import FailbackStep
+from engine.flow.lane.bisection import by_leaders
+from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import Cluster
+from policies.model import TopicPartition
+
+_ROUNDS = 5
+"""How often the source may have grown during a late copy."""
+_MOST_BYTES = 16 * 1024 * 1024
+_NAMED = 5
+_OPEN_S, _LOOK_S = 300.0, 1.0
+"""Seconds to wait for transactions on the target that are open across late copies, and between two looks."""
+
+
+class LateCopy(FailbackStep):
+    """Copies to the target what only the source has, and stores where it lies there."""
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises SourceWritten, LanesStopped, FailbackRefused."""
+        rows = self.rows(run)
+        ends = await self.source_ends(rows)
+        for _ in range(_ROUNDS):
+            wanted = [row for row in rows if row.diverged or ends[row.source] > row.source_end]
+            if wanted:
+                run.say(f"copying to the target what only the source has: {len(wanted)} partitions")
+                await self._copy(run, wanted, ends)
+            late = await self._found(rows, wanted, ends)
+            after = await self.source_ends(rows)
+            if after == ends:
+                await run.keep(LATE, late)
+                return {"partitions": len(wanted), "records": sum(size_of(one.echoes) for one in late)}
+            ends = after
+        raise SourceWritten({str(row.source): f"it ends at {ends[row.source]} now" for row in rows})
+
+    async def _copy(self, run: StepRun, rows: Sequence[LaneRow], ends: Mapping[TopicPartition, int]) -> None:
+        world, options = self.world, self.world.forward_options()
+        source, target = world.source.cluster, world.target.cluster
+        epoch = await next_epoch(target, options)
+        copier = world.new_copier(options, source, target)
+        wanted = {row.source: ends[row.source] for row in rows}
+        await copy_until(copier, [row.forward for row in rows], wanted, epoch, assure=run.assure)
+        await _see_stored(target, options, wanted)
+
+    async def _found(
+        self, rows: Sequence[LaneRow], copied: Collection[LaneRow], ends: Mapping[TopicPartition, int]
+    ) -> list[LateRow]:
+        maps = self.world.forward_maps()
+        await maps.follow()
+        late: list[LateRow] = []
+        for row in rows:
+            end = ends[row.source]
+            echoes: Echoes = ()
+            if row in copied:
+                echoes = echoes_of(await maps.runs(row.source, row.split, end), row.split, end)
+            late.append(LateRow(topic=row.topic, partition=row.partition, source_end=end, echoes=echoes))
+        return late
+
+
+async def _see_stored(cluster: Cluster, options: FlowOptions, ends: Mapping[TopicPartition, int]) -> None:
+    """Raise NotStored unless the position of each lane is at its end."""
+    found = await positions_of(cluster, options)
+    missing = {
+        str(lane): f"its position in {options.positions_topic} is not at {end} yet"
+        for lane, end in ends.items()
+        if lane not in found or found[lane].source_next < end
+    }
+    if missing:
+        raise NotStored("positions", missing)
+
+
+class Turn(FailbackStep):
+    """Stores where the reverse flow starts; nothing but it writes to the source from here on."""
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises SourceWritten, NotStored."""
+        rows, late = self.rows(run), self.late(run)
+        ends = await self.source_ends(rows)
+        grown = {
+            str(row.source): f"it ended at {late[row.source].source_end}, and ends at {ends[row.source]} now"
+            for row in rows
+            if ends[row.source] != late[row.source].source_end
+        }
+        if grown:
+            run.say(f"the source has grown: {'; '.join(grown.values())}")
+            await LateCopy(self.world).do(run)  # it is the source's own: the reverse flow has copied nothing
+        await self.world.guard.bar()
+        run.assure()
+        positions = {row.target: row.target_next - 1 if row.target_next else None for row in rows}
+        if failed := await self.world.alter_back(positions):
+            raise NotStored(f"positions of {self.world.back.flow}", failed)
+        return {"partitions": len(rows)}
+
+
+class NewCopy(FailbackStep):
+    """Copies to the source what only the target has, without the late copies."""
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises LanesStopped, FailbackRefused."""
+        world, rows, late = self.world, self.rows(run), self.late(run)
+        if not rows:
+            return {"partitions": 0}
+        echoes: dict[TopicPartition, Echoes] = {row.target: late[row.source].echoes for row in rows}
+        options, source, target = world.back_options(echoes), world.source.cluster, world.target.cluster
+        ends = await self._ends(run, echoes)
+        await self._see_unwritten(rows, late)
+        copier = world.new_copier(options, target, source)
+        epoch = await next_epoch(source, options)
+        run.say(f"copying to the source what only the target has: {len(rows)} partitions")
+        await copy_until(copier, [row.back for row in rows], ends, epoch, assure=run.assure)
+        await _see_stored(source, options, ends)
+        await self._see_joined(rows, late)
+        return {"partitions": len(rows)}
+
+    async def _ends(self, run: StepRun, echoes: Mapping[TopicPartition, Echoes]) -> dict[TopicPartition, int]:
+        """Return up to where the target is copied: what is decided there, behind all late copies."""
+        cluster, give_up_at_s = self.world.target.cluster, now_s() + _OPEN_S
+        while True:
+            led = await cluster.leaders(list(echoes))
+            ends = await by_leaders(cluster.stable_ends, led)
+            short = [one for one, late in echoes.items() if ends.get(one, -1) < (late[-1][1] if late else 0)]
+            if not short:
+                return dict(ends)
+            if now_s() >= give_up_at_s:
+                why = "a transaction is open on the target in front of late copies; end or abort it there"
+                raise FailbackRefused([FailbackReason("target-transaction-open", str(one), why) for one in short])
+            run.assure()
+            run.say(f"waiting for transactions on the target: {', '.join(map(str, short[:_NAMED]))}")
+            await pause(_LOOK_S)
+
+    async def _see_unwritten(self, rows: Sequence[LaneRow], late: Mapping[TopicPartition, LateRow]) -> None:
+        """Raise SourceWritten if a partition has grown that the reverse flow has not begun: markers do not count."""
+        source = self.world.source.cluster
+        begun = await positions_of(source, self.world.back)
+        ends = await self.source_ends(rows)
+        grown: dict[str, str] = {}
+        for row in rows:
+            first, end = late[row.source].source_end, ends[row.source]
+            if row.target not in begun and first < end and await _records(source, row.source, first, end):
+                grown[str(row.source)] = f"records from offset {first} on are on the source alone"
+        if grown:
+            raise SourceWritten(grown)
+
+    async def _see_joined(self, rows: Sequence[LaneRow], late: Mapping[TopicPartition, LateRow]) -> None:
+        """Raise SourceWritten if records lie between what the source had and the first new record."""
+        source, maps = self.world.source.cluster, self.world.back_maps()
+        await maps.follow()
+        written: dict[str, str] = {}
+        for row in rows:
+            first = late[row.source].source_end
+            joined = maps.translate(row.target, row.target_next)
+            if joined.offset > first and await _records(source, row.source, first, joined.offset):
+                written[str(row.source)] = f"records between {first} and {joined.offset} are on the source alone"
+        if written:
+            raise SourceWritten(written)
+
+
+async def _records(cluster: Cluster, partition: TopicPartition, first: int, end: int) -> int:
+    wanted = ContentRange(first=first, end=end, since=first, most_bytes=_MOST_BYTES)
+    return (await cluster.read_content(partition, wanted)).records

@@ -1,0 +1,130 @@
+"""Prepares a failback: the steps before the point of no return, which write no record."""
+
+from engine.flow.failback.counting import count, survey, topics_of
+from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored
+from engine.flow.failback.lent_configs import change, give_back
+from engine.flow.failback.rows import LANES, LENT, LaneRow
+from engine.flow.failback.step import FailbackStep
+from engine.flow.failback.world import FailbackWorld
+from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.topic_logs.last_known import KnownLane
+from policies.dr.failback import FailbackChoice
+from policies.dr.lent_config import CLEANUP, RETENTION, LentConfig, endless_retention
+from policies.model import TopicPartition
+
+CHOICE, EXPORT = "choice", "export"
+"""The names of what the operator chooses."""
+_NAMED = 5
+
+
+class Check(FailbackStep):
+    """Checks that the flow was failed over, and that nothing has gone the other way since."""
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises FailbackRefused."""
+        world, flow = self.world, str(self.world.forward.flow)
+        failed_over_ms = await world.guard.failed_over_ms()
+        if failed_over_ms < 0:
+            why = "it was not failed over, or was failed back since; see: raymirror dr history"
+            raise FailbackRefused([FailbackReason("not-failed-over", flow, why)])
+        if after := await self._copied_back(failed_over_ms):
+            why = (
+                "its positions are younger than the failover, so records that came from the target may be on the source"
+                f" already: {', '.join(after[:_NAMED])}"
+            )
+            raise FailbackRefused([FailbackReason("reverse-flow-ran", str(world.back.flow), why)])
+        run.say(f"{flow} was failed over")
+        return {"failed_over_ms": failed_over_ms}
+
+    async def _copied_back(self, since_ms: int) -> list[str]:
+        """Return the lanes of the reverse flow that have a position since the failover."""
+        cluster, back = self.world.source.cluster, self.world.back
+        if not await cluster.leaders([TopicPartition(back.positions_topic, 0)]):
+            return []
+        records = await cluster.read_stamped(back.positions_topic)
+        lanes = ((back.position_keys.decode(one.key), one) for one in records if one.timestamp > since_ms)
+        return sorted({str(lane) for lane, one in lanes if lane is not None and one.value is not None})
+
+
+class Fenced(FailbackStep):
+    """Keeps producers from the source; they stay out when the failback has ended."""
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises FenceRefused, FenceFailed."""
+        return await self.world.fence.close(run, sorted(await topics_of(self.world)))
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step. Raises FenceFailed."""
+        return await self.world.fence.open(run)
+
+
+class Retention(FailbackStep):
+    """Lets the source delete nothing by time."""
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises NotStored."""
+        settings, topics = self.world.source.settings, await topics_of(self.world)
+        answers = await settings.configs(dict.fromkeys(topics, (CLEANUP, RETENTION))) if topics else None
+        if answers is not None and answers.failed:
+            raise NotStored("the retention of source topics", answers.failed)
+        known = {one.topic: one for one in run.notes(LENT, LentConfig) or ()}
+        wanted = endless_retention(answers.found if answers is not None else {})
+        rows = known | {one.topic: one for one in wanted if one.topic not in known}
+        await run.keep(LENT, list(rows.values()))  # the earlier values, before any is changed
+        run.assure()
+        if failed := await change(settings, rows.values()):
+            raise NotStored("the retention of source topics", failed)
+        return {"topics": len(rows)}
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step. Raises NotStored."""
+        return await restored(self.world, run)
+
+
+async def restored(world: FailbackWorld, run: StepRun) -> Facts:
+    lent = run.notes(LENT, LentConfig) or ()
+    run.assure()
+    if failed := await give_back(world.source.settings, lent):
+        raise NotStored("the retention of source topics", failed)
+    return {"restored": len(lent)}
+
+
+class Count(FailbackStep):
+    """Finds the exact end of each copy, counts, and refuses what would do harm."""
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises FailbackRefused."""
+        choice = FailbackChoice(str(run.choice(CHOICE)))
+        counted = await count(self.world, choice, exports=bool(run.choice(EXPORT)))
+        if counted.reasons:
+            raise FailbackRefused(counted.reasons)
+        rows = counted.rows
+        await run.keep(LANES, list(rows))
+        torn = sum(one.diverged.torn for one in counted.found if one.diverged is not None)
+        return {
+            "partitions": len(rows),
+            "left": len(counted.left),
+            "diverged": sum(row.diverged for row in rows),
+            "new": sum(row.new for row in rows),
+            "torn": torn,
+        }
+
+
+class Export(FailbackStep):
+    """Writes to files what only the source has, and reads them back."""
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step. Raises what the export raises."""
+        rows = [row for row in self.rows(run) if row.diverged]
+        if not rows:
+            return {"records": 0}
+        topics = await topics_of(self.world)
+        found = await survey(self.world, topics, [_known(row) for row in rows])
+        where, records = await self.world.export(found, str(run.choice(EXPORT)))
+        return {"to": where, "records": records}
+
+
+def _known(row: LaneRow) -> KnownLane:
+    return KnownLane(
+        lane=row.source, target=row.target, source_next=row.split, at_ms=-1, ours=True, target_next=row.target_next
+    )

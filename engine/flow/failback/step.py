@@ -1,0 +1,96 @@
+"""Defines a step of a failback: what steps share, and how they wait for brokers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+
+from engine.base.clock import backoff_s, now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.flow.failback.errors import FailbackReason, FailbackRefused
+from engine.flow.failback.rows import LANES, LATE, LaneRow, LateRow
+from engine.flow.failback.world import FailbackWorld
+from engine.flow.lane.bisection import offsets_by_leaders
+from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.ports.ports import LATEST, Cluster
+from policies.model import TopicPartition
+
+_PATIENCE_S = 60.0
+"""Seconds for which a step is tried again while a broker does not answer."""
+
+
+class FailbackStep(ABC):
+    """A step of one failback that needs no undo."""
+
+    def __init__(self, world: FailbackWorld) -> None:
+        self.world = world
+
+    @abstractmethod
+    async def do(self, run: StepRun) -> Facts:
+        """See Step."""
+
+    async def undo(self, run: StepRun) -> Facts:  # noqa: ARG002
+        """See Step: there is nothing to take back."""
+        return {}
+
+    # --- what several steps ask ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def rows(run: StepRun) -> tuple[LaneRow, ...]:
+        """Return the counted partitions."""
+        return run.notes(LANES, LaneRow) or ()
+
+    @staticmethod
+    def late(run: StepRun) -> dict[TopicPartition, LateRow]:
+        """Return the late copies, by source partition."""
+        return {TopicPartition(one.topic, one.partition): one for one in run.notes(LATE, LateRow) or ()}
+
+    async def source_ends(self, rows: Sequence[LaneRow]) -> dict[TopicPartition, int]:
+        """Ask where the source partitions end. Raises FailbackRefused if one does not say, or is not decided."""
+        return await decided(self.world.source.cluster, [row.source for row in rows], "source")
+
+
+async def decided(cluster: Cluster, partitions: Sequence[TopicPartition], side: str) -> dict[TopicPartition, int]:
+    led = await cluster.leaders(partitions) if partitions else {}
+    ends = await offsets_by_leaders(cluster, led, LATEST)
+    stable = await cluster.stable_ends(list(led)) if led else {}
+    reasons = [
+        FailbackReason("not-judged", str(one), f"its leader on the {side} does not say where its log ends")
+        for one in partitions
+        if one not in ends or one not in stable
+    ]
+    reasons += [
+        FailbackReason(f"{side}-transaction-open", str(one), f"a transaction is open from offset {stable[one]}")
+        for one in partitions
+        if one in ends and stable.get(one, ends[one]) < ends[one]
+    ]
+    if reasons:
+        raise FailbackRefused(reasons)
+    return ends
+
+
+class Patiently:
+    """Runs a step again while a broker does not answer or a leader moves: a step may run as often as it takes."""
+
+    def __init__(self, step: FailbackStep) -> None:
+        self._step = step
+
+    async def do(self, run: StepRun) -> Facts:
+        """See Step."""
+        return await self._patiently(run, self._step.do)
+
+    async def undo(self, run: StepRun) -> Facts:
+        """See Step."""
+        return await self._patiently(run, self._step.undo)
+
+    @staticmethod
+    async def _patiently(run: StepRun, work: Callable[[StepRun], Awaitable[Facts]]) -> Facts:
+        give_up_at_s, attempt = now_s() + _PATIENCE_S, 0
+        while True:
+            try:
+                return await work(run)
+            except (ConnectionLost, BrokerUnreachable) as lost:
+                if now_s() >= give_up_at_s:
+                    raise
+                run.say(f"again, because {lost}")
+            attempt += 1
+            run.assure()
+            await pause(backoff_s(attempt))

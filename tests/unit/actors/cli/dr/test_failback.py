@@ -1,0 +1,136 @@
+"""`raymirror dr failback`: what it asks, what it stores of the operator's choices, what it prints."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.cli.common import exits
+from actors.cli.dr import failback
+from actors.cli.dr.failback import FailbackResult
+from actors.cli.dr.operated_flow import operated_flow
+from actors.cli.main import build_parser, main
+from engine.flow.failback.counting import Counted
+from engine.flow.failback.errors import FailbackReason
+from engine.flow.failback.group_moves import MovedPartition
+from engine.flow.failback.rows import LaneRow
+from engine.flow.operations.errors import StepFailed
+from engine.services.dr.switchover.build import SwitchoverChoices, choices_of
+from policies.dr.group_places import PlaceReason
+from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
+from tests.unit.engine.config_files import BASE
+
+ROW = LaneRow(topic="t", partition=0, copy_topic="t", split=6, target_next=8, source_end=12, diverged=6, new=4)
+MOVED = MovedPartition(
+    group="g", topic="t", partition=0, target_offset=9, before=6, offset=6, repeats=1, reason=PlaceReason.REPEATS
+)
+
+
+def ended(state: OperationState = OperationState.FINISHED) -> DrOperation:
+    facts: dict[str, Fact] = {"bytes_to_source": 2048, "bytes_of_full_copy": 4096}
+    close = StepRecord(name="close", state=StepState.DONE, began_ms=1000, ended_ms=3000, facts=facts)
+    return DrOperation(
+        id="7",
+        kind="failback",
+        source="A",
+        target="B",
+        who="ann",
+        began_ms=0,
+        ended_ms=9000,
+        state=state,
+        steps=(close,),
+    )
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = tmp_path / "mm2.properties"
+    path.write_text(BASE)
+    return str(path)
+
+
+def ask(config: str, *words: str) -> int:
+    return main(["dr", "failback", "A->B", "--config", config, *words])
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, name: str, answer: Any) -> None:
+    async def given(*_args: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(failback, name, given)
+
+
+def test_a_failback_that_has_ended_says_what_it_wrote_and_what_comes_next(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(monkeypatch, "fail_back", FailbackResult(operation=ended(), partitions=(ROW,), groups=(MOVED,)))
+    assert ask(config, "--yes") == exits.NOT_EQUAL
+    said = capsys.readouterr().out
+    assert "failback 7 of A->B: finished in 9.0 s" in said
+    assert "written to A: 2.0 KiB; a copy of everything would have been 4.0 KiB" in said
+    assert "consumer groups: 0 of 1 exactly" in said
+    assert "raymirror dr switchover 'B->A'" in said
+    assert ask(config, "--yes", "--json") == exits.NOT_EQUAL
+    found = json.loads(capsys.readouterr().out)
+    assert (found["operation"]["state"], found["partitions"][0]["diverged"]) == ("finished", 6)
+
+
+@pytest.mark.parametrize(
+    ("state", "groups", "code"),
+    [
+        (OperationState.FINISHED, (), exits.OK),
+        (OperationState.ABORTED, (), exits.OK),
+        (OperationState.RUNNING, (), exits.FAILED),
+        (OperationState.FINISHED, (MOVED,), exits.NOT_EQUAL),
+    ],
+)
+def test_the_exit_code_says_how_it_ended(state: OperationState, groups: Any, code: int) -> None:
+    assert FailbackResult(operation=ended(state), groups=groups).exit_code == code
+
+
+def test_a_look_changes_nothing_and_names_what_is_in_the_way(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(monkeypatch, "fail_back", AssertionError("nothing may be changed"))
+    answers(monkeypatch, "look", Counted(found=(), reasons=()))
+    assert ask(config, "--dry-run") == exits.OK
+    assert "nothing speaks against a failback" in capsys.readouterr().out
+    reason = FailbackReason("no-export", "t-0", "name a folder")
+    answers(monkeypatch, "look", Counted(found=(), reasons=(reason,)))
+    assert ask(config, "--dry-run") == exits.NOT_EQUAL
+    assert "refused: t-0: no-export: name a folder" in capsys.readouterr().out
+    assert ask(config, "--dry-run", "--json") == exits.NOT_EQUAL
+    assert json.loads(capsys.readouterr().out)["refused"][0]["name"] == "no-export"
+
+
+def test_nothing_is_written_without_a_yes(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(monkeypatch, "fail_back", AssertionError("nothing may be changed"))
+    assert ask(config) == exits.UNUSABLE
+    assert "a failback writes to both clusters, and nobody can be asked here; add --yes" in capsys.readouterr().err
+
+
+def test_a_step_that_fails_says_how_to_go_on(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(monkeypatch, "fail_back", StepFailed("failback", "A->B", "count", "it is refused", True))
+    assert ask(config, "--yes") == exits.FAILED
+    said = capsys.readouterr().err
+    assert "continue: raymirror dr failback 'A->B', or take it back: raymirror dr failback 'A->B' --abort" in said
+
+
+def test_what_the_operator_chooses_is_stored_with_the_operation(config: str, tmp_path: Path) -> None:
+    words = ["dr", "failback", "A->B", "--config", config, "--fenced-by-hand", "--export", str(tmp_path / "x")]
+    args = build_parser("dr").parse_args(words)
+    found = operated_flow(args)
+    choices = failback._fence_choices(args)
+    assert choices == SwitchoverChoices(fence="none")
+    made = failback._new(found, choices, args)
+    assert (made.kind, made.flow) == ("failback", "A->B")
+    assert (made.choices["choice"], made.choices["export"]) == ("keep", str(tmp_path / "x"))
+    assert choices_of(made.choices) == choices

@@ -1,0 +1,63 @@
+"""What a failback stores on both clusters so that no mirror starts a direction too early."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from engine.services.dr.failback import StoredGuard
+from engine.state.state import DESIRED, DesiredState, Key, Value
+
+
+class FakeState:
+    """The state of one flow."""
+
+    def __init__(self, wanted: DesiredState | None) -> None:
+        self.entries: dict[Key, Value] = {} if wanted is None else {DESIRED: wanted}
+
+    def load(self) -> Mapping[Key, Value]:
+        return self.entries
+
+    async def put(self, entries: Mapping[Key, Value]) -> None:
+        self.entries |= entries
+
+    @property
+    def wanted(self) -> DesiredState:
+        found = self.entries[DESIRED]
+        assert isinstance(found, DesiredState)
+        return found
+
+
+OVER = DesiredState(state="stopped", stop="failover", at_ms=7, paused_topics=("t",))
+
+
+def guard(forward: DesiredState | None = OVER, back: DesiredState | None = None) -> tuple[Any, FakeState, FakeState]:
+    states = FakeState(forward), FakeState(back)
+    made: Any = StoredGuard(*states)  # type: ignore[arg-type]
+    return made, *states
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        None,
+        DesiredState(state="running"),
+        DesiredState(state="stopped", at_ms=7),
+        DesiredState(state="stopped", stop="failback", at_ms=7),
+    ],
+)
+async def test_only_a_flow_that_was_failed_over_and_not_failed_back_goes_back(forward: DesiredState | None) -> None:
+    assert await guard(forward)[0].failed_over_ms() == -1
+    assert await guard()[0].failed_over_ms() == 7
+
+
+async def test_the_reverse_flow_is_barred_until_the_end_and_the_flow_stays_barred() -> None:
+    made, forward, back = guard()
+    await made.bar()
+    assert (back.wanted.failed_over, back.wanted.stop, forward.wanted) == (True, "failback", OVER)
+    for _ in range(2):
+        await made.admit()
+        assert (back.wanted.state, back.wanted.failed_over) == ("running", False)
+        assert (forward.wanted.failed_over, forward.wanted.stop) == (True, "failback")
+        assert forward.wanted.paused_topics == ("t",)
+    assert await made.failed_over_ms() == -1
