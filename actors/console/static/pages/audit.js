@@ -99,7 +99,7 @@ export class AuditPage {
             "p",
             {},
             "Set ",
-            h("code", {}, "raymirror.storage.uri"),
+            h("code", {}, "raymirror.storage"),
             " in the configuration, and each change is written there.",
           ),
         ),

@@ -39,6 +39,9 @@ PAGES = {
     "groups": (f"#/flows/{BACK}/groups", "document.querySelectorAll('.codes li').length === 2"),
     "proof": (f"#/flows/{BACK}/proof", "document.querySelectorAll('.rows .row').length === 12"),
     "settings": (f"#/flows/{WIDE}/settings", "document.querySelectorAll('.setting').length > 3"),
+    "failover": (f"#/flows/{WIDE}/failover", "document.querySelectorAll('tbody tr').length === 6"),
+    "audit": ("#/audit", "document.querySelectorAll('.rows .row').length > 5"),
+    "config": ("#/config", "document.querySelectorAll('.diff-line').length === 2"),
     "events": ("#/events", "document.querySelectorAll('.events li').length === 4"),
 }
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
@@ -193,6 +196,42 @@ async def test_a_topic_is_paused_alone_and_a_setting_is_changed_after_a_look(tmp
         await console.click("Apply", "dialog")
         await console.asked(("change_settings", WIDE, {"topics": "orders.*, refunds"}))
         assert console.tab.complaints == []
+
+
+async def test_a_failover_shows_the_loss_then_asks_for_the_name_then_shows_the_command(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        tab = console.tab
+        await console.open(PAGES["failover"][0])
+        await console.show("failover")
+        await console.click("Fail over…")
+        await tab.until("document.querySelector('dialog .notice') !== null")
+        said = await tab.value("document.querySelector('dialog .notice').textContent")
+        assert "1,207 records" in said
+        assert "1 of 9 groups would not continue exactly" in said
+        assert await tab.value("document.querySelector('dialog .command')") is None
+        await console.type("dialog input", WIDE)
+        await tab.until("document.querySelector('dialog .command') !== null")
+        command = await tab.value("document.querySelector('dialog .command code').textContent")
+        assert command == f"raymirror failover '{WIDE}' --config /etc/raymirror/mm2.properties"
+        await console.show("groups")
+        assert tab.complaints == []
+
+
+async def test_the_file_on_disk_is_applied_after_a_look_and_groups_are_asked_for(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        tab = console.tab
+        await console.open("#/config")
+        await console.click("Apply…")
+        await console.click("Apply", "dialog")
+        await console.asked(("apply_present", "77ad3b"))
+        await console.show("groups")
+        await console.click("Ask both clusters")
+        await tab.until("document.querySelectorAll('tbody tr').length === 4")
+        assert "repeat 260 records now, none after a failover" in await tab.value("document.body.innerText")
+        await console.show("settings")
+        await console.click("Compare now")
+        await tab.until("document.querySelectorAll('.diff-line').length === 2")
+        assert tab.complaints == []
 
 
 async def test_a_user_logs_in_and_out_and_sees_what_the_role_allows(tmp_path: Path) -> None:
