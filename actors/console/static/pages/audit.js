@@ -19,6 +19,7 @@ export class AuditPage {
     this.table = new Table({
       label: "Audit",
       word: "change",
+      refreshMs: 0,
       none: "No change matches.",
       keyOf: (row) => `${row.run} ${row.at_ms} ${row.target} ${row.change} ${row.name}`,
       load: async (offset, limit, signal) => {
@@ -41,7 +42,11 @@ export class AuditPage {
           grow: 2,
           narrow: "minmax(0, 1fr)",
           cell: (row) =>
-            h("span", { title: `${row.change} ${row.name}` }, [row.change, row.name].filter(Boolean).join(" ")),
+            h(
+              "span",
+              { title: `${row.change} ${row.name}` },
+              [row.change.replaceAll("_", " "), row.name].filter(Boolean).join(" "),
+            ),
         },
         {
           head: "From, to",

@@ -19,6 +19,7 @@ from engine.config.settings import HttpConfig, HttpUser
 from policies.roles import Role
 from tests.harness.axe import NO_AXE, axe_source, serious_findings
 from tests.harness.browser import NAMES, Tab, browser, find_browser
+from tests.harness.console_page import ConsolePage
 from tests.harness.recorded import BACK, COLD, WIDE, RecordedMirror, recorded
 from tests.unit.actors.http.http_servers import free_port
 
@@ -66,11 +67,12 @@ async def watched(folder: Path, users: tuple[HttpUser, ...] = (), *, topics: int
             await console.end()
 
 
-class Console:
+class Console(ConsolePage):
     """The page in a browser, and the mirror behind it."""
 
     def __init__(self, mirror: RecordedMirror, tab: Tab) -> None:
-        self.mirror, self.tab = mirror, tab
+        super().__init__(mirror.port, tab)
+        self.mirror = mirror
         self._serving: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -83,40 +85,11 @@ class Console:
         self._serving.cancel()
         await asyncio.wait([self._serving])
 
-    async def open(self, fragment: str = "#/", **how: Any) -> None:
-        """Open a page afresh, as soon as the server listens."""
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", self.mirror.port)
-                except ConnectionRefusedError:
-                    await asyncio.sleep(0.01)
-                else:
-                    break
-        writer.close()
-        await self.tab.go("about:blank", **how)
-        await self.tab.go(f"{self.mirror.url}/console/{fragment}", **how)
-
     async def show(self, name: str) -> None:
         """Go to a page, and wait until it has its data."""
         fragment, is_there = PAGES[name]
         await self.tab.value(f"location.hash = {json.dumps(fragment)}")
         await self.tab.until(is_there)
-
-    async def click(self, text: str, within: str = "body") -> None:
-        """Press the button or link of a text, as soon as it is there."""
-        found = (
-            f"[...document.querySelectorAll('{within} button, {within} a')].find(one => !one.disabled &&"
-            f" one.textContent.trim() === {json.dumps(text)})"
-        )
-        await self.tab.until(f"{found} !== undefined")
-        await self.tab.value(f"{found}.click()")
-
-    async def type(self, field: str, text: str) -> None:
-        """Type into a field."""
-        await self.tab.until(f"document.querySelector({json.dumps(field)}) !== null")
-        await self.tab.value(f"document.querySelector({json.dumps(field)}).focus()")
-        await self.tab.write(text)
 
     async def asked(self, wanted: tuple[Any, ...]) -> None:
         """Wait until the supervisor was asked for something."""
@@ -140,7 +113,7 @@ async def test_every_page_is_shown_without_a_complaint(tmp_path: Path, width: in
             if PICTURES:
                 kind = "phone" if width < 600 else "dark" if dark else "light"
                 await tab.picture(Path(PICTURES) / f"{name}-{kind}.png", most_height=900)
-        assert all(url.startswith(console.mirror.url) for url in tab.requests)
+        assert all(url.startswith(console.url) for url in tab.requests)
         print(f"layout shift of all pages: {await tab.value('window.shifted || 0'):.4f}")  # noqa: T201
 
 
