@@ -143,7 +143,7 @@ class StreamHub:
                 self._joined.clear()
                 await self._joined.wait()
             try:
-                self._take(await self._lookout.look())
+                self._publish(await self._lookout.look())
             except Exception as failure:  # noqa: BLE001 - the readers join again, and learn then whether it is over
                 self._say_once(f"the streams of HTTP have ended ({type(failure).__name__}: {failure})")
                 self.end("the mirror does not answer", again=True)
@@ -156,7 +156,7 @@ class StreamHub:
             self._said = text
             log_sentence("warning", text)
 
-    def _take(self, view: ApiView) -> None:
+    def _publish(self, view: ApiView) -> None:
         """Send what has changed to all readers, and to those that have just joined what they lack."""
         self._page = page_of(view)
         events = view.present.events

@@ -21,7 +21,7 @@ from actors.http.views import MirrorFacts, SupervisorViews, TelemetryPages
 from actors.model.messages import ConsoleDoor, MirrorSpec
 from actors.model.status import MirrorStatus
 from actors.rest.connectors import connectors_of
-from engine.base.clock import pause, wall_ms
+from engine.base.clock import beat_s, pause, wall_ms
 from engine.base.errors import MirrorError
 from engine.config.http.http_config import PORT
 from engine.config.settings import HttpConfig, MirrorConfig
@@ -81,7 +81,7 @@ class HttpService:
     async def _fill(self) -> None:
         """Ask for a status when nobody else has for a while: the process that follows a mirror asks once a second."""
         while True:
-            await pause(EVERY_MS / 1000)
+            await pause(beat_s(EVERY_MS / 1000))
             if self._ring.is_due(wall_ms()):
                 await self._supervisor.status()
 

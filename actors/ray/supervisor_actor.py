@@ -251,7 +251,7 @@ class SupervisorActor:
 
     async def _apply_present(self, digest: str) -> None:
         path = self._spec.config.path
-        now = await asyncio.to_thread(config_ref.present, self._spec.config)
+        now = await asyncio.to_thread(_present_ref, self._spec.config)
         if now.digest != digest:
             raise ReloadBusy(f"{path} was edited since it was looked at; look at the plan again")
         outcome = await asyncio.to_thread(self._apply_file, path)
@@ -374,8 +374,13 @@ class SupervisorActor:
 
 def _present_side(ref: ConfigRef) -> ConfigSide:
     """Read the file of a reference as it is now. Raises ConfigMissing, ConfigError, CannotReload."""
+    return read_side(_present_ref(ref))
+
+
+def _present_ref(ref: ConfigRef) -> ConfigRef:
+    """Refer to the file of a reference as it is now. Raises ConfigMissing, ConfigError, CannotReload."""
     try:
-        return read_side(config_ref.present(ref))
+        return config_ref.present(ref)
     except OSError as failure:
         raise CannotReload((f"{ref.path} cannot be read: {failure.strerror}",)) from failure
 

@@ -21,7 +21,7 @@ from actors.model.requests import (
 )
 from actors.model.states import Command
 from actors.model.status import MirrorStatus, encode_status
-from actors.remote.login import BadLogin, Login, login_of
+from actors.remote.login import BadLogin, RemoteLogin, login_of
 
 _API: Final = "/api/v1"
 _BUSY: Final = (409, 429)
@@ -62,7 +62,7 @@ def _place(url: str) -> SplitResult:
 class HttpMirror(AnsweringMirror):
     """A mirror somewhere, over one connection that is opened for each request."""
 
-    def __init__(self, place: SplitResult, login: Login) -> None:
+    def __init__(self, place: SplitResult, login: RemoteLogin) -> None:
         self._place, self._login = place, login
         self.namespace = place.netloc
         self._context = login.tls() if place.scheme == "https" else None

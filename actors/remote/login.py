@@ -34,7 +34,7 @@ class BadLogin(MirrorError):
         return f"{self.wrong}; {self.right}"
 
 
-class Login(msgspec.Struct, frozen=True, kw_only=True):
+class RemoteLogin(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks, and what is needed for TLS; everything may be empty."""
 
     token: str = ""
@@ -45,7 +45,7 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
 
     def __repr__(self) -> str:
-        return f"Login({self.user!r})"
+        return f"RemoteLogin({self.user!r})"
 
     @property
     def has_secret(self) -> bool:
@@ -75,7 +75,7 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
         return context
 
 
-def login_of(file: Path | None, env: Mapping[str, str]) -> Login:
+def login_of(file: Path | None, env: Mapping[str, str]) -> RemoteLogin:
     """Return the login of a file, else of the environment. Raises BadLogin, ConfigError."""
     found = _from_file(file) if file is not None else _from_env(env)
     if bool(found.user) != bool(found.password):
@@ -85,11 +85,11 @@ def login_of(file: Path | None, env: Mapping[str, str]) -> Login:
     return found
 
 
-def _from_env(env: Mapping[str, str]) -> Login:
-    return Login(token=env.get(TOKEN, ""), user=env.get(USER, ""), password=env.get(PASSWORD, ""))
+def _from_env(env: Mapping[str, str]) -> RemoteLogin:
+    return RemoteLogin(token=env.get(TOKEN, ""), user=env.get(USER, ""), password=env.get(PASSWORD, ""))
 
 
-def _from_file(path: Path) -> Login:
+def _from_file(path: Path) -> RemoteLogin:
     try:
         mode, text = path.stat().st_mode, path.read_text()
     except (OSError, UnicodeDecodeError) as failure:
@@ -98,7 +98,7 @@ def _from_file(path: Path) -> Login:
     entries = {name: entry.value for name, entry in parse_properties(text, str(path)).entries.items()}
     if unknown := sorted(entries.keys() - set(_KEYS)):
         raise BadLogin(f"{path}: {unknown[0]} is unknown", f"it may have {', '.join(_KEYS)}")
-    found = msgspec.convert(entries, Login)
+    found = msgspec.convert(entries, RemoteLogin)
     if found.has_secret and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise BadLogin(f"{path}: other users of this machine may read it", f"chmod 600 {path}")
     return found

@@ -1,5 +1,6 @@
 """Turns errors of the mirror into statuses: what may succeed in a moment is 409, as tools retry that."""
 
+from actors.config.config_ref import ConfigMissing
 from actors.config.file_change import FileEdited, FileFixed
 from actors.config.reload_errors import CannotReload, ReloadBusy
 from actors.config.settings_change import CannotChange
@@ -23,6 +24,7 @@ _STATUSES: tuple[tuple[type[MirrorError], int], ...] = (
     (MirrorLost, 409),
     (ActorUnreachable, 409),
     (FileEdited, 409),
+    (ConfigMissing, 409),
     (ReloadBusy, 409),
     (FileFixed, 501),
 )

@@ -63,7 +63,7 @@ def test_nothing_runs_for_a_flow_that_is_not_there(need: ApiNeed, facts: ApiFact
 
 
 @pytest.mark.parametrize("query", [{"since": "x"}, {"topics": "101"}, {"since": "999999999999999"}])
-def test_a_query_that_cannot_be_is_refused_before_anything_runs(query: dict[str, str]) -> None:
+def test_a_query_that_cannot_be_is_refused_before_anything_runs(query: dict[str, Any]) -> None:
     with pytest.raises(HttpRefusal) as refused:
         words(ApiNeed.HISTORY, **query)
     assert refused.value.status == 400

@@ -8,13 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.api.looks import CommandOutcome
+from actors.api.view import ApiNeed, ApiView
+from actors.config.difference import ConfigDifference
+from actors.config.reload_errors import CannotReload
+from actors.http.command_looks import CommandLooks
 from actors.http.views import MirrorFacts, SupervisorViews
 from actors.model.messages import StoredOffset
-from actors.model.requests import ChangeSettings, DeleteFlow, GiveCommand, RestartCopiers, RestartFlow
+from actors.model.requests import ApplyFile, ChangeSettings, DeleteFlow, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command, Desired, UnknownFlow
 from actors.model.status import MirrorStatus, encode_status
 from actors.rest.exchange import HttpCall, LogLevel, SetLogLevel
 from actors.rest.view import Need
+from engine.base.errors import MirrorError
 from tests.unit.actors.rest.rest_views import CHECKPOINT, HEARTBEAT, SOURCE, configured, status_with
 from tests.unit.actors.telemetry.statuses import lane
 
@@ -213,3 +219,100 @@ async def test_after_a_reload_other_facts_hold() -> None:
     seen.reload(pages, facts("B->A.enabled = true\n"))
     view = await seen.view(Need.NOTHING, call())
     assert (len(view.connectors), view.why_dead) == (6, "no step")
+
+
+class FakeLooks(CommandLooks):
+    """Notes the commands, and runs none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[tuple[str, ...]] = []
+
+    async def run(self, words: tuple[str, ...]) -> CommandOutcome:
+        self.words.append(words)
+        return CommandOutcome(code=0, printed=b"{}", said="", took_seconds=0.0)
+
+
+def flow_call(**query: str) -> HttpCall:
+    return HttpCall(path={"flow": "A->B"}, query={name: (value,) for name, value in query.items()})
+
+
+@pytest.mark.parametrize(
+    ("need", "query", "lanes"),
+    [
+        (ApiNeed.STATUS, {}, False),
+        (ApiNeed.LANES, {}, True),
+        (ApiNeed.ASKED, {}, False),
+        (ApiNeed.ASKED, {"partitions": "true"}, True),
+    ],
+)
+async def test_partitions_are_asked_for_where_they_are_shown(
+    need: ApiNeed, query: dict[str, str], *, lanes: bool
+) -> None:
+    supervisor = FakeSupervisor()
+    view = await views(supervisor).view(need, flow_call(**query))
+    assert supervisor.asked == [("status", lanes)]
+    assert bool(view.present.lanes) is lanes
+
+
+async def test_pages_that_ask_at_one_time_share_the_partitions() -> None:
+    supervisor = FakeSupervisor()
+    seen = views(supervisor)
+    await asyncio.gather(*(seen.view(ApiNeed.LANES, flow_call()) for _ in range(5)))
+    assert supervisor.asked == [("status", True)]
+    await asyncio.sleep(1.1)
+    await seen.view(ApiNeed.LANES, flow_call())
+    assert len(supervisor.asked) == 2
+
+
+async def test_what_is_asked_after_a_command_shows_it() -> None:
+    supervisor = FakeSupervisor()
+    seen = views(supervisor)
+    await seen.view(ApiNeed.LANES, flow_call())
+    await seen.do(GiveCommand(Command.PAUSE))
+    await seen.view(ApiNeed.LANES, flow_call())
+    assert supervisor.asked.count(("status", True)) == 2
+
+
+async def test_a_command_runs_for_a_look_and_for_nothing_else() -> None:
+    looks = FakeLooks()
+    seen = SupervisorViews(FakeSupervisor(), FakePages(), facts(), looks=looks)
+    for need in ApiNeed:
+        if need is not ApiNeed.FILE_PLAN:
+            await seen.view(need, flow_call())
+    assert [words[:2] for words in looks.words] == [("plan", "/c"), ("dr", "preview")], "no storage, so nothing is kept"
+
+
+class FileSupervisor(FakeSupervisor):
+    """Compares its file, or cannot."""
+
+    failure: MirrorError | None = None
+
+    async def file_plan(self) -> bytes:
+        if self.failure is not None:
+            raise self.failure
+        return msgspec.msgpack.encode(ConfigDifference(running="1", new="2"))
+
+    async def apply_present(self, *words: Any) -> None:
+        self.asked.append(("apply_present", *words))
+
+
+async def test_a_file_that_cannot_be_compared_is_an_answer() -> None:
+    supervisor = FileSupervisor()
+    seen = views(supervisor)
+    compared = await seen.view(ApiNeed.FILE_PLAN, HttpCall())
+    assert isinstance(compared, ApiView)
+    assert compared.found == ConfigDifference(running="1", new="2")
+    supervisor.failure = CannotReload(("line 3: no such key",))
+    view = await seen.view(ApiNeed.FILE_PLAN, HttpCall())
+    assert isinstance(view, ApiView)
+    assert view.found == str(supervisor.failure)
+    supervisor.failure = UnknownFlow("x", ())
+    with pytest.raises(UnknownFlow):
+        await seen.view(ApiNeed.FILE_PLAN, HttpCall())
+
+
+async def test_a_reload_is_the_supervisors() -> None:
+    supervisor = FileSupervisor()
+    await views(supervisor).do(ApplyFile("77"))
+    assert supervisor.asked == [("apply_present", "77")]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.config.config_ref import refer
+from actors.config.config_ref import ConfigMissing, refer
 from actors.config.difference import ADDED, CHANGED, UNTOUCHED, ConfigDifference
 from actors.config.file_watch import ReloadOutcome
 from actors.config.reload_errors import CannotReload, ReloadBusy, ReloadFailed
@@ -18,6 +18,7 @@ from actors.model.needs import CopierNeeds
 from actors.model.states import UnknownFlow
 from actors.ray.reload import successor
 from actors.ray.supervisor_actor import FAILED
+from engine.base.errors import ConfigError
 from engine.config.settings import MirrorConfig
 from policies.model import FlowName
 from tests.unit.actors.ray.test_supervisor_actor import Stage
@@ -134,6 +135,58 @@ async def test_a_watched_file_is_applied_by_the_command_and_a_refusal_is_an_even
     assert not any("was edited: the mirror continues" in event.text for event in status.events)
     assert [flow.flow for flow in status.flows] == ["A->B"]
     await watching.end()
+
+
+async def file_plan(stage: Stage) -> ConfigDifference:
+    return msgspec.msgpack.decode(await stage.shell.file_plan(), type=ConfigDifference)
+
+
+async def test_the_file_as_it_is_now_is_compared(stage: Stage, kept: Kept) -> None:
+    before = await file_plan(stage)
+    assert before.running == before.new
+    stage.file.write_text(MORE)
+    found = await file_plan(stage)
+    assert (found.running, found.named(ADDED)) == (before.running, ("A->C",))
+    assert found.new != found.running
+    assert not kept.specs
+    await stage.end()
+
+
+async def test_a_file_that_is_gone_or_cannot_be_read_cannot_be_compared(stage: Stage, kept: Kept) -> None:
+    stage.file.write_text("A->B.enabled = perhaps\n")
+    with pytest.raises(ConfigError):
+        await stage.shell.file_plan()
+    stage.file.unlink()
+    with pytest.raises(ConfigMissing):
+        await stage.shell.file_plan()
+    stage.file.mkdir()
+    with pytest.raises(CannotReload, match="cannot be read"):
+        await stage.shell.file_plan()
+    await stage.end()
+
+
+async def test_a_file_is_applied_by_the_command_if_it_is_the_one_that_was_looked_at(
+    stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied: list[str] = []
+    outcome = ReloadOutcome(0)
+
+    def apply(path: str, namespace: str, address: str) -> ReloadOutcome:
+        applied.append(f"{namespace} {path}")
+        return outcome
+
+    monkeypatch.setattr("actors.ray.supervisor_actor.apply_file", apply)
+    stage.file.write_text(MORE)
+    new = (await file_plan(stage)).new
+    with pytest.raises(ReloadBusy, match="was edited since it was looked at"):
+        await stage.shell.apply_present("another")
+    assert not applied
+    await stage.shell.apply_present(new)
+    assert applied == [f"raymirror-t {stage.file}"]
+    outcome = ReloadOutcome(2, "cluster C does not answer")
+    with pytest.raises(CannotReload, match="cluster C does not answer"):
+        await stage.shell.apply_present(new)
+    await stage.end()
 
 
 async def test_what_cannot_be_changes_nothing(stage: Stage, kept: Kept) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.remote.login import BadLogin, Login, login_of
+from actors.remote.login import BadLogin, RemoteLogin, login_of
 
 
 def file(folder: Path, text: str, mode: int = 0o600) -> Path:
@@ -50,10 +50,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_login_is_not_shown() -> None:
-    shown = repr(Login(token="s3cret", user="eve", password="pass1234"))
-    assert shown == "Login('eve')"
+    shown = repr(RemoteLogin(token="s3cret", user="eve", password="pass1234"))
+    assert shown == "RemoteLogin('eve')"
 
 
 def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadLogin, match=r"none\.pem cannot be read"):
-        Login(ca=str(tmp_path / "none.pem")).tls()
+        RemoteLogin(ca=str(tmp_path / "none.pem")).tls()

@@ -14,6 +14,7 @@ from actors.rest.connectors import connectors_of
 from actors.rest.entities import LoggerLevel
 from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
 from actors.rest.routes import admit, with_body
+from actors.rest.view import MirrorView
 from engine.config.config import plain_settings, read_config
 from engine.config.file.properties import parse_properties
 from engine.config.http.http_secrets import HttpLogin
@@ -65,7 +66,7 @@ def ask(
     target: str,
     body: object = None,
     *,
-    view: ApiView | None = None,
+    view: MirrorView | None = None,
     logins: Sequence[HttpLogin] = (),
     headers: Mapping[str, str] = {},
 ) -> HttpAnswer:
