@@ -293,8 +293,11 @@ async def test_a_stream_that_is_lost_is_found_again(tmp_path: Path) -> None:
         await console.tab.until(f"{state} === 'live'")
         await console.end()
         await console.tab.until(f"{state} === 'connecting'")
+        await console.tab.until("document.querySelector('.stale') !== null")
+        assert "What you see is from" in await console.tab.value("document.querySelector('.stale').textContent")
         console.begin()
         await console.tab.until(f"{state} === 'live'")
+        await console.tab.until("document.querySelector('.stale') === null")
         await console.show("overview")
 
 
