@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { h, slot } from "../dom.js";
 import * as format from "../format.js";
-import { loading, panel, time } from "../parts.js";
+import { panel, time } from "../parts.js";
 import { setQuery } from "../router.js";
 import { Table } from "../table.js";
 import { filterField } from "./partitions.js";
@@ -92,9 +92,7 @@ export class AuditPage {
       h("div", { class: "page-head" }, h("h1", {}, "Audit")),
       h("p", { class: "sentence" }, "Every change that raymirror made or tried on the copies: topics, configs, ACLs."),
     ];
-    if (this.kept === null)
-      return [head, this.table.refused ? h("p", { class: "refused" }, this.table.refused) : loading()];
-    if (!this.kept)
+    if (this.kept === "")
       return [
         head,
         panel(
@@ -119,7 +117,7 @@ export class AuditPage {
       head,
       h("div", { class: "filters" }, filterField(this.about, "Topic, whole name", filter)),
       slot(this.table, { class: "table-slot", key: "table" }),
-      h("p", { class: "soft" }, `Kept in ${this.kept}`),
+      this.kept ? h("p", { class: "soft" }, `Kept in ${this.kept}`) : null,
     ];
   }
 }
