@@ -4,6 +4,7 @@ python -m tests.harness.recorded 18083      # the console of a mirror with 10,00
 """
 
 import asyncio
+import json
 import math
 import sys
 from collections.abc import Mapping
@@ -12,8 +13,11 @@ from typing import Any
 
 import msgspec
 
+from actors.api.looks import CommandOutcome
 from actors.api.series import SeriesRing
+from actors.config.difference import ChangeRow, ConfigDifference
 from actors.console.sessions import SessionBook
+from actors.http.command_looks import CommandLooks
 from actors.http.server import MirrorServer
 from actors.http.service import api_facts
 from actors.http.views import MirrorFacts, SupervisorViews
@@ -28,7 +32,12 @@ from engine.config.settings import HttpConfig
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.latency import LatencyHistogram
 from engine.core.reports.progress import LaneProgress
+from engine.flow.config_sync.audit import AuditRow
+from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
+from engine.flow.surveys.dr_preview import DrPreview, TopicLoss
+from engine.flow.surveys.readiness_survey import Readiness
 from engine.jobs.proof.state import FlowProof, LaneProof
+from policies.dr.readiness import Unready, UnreadyName
 from policies.model import TopicPartition
 
 CONFIG = """clusters = east, west, archive
@@ -42,6 +51,7 @@ west->east.topics = payments
 east->archive.enabled = true
 east->archive.topics = invoices
 raymirror.rpo.seconds = 30
+raymirror.storage = file:/var/lib/raymirror
 """
 FILE = "/etc/raymirror/mm2.properties"
 WIDE, BACK, COLD = "east->west", "west->east", "east->archive"
@@ -213,6 +223,24 @@ class RecordedSupervisor:
     async def change_settings(self, flow: str, changes: Mapping[str, str | None]) -> None:
         self.asked.append(("change_settings", flow, dict(changes)))
 
+    async def file_plan(self) -> bytes:
+        rows = (
+            ChangeRow(flow=WIDE, change="changed"),
+            ChangeRow(
+                flow=WIDE,
+                change="changed",
+                key="east->west.topics",
+                running="orders.*",
+                new="orders.*, refunds",
+                takes_effect="now; its copiers stay",
+            ),
+            ChangeRow(flow=BACK, change="untouched"),
+        )
+        return msgspec.msgpack.encode(ConfigDifference(running="9b5c41d07e", new="77ad3b", rows=rows))
+
+    async def apply_present(self, digest: str) -> None:
+        self.asked.append(("apply_present", digest))
+
     async def positions(self, flow: str) -> bytes:
         self.asked.append(("positions", flow))
         found = [lane for lane in self._status.lanes if lane.set_id.startswith(flow)]
@@ -271,6 +299,93 @@ def past(status: MirrorStatus, minutes: int = 15) -> SeriesRing:
     return ring
 
 
+class RecordedLooks(CommandLooks):
+    """What commands would print: a preview, a plan and an audit trail."""
+
+    async def run(self, words: tuple[str, ...]) -> CommandOutcome:
+        """Answer as the command would."""
+        printed = {
+            "dr": lambda: msgspec.json.encode(_preview(words[2])),
+            "plan": lambda: json.dumps({"flows": [_PLAN]}).encode(),
+            "audit": lambda: b"\n".join(msgspec.json.encode(row) for row in _audit()),
+        }[words[0]]()
+        return CommandOutcome(code=0, printed=printed, said="", took_seconds=0.4)
+
+
+_PLAN = {
+    "changes": [
+        {
+            "change": "set_config",
+            "topic": "orders.007",
+            "target": "east.orders.007",
+            "name": "retention.ms",
+            "value": "86400000",
+            "before": "604800000",
+            "overrides": True,
+            "why": "the source has it",
+        }
+    ],
+    "topics": 500,
+}
+
+
+def _preview(flow: str) -> DrPreview:
+    def loss(topic: str, records: int, seconds: float) -> TopicLoss:
+        return TopicLoss(
+            topic=topic,
+            partitions=20,
+            records=records,
+            bytes=700 * records,
+            seconds=seconds,
+            torn=0,
+            is_exact=True,
+            unknown=0,
+        )
+
+    stands = [
+        GroupPartitionStatus(group=group, topic=topic, partition=one, source_offset=at, target_offset=to, stored=there)
+        for group, topic, one, at, to, there in (
+            ("billing", "orders.007", 3, 1_000_000, 1_000_004, 1_000_004),
+            ("billing", "orders.007", 4, 1_031_676, 1_031_680, 1_031_420),
+            ("search", "orders.012", 0, 998_112, 998_116, -1),
+        )
+    ]
+    late = msgspec.structs.replace(stands[2], partition=1, why="its partition is not drained")
+    return DrPreview(
+        flow=flow,
+        at_ms=wall_ms(),
+        source="",
+        losses=(loss("orders.007", 1204, 4.2), loss("orders.012", 3, 0.4), loss("orders.013", 0, 0.0)),
+        standing=GroupStatus(groups=9, stands=(*stands, late)),
+        readiness=Readiness(
+            unready=(
+                Unready(
+                    name=UnreadyName.RIGHT, subject="User:billing", why="has no Write on topic orders.007 of the target"
+                ),
+            )
+        ),
+    )
+
+
+def _audit() -> list[AuditRow]:
+    return [
+        AuditRow(
+            at_ms=wall_ms() - 60_000 * ago,
+            run=f"8c1d{ago}",
+            flow=WIDE,
+            who="raymirror",
+            topic=f"orders.{ago:03d}",
+            target=f"east.orders.{ago:03d}",
+            change="set_config",
+            name="retention.ms",
+            before="604800000",
+            after="86400000",
+            why="the source has it",
+        )
+        for ago in range(240, 0, -1)
+    ]
+
+
 class RecordedMirror:
     """The HTTP server of a recorded mirror."""
 
@@ -287,7 +402,7 @@ class RecordedMirror:
         )
         self.supervisor = RecordedSupervisor(status)
         self.sessions = SessionBook()
-        views = SupervisorViews(self.supervisor, _Pages(), facts, past(status))
+        views = SupervisorViews(self.supervisor, _Pages(), facts, past(status), RecordedLooks())
         self.server = MirrorServer(config, views, self.sessions)
         self.port = config.port
         self.url = f"http://127.0.0.1:{config.port}"

@@ -104,3 +104,8 @@ export function middle(name, most) {
   const half = Math.floor((most - 1) / 2);
   return name.length <= most ? name : `${name.slice(0, half)}…${name.slice(-half)}`;
 }
+
+/** The name of a flow as a person reads it. Commands and addresses have `A->B`. */
+export function flow(name) {
+  return name.replace("->", "\u2060→\u2060");
+}

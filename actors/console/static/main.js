@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { Dialog } from "./dialog.js";
 import { announce, fill, h } from "./dom.js";
+import * as format from "./format.js";
 import { icon } from "./icons.js";
 import { keys } from "./keys.js";
 import { AuditPage } from "./pages/audit.js";
@@ -133,6 +134,7 @@ class App {
     document.title = `${page.title()} – raymirror`;
     announce(page.title());
     page.start?.();
+    this.isNew = true;
     this.update();
   }
 
@@ -152,9 +154,31 @@ class App {
     const main = h(
       "main",
       { id: "main", tabindex: "-1", class: this.page.constructor.name, key: "main" },
+      this.#stale(),
       this.page.view(),
     );
     fill(this.root, isBare ? main : [this.#skip(), this.#top(), this.#side(), main]);
+    if (!this.isNew) return;
+    this.isNew = false;
+    const tabs = document.querySelector(".tabs");
+    const tab = tabs?.querySelector("[aria-current]");
+    if (tab) tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - 20; // on a phone not all of them fit
+  }
+
+  /** Says that what is shown may be old: nobody must act on it as if it were live. */
+  #stale() {
+    const since = this.store.staleSince();
+    if (since === null || this.page instanceof LoginPage) return null;
+    const why =
+      this.store.state === "ended"
+        ? `The mirror has ended${this.store.why ? `: ${this.store.why}` : ""}.`
+        : "The server does not answer; the page tries again by itself.";
+    return h(
+      "p",
+      { class: "notice trouble stale", role: "alert", key: "stale" },
+      icon("trouble"),
+      h("span", {}, h("b", {}, `What you see is from ${format.clock(since)}. `), why),
+    );
   }
 
   #skip() {

@@ -84,9 +84,12 @@ export function time(ms, write = format.clock) {
 /** A command to be typed, with a button that copies it. */
 export function command(text) {
   const copy = async (event) => {
-    await navigator.clipboard?.writeText(text);
+    const button = event.target.closest("button");
+    getSelection().selectAllChildren(button.previousSibling);
+    if (!navigator.clipboard) return; // without TLS a page of another machine has none: the command is selected
+    await navigator.clipboard.writeText(text);
     announce("copied");
-    event.target.closest("button").dataset.copied = "yes";
+    button.dataset.copied = "yes";
   };
   return h(
     "div",

@@ -5,6 +5,7 @@ import { Live } from "./live.js";
 
 const MOST_EVENTS = 500;
 const MOST_POINTS = 180;
+const GRACE_MS = 3_000; // a stream that is found again at once is not worth a notice
 const COLUMNS = [
   "at_ms",
   "lag_records",
@@ -29,6 +30,7 @@ export class Store {
     this.series = new Map();
     this.state = "lost";
     this.why = "";
+    this.heardMs = 0; // when the stream was live last, by the clock of the browser
     this.skewMs = 0;
     this.live = null;
   }
@@ -80,7 +82,14 @@ export class Store {
     }
   }
 
+  /** Since when (Unix ms of the server) what is shown may be old; null while the stream is live. */
+  staleSince() {
+    if (this.state === "live" || this.state === "paused" || !this.mirror) return null;
+    return Date.now() - this.heardMs > GRACE_MS || this.state === "ended" ? this.heardMs + this.skewMs : null;
+  }
+
   #said(state, why) {
+    if (this.state === "live" && state !== "live") this.heardMs = Date.now();
     this.state = state;
     this.why = why;
     if (state === "live") for (const [flow, known] of this.series) if (known) this.#ask(flow); // what was missed

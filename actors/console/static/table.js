@@ -16,10 +16,20 @@ const REFRESH_MS = 2_000;
 export class Table {
   /**
    * `columns`: `{head, cell(row), grow, width, number, narrow}`; `narrow`: shown on a phone too.
+   * `refreshMs`: how often rows that are seen are loaded again; 0: never, for what costs the mirror a process.
    * `load(offset, limit, signal)` returns `{total, rows, none}`; `keyOf(row)`; `open(row)`: goes to the page of a row.
    */
-  constructor({ label, columns, load, keyOf, open = null, none = "Nothing matches.", word = "row" }) {
-    Object.assign(this, { columns, load, keyOf, open, none, word });
+  constructor({
+    label,
+    columns,
+    load,
+    keyOf,
+    open = null,
+    none = "Nothing matches.",
+    word = "row",
+    refreshMs = REFRESH_MS,
+  }) {
+    Object.assign(this, { columns, load, keyOf, open, none, word, refreshMs });
     this.total = null;
     this.pages = new Map();
     this.at = 0; // the row that the keys move
@@ -105,11 +115,12 @@ export class Table {
       this.refused = error.message;
     }
     this.draw();
-    if (!this.stopped && !abort.signal.aborted) this.timer = setTimeout(() => this.#again(), REFRESH_MS);
+    if (this.stopped || abort.signal.aborted || !this.refreshMs) return;
+    this.timer = setTimeout(() => this.#again(), this.refreshMs);
   }
 
   #again() {
-    if (document.hidden) this.timer = setTimeout(() => this.#again(), REFRESH_MS);
+    if (document.hidden) this.timer = setTimeout(() => this.#again(), this.refreshMs);
     else this.refresh();
   }
 

@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { h, slot } from "../dom.js";
 import * as format from "../format.js";
-import { loading, panel, time } from "../parts.js";
+import { panel, time } from "../parts.js";
 import { setQuery } from "../router.js";
 import { Table } from "../table.js";
 import { filterField } from "./partitions.js";
@@ -19,6 +19,7 @@ export class AuditPage {
     this.table = new Table({
       label: "Audit",
       word: "change",
+      refreshMs: 0,
       none: "No change matches.",
       keyOf: (row) => `${row.run} ${row.at_ms} ${row.target} ${row.change} ${row.name}`,
       load: async (offset, limit, signal) => {
@@ -41,7 +42,11 @@ export class AuditPage {
           grow: 2,
           narrow: "minmax(0, 1fr)",
           cell: (row) =>
-            h("span", { title: `${row.change} ${row.name}` }, [row.change, row.name].filter(Boolean).join(" ")),
+            h(
+              "span",
+              { title: `${row.change} ${row.name}` },
+              [row.change.replaceAll("_", " "), row.name].filter(Boolean).join(" "),
+            ),
         },
         {
           head: "From, to",
@@ -87,9 +92,7 @@ export class AuditPage {
       h("div", { class: "page-head" }, h("h1", {}, "Audit")),
       h("p", { class: "sentence" }, "Every change that raymirror made or tried on the copies: topics, configs, ACLs."),
     ];
-    if (this.kept === null)
-      return [head, this.table.refused ? h("p", { class: "refused" }, this.table.refused) : loading()];
-    if (!this.kept)
+    if (this.kept === "")
       return [
         head,
         panel(
@@ -99,7 +102,7 @@ export class AuditPage {
             "p",
             {},
             "Set ",
-            h("code", {}, "raymirror.storage.uri"),
+            h("code", {}, "raymirror.storage"),
             " in the configuration, and each change is written there.",
           ),
         ),
@@ -114,7 +117,7 @@ export class AuditPage {
       head,
       h("div", { class: "filters" }, filterField(this.about, "Topic, whole name", filter)),
       slot(this.table, { class: "table-slot", key: "table" }),
-      h("p", { class: "soft" }, `Kept in ${this.kept}`),
+      this.kept ? h("p", { class: "soft" }, `Kept in ${this.kept}`) : null,
     ];
   }
 }

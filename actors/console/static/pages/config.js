@@ -145,21 +145,16 @@ export class ConfigPage {
 }
 
 function changed(plan) {
-  return plan.changes.filter((one) => one.change !== "untouched");
+  return plan.changes.filter((one) => one.change !== "untouched" && (one.key || one.change !== "changed"));
 }
 
+const NOT_SET = "(not set)";
+
 function line(one) {
-  if (!one.key)
-    return {
-      key: `flow ${one.flow}`,
-      before: one.change === "added" ? null : "in the mirror",
-      after: one.change === "removed" ? null : one.change,
-      note: one.takes_effect,
-    };
-  return {
-    key: one.key,
-    before: one.change === "added" ? null : one.running,
-    after: one.change === "removed" ? null : one.new,
-    note: one.takes_effect,
-  };
+  const isNew = one.change === "added" || one.running === NOT_SET;
+  const isGone = one.change === "removed" || one.new === NOT_SET;
+  const [key, before, after] = one.key
+    ? [one.key, one.running, one.new]
+    : [`flow ${one.flow}`, "in the mirror", one.change];
+  return { key, before: isNew ? null : before, after: isGone ? null : after, note: one.takes_effect };
 }

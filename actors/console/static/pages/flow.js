@@ -93,13 +93,7 @@ export class FlowPage {
     return [
       head,
       troubles(flow),
-      h(
-        "div",
-        { class: "tiles" },
-        whole([flow], store.now()),
-        loss(flow, missed([flow])),
-        failover([flow]),
-      ),
+      h("div", { class: "tiles" }, whole([flow], store.now()), loss(flow, missed([flow])), failover([flow])),
       h(
         "div",
         { class: "charts" },

@@ -182,10 +182,12 @@ export function loss(one, missed = "") {
 
 /** Says which flows miss their objectives; empty if none does. */
 export function missed(flows) {
-  const late = flows.filter((flow) => flow.rpo_objective_seconds && flow.rpo.least_seconds > flow.rpo_objective_seconds);
+  const late = flows.filter(
+    (flow) => flow.rpo_objective_seconds && flow.rpo.least_seconds > flow.rpo_objective_seconds,
+  );
   if (!late.length) return "";
   if (flows.length === 1) return `more than the objective, ${format.duration(late[0].rpo_objective_seconds)}`;
-  return `${late.map((flow) => flow.flow).join(" and ")} ${late.length === 1 ? "misses its objective" : "miss their objectives"}`;
+  return `${late.map((flow) => format.flow(flow.flow)).join(" and ")} ${late.length === 1 ? "misses its objective" : "miss their objectives"}`;
 }
 
 /** May I fail over? What speaks against it, by what the mirror knows; the preview asks both clusters. */
@@ -196,7 +198,9 @@ export function failover(flows) {
   if (!flows.length) return tile({ question, health: "off", answer: "There is no flow", detail: "" });
   if (flows.every((flow) => flow.state === "failed_over"))
     return tile({ question, health: "off", answer: "It is done", detail: "the consumers use the target", ...more });
-  const against = flows.flatMap((flow) => reasons(flow).map((why) => (only ? why : `${flow.flow}: ${why}`)));
+  const against = flows.flatMap((flow) =>
+    reasons(flow).map((why) => (only ? why : `${format.flow(flow.flow)}: ${why}`)),
+  );
   if (against.length) {
     const rest = against.length > 1 ? `, and ${format.counted(against.length - 1, "more reason")}` : "";
     return tile({ question, health: "attention", answer: "Not without loss", detail: `${against[0]}${rest}`, ...more });

@@ -287,14 +287,12 @@ function planView(found) {
   return [
     h("p", {}, `${format.counted(changes.length, "change")} to make. To make them: `, h("code", {}, "raymirror apply")),
     diff(
-      changes
-        .slice(0, MOST_ROWS)
-        .map((one) => ({
-          key: [one.target ?? one.topic, one.name].filter(Boolean).join(" "),
-          before: one.before ?? null,
-          after: one.value ?? one.change,
-          note: one.why,
-        })),
+      changes.slice(0, MOST_ROWS).map((one) => ({
+        key: [one.target ?? one.topic, one.name].filter(Boolean).join(" "),
+        before: one.before ?? null,
+        after: one.value ?? one.change,
+        note: one.why,
+      })),
     ),
   ];
 }

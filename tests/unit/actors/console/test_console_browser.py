@@ -19,6 +19,7 @@ from engine.config.settings import HttpConfig, HttpUser
 from policies.roles import Role
 from tests.harness.axe import NO_AXE, axe_source, serious_findings
 from tests.harness.browser import NAMES, Tab, browser, find_browser
+from tests.harness.console_page import ConsolePage
 from tests.harness.recorded import BACK, COLD, WIDE, RecordedMirror, recorded
 from tests.unit.actors.http.http_servers import free_port
 
@@ -39,6 +40,9 @@ PAGES = {
     "groups": (f"#/flows/{BACK}/groups", "document.querySelectorAll('.codes li').length === 2"),
     "proof": (f"#/flows/{BACK}/proof", "document.querySelectorAll('.rows .row').length === 12"),
     "settings": (f"#/flows/{WIDE}/settings", "document.querySelectorAll('.setting').length > 3"),
+    "failover": (f"#/flows/{WIDE}/failover", "document.querySelectorAll('tbody tr').length === 6"),
+    "audit": ("#/audit", "document.querySelectorAll('.rows .row').length > 5"),
+    "config": ("#/config", "document.querySelectorAll('.diff-line').length === 2"),
     "events": ("#/events", "document.querySelectorAll('.events li').length === 4"),
 }
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
@@ -63,11 +67,12 @@ async def watched(folder: Path, users: tuple[HttpUser, ...] = (), *, topics: int
             await console.end()
 
 
-class Console:
+class Console(ConsolePage):
     """The page in a browser, and the mirror behind it."""
 
     def __init__(self, mirror: RecordedMirror, tab: Tab) -> None:
-        self.mirror, self.tab = mirror, tab
+        super().__init__(mirror.port, tab)
+        self.mirror = mirror
         self._serving: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -80,40 +85,11 @@ class Console:
         self._serving.cancel()
         await asyncio.wait([self._serving])
 
-    async def open(self, fragment: str = "#/", **how: Any) -> None:
-        """Open a page afresh, as soon as the server listens."""
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", self.mirror.port)
-                except ConnectionRefusedError:
-                    await asyncio.sleep(0.01)
-                else:
-                    break
-        writer.close()
-        await self.tab.go("about:blank", **how)
-        await self.tab.go(f"{self.mirror.url}/console/{fragment}", **how)
-
     async def show(self, name: str) -> None:
         """Go to a page, and wait until it has its data."""
         fragment, is_there = PAGES[name]
         await self.tab.value(f"location.hash = {json.dumps(fragment)}")
         await self.tab.until(is_there)
-
-    async def click(self, text: str, within: str = "body") -> None:
-        """Press the button or link of a text, as soon as it is there."""
-        found = (
-            f"[...document.querySelectorAll('{within} button, {within} a')].find(one => !one.disabled &&"
-            f" one.textContent.trim() === {json.dumps(text)})"
-        )
-        await self.tab.until(f"{found} !== undefined")
-        await self.tab.value(f"{found}.click()")
-
-    async def type(self, field: str, text: str) -> None:
-        """Type into a field."""
-        await self.tab.until(f"document.querySelector({json.dumps(field)}) !== null")
-        await self.tab.value(f"document.querySelector({json.dumps(field)}).focus()")
-        await self.tab.write(text)
 
     async def asked(self, wanted: tuple[Any, ...]) -> None:
         """Wait until the supervisor was asked for something."""
@@ -137,7 +113,7 @@ async def test_every_page_is_shown_without_a_complaint(tmp_path: Path, width: in
             if PICTURES:
                 kind = "phone" if width < 600 else "dark" if dark else "light"
                 await tab.picture(Path(PICTURES) / f"{name}-{kind}.png", most_height=900)
-        assert all(url.startswith(console.mirror.url) for url in tab.requests)
+        assert all(url.startswith(console.url) for url in tab.requests)
         print(f"layout shift of all pages: {await tab.value('window.shifted || 0'):.4f}")  # noqa: T201
 
 
@@ -193,6 +169,42 @@ async def test_a_topic_is_paused_alone_and_a_setting_is_changed_after_a_look(tmp
         await console.click("Apply", "dialog")
         await console.asked(("change_settings", WIDE, {"topics": "orders.*, refunds"}))
         assert console.tab.complaints == []
+
+
+async def test_a_failover_shows_the_loss_then_asks_for_the_name_then_shows_the_command(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        tab = console.tab
+        await console.open(PAGES["failover"][0])
+        await console.show("failover")
+        await console.click("Fail over…")
+        await tab.until("document.querySelector('dialog .notice') !== null")
+        said = await tab.value("document.querySelector('dialog .notice').textContent")
+        assert "1,207 records" in said
+        assert "1 of 9 groups would not continue exactly" in said
+        assert await tab.value("document.querySelector('dialog .command')") is None
+        await console.type("dialog input", WIDE)
+        await tab.until("document.querySelector('dialog .command') !== null")
+        command = await tab.value("document.querySelector('dialog .command code').textContent")
+        assert command == f"raymirror failover '{WIDE}' --config /etc/raymirror/mm2.properties"
+        await console.show("groups")
+        assert tab.complaints == []
+
+
+async def test_the_file_on_disk_is_applied_after_a_look_and_groups_are_asked_for(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        tab = console.tab
+        await console.open("#/config")
+        await console.click("Apply…")
+        await console.click("Apply", "dialog")
+        await console.asked(("apply_present", "77ad3b"))
+        await console.show("groups")
+        await console.click("Ask both clusters")
+        await tab.until("document.querySelectorAll('tbody tr').length === 4")
+        assert "repeat 260 records now, none after a failover" in await tab.value("document.body.innerText")
+        await console.show("settings")
+        await console.click("Compare now")
+        await tab.until("document.querySelectorAll('.diff-line').length === 2")
+        assert tab.complaints == []
 
 
 async def test_a_user_logs_in_and_out_and_sees_what_the_role_allows(tmp_path: Path) -> None:
@@ -281,8 +293,11 @@ async def test_a_stream_that_is_lost_is_found_again(tmp_path: Path) -> None:
         await console.tab.until(f"{state} === 'live'")
         await console.end()
         await console.tab.until(f"{state} === 'connecting'")
+        await console.tab.until("document.querySelector('.stale') !== null")
+        assert "What you see is from" in await console.tab.value("document.querySelector('.stale').textContent")
         console.begin()
         await console.tab.until(f"{state} === 'live'")
+        await console.tab.until("document.querySelector('.stale') === null")
         await console.show("overview")
 
 
