@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from actors.report.units import count_text, duration_text, size_text
 from engine.base.clock import wall_ms
 from engine.config.settings import HttpConfig, HttpUser
 from policies.roles import Role
@@ -299,6 +300,53 @@ async def test_a_stream_that_is_lost_is_found_again(tmp_path: Path) -> None:
         await console.tab.until(f"{state} === 'live'")
         await console.tab.until("document.querySelector('.stale') === null")
         await console.show("overview")
+
+
+VALUES = (0, 0.0004, 0.3, 1, 1.5, 59.4, 61, 999, 1000, 3599, 3600, 86_399, 90_061, 1_048_576, 5e9, 1e13)
+
+
+async def test_the_page_writes_numbers_and_axes_as_the_report_does(tmp_path: Path) -> None:
+    """One house, one way: the report (`actors/report/units.py`) and the page write the same value in the same words."""
+    async with watched(tmp_path) as console:
+        await console.open()
+        told = await console.tab.value(
+            f"""(async () => {{
+              const format = await import('/console/format.js'), chart = await import('/console/chart.js');
+              const values = {json.dumps(VALUES)};
+              return {{
+                duration: values.map(format.duration), size: values.map(format.size), short: values.map(format.short),
+                seconds: values.map(one => chart.ticks(one, chart.UNITS.seconds).length),
+                unknown: [format.duration(null), format.size(null), format.short(undefined), format.offset(-1)],
+              }};
+            }})()"""
+        )
+    assert told["duration"] == [duration_text(one) for one in VALUES]
+    assert told["size"] == [size_text(one) for one in VALUES]
+    assert told["short"] == [count_text(one) for one in VALUES]
+    assert all(2 <= count <= 6 for count in told["seconds"])
+    assert set(told["unknown"]) == {"–"}
+
+
+LAYOUTS = {
+    "a chain": (["A->B", "B->C"], {"A": 0, "B": 1, "C": 2}),
+    "both ways": (["A->B", "B->A"], {"A": 0, "B": 1}),
+    "a circle": (["A->B", "B->C", "C->A"], {"A": 0, "B": 1, "C": 2}),
+    "a hub": (["A->C", "B->C"], {"A": 0, "B": 0, "C": 1}),
+    "alone": ([], {"A": 0}),
+}
+
+
+async def test_the_map_has_sources_on_the_left_also_in_circles(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        await console.open()
+        for name, (flows, wanted) in LAYOUTS.items():
+            clusters = json.dumps([{"name": one} for one in wanted])
+            arrows = json.dumps([dict(zip(("source", "target"), one.split("->"), strict=True)) for one in flows])
+            columns = await console.tab.value(
+                f"import('/console/map.js').then(map => Object.fromEntries([...map.layout({clusters}, {arrows})]"
+                ".map(([name, place]) => [name, place.column])))"
+            )
+            assert columns == wanted, name
 
 
 def test_the_browser_tells_its_version() -> None:
