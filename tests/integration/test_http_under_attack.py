@@ -37,8 +37,9 @@ NAMES = [f"{BEATEN}->{CALM}.Mirror{kind}Connector" for kind in ("Source", "Check
 ADMIN, ADMIN_TOKEN = "attacked-admin-token", "Bearer attacked-admin-token"
 SECRETS = (ADMIN, "attacked-eve-password", "attacked-jaas-password", "attacked-store-password")
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{}";'
-FLAT = 96 * 1024 * 1024
-"""Bytes that the supervisor may grow by: buffers of all connections, and what its work beside them takes."""
+FLAT = 160 * 1024 * 1024
+"""Bytes that the supervisor may grow by, a tenth of what one connection sends: buffers of its connections, what the
+allocator keeps of them, and what the supervisor's work beside them takes."""
 FUZZ_S = 60.0
 
 

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.local
 
 STEER = f"/connectors/{SOURCE.replace('>', '%3E')}/stop"
 IDLE_S = 1.0
-FLAT = 48 * 1024 * 1024
-"""Bytes that a process may grow by during an attack: buffers of all connections that it may have."""
+FLAT = 96 * 1024 * 1024
+"""Bytes that a process may grow by in an attack: buffers of its connections, and what the allocator keeps of them."""
 MOST_STALL_S = 5.0
 """Far beyond what any attack takes, and far below what a held-up loop takes: a slow machine stalls, too."""
 MOST_LOGGED = 10_000
