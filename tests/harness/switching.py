@@ -16,6 +16,7 @@ from deploy.local.cluster import EmbeddedCluster
 from engine.base.errors import ConnectionLost
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.services.dr.switchover.build import SwitchoverChoices, settled_choices
+from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.runner import Copier
 from engine.services.topic_service import TopicService
 from policies.dr.operations import DrOperation, NextMove
@@ -133,12 +134,12 @@ class SwitchoverStage:
         return other
 
     @asynccontextmanager
-    async def drive(self, control: CopierControl) -> AsyncIterator[Drive]:
+    async def drive(self, control: FlowControl) -> AsyncIterator[Drive]:
         """Own the operations."""
         async with driven(self.found, control) as drive:
             yield drive
 
-    async def start(self, control: CopierControl, choices: SwitchoverChoices) -> DrOperation:
+    async def start(self, control: FlowControl, choices: SwitchoverChoices) -> DrOperation:
         """Begin a switchover."""
         found = self.found
         async with self.drive(control) as drive:
@@ -154,12 +155,12 @@ class SwitchoverStage:
             )
             return await drive.run(lambda driver: driver.start(new), settled)
 
-    async def resume(self, control: CopierControl) -> DrOperation:
+    async def resume(self, control: FlowControl) -> DrOperation:
         """Go on."""
         async with self.drive(control) as drive:
             return await drive.resume()
 
-    async def abort(self, control: CopierControl) -> DrOperation:
+    async def abort(self, control: FlowControl) -> DrOperation:
         """Go back."""
         async with self.drive(control) as drive:
             return await drive.abort("told to")

@@ -8,9 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from actors.cli.dr.operating import read
 from deploy.local.cluster import EmbeddedCluster
+from engine.flow.operations.errors import OperationRefused
 from engine.services.dr.switchover.build import SwitchoverChoices
-from policies.dr.operation_steps import SWITCHOVER
+from policies.dr.operation_steps import SWITCHOVER, FlowSide
 from policies.dr.operations import DrOperation, OperationState
 from tests.harness import groups
 from tests.harness.admin import create_topics
@@ -195,3 +197,47 @@ async def test_there_and_back_again(
     async with copying(stage.found.config, stage.found.flow):
         await until_equal(lambda: keys(target_cluster, "again-t"), wanted)
     assert await keys(source_cluster, "again-t") == wanted
+
+
+class IdleControl:
+    """A mirror that does what it is told, for a flow without records."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    async def is_copying(self) -> bool:
+        return True
+
+    async def pause(self) -> None:
+        self.done.append("pause")
+
+    async def resume(self) -> None:
+        self.done.append("resume")
+
+    async def stop(self) -> None:
+        self.done.append("stop")
+
+    async def start_reverse(self) -> str:
+        return ""
+
+
+@pytest.mark.full
+async def test_the_fence_is_taken_away_while_the_target_is_dead(
+    source_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    control = IdleControl()
+    await create_topics(source_cluster, {"dying-t": 1})
+    with EmbeddedCluster("dying", tmp_path / "dying") as target:
+        stage = SwitchoverStage(tmp_path, "dying", source_cluster, target, IDENTITY)
+        with killed_before("drain"), pytest.raises(DriverKilled):
+            await stage.start(control, msgspec.structs.replace(CHOICES, ignore=("no-topic",)))
+        assert stage.gate.exists()
+    stored = await read(stage.found)
+    assert list(stored.away) == [FlowSide.TARGET]
+    (found,) = stored.operations
+    assert [one.name for one in found.steps] == ["check", "fence"]
+    with pytest.raises(OperationRefused, match="step 'drain' needs the target, which does not answer"):
+        await stage.resume(control)
+    assert (await stage.abort(control)).state is OperationState.ABORTED
+    assert not stage.gate.exists()
+    assert control.done == []  # nothing was paused
