@@ -30,12 +30,12 @@ class EndedMirror(msgspec.Struct, frozen=True, kw_only=True):
         return f"mirror {mirror} ended{how} {ago_s:.0f} s ago{stood}; {self._advice('start it again')}"
 
     def _advice(self, usual: str) -> str:
-        """Say how to start the mirror again. After a failover consumers are on the target: do not advise `run`."""
+        """Say how to start the mirror again. After a failover consumers are on the target, and `run` copies nothing."""
         run = f"raymirror run {self.config_path}"
         if not self.failed_over:
             return f"{usual} with: {run}"
         flows = " and ".join(self.failed_over)
         return (
-            f"{flows} {'was' if len(self.failed_over) == 1 else 'were'} failed over, and {run} would copy again from"
-            ' the old source: see "Failing over" in README.md'
+            f"{flows} {'was' if len(self.failed_over) == 1 else 'were'} failed over, and {run} does not copy that"
+            ' again: see "Failing over" in README.md'
         )

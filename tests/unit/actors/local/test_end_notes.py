@@ -103,7 +103,7 @@ def test_flows_that_were_failed_over_are_noted_at_once_and_at_the_end(status: Mi
     notes.note_status(with_flow(desired=Desired.STOPPED, failed_over=True))
     notes.ended(in_order=True)
     session.remove(NAME, os.getpid(), os.environ)
-    assert "A->B was failed over, and raymirror run mm2.properties would copy again" in refused(place)
+    assert "A->B was failed over, and raymirror run mm2.properties does not copy" in refused(place)
     assert "start it again with" not in refused(place)
 
 

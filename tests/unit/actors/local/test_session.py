@@ -233,8 +233,8 @@ def test_a_mirror_whose_process_was_killed_says_so_and_how_to_start_it_again(env
 def test_after_a_failover_nobody_is_told_just_to_start_it_again(env: dict[str, str]) -> None:
     over = msgspec.structs.replace(ended("one", at_ms=1000), failed_over=("A->B",))
     advice = (
-        'A->B was failed over, and raymirror run mm2.properties would copy again from the old source: see "Failing'
-        ' over" in README.md'
+        'A->B was failed over, and raymirror run mm2.properties does not copy that again: see "Failing over" in'
+        " README.md"
     )
     assert over.text("one", 5000) == f"mirror one ended 4 s ago; {advice}"
     both = msgspec.structs.replace(over, failed_over=("A->B", "A->C"))
@@ -270,7 +270,7 @@ def test_a_failover_without_a_mirror_is_noted_with_those_of_its_file_that_have_e
     assert (left.read_bytes(), living.read_bytes()) == before, "no state file is touched"
     assert not living.with_suffix(".ended").exists()
     assert "process 4194305 has ended" in session.last_ended("killed", 4000, env)
-    assert "; A->B was failed over, and raymirror run mm2.properties would copy" in session.last_ended(
+    assert "; A->B was failed over, and raymirror run mm2.properties does not copy" in session.last_ended(
         "killed", 4000, env
     )
     assert "ended 3 s ago; B->C and A->B were failed over" in session.last_ended("over", 4000, env)

@@ -225,7 +225,7 @@ def test_the_mirror_that_has_died_here_is_noted_as_failed_over(
     assert "failed over" not in session.last_ended(None, 0, os.environ), "it is not finished"
     world.failure = None
     assert ask(config) == exits.NOT_EQUAL
-    assert f"A->B was failed over, and raymirror run {config} would copy" in session.last_ended(None, 0, os.environ)
+    assert f"A->B was failed over, and raymirror run {config} does not copy" in session.last_ended(None, 0, os.environ)
     capsys.readouterr()
 
     def full(*_args: object) -> None:
