@@ -4,6 +4,7 @@ import asyncio
 import stat
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from copy import copy
 from pathlib import Path
 from unittest import mock
 
@@ -15,6 +16,7 @@ from deploy.local.cluster import EmbeddedCluster
 from engine.base.errors import ConnectionLost
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.services.dr.switchover.build import SwitchoverChoices, settled_choices
+from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.runner import Copier
 from engine.services.topic_service import TopicService
 from policies.dr.operations import DrOperation, NextMove
@@ -125,13 +127,19 @@ class SwitchoverStage:
         assert found is not None
         return found
 
+    def turned(self, flow: str) -> "SwitchoverStage":
+        """Return the stage of the reverse flow, with the same file and gate."""
+        other = copy(self)
+        other.flow = flow
+        return other
+
     @asynccontextmanager
-    async def drive(self, control: CopierControl) -> AsyncIterator[Drive]:
+    async def drive(self, control: FlowControl) -> AsyncIterator[Drive]:
         """Own the operations."""
         async with driven(self.found, control) as drive:
             yield drive
 
-    async def start(self, control: CopierControl, choices: SwitchoverChoices) -> DrOperation:
+    async def start(self, control: FlowControl, choices: SwitchoverChoices) -> DrOperation:
         """Begin a switchover."""
         found = self.found
         async with self.drive(control) as drive:
@@ -147,12 +155,12 @@ class SwitchoverStage:
             )
             return await drive.run(lambda driver: driver.start(new), settled)
 
-    async def resume(self, control: CopierControl) -> DrOperation:
+    async def resume(self, control: FlowControl) -> DrOperation:
         """Go on."""
         async with self.drive(control) as drive:
             return await drive.resume()
 
-    async def abort(self, control: CopierControl) -> DrOperation:
+    async def abort(self, control: FlowControl) -> DrOperation:
         """Go back."""
         async with self.drive(control) as drive:
             return await drive.abort("told to")

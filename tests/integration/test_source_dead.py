@@ -198,7 +198,9 @@ async def what_the_next_mirror_reads(world: Rayless) -> RememberedFlow:
     return memory.kept
 
 
-async def test_a_failover_moves_the_groups(ask: Ask, target_cluster: EmbeddedCluster, began_ms: int) -> None:
+async def test_a_failover_moves_the_groups(
+    ask: Ask, world: Rayless, target_cluster: EmbeddedCluster, began_ms: int
+) -> None:
     code, found = await asyncio.to_thread(ask.json, "failover", FLOW, "--config", ask.config)
     assert (code, found["drained"], found["stopped"]) == (4, False, True)
     assert (bool(found["source"]), bool(found["without_mirror"])) == (True, True)

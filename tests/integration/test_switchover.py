@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from actors.cli.dr.operating import read
 from deploy.local.cluster import EmbeddedCluster
+from engine.flow.operations.errors import OperationRefused
 from engine.services.dr.switchover.build import SwitchoverChoices
-from policies.dr.operation_steps import SWITCHOVER
+from policies.dr.operation_steps import SWITCHOVER, FlowSide
 from policies.dr.operations import DrOperation, OperationState
 from tests.harness import groups
 from tests.harness.admin import create_topics
@@ -144,9 +147,12 @@ async def killed_at_each_step(stage: SwitchoverStage, control: CopierControl) ->
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("step", ["drain", "positions", "reverse"])
+@pytest.mark.parametrize(
+    ("step", "undone"),
+    [("drain", ["fence"]), ("positions", ["pause", "fence"]), ("reverse", ["positions", "pause", "fence"])],
+)
 async def test_a_switchover_that_is_taken_back_leaves_nothing(
-    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path, step: str
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path, step: str, undone: list[str]
 ) -> None:
     alias = f"back-{step}"
     topic = f"{alias}-t"
@@ -158,15 +164,80 @@ async def test_a_switchover_that_is_taken_back_leaves_nothing(
         with killed_before(step), pytest.raises(DriverKilled):
             await stage.start(control, CHOICES)
         assert stage.gate.exists()
-        for rule in ("positions", "pause", "fence"):
-            with killed_before(rule):
-                try:
-                    await stage.abort(control)
-                except DriverKilled:
-                    continue
-        operation = await stage.abort(control) if stage.gate.exists() else None
-        assert operation is None or operation.state is OperationState.ABORTED
+        for rule in undone:
+            with killed_before(rule), pytest.raises(DriverKilled):
+                await stage.abort(control)
+        operation = await stage.abort(control)
+        assert operation.state is OperationState.ABORTED
         assert not stage.gate.exists()
         assert await control.is_copying()
         await produce(source_cluster, topic, 1, numbered(AFTER))
         await until_equal(lambda: counts(target_cluster, topic), {0: BEFORE, 1: AFTER})
+
+
+@pytest.mark.full
+async def test_there_and_back_again(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    stage = SwitchoverStage(tmp_path, "again", source_cluster, target_cluster, IDENTITY)
+    await create_topics(source_cluster, {"again-t": 2})
+    await produce(source_cluster, "again-t", 0, numbered(BEFORE))
+    async with copying(stage.found.config, stage.found.flow) as copier:
+        await stage.start(CopierControl(copier), CHOICES)
+    assert stage.gate.exists()
+    await produce(target_cluster, "again-t", 1, numbered(AFTER))
+    back = stage.turned("there->again")
+    async with copying(back.found.config, back.found.flow) as copier:
+        operation = await back.start(CopierControl(copier), msgspec.structs.replace(CHOICES, fence="none"))
+    assert operation.state is OperationState.FINISHED
+    assert not stage.gate.exists()  # the source may be written to again
+    await produce(source_cluster, "again-t", 0, numbered(AFTER, first=1_000_000))
+    wanted = await keys(source_cluster, "again-t")
+    assert {number: len(rows) for number, rows in wanted.items()} == {0: BEFORE + AFTER, 1: AFTER}
+    async with copying(stage.found.config, stage.found.flow):
+        await until_equal(lambda: keys(target_cluster, "again-t"), wanted)
+    assert await keys(source_cluster, "again-t") == wanted
+
+
+class IdleControl:
+    """A mirror that does what it is told, for a flow without records."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    async def is_copying(self) -> bool:
+        return True
+
+    async def pause(self) -> None:
+        self.done.append("pause")
+
+    async def resume(self) -> None:
+        self.done.append("resume")
+
+    async def stop(self) -> None:
+        self.done.append("stop")
+
+    async def start_reverse(self) -> str:
+        return ""
+
+
+@pytest.mark.full
+async def test_the_fence_is_taken_away_while_the_target_is_dead(
+    source_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    control = IdleControl()
+    await create_topics(source_cluster, {"dying-t": 1})
+    with EmbeddedCluster("dying", tmp_path / "dying") as target:
+        stage = SwitchoverStage(tmp_path, "dying", source_cluster, target, IDENTITY)
+        with killed_before("drain"), pytest.raises(DriverKilled):
+            await stage.start(control, msgspec.structs.replace(CHOICES, ignore=("no-topic",)))
+        assert stage.gate.exists()
+    stored = await read(stage.found)
+    assert list(stored.away) == [FlowSide.TARGET]
+    (found,) = stored.operations
+    assert [one.name for one in found.steps] == ["check", "fence"]
+    with pytest.raises(OperationRefused, match="step 'drain' needs the target, which does not answer"):
+        await stage.resume(control)
+    assert (await stage.abort(control)).state is OperationState.ABORTED
+    assert not stage.gate.exists()
+    assert control.done == []  # nothing was paused

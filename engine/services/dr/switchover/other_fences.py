@@ -15,7 +15,8 @@ from engine.flow.operations.fencing import FenceFailed, FenceRefused
 COMMAND_KEY = "raymirror.dr.fence.command"
 COMMAND_S = 60.0
 """Seconds that the command may take; then it is killed with all its processes."""
-_NOTES = "fence-command"
+COMMAND_NOTES = "fence-command"
+"""The name of the stored calls."""
 _SAID_BYTES = 500
 
 
@@ -48,18 +49,23 @@ class CommandFence:
     async def close(self, run: StepRun, topics: Sequence[str]) -> Facts:
         """See Fence."""
         facts = await self.refuse(topics)
-        await run.keep(_NOTES, [CalledCommand("close")])
+        await run.keep(COMMAND_NOTES, [CalledCommand("close")])
         run.assure()
         await self._call("close", run.operation.id, topics)
         return facts
 
     async def open(self, run: StepRun) -> Facts:
         """See Fence."""
-        if not run.notes(_NOTES, CalledCommand):
+        if not run.notes(COMMAND_NOTES, CalledCommand):
             return {}
         run.assure()
-        await self._call("open", run.operation.id, ())
+        await self.lift(run.operation.id)
         return {}
+
+    async def lift(self, operation: str) -> None:
+        """Take back what the command has made for an operation. Raises FenceRefused without a command, FenceFailed."""
+        await self.refuse(())
+        await self._call("open", operation, ())
 
     async def _call(self, verb: str, operation: str, topics: Sequence[str]) -> None:
         words = [*shlex.split(self._command), verb, self._flow, operation]

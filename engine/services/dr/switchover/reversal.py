@@ -20,6 +20,7 @@ from engine.flow.operations.store import OperationStore
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
 from engine.services.dr.switchover.flow_control import FlowControl
+from engine.services.dr.switchover.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
 from engine.services.dr.switchover.steps import DRAINED_NOTES
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
@@ -203,6 +204,7 @@ class ReverseStep:
         self, world: SwitchoverWorld, store: OperationStore, control: FlowControl, holder: StateHolder
     ) -> None:
         self._world, self._store, self._control, self._holder = world, store, control, holder
+        self._command = world.config.fence_command
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises FenceFailed, MirrorError if the mirror does not do it."""
@@ -220,6 +222,9 @@ class ReverseStep:
         for one in self._store.operations:
             if one.has_ended and one.source == self._world.flow.name.target and has_standing_fence(one):
                 rows = self._store.notes(one, FENCE_NOTES, FenceRow) or ()
+                run.assure()
+                if self._store.notes(one, COMMAND_NOTES, CalledCommand):
+                    await CommandFence(self._command, one.flow).lift(one.id)
                 if rows:
                     lifted += await take_back(run, self._world.target_settings, [row.binding for row in rows])
                 await self._store.save(undone(one, FENCE_STEP, one.ended_ms, {}))

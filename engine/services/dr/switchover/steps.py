@@ -14,6 +14,7 @@ from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
 from engine.services.dr.switchover.flow_control import FlowControl, NoMirrorCopies
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld, some_of
+from policies.dr.readiness import Unready, UnreadyName
 from policies.words import counted
 
 DRAINED_NOTES, GROUP_NOTES = "drained", "groups"
@@ -96,20 +97,17 @@ class CheckStep:
         if not await self._control.is_copying():
             found.append(("no-mirror", "no mirror copies the flow, so the target cannot catch up"))
         found += [("copies-not-whole", text) for text in await self._unwhole()]
-        seen = await world.preview()
-        found += [
-            (one.name.value, f"{one.subject}: {one.why}")
-            for one in seen.readiness.unready
-            if self._counts(one.name.value)
-        ]
-        found += [("readiness-unknown", text) for text in seen.readiness.unknown]
-        found += [("group-not-read", f"group {group}: {why}") for group, why in seen.standing.failed.items()]
+        ready = await world.readiness()
+        found += [(one.name.value, f"{one.subject}: {one.why}") for one in ready.unready if self._counts(one)]
+        found += [("readiness-unknown", text) for text in ready.unknown]
+        standing = await world.hold(0.0, commit=False, undrained={})
+        found += [("group-not-read", f"group {group}: {why}") for group, why in standing.failed.items()]
         found += [("settings-differ", text) for text in await self._differences()]
-        return tuple(found), {**facts, "groups": seen.standing.groups}
+        return tuple(found), {**facts, "groups": standing.groups}
 
-    def _counts(self, name: str) -> bool:
+    def _counts(self, gap: Unready) -> bool:
         """Whether a gap matters: if copies have a prefix, brokers make topics for producers when they first write."""
-        return name != "no-topic" or self._world.keeps_names
+        return gap.name is not UnreadyName.NO_TOPIC or self._world.keeps_names
 
     async def _unwhole(self) -> list[str]:
         known = await self._world.stored()

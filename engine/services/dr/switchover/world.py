@@ -8,11 +8,13 @@ from engine.base.errors import BrokerUnreachable, MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.drain import Ends
 from engine.flow.ports.ports import EARLIEST
+from engine.flow.surveys.readiness_survey import Readiness, survey_readiness
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.data.partition_ends import known_ends
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
 from engine.services.dr.preview import PreviewService
+from policies.dr.readiness import ClientRules
 from policies.model import TopicPartition
 from policies.words import counted
 
@@ -93,6 +95,12 @@ class SwitchoverWorld(PreviewService):
     async def fenced_topics(self) -> list[str]:
         """Return the source topics that the flow copies, without heartbeats."""
         return sorted(await self._topics())
+
+    async def readiness(self) -> Readiness:
+        """Compare what producers and consumers need on the target. Raises ConnectionLost, BrokerUnreachable."""
+        flow, topics = self.flow, await self._topics()
+        rules = ClientRules(selection=flow.selection, groups=flow.groups.selection, copied=frozenset(topics))
+        return await survey_readiness(self._here, self._there, topics, rules)
 
     async def ends_now(self, known: Collection[TopicPartition] = ()) -> Ends:
         """Return where the source's partitions end, without heartbeats. Raises BrokerUnreachable."""

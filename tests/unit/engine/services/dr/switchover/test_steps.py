@@ -1,6 +1,7 @@
 """The steps of a switchover on a world in memory: what they wait for, what they refuse, what they do again."""
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -9,11 +10,16 @@ import pytest
 from engine.base.errors import ConnectionLost
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.surveys.readiness_survey import Readiness
+from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.switchover.flow_control import NoMirrorCopies
+from engine.services.dr.switchover.other_fences import NoFence
 from engine.services.dr.switchover.reversal import WatchStep
 from engine.services.dr.switchover.steps import (
     DRAINED_NOTES,
     GROUP_NOTES,
+    CheckFailed,
+    CheckStep,
     DrainStep,
     FenceStep,
     GroupRow,
@@ -26,7 +32,8 @@ from engine.services.dr.switchover.steps import (
 )
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld, some_of
 from policies.dr.operations import DrOperation, begun, done
-from policies.model import FlowName
+from policies.dr.readiness import Unready, UnreadyName
+from policies.model import FlowName, TopicPartition
 
 LIMITS = SwitchoverLimits(drain_s=10.0, groups_s=5.0)
 
@@ -67,7 +74,10 @@ class MemoryWorld:
         self.keeps_names = False
         self.done: list[str] = []
         self.is_copied = True
-        self.flow = type("Flow", (), {"name": FlowName("A", "B")})
+        syncs = SimpleNamespace(configs=False, acls=False)
+        self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs)
+        self.lacks = Readiness()
+        self.known = LastKnown(lanes=())
 
     @property
     def world(self) -> SwitchoverWorld:
@@ -88,10 +98,16 @@ class MemoryWorld:
         return () if row.end == self.end else (GrownPartition("t", 0, row.end, self.end),)
 
     async def hold(self, _timeout_s: float, *, commit: bool, undrained: dict[str, str]) -> GroupStatus:
-        assert commit
         assert undrained == {}
-        self.done.append("groups")
+        if commit:
+            self.done.append("groups")
         return self.standing
+
+    async def readiness(self) -> Readiness:
+        return self.lacks
+
+    async def stored(self) -> LastKnown:
+        return self.known
 
     async def fenced_topics(self) -> list[str]:
         return ["t"]
@@ -134,6 +150,52 @@ def settle(found: MemoryWorld) -> SettleStep:
     drain, halt = DrainStep(found.world, found, LIMITS), PauseStep(found)
     groups = GroupsStep(found.world, LIMITS, frozenset())
     return SettleStep(found.world, halt, drain, (groups, PositionsNoted(found)))
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+def check(found: MemoryWorld, *ignored: str) -> CheckStep:
+    return CheckStep(found.world, NoFence(), found, frozenset(ignored))
+
+
+async def test_a_check_changes_nothing_and_says_what_it_found() -> None:
+    found = MemoryWorld()
+    assert await check(found).do(KeptRun().run) == {"fence": "none", "topics": 1, "groups": 2}
+    assert found.done == []
+    found.lacks = Readiness(unready=(Unready(name=UnreadyName.NO_TOPIC, subject="t", why="none"),))
+    await check(found).do(KeptRun().run)  # brokers make it when a producer first writes
+
+
+async def test_a_check_names_everything_that_is_in_the_way() -> None:
+    found = MemoryWorld()
+    found.is_copied, found.keeps_names, found.standing = False, True, unequal("it has members")
+    found.lacks = Readiness(
+        unready=(
+            Unready(name=UnreadyName.NO_TOPIC, subject="t", why="none"),
+            Unready(name=UnreadyName.RIGHT, subject="User:a", why="Write"),
+        ),
+        unknown=("rights: not permitted",),
+    )
+    lane = KnownLane(
+        lane=TopicPartition("t", 0), target=TopicPartition("A.t", 0), source_next=-1, at_ms=1, ours=True, why="cut"
+    )
+    found.known = LastKnown(lanes=(lane,), unread={"p-1": "no leader"})
+    names = (
+        "no-mirror",
+        "copies-not-whole",
+        "copies-not-whole",
+        "no-topic",
+        "right-missing",
+        "readiness-unknown",
+        "group-not-read",
+    )
+    with pytest.raises(CheckFailed) as failure:
+        await check(found).do(KeptRun().run)
+    assert tuple(name for name, _ in failure.value.reasons) == names
+    assert "right-missing: User:a: Write" in str(failure.value)
+    assert "copies-not-whole: t-0: cut" in str(failure.value)
+    await check(found, *names).do(KeptRun().run)
 
 
 # --- drain -----------------------------------------------------------------------------------------------------------
