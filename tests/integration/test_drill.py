@@ -5,8 +5,9 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -37,6 +38,8 @@ SETTINGS = {
     "replication.factor": "1",
 }
 KILLED = 9
+KILLS = 11
+"""Besides those at the border of each step."""
 DEADLINE_S = 240.0
 Inventory = dict[str, Any]
 
@@ -205,6 +208,7 @@ from engine.config.config import load_config
 from engine.services.drill.service import DrillService, DrillWish
 
 def at_step(step):
+    print(step.value, flush=True)
     if step.value == sys.argv[2]:
         os._exit(9)
 
@@ -244,12 +248,41 @@ async def test_a_drill_that_is_killed_at_any_step_is_taken_away(scene_of: Any) -
         assert any(name.endswith(".internal") for name in made)
 
 
+@pytest.mark.full
+async def test_drills_that_are_killed_at_any_moment_under_load_are_taken_away_by_the_next(scene_of: Any) -> None:
+    scene: Scene = scene_of("moments")
+    await scene.begin()
+    async with scene.world.run():
+        await scene.copied()
+        await scene.group("g", {0: 20, 1: RECORDS})
+        before, chance = await scene.everything(), Random(20)
+        async with scene.load():
+            for _ in range(KILLS):
+                process = await _started(scene, "no step")
+                async with asyncio.timeout(DEADLINE_S):
+                    while (line := await process.stdout.readline()) != b"survey\n":  # behind it, it may make things
+                        assert line, "it has ended before that"
+                await asyncio.sleep(chance.uniform(0.0, 5.0))
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+            code, found = await scene.drill("--clean")
+        assert (code, found["left"]) == (0, []), found
+        assert len(found["cleaned"]) <= 1, "each drill takes away what the one before has left"
+        assert await scene.everything() == before
+
+
 async def _killed(scene: Scene, step: DrillStep) -> int:
-    words = "-c", _KILLED_DRILL, str(scene.world.path), step.value
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    process = await asyncio.create_subprocess_exec(sys.executable, *words, env=environment)
+    process = await _started(scene, step.value)
     async with asyncio.timeout(DEADLINE_S):
-        return await process.wait()
+        await process.communicate()
+    return int(process.returncode)
+
+
+async def _started(scene: Scene, step: str) -> Any:
+    words = "-c", _KILLED_DRILL, str(scene.world.path), step
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return await asyncio.create_subprocess_exec(sys.executable, *words, env=environment, stdout=asyncio.subprocess.PIPE)
 
 
 @pytest.mark.full
