@@ -10,8 +10,9 @@ from engine.core.offset_map.map_blocks import map_topic
 from engine.core.refused.entries import quarantine_topic
 from engine.core.reports.progress_sample import lag_topic, progress_topic
 from engine.state.state import events_topic, state_topic
-from policies.grants.features import GrantFeature, ResourceGroup
+from policies.grants.features import GrantFeature
 from policies.grants.planning import Grant, GrantFacts, acl_names, grants_of
+from policies.grants.resources import ResourceGroup
 from policies.grants.rights import CLUSTER_NAME, EVERY, ResourceName
 from policies.groups import DRILL_GROUPS
 from policies.naming import HEARTBEATS, DefaultNaming

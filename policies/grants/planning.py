@@ -10,8 +10,9 @@ from enum import IntEnum
 
 import msgspec
 
-from policies.grants.features import BY_COMMAND, USES, FeatureUse, GrantFeature, GrantSide, ResourceGroup
+from policies.grants.features import BY_COMMAND, USES, FeatureUse, GrantFeature
 from policies.grants.requests import BY_NAME
+from policies.grants.resources import GrantSide, ResourceGroup
 from policies.grants.rights import EVERY, IMPLIED, ResourceKind, ResourceName
 from policies.model import FlowName
 from policies.patterns import literal
