@@ -1,4 +1,4 @@
-"""The resources that a configuration names, on the clusters of a flow: `features.py` says which feature asks for which."""
+"""The resources that a configuration names, on the clusters of a flow; `features.py` says who asks for which."""
 
 from enum import Enum
 
