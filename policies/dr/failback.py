@@ -49,6 +49,7 @@ class FailbackRefusal(Enum):
     TOMBSTONES = "tombstones-gone"
     FEEDS = "source-feeds-another-cluster"
     LEFT_OUT = "left-out-records"
+    REPLAYED = "replayed-records"
 
 
 class RefusedFailback(msgspec.Struct, frozen=True):
@@ -199,6 +200,15 @@ _RULES = (
         lambda found: (
             f"the target refused {counted(found.left_out, 'record')} (raymirror.refused), which the source would lose:"
             " replay or drop them first (raymirror quarantine)"
+        ),
+    ),
+    _Rule(
+        FailbackRefusal.REPLAYED,
+        lambda found: found.replayed > 0,
+        _only_new,
+        lambda found: (
+            f"{counted(found.replayed, 'record')} of the quarantine lie behind the end of the copy, or may: the source"
+            " has them, and would get them a second time"
         ),
     ),
 )

@@ -68,6 +68,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     has; -1: not known. `apart_ms`: the most time that may have passed since the copy ended; 0: N is empty.
     `erased`: the source's cleaner has been in D, and may have removed tombstones that were never copied.
     `left_out`: records of P that the target refused and that were neither replayed nor dropped: no copy has them.
+    `replayed`: records of P that were replayed from the quarantine behind the end of the copy, or may have been.
     """
 
     lane: LaneName
@@ -85,6 +86,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     apart_ms: int = 0
     erased: bool = False
     left_out: int = 0
+    replayed: int = 0
     unknown: str = ""
 
     @property

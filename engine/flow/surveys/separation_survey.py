@@ -193,10 +193,17 @@ class SeparationSurvey:
             new=new.records,
             new_end=new.records_end,
             left_out=await self._left_out(blank.lane.source, known),
+            replayed=self._replayed(blank),
             oldest_kept=await self._oldest_kept(blank),
             apart_ms=0 if new.is_empty else max(0, wall_ms() - known.at_ms),
         )
         return msgspec.structs.replace(found, separation=separation, new=new)
+
+    def _replayed(self, blank: Separation) -> int:
+        """Count refused records that were replayed behind the copy's end; one without a mark may have been, too."""
+        marks = [state.mark for state in self._refused.get(blank.lane.source, ())]
+        pending = sum(mark is None for mark in marks) if self._replayers else 0
+        return pending + sum(mark is not None and mark.target_offset >= blank.target_next for mark in marks)
 
     async def _left_out(self, lane: TopicPartition, known: KnownLane) -> int:
         """Count refused records of what is copied, without those that are done with or that the map has a copy of."""

@@ -17,7 +17,7 @@ from engine.flow.failback.world import FailbackPorts, FailbackWorld
 from engine.flow.operations.driver import OperationDriver
 from engine.flow.operations.store import OperationStore
 from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import FetchOptions, Leader, ProducerState
+from engine.flow.ports.ports import EpochEnd, FetchOptions, Leader, ProducerState
 from engine.flow.replication.copier import FlowCopier
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane, last_known
@@ -99,9 +99,9 @@ class TwoWayLog(TargetLog):
         """Return where the log parts from one that was fetched: it has one leader epoch and loses nothing."""
         return None
 
-    def epoch_end(self, epoch: int) -> int:
+    def epoch_end(self, epoch: int) -> EpochEnd:
         """Return where the log ends that holds no epoch above this one."""
-        return self.end if epoch <= LEADER_EPOCH else -1
+        return EpochEnd(LEADER_EPOCH, self.end) if epoch == LEADER_EPOCH else EpochEnd(-1, -1)
 
 
 def _bytes(stored: Stored) -> bytes:

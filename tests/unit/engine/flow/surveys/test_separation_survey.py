@@ -114,7 +114,7 @@ async def test_replayed_records_are_nothing_new_because_the_source_has_them() ->
         for state in states:
             await stage.replayed(state)
         (one,) = await surveyed(stage)
-        assert one.separation.new == 0
+        assert (one.separation.new, one.separation.replayed) == (0, len(states))
         stage.targets[0].foreign(2)
         (one,) = await surveyed(stage)
         assert one.separation.new == 2
@@ -129,7 +129,7 @@ async def test_records_that_were_left_out_are_lost_by_a_source_topic_that_is_mad
         void = msgspec.structs.replace(states[0].record, offset=2)
         stage.entries.append(bytes(encode_batch([entry_of("A", void)], NONE)))
         (one,) = await surveyed(stage)
-        assert one.separation.left_out == 2
+        assert (one.separation.left_out, one.separation.replayed) == (2, 0)
         await stage.replay.drop(states[0])
         (one,) = await surveyed(stage)
         assert one.separation.left_out == 1
