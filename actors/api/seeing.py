@@ -6,7 +6,7 @@ from actors.api.summaries import flow_summary, page_of, short_name
 from actors.api.view import ApiView
 from actors.model.status import EVENTS_KEPT, FlowStatus, MirrorStatus
 from actors.observability.sentences import groups_text
-from actors.rest.exchange import FollowStream, HttpAnswer, HttpCall, HttpRefusal
+from actors.rest.exchange import EVENT_STREAM, FollowStream, HttpAnswer, HttpCall, HttpRefusal
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.quantiles import quantile
 from policies.words import counted
@@ -80,7 +80,7 @@ def _events_from(present: MirrorStatus) -> int:
 
 def stream(call: HttpCall, _view: ApiView) -> HttpAnswer:
     """Return what the live stream begins with; it is sent by the server."""
-    return HttpAnswer(content_type="text/event-stream", follow=FollowStream(call.last_event_id))
+    return HttpAnswer(content_type=EVENT_STREAM, follow=FollowStream(call.last_event_id))
 
 
 def groups(call: HttpCall, view: ApiView) -> HttpAnswer:

@@ -28,6 +28,7 @@ from actors.api.entities import (
 from actors.api.queries import PAGE_QUERY, SINCE_QUERY
 from actors.api.view import ApiNeed
 from actors.model.status import MirrorStatus
+from actors.rest.exchange import EVENT_STREAM
 from actors.rest.routes import HttpHandler, HttpRoute
 from policies.roles import Role
 
@@ -38,7 +39,6 @@ _LOOK: Final[dict[str, Any]] = {"within_s": 90.0, "is_large": True}
 """A command has a minute; its answer may be large."""
 RELOAD_S: Final = 120.0
 """Seconds until a reload is answered; it goes on after them."""
-EVENT_STREAM: Final = "text/event-stream"
 
 
 def _get(path: str, summary: str, handler: HttpHandler, gives: Any, **more: Any) -> HttpRoute:

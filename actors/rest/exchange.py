@@ -8,6 +8,7 @@ import msgspec
 from actors.model.requests import AnyRequest
 
 JSON: Final = "application/json"
+EVENT_STREAM: Final = "text/event-stream"
 NOTHING: Final = msgspec.UNSET
 """The body of an answer without one; None is JSON's null."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from actors.rest.exchange import JSON, ErrorBody
+from actors.rest.exchange import EVENT_STREAM, JSON, ErrorBody
 from actors.rest.routes import HttpRoute
 
 _REASONS = {200: "done", 201: "created", 202: "accepted", 204: "done, nothing to say"}
@@ -58,6 +58,8 @@ def _operation(route: HttpRoute, by_type: dict[str, Any]) -> dict[str, Any]:
             "required": route.needs_body,
             "content": {JSON: {"schema": by_type[repr(route.takes)]}},
         }
+    if route.content_type == EVENT_STREAM:
+        operation["x-raymirror-stream"] = True  # it does not end by itself
     if route.missing:
         operation["x-raymirror-missing"] = True
     return operation

@@ -9,6 +9,7 @@ import pytest
 
 from actors.http.table import ROUTES
 from actors.rest.openapi import describe
+from tests.unit.actors.api.test_looks import outcome, preview
 from tests.unit.actors.rest.rest_views import SOURCE, ask, shown, view_of
 
 DOCUMENT = describe(ROUTES, "0.1.0")
@@ -54,12 +55,32 @@ def test_the_server_gives_this_document() -> None:
     assert DOCUMENT["openapi"].startswith("3.1.")
 
 
+FOUND = {
+    "/api/v1/flows/{flow}/plan": outcome({"flows": [{"flow": "A->B", "topics": 3}]}),
+    "/api/v1/flows/{flow}/failover-preview": outcome(preview(), code=4),
+}
+"""What commands have printed."""
+
+
 @pytest.mark.parametrize("route", [one for one in ROUTES if one.method == "GET"], ids=lambda route: route.template)
 def test_answers_are_as_described(route: Any) -> None:
     target = route.template.replace("{connector}", SOURCE).replace("{task}", "0").replace("{flow}", "A->B")
     target = target.replace("{plugin}", "MirrorSourceConnector").replace("{logger}", "root")
-    answer = ask("GET", target, view=view_of())
+    answer = ask("GET", target, view=view_of(found=FOUND.get(route.template)))
     (content,) = DOCUMENT["paths"][route.template]["get"]["responses"]["200"]["content"].values()
     body = shown(answer) if answer.content_type == "application/json" else answer.encoded().decode()
     schema = content["schema"] | {"components": DOCUMENT["components"]}
     jsonschema.Draft202012Validator(schema).validate(body)
+
+
+def test_a_stream_says_that_it_does_not_end() -> None:
+    streams = [path for path, some in DOCUMENT["paths"].items() if some.get("get", {}).get("x-raymirror-stream")]
+    assert streams == ["/api/v1/stream"]
+
+
+def test_the_typed_interface_has_types() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    assert {"MirrorPage", "FlowSummary", "PartitionPage", "LagRow", "FailoverPreview", "DrPreview"} <= schemas.keys()
+    body = DOCUMENT["paths"]["/api/v1/flows/{flow}/pause"]["post"]["requestBody"]
+    assert body["required"] is False
+    assert DOCUMENT["paths"]["/api/v1/reload"]["post"]["requestBody"]["required"] is True
