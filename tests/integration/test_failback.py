@@ -197,7 +197,7 @@ async def killed_in(step: str, words: Sequence[str]) -> None:
     assert process.stderr is not None
     said = b""
     async with asyncio.timeout(DEADLINE_S):
-        while f"step {step}:".encode() not in said:
+        while f", {step}: ".encode() not in said:
             line = await process.stderr.readline()
             assert line, said
             said += line
