@@ -24,8 +24,11 @@ from engine.flow.config_sync.reading import compare_acls, copied_topics
 from engine.flow.config_sync.round_messages import ClusterIds
 from engine.flow.ports.settings_port import REQUESTS_AT_ONCE, TOPICS_AT_ONCE
 from engine.kafka.admin.settings import KafkaSettings
+from engine.kafka.admin.unfenced_settings import UnfencedSettings
 from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import client_for, opened
+from policies.model import FlowName
 from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry, WantedConfigs
 
@@ -42,7 +45,7 @@ class TaskInput(msgspec.Struct, frozen=True, kw_only=True):
     `whole`: every config that a topic or a copy sets itself is wanted, for a look.
     """
 
-    flow: str
+    flow: FlowName
     source: ClusterConfig
     target: ClusterConfig
     ids: ClusterIds
@@ -239,8 +242,12 @@ async def _acls(reach: TaskInput, topics: list[str]) -> bytes:
     async with opened(source, target):
         await _check(source, reach.ids.source)
         await _check(target, reach.ids.target)
-        found = await compare_acls(KafkaSettings(source), KafkaSettings(target), reach.options, topics)
+        found = await compare_acls(_unfenced(reach, source, target), KafkaSettings(target), reach.options, topics)
     return msgspec.msgpack.encode(found)
+
+
+def _unfenced(reach: TaskInput, source: ClusterClient, target: ClusterClient) -> UnfencedSettings:
+    return UnfencedSettings(source, KafkaCluster(target), reach.flow)
 
 
 async def _check(client: ClusterClient, expected: str) -> None:

@@ -69,7 +69,7 @@ def run(spark: SparkSession, options: RoundRequest, config: MirrorConfig, share:
     """Plan a round. Raises RoundFailed, ConfigError, BrokerUnreachable, ConnectionLost."""
     flow = config.flow(options.flow)
     reach = TaskInput(
-        flow=str(flow.name),
+        flow=flow.name,
         source=config.clusters[flow.name.source],
         target=config.clusters[flow.name.target],
         ids=options.clusters,

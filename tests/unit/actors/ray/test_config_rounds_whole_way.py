@@ -127,6 +127,7 @@ class Stage:
         for module, name, value in (
             (config_service, "clients_of", lambda _config, flow, _id: tuple(map(Client, flow))),
             (config_service, "KafkaSettings", lambda client: self.clusters[client.alias]),
+            (config_service, "_unfenced", lambda _flow, source, _target: self.clusters[source.alias]),
             (config_service, "refuse_one_cluster", admitted),
             (config_service, "check_clusters", admitted),
             (ray_metadata, "actor_class", lambda _shell: self),

@@ -29,6 +29,7 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.metrics.max.series"),
     ("top", "raymirror.http.port"),
     ("top", "raymirror.http.bind"),
+    ("top", "raymirror.http.nodes"),
     ("top", "raymirror.http.users"),
     *(("top", f"raymirror.http.user.NAME.{setting}") for setting in ("role", "password", "token")),
     *(("top", f"raymirror.http.tls.{part}") for part in ("certificate", "key", "key.password", "client.ca")),

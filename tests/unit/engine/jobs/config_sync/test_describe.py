@@ -26,6 +26,7 @@ from engine.jobs.config_sync.describe import (
     unpack_configs,
     unpack_known,
 )
+from policies.model import FlowName
 from policies.sync.topic_configs import TOPIC_OVERRIDE, ConfigEntry
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.flow.config_sync.test_planning import options
@@ -48,7 +49,7 @@ class Stage:
         self.clusters = {"A": FakeSettings("A"), "B": FakeSettings("B")}
         self.opened: list[str] = []
         self.reach = TaskInput(
-            flow="A->B",
+            flow=FlowName("A", "B"),
             source=ClusterConfig("A", (("a", 1),), {"sasl.jaas.config": 'x password="secret";'}),
             target=ClusterConfig("B", (("b", 1),)),
             ids=ClusterIds("id-of-A", ""),
@@ -56,6 +57,7 @@ class Stage:
         )
         monkeypatch.setattr(describe, "client_for", lambda cluster, _client_id, _tuning: FakeClient(cluster.alias))
         monkeypatch.setattr(describe, "KafkaSettings", lambda client: self.clusters[client.alias])
+        monkeypatch.setattr(describe, "_unfenced", lambda _reach, source, _target: self.clusters[source.alias])
         monkeypatch.setattr(describe, "opened", self._opened)
 
     @asynccontextmanager

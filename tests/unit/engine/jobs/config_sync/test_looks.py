@@ -18,6 +18,7 @@ from engine.flow.config_sync.sync import ConfigSync
 from engine.jobs.config_sync import describe
 from engine.jobs.config_sync.describe import CopyRow, TaskInput, TopicRow, describe_copies, describe_sources
 from engine.jobs.config_sync.verdict import JoinedRow, unpack_verdict, verdict
+from policies.model import FlowName
 from tests.fakes.settings import DEFAULTS, FakeSettings
 from tests.unit.engine.flow.config_sync.test_planning import options
 
@@ -38,6 +39,7 @@ class Clusters:
         self.both = {"A": FakeSettings("A"), "B": FakeSettings("B")}
         monkeypatch.setattr(describe, "client_for", lambda cluster, *_: FakeClient(cluster.alias))
         monkeypatch.setattr(describe, "KafkaSettings", lambda client: self.both[client.alias])
+        monkeypatch.setattr(describe, "_unfenced", lambda _reach, source, _target: self.both[source.alias])
         monkeypatch.setattr(describe, "opened", self._opened)
         for number in range(30):
             name = f"t{number}"
@@ -59,7 +61,7 @@ class Clusters:
     def by_tasks(self, tasks: int) -> Any:
         """Describe, join and plan as the Spark job does."""
         task = TaskInput(
-            flow="A->B",
+            flow=FlowName("A", "B"),
             source=ClusterConfig("A", (("a", 1),)),
             target=ClusterConfig("B", (("b", 1),)),
             ids=ClusterIds(),
