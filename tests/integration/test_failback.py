@@ -192,7 +192,7 @@ async def test_a_failback_that_is_killed_again_and_again_ends_as_one_that_was_no
 
 
 async def killed_in(step: str, words: Sequence[str]) -> bool:
-    """Run the command in a process of its own until it says that it begins a step, and kill it; return if it was over."""
+    """Run the command in a process of its own until it begins a step, and kill it; return if it was over."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "actors", *words, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
     )
