@@ -202,7 +202,7 @@ async def _drive(
     if current is not None:
         choices = choices_of(current.choices)
     else:
-        choices = await settled_choices(_fence_choices(args), service.source_client, command)
+        choices = await settled_choices(_fence_choices(args), service.source_client, command, found.reverse)
     fence = fence_of(choices, service.source_client, command, name)
     driver = OperationDriver(store, name, dict(failback_steps(service.world(guard, fence))), ShownProgress(), {})
     if args.abort:
