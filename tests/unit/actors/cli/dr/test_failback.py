@@ -14,8 +14,8 @@ from actors.cli.main import build_parser, main
 from engine.flow.failback.counting import Counted
 from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.group_moves import MovedPartition
-from engine.flow.failback.rows import LaneRow
-from engine.flow.operations.errors import StepFailed
+from engine.flow.failback.rows import LaneRow, UnreadGroup
+from engine.flow.operations.errors import OperationRefused, StepFailed
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of
 from policies.dr.group_places import PlaceReason
 from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
@@ -90,6 +90,42 @@ def test_a_failback_that_has_ended_says_what_it_wrote_and_what_comes_next(
 )
 def test_the_exit_code_says_how_it_ended(state: OperationState, groups: Any, code: int) -> None:
     assert FailbackResult(operation=ended(state), groups=groups).exit_code == code
+
+
+def test_a_group_that_could_not_be_read_is_no_success(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unread = UnreadGroup("billing", "coordinator not available")
+    answers(monkeypatch, "fail_back", FailbackResult(operation=ended(), unread=(unread,)))
+    assert ask(config, "--yes") == exits.NOT_EQUAL
+    assert "could not be read: billing: coordinator not available" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ((), ""),
+        (("--choice", "keep"), ""),
+        (("--export", "/y"), "--export"),
+        (("--choice", "discard"), "--choice"),
+        (("--principal", "User:b"), "--principal"),
+        (("--fence", "command"), "--fence"),
+        (("--everyone-allowed", "yes"), "--everyone-allowed"),
+    ],
+)
+def test_a_failback_goes_on_with_what_it_was_begun_with_and_says_so(
+    config: str, more: tuple[str, ...], word: str
+) -> None:
+    words = ["dr", "failback", "A->B", "--config", config]
+    begun = build_parser("dr").parse_args([*words, "--fenced-by-hand", "--export", "/x"])
+    operation = failback._new(operated_flow(begun), failback._fence_choices(begun), begun)
+    same = build_parser("dr").parse_args([*words, "--fenced-by-hand", "--export", "/x", *more])
+    if not word:
+        failback.refuse_other_choices(operation, same)
+        failback.refuse_other_choices(operation, build_parser("dr").parse_args(words))
+        return
+    with pytest.raises(OperationRefused, match=f"is not this {word}: leave it out, or take the failback back"):
+        failback.refuse_other_choices(operation, same)
 
 
 def test_a_look_changes_nothing_and_names_what_is_in_the_way(
