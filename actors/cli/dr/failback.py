@@ -29,15 +29,19 @@ from engine.flow.failback.counting import Counted
 from engine.flow.failback.first_steps import CHOICE, EXPORT
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGroup
+from engine.flow.failback.source_alone import undo_steps
 from engine.flow.failback.steps import failback_steps
 from engine.flow.operations.driver import OperationDriver
 from engine.flow.operations.errors import OperationRefused
+from engine.flow.operations.fencing import Fence
 from engine.flow.operations.store import OperationStore
+from engine.kafka.admin.settings import KafkaSettings
 from engine.services.dr.failback import FailbackService, StoredGuard, owned
 from engine.services.dr.operation_service import OperationClusters
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, settled_choices
+from engine.services.dr.switchover.other_fences import NoFence
 from policies.dr.failback import FailbackChoice
-from policies.dr.operation_steps import FAILBACK, OperationKind
+from policies.dr.operation_steps import FAILBACK, FlowSide, OperationKind
 from policies.dr.operations import DrOperation, OperationState
 
 COMMAND = OperationKind.FAILBACK.value
@@ -184,6 +188,9 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
     holder, dead = holder_of(config, mirror, COMMAND), known_dead(mirror)
     async with AsyncExitStack() as stack:
         clusters = await stack.enter_async_context(OperationClusters(config, flow))
+        if args.abort and FlowSide.TARGET in clusters.away:
+            store = await stack.enter_async_context(clusters.driving(holder))
+            return FailbackResult(operation=await abort_alone(store, found, clusters))
         service = await stack.enter_async_context(_service(found))
         guard = await stack.enter_async_context(owned(config, flow, found.reverse, holder, dead))
         await service.prepare()
@@ -195,6 +202,18 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
             groups=store.notes(operation, GROUPS, MovedPartition) or (),
             unread=store.notes(operation, UNREAD, UnreadGroup) or (),
         )
+
+
+async def abort_alone(store: OperationStore, found: OperatedFlow, clusters: OperationClusters) -> DrOperation:
+    """Take a failback back while the target is dead. Raises OtherOperation, OperationRefused, StepFailed."""
+    name, current, source = str(found.flow.name), store.current, clusters.client(FlowSide.SOURCE)
+    if current is not None and current.kind != COMMAND:
+        raise OtherOperation(current.kind, current.flow)
+    fence: Fence = NoFence()
+    if current is not None:
+        fence = fence_of(choices_of(current.choices), source, found.config.fence_command, name)
+    steps = undo_steps(KafkaSettings(source), fence)
+    return await OperationDriver(store, name, steps, ShownProgress(), clusters.away).abort(who_operates(), "asked for")
 
 
 async def _drive(

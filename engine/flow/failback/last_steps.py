@@ -54,7 +54,7 @@ class Close(FailbackStep):
         run.assure()
         if failed := await world.alter_back(behind):
             raise NotStored(f"positions of {world.back.flow}", failed)
-        await restored(world, run)
+        await restored(world.source.settings, run)
         await world.guard.admit()
         return written
 

@@ -1,8 +1,10 @@
 """`raymirror dr failback`: what it asks, what it stores of the operator's choices, what it prints."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,6 +20,7 @@ from engine.flow.failback.rows import LaneRow, UnreadGroup
 from engine.flow.operations.errors import OperationRefused, StepFailed
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of
 from policies.dr.group_places import PlaceReason
+from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
 from tests.unit.engine.config_files import BASE
 
@@ -158,6 +161,30 @@ def test_a_step_that_fails_says_how_to_go_on(
     assert ask(config, "--yes") == exits.FAILED
     said = capsys.readouterr().err
     assert "continue: raymirror dr failback 'A->B', or take it back: raymirror dr failback 'A->B' --abort" in said
+
+
+async def test_an_abort_needs_the_source_alone(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = build_parser("dr").parse_args(["dr", "failback", "A->B", "--config", config, "--abort"])
+    aborted = ended(OperationState.ABORTED)
+
+    class Clusters:
+        away: ClassVar = {FlowSide.TARGET: "it is dead"}
+
+        @asynccontextmanager
+        async def driving(self, _holder: object) -> AsyncIterator[str]:
+            yield "store"
+
+    @asynccontextmanager
+    async def clusters(*_args: object) -> AsyncIterator[Clusters]:
+        yield Clusters()
+
+    async def alone(store: Any, *_args: object) -> DrOperation:
+        assert store == "store"
+        return aborted
+
+    monkeypatch.setattr(failback, "OperationClusters", clusters)
+    monkeypatch.setattr(failback, "abort_alone", alone)
+    assert await failback.fail_back(operated_flow(args), args) == FailbackResult(operation=aborted)
 
 
 def test_what_the_operator_chooses_is_stored_with_the_operation(config: str, tmp_path: Path) -> None:
