@@ -8,7 +8,7 @@ from engine.flow.ports.settings_port import Settings
 
 def undo_steps(settings: Settings, fence: Fence) -> dict[str, Step]:
     """Return what takes back the steps of a failback that changed something; `settings`: of the source."""
-    return {"fence": _Opened(fence), "retention": _Restored(settings)}
+    return {"fence": _FenceUndo(fence), "retention": _RetentionUndo(settings)}
 
 
 class _UndoOnly:
@@ -19,7 +19,7 @@ class _UndoOnly:
         raise AssertionError(f"{run.operation.kind} goes on with both clusters only")
 
 
-class _Opened(_UndoOnly):
+class _FenceUndo(_UndoOnly):
     def __init__(self, fence: Fence) -> None:
         self._fence = fence
 
@@ -28,7 +28,7 @@ class _Opened(_UndoOnly):
         return await self._fence.open(run)
 
 
-class _Restored(_UndoOnly):
+class _RetentionUndo(_UndoOnly):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
