@@ -66,14 +66,21 @@ FENCE_NOTES, FENCE_STEP = "fence", "fence"
 class FenceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the plan is made from. `topics`: those to fence. `bindings`: all ACLs of topics on the cluster.
 
-    `own`: raymirror's principal there, empty if it is not known. `named`: principals that the operator names.
+    `own`: raymirror's principal there, empty if it is not known; `also_own`: principals of its other clients there, the
+    writer of the reverse flow among them. `named`: principals that the operator names.
     """
 
     topics: Collection[str]
     bindings: Collection[Binding]
     own: str
+    also_own: Collection[str] = ()
     named: Collection[str] = ()
     everyone: EveryoneRule = EveryoneRule.UNKNOWN
+
+    @property
+    def ours(self) -> set[str]:
+        """All principals that must not be fenced."""
+        return {self.own, *self.also_own} - {""}
 
 
 class FencePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +98,7 @@ class FencePlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_fence(facts: FenceFacts) -> FencePlan:
     """Plan the fence, or refuse it with all reasons."""
     refused = list(_refused_names(facts))
-    named = sorted(set(facts.named) - {facts.own})
+    named = sorted(set(facts.named) - facts.ours)
     opens: list[Binding] = []
     denies: list[Binding] = []
     closed, everybody, locked = list[str](), list[str](), list[str]()
@@ -112,7 +119,7 @@ def plan_fence(facts: FenceFacts) -> FencePlan:
             opens.append(_binding(topic, ANYBODY, Operation.ALL, Permission.ALLOW))
         denies += [
             _binding(topic, principal, Operation.WRITE, Permission.DENY)
-            for principal in sorted({*writers, *named} - {ANYBODY, facts.own})
+            for principal in sorted({*writers, *named} - {ANYBODY, *facts.ours})
         ]
     refused += _refused_topics(everybody, locked)
     there = set(facts.bindings)
@@ -161,10 +168,10 @@ def _refused_names(facts: FenceFacts) -> Iterable[RefusedFence]:
         if not (kind and colon and rest) or name == ANYBODY:
             right = "write a type and a name, such as User:orders; User:* would stop raymirror too"
             yield RefusedFence(FenceRefusal.NOT_PRINCIPAL, f"{name!r} cannot be fenced: {right}")
-    if facts.own and facts.own in facts.named:
+    for own in sorted(facts.ours & set(facts.named)):
         yield RefusedFence(
             FenceRefusal.OWN_NAMED,
-            f"{facts.own} is raymirror's own principal, and the reverse flow writes as it: give producers another one",
+            f"{own} is raymirror's own principal, and the reverse flow writes as it: give producers another one",
         )
 
 

@@ -143,7 +143,7 @@ class SwitchoverStage:
         """Begin a switchover."""
         found = self.found
         async with self.drive(control) as drive:
-            settled = await settled_choices(choices, drive.source, found.config.fence_command)
+            settled = await settled_choices(choices, drive.source, found.config.fence_command, found.reverse)
             new = DrOperation(
                 id=new_id(),
                 kind="switchover",

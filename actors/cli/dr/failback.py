@@ -28,15 +28,20 @@ from engine.base.errors import MirrorError
 from engine.flow.failback.counting import Counted
 from engine.flow.failback.first_steps import CHOICE, EXPORT
 from engine.flow.failback.group_moves import MovedPartition
-from engine.flow.failback.rows import GROUPS, LANES, LaneRow
+from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGroup
+from engine.flow.failback.source_alone import undo_steps
 from engine.flow.failback.steps import failback_steps
 from engine.flow.operations.driver import OperationDriver
+from engine.flow.operations.errors import OperationRefused
+from engine.flow.operations.fencing import Fence
 from engine.flow.operations.store import OperationStore
+from engine.kafka.admin.settings import KafkaSettings
 from engine.services.dr.failback import FailbackService, StoredGuard, owned
 from engine.services.dr.operation_service import OperationClusters
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, settled_choices
+from engine.services.dr.switchover.other_fences import NoFence
 from policies.dr.failback import FailbackChoice
-from policies.dr.operation_steps import FAILBACK, OperationKind
+from policies.dr.operation_steps import FAILBACK, FlowSide, OperationKind
 from policies.dr.operations import DrOperation, OperationState
 
 COMMAND = OperationKind.FAILBACK.value
@@ -59,13 +64,15 @@ class FailbackResult(msgspec.Struct, frozen=True, kw_only=True):
     operation: DrOperation
     partitions: tuple[LaneRow, ...] = ()
     groups: tuple[MovedPartition, ...] = ()
+    unread: tuple[UnreadGroup, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """The exit code, for scripts."""
         if self.operation.state is not OperationState.FINISHED:
             return exits.OK if self.operation.state is OperationState.ABORTED else exits.FAILED
-        return exits.OK if all(one.is_equal for one in self.groups) else exits.NOT_EQUAL
+        is_equal = not self.unread and all(one.is_equal for one in self.groups)
+        return exits.OK if is_equal else exits.NOT_EQUAL
 
 
 def add_failback(actions: Any) -> None:
@@ -142,7 +149,7 @@ def run_failback(args: argparse.Namespace) -> int:
     if args.json:
         print(msgspec.json.encode(result).decode())
     else:
-        show_failback(result.operation, result.partitions, result.groups)
+        show_failback(result.operation, result.partitions, result.groups, result.unread)
     return result.exit_code
 
 
@@ -181,6 +188,9 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
     holder, dead = holder_of(config, mirror, COMMAND), known_dead(mirror)
     async with AsyncExitStack() as stack:
         clusters = await stack.enter_async_context(OperationClusters(config, flow))
+        if args.abort and FlowSide.TARGET in clusters.away:
+            store = await stack.enter_async_context(clusters.driving(holder))
+            return FailbackResult(operation=await abort_alone(store, found, clusters))
         service = await stack.enter_async_context(_service(found))
         guard = await stack.enter_async_context(owned(config, flow, found.reverse, holder, dead))
         await service.prepare()
@@ -190,7 +200,20 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
             operation=operation,
             partitions=store.notes(operation, LANES, LaneRow) or (),
             groups=store.notes(operation, GROUPS, MovedPartition) or (),
+            unread=store.notes(operation, UNREAD, UnreadGroup) or (),
         )
+
+
+async def abort_alone(store: OperationStore, found: OperatedFlow, clusters: OperationClusters) -> DrOperation:
+    """Take a failback back while the target is dead. Raises OtherOperation, OperationRefused, StepFailed."""
+    name, current, source = str(found.flow.name), store.current, clusters.client(FlowSide.SOURCE)
+    if current is not None and current.kind != COMMAND:
+        raise OtherOperation(current.kind, current.flow)
+    fence: Fence = NoFence()
+    if current is not None:
+        fence = fence_of(choices_of(current.choices), source, found.config.fence_command, name)
+    steps = undo_steps(KafkaSettings(source), fence)
+    return await OperationDriver(store, name, steps, ShownProgress(), clusters.away).abort(who_operates(), "asked for")
 
 
 async def _drive(
@@ -200,9 +223,11 @@ async def _drive(
     if current is not None and current.kind != COMMAND:
         raise OtherOperation(current.kind, current.flow)
     if current is not None:
+        if not args.abort:
+            refuse_other_choices(current, args)
         choices = choices_of(current.choices)
     else:
-        choices = await settled_choices(_fence_choices(args), service.source_client, command)
+        choices = await settled_choices(_fence_choices(args), service.source_client, command, found.reverse)
     fence = fence_of(choices, service.source_client, command, name)
     driver = OperationDriver(store, name, dict(failback_steps(service.world(guard, fence))), ShownProgress(), {})
     if args.abort:
@@ -210,6 +235,34 @@ async def _drive(
     if current is not None:
         return await driver.resume(who_operates())
     return await driver.start(_new(found, choices, args))
+
+
+def refuse_other_choices(operation: DrOperation, args: argparse.Namespace) -> None:
+    """Refuse words that a failback was not begun with: what is stored holds. Raises OperationRefused."""
+    given: dict[str, tuple[object, object, object]] = {
+        f"--{CHOICE}": (args.choice, FailbackChoice.KEEP.value, operation.choices.get(CHOICE)),
+        f"--{EXPORT}": (_folder(args), "", operation.choices.get(EXPORT)),
+    }
+    wanted, stored = _fence_choices(args), choices_of(operation.choices)
+    usual = SwitchoverChoices()
+    given |= {
+        "--fence": (wanted.fence, usual.fence, stored.fence),
+        "--principal": (wanted.principals, usual.principals, stored.principals),
+        "--own-principal": (wanted.own_principal, usual.own_principal, stored.own_principal),
+        "--everyone-allowed": (wanted.everyone, usual.everyone, stored.everyone),
+    }
+    other = [word for word, (now, default, before) in given.items() if now not in (default, before)]
+    if other:
+        name = f"{operation.kind} {operation.id}"
+        raise OperationRefused(
+            "other-choices",
+            f"{name} goes on with what it was begun with, which is not this {' and '.join(other)}: leave it out, or"
+            f" take the failback back (raymirror dr failback '{operation.flow}' --abort) and begin a new one",
+        )
+
+
+def _folder(args: argparse.Namespace) -> str:
+    return str(args.export.resolve()) if args.export is not None else ""
 
 
 def _fence_choices(args: argparse.Namespace) -> SwitchoverChoices:
@@ -222,7 +275,7 @@ def _fence_choices(args: argparse.Namespace) -> SwitchoverChoices:
 
 
 def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespace) -> DrOperation:
-    name, folder = found.flow.name, str(args.export.resolve()) if args.export is not None else ""
+    name = found.flow.name
     return DrOperation(
         id=new_id(),
         kind=COMMAND,
@@ -230,5 +283,5 @@ def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespa
         target=name.target,
         who=who_operates(),
         began_ms=wall_ms(),
-        choices={**choices.facts(), CHOICE: args.choice, EXPORT: folder},
+        choices={**choices.facts(), CHOICE: args.choice, EXPORT: _folder(args)},
     )

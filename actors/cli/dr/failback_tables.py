@@ -9,7 +9,7 @@ from actors.observability.lagging import bytes_text
 from actors.observability.tables import plain_table
 from engine.flow.failback.counting import Counted
 from engine.flow.failback.group_moves import MovedPartition
-from engine.flow.failback.rows import LaneRow
+from engine.flow.failback.rows import LaneRow, UnreadGroup
 from policies.dr.operations import DrOperation
 from policies.words import counted as words
 
@@ -29,7 +29,12 @@ def show_look(counted: Counted) -> None:
         print("nothing speaks against a failback, by the last positions; the failback itself counts exactly")
 
 
-def show_failback(operation: DrOperation, partitions: Sequence[LaneRow], groups: Sequence[MovedPartition]) -> None:
+def show_failback(
+    operation: DrOperation,
+    partitions: Sequence[LaneRow],
+    groups: Sequence[MovedPartition],
+    unread: Sequence[UnreadGroup],
+) -> None:
     """Print a failback that has ended."""
     source, target = operation.source, operation.target
     print(f"failback {operation.id} of {operation.flow}: {operation.state.value} in {operation.seconds:.1f} s")
@@ -44,6 +49,10 @@ def show_failback(operation: DrOperation, partitions: Sequence[LaneRow], groups:
         back, full = int(close.facts["bytes_to_source"]), int(close.facts["bytes_of_full_copy"])
         print(f"written to {source}: {bytes_text(back)}; a copy of everything would have been {bytes_text(full)}")
     show_groups(groups)
+    for one in unread[:ROWS]:
+        print(f"not moved, because it could not be read: {one.group}: {one.why}")
+    if len(unread) > ROWS:
+        print(f"and {words(len(unread) - ROWS, 'more')}; --json prints all")
     if operation.has_ended and close is not None:
         print(f"{target} serves its applications as before, and {source} has what {target} had; next:")
         print(f"1. start the reverse flow: enable {target}->{source} instead of {operation.flow}, then raymirror run")

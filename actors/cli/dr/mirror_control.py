@@ -61,14 +61,18 @@ class MirrorControl:
 
     async def resume(self) -> None:
         """See FlowControl."""
-        await _thread(lambda: self._mirror.command(Command.RESUME, self._flow))
+        await _thread(self._resume)
+
+    def _resume(self) -> None:
+        if not self._is_failed_over(self._flow):
+            self._mirror.command(Command.RESUME, self._flow)
 
     async def stop(self) -> None:
         """See FlowControl."""
         await _thread(self._stop)
 
     def _stop(self) -> None:
-        if self._desired(self._flow) is not Desired.STOPPED:
+        if not self._is_failed_over(self._flow):  # a plain stop is not for good
             self._mirror.fail_over(self._flow, _NOTHING_LEFT)
         if not until(STOP_S, self._is_stopped):
             raise NotAtRestInTime(self._flow, "stopped", STOP_S)
@@ -91,7 +95,7 @@ class MirrorControl:
             wanted = self._desired(self._reverse)
             if wanted is None:
                 return self._how
-            if wanted is Desired.STOPPED and self._is_failed_over():
+            if wanted is Desired.STOPPED and self._is_failed_over(self._reverse):
                 self._mirror.command(Command.FORGET, self._reverse)
             if wanted is not Desired.RUNNING:
                 self._mirror.command(Command.RESUME, self._reverse)
@@ -101,8 +105,8 @@ class MirrorControl:
             return self._how
         return ""
 
-    def _is_failed_over(self) -> bool:
-        return any(one.flow == self._reverse and one.failed_over for one in self._mirror.status().flows)
+    def _is_failed_over(self, flow: str) -> bool:
+        return any(one.flow == flow and one.failed_over for one in self._mirror.status().flows)
 
     def _desired(self, flow: str) -> Desired | None:
         return next((one.desired for one in self._mirror.status().flows if one.flow == flow), None)

@@ -133,7 +133,7 @@ async def switch_over(
     """Begin and drive a switchover; a check that fails takes it back, so that nothing is left to be done."""
     name = found.flow.name
     async with driven(found, control) as drive:
-        choices = await settled_choices(wanted, drive.source, found.config.fence_command)
+        choices = await settled_choices(wanted, drive.source, found.config.fence_command, found.reverse)
         new = DrOperation(
             id=new_id(),
             kind=OperationKind.SWITCHOVER.value,
@@ -163,7 +163,7 @@ async def dry_run(
     """Check only, and print; nothing is stored. Raises FenceRefused, NoWayToFence, BrokerUnreachable."""
     async with SwitchoverWorld(found.config, found.flow, found.reverse) as world:
         command = found.config.fence_command
-        choices = await settled_choices(wanted, world.source_client, command)
+        choices = await settled_choices(wanted, world.source_client, command, found.reverse)
         fence = fence_of(choices, world.source_client, command, str(found.flow.name))
         reasons, facts = await CheckStep(world, fence, control, frozenset(choices.ignore)).look()
     left = [one for one in reasons if one[0] not in choices.ignore]

@@ -28,6 +28,7 @@ from actors.cli.failover.failover_stored import Judged, judged_by_positions
 from actors.cli.failover.failover_tables import (
     show_alone,
     show_back,
+    show_fences,
     show_other_writers,
     show_outcome,
     show_stopped_before,
@@ -121,8 +122,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back: every"
         " group is translated, and committed with --apply), 4 the flow is stopped, but some partition is not drained or"
-        " some group is not equal: the output says which and why; heartbeat topics do not count, 1 the flow did not"
-        " stop in time, or is paused, or the failover did not finish, 2 bad input, or a mirror elsewhere owns the flow,"
+        " some group is not equal, or a fence is left on the target: the output says which and why; heartbeat topics do"
+        " not count, 1 the flow did not stop in time, or is paused, or the failover did not finish, 2 bad input,"
+        " or a mirror elsewhere owns the flow,"
         " 3 no mirror runs, and no --config; with --config and no mirror the flow is failed over from what its target"
         " holds, whether the source answers or not"
     )
@@ -146,6 +148,7 @@ def run(args: argparse.Namespace) -> int:
         are_listed = is_alone or result.undiscovered or result.was_stopped
         show_outcome(result.rpo, result.partitions, result.standing, gone=result.source, are_listed=are_listed)
         show_tombstones(result.tombstones)
+        show_fences(result.fences)
         print(steps_text(result.steps))
         if result.stopped:
             print(stopped_text(result.flow, mirror_goes_on=result.mirror_goes_on))
@@ -258,6 +261,7 @@ async def fail_over(
                 )
             with times.of(FailoverStep.TOMBSTONES):
                 raised = await asked.keep_tombstones(found.copies, least_ms)
+                lifted = await asked.lift_fences()
         except MirrorError as failure:
             raise Unfinished(name, str(failure), state.value) from failure
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -279,6 +283,7 @@ async def fail_over(
         undiscovered=found.by_positions and not was_stopped,
         was_stopped=was_stopped,
         tombstones=raised,
+        fences=lifted,
         steps=times.done,
     )
 

@@ -96,6 +96,7 @@ async def fail_over_alone(
                 )
             with times.of(FailoverStep.TOMBSTONES):
                 raised = await asked.keep_tombstones(found.copies, tombstones_ms)
+                lifted = await asked.lift_fences()
             with times.of(FailoverStep.STOP):
                 await service.put({DESIRED: _stopped(service.load())})
                 outcome = outcome_of(found.partitions, standing, raised, is_whole=found.is_whole)
@@ -113,6 +114,7 @@ async def fail_over_alone(
         unread=found.unread,
         event_unsaid=unsaid,
         tombstones=raised,
+        fences=lifted,
         steps=times.done,
         mirror_goes_on=False,
     )

@@ -9,6 +9,7 @@ from engine.core.reports.drain import PartitionDrain, records_left, uncounted, u
 from engine.core.reports.rpo import TopicRpo
 from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupStatus
+from engine.services.dr.lifting import LiftedFences
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +37,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Without a mirror: why no event reports the failover; empty if one does."""
     tombstones: LentConfigs = LentConfigs()
     """Compacted copies whose `delete.retention.ms` was raised, and those that refused it."""
+    fences: LiftedFences = LiftedFences()
+    """The fences that earlier operations had left on the target."""
     steps: tuple[StepTime, ...] = ()
     """How long each step took."""
     mirror_goes_on: bool | None = None
@@ -51,7 +54,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         """The exit code, for scripts."""
         if not self.stopped or self.unremembered:
             return exits.FAILED
-        return exits.OK if self.drained and self.standing.equal else exits.NOT_EQUAL
+        return exits.OK if self.drained and self.standing.equal and not self.fences.failed else exits.NOT_EQUAL
 
     def as_json(self) -> dict[str, object]:
         """Return the result, with the facts that follow from it."""

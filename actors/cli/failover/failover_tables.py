@@ -17,6 +17,7 @@ from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.failback import FailbackRow
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.ownership.other_writers import OtherWriters
+from engine.services.dr.lifting import LiftedFences
 from policies.words import counted
 
 ROWS = 50
@@ -80,6 +81,16 @@ def show_tombstones(raised: LentConfigs) -> None:
         print(f"delete.retention.ms is now {raised.lent[0].value} on compacted copies: {before}{more}")
     for topic, why in raised.failed.items():
         print(f"delete.retention.ms of {topic} is not raised, so a failback may not find what was deleted: {why}")
+
+
+def show_fences(fences: LiftedFences) -> None:
+    """Print what kept producers from the target: what was taken away, and what still does."""
+    if fences.bindings:
+        print(
+            f"the fence that an earlier operation left on the target is taken away: {counted(fences.bindings, 'ACL')}"
+        )
+    for operation, why in fences.failed.items():
+        print(f"producers may still be kept from the target by the fence of {operation}: {why}")
 
 
 def stopped_text(flow: str, *, mirror_goes_on: bool | None) -> str:

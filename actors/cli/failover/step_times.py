@@ -21,7 +21,7 @@ class FailoverStep(Enum):
     """Compare what is copied with the ends of the source."""
     GROUPS = "groups"
     TOMBSTONES = "tombstones"
-    """Let compacted copies keep tombstones for longer."""
+    """Let compacted copies keep tombstones for longer, and lift an earlier fence of the target."""
     STOP = "stop"
 
 

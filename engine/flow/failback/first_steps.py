@@ -5,8 +5,8 @@ from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStor
 from engine.flow.failback.lent_configs import change, give_back
 from engine.flow.failback.rows import LANES, LENT, LaneRow
 from engine.flow.failback.step import FailbackStep
-from engine.flow.failback.world import FailbackWorld
 from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.ports.settings_port import Settings
 from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.failback import FailbackChoice
 from policies.dr.lent_config import CLEANUP, RETENTION, LentConfig, endless_retention
@@ -78,13 +78,13 @@ class Retention(FailbackStep):
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step. Raises NotStored."""
-        return await restored(self.world, run)
+        return await restored(self.world.source.settings, run)
 
 
-async def restored(world: FailbackWorld, run: StepRun) -> Facts:
+async def restored(settings: Settings, run: StepRun) -> Facts:
     lent = run.notes(LENT, LentConfig) or ()
     run.assure()
-    if failed := await give_back(world.source.settings, lent):
+    if failed := await give_back(settings, lent):
         raise NotStored("the retention of source topics", failed)
     return {"restored": len(lent)}
 

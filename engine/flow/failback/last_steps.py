@@ -7,7 +7,7 @@ from engine.flow.failback.copying import positions_of
 from engine.flow.failback.errors import NotStored
 from engine.flow.failback.first_steps import restored
 from engine.flow.failback.group_moves import GroupMoves
-from engine.flow.failback.rows import GROUPS, LaneRow, LateRow, kept_lane
+from engine.flow.failback.rows import GROUPS, UNREAD, LaneRow, LateRow, UnreadGroup, kept_lane
 from engine.flow.failback.step import FailbackStep
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.operations.driver import Facts, StepRun
@@ -28,6 +28,7 @@ class MoveGroups(FailbackStep):
         run.assure()
         moved = await moves.move([kept_lane(row, late[row.source]) for row in rows])
         await run.keep(GROUPS, list(moved.moved))
+        await run.keep(UNREAD, [UnreadGroup(group, why) for group, why in sorted(moved.failed.items())])
         groups = {one.group for one in moved.moved}
         unequal = {one.group for one in moved.moved if not one.is_equal} | moved.failed.keys()
         return {"groups": len(groups | unequal), "unequal": len(unequal)}
@@ -53,7 +54,7 @@ class Close(FailbackStep):
         run.assure()
         if failed := await world.alter_back(behind):
             raise NotStored(f"positions of {world.back.flow}", failed)
-        await restored(world, run)
+        await restored(world.source.settings, run)
         await world.guard.admit()
         return written
 

@@ -6,7 +6,7 @@ from engine.flow.failback.group_moves import FailedBackLane
 from policies.dr.group_moves import KeptLogs
 from policies.model import LaneName, TopicPartition
 
-LANES, LATE, LENT, GROUPS = "lanes", "late", "lent", "groups"
+LANES, LATE, LENT, GROUPS, UNREAD = "lanes", "late", "lent", "groups", "groups-unread"
 """The names of the notes."""
 
 
@@ -54,6 +54,13 @@ class LateRow(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     source_end: int
     echoes: tuple[tuple[int, int], ...] = ()
+
+
+class UnreadGroup(msgspec.Struct, frozen=True):
+    """A group that could not be read on one of the clusters, so it was not moved; or a broker that names no groups."""
+
+    group: str
+    why: str
 
 
 def kept_lane(row: LaneRow, late: LateRow) -> FailedBackLane:

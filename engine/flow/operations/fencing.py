@@ -66,9 +66,13 @@ class FenceFailed(MirrorError):
 
 
 class FenceChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator says of producers. `own`: raymirror's principal there; empty: not known."""
+    """What the operator says of producers. `own`: raymirror's principal there; empty: not known.
+
+    `also_own`: those of its other clients there.
+    """
 
     own: str
+    also_own: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     everyone: EveryoneRule = EveryoneRule.UNKNOWN
 
@@ -118,6 +122,7 @@ class AclFence:
             topics=topics,
             bindings=await self._settings.acls(Resource.TOPIC),
             own=self._choice.own,
+            also_own=self._choice.also_own,
             named=self._choice.named,
             everyone=self._choice.everyone,
         )

@@ -47,11 +47,14 @@ async def read_copy(cluster: Cluster, flow: FlowName) -> OperationCopy:
     return OperationCopy(entries=codec.decode(await cluster.read_records(topic)))
 
 
-def standing_fences(copy: OperationCopy) -> set[Binding]:
-    """Return the bindings that fences may have made and that were not taken back."""
+def standing_fences(copy: OperationCopy, cluster: str) -> set[Binding]:
+    """Return the bindings that fences may have made on a cluster (its alias) and that were not taken back.
+
+    A fence is made on the source of its operation. An equal binding on the other cluster is somebody else's.
+    """
     found: set[Binding] = set()
     for operation in copy.operations:
-        if has_standing_fence(operation):
+        if operation.source == cluster and has_standing_fence(operation):
             rows = copy.notes(operation, FENCE_NOTES) or []
             found |= {msgspec.json.decode(row, type=FenceRow).binding for row in rows}
     return found

@@ -1,6 +1,7 @@
-"""Reads a source's settings for a flow, without the ACL bindings that fences of operations have made there.
+"""Reads a cluster's settings for a flow, without the ACL bindings that fences of operations have made there.
 
 A fence keeps producers from the source. Mirrored to the target it would keep them from the cluster that they move to.
+And a target that was fenced earlier is opened again when applications move there, so it lacks no right by that.
 """
 
 from engine.flow.operations.reading import read_copy, standing_fences
@@ -12,7 +13,7 @@ from policies.sync.acl_sync import Binding, Permission, Resource
 
 
 class UnfencedSettings(KafkaSettings):
-    """The settings of a flow's source; `target` has the operations."""
+    """The settings of one of a flow's clusters; `target`: the flow's target, which has the operations."""
 
     def __init__(self, client: ClusterClient, target: Cluster, flow: FlowName) -> None:
         super().__init__(client)
@@ -26,4 +27,4 @@ class UnfencedSettings(KafkaSettings):
         found = await super().acls(resource)
         if not any(one.permission == Permission.DENY for one in found):  # every fence has one
             return found
-        return found - standing_fences(await read_copy(self._target, self._flow))
+        return found - standing_fences(await read_copy(self._target, self._flow), self._client.alias)

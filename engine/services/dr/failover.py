@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from engine.base.clock import now_s, pause
-from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.position.position import Position
@@ -16,6 +16,7 @@ from engine.flow.groups.failback import Failback
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
 from engine.flow.groups.translations import Translations
+from engine.flow.operations.reading import read_copy
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
 from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.refused.quarantine_reader import Replayers
@@ -28,6 +29,7 @@ from engine.kafka.data.partition_ends import BROKER_WITHIN_S, known_ends, partit
 from engine.kafka.groups.groups import KafkaGroups
 from engine.kafka.groups.reachable_groups import ReachableGroups
 from engine.services.clients import clients_of
+from engine.services.dr.lifting import LiftedFences, lift_fences
 from engine.services.maps import clusters_of, last_known_of, maps_of
 from engine.state.state import Key, Value
 from policies.model import LaneName, TopicPartition
@@ -48,7 +50,7 @@ class Failover(Opened):
     """
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
-        self._flow = flow
+        self._flow, self._fence_command = flow, config.fence_command
         self._clients = clients_of(config, flow.name, CLIENT_ID)
         self._source, self._target = clusters_of(flow, self._clients)
         self._source_groups = ReachableGroups(self._clients[0], patience_s=BROKER_WITHIN_S)
@@ -172,6 +174,15 @@ class Failover(Opened):
             return await keep_tombstones(KafkaSettings(self._clients[1]), topics, least_ms)
         except (ConnectionLost, BrokerUnreachable) as failure:
             return LentConfigs(failed={f"cluster {self._flow.name.target!r}": str(failure)})
+
+    async def lift_fences(self) -> LiftedFences:
+        """Lift what earlier operations keep producers from the target with; a failure is in the result."""
+        alias = self._flow.name.target
+        try:
+            copy = await read_copy(self._target, self._flow.name)
+        except MirrorError as failure:
+            return LiftedFences(failed={f"operations of cluster {alias!r}": str(failure)})
+        return await lift_fences(copy, alias, KafkaSettings(self._clients[1]), self._fence_command)
 
     async def way_back(self, *, backwards: bool) -> Failback:
         """Build the failback of groups to the source. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""

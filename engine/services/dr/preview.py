@@ -33,6 +33,8 @@ class PreviewService(Failover):
         self._config = config
         self._here = UnfencedSettings(self._clients[0], self._target, flow.name)
         self._there = KafkaSettings(self._clients[1])
+        self._opened = UnfencedSettings(self._clients[1], self._target, flow.name)
+        """The target as it is when applications move there: fences that earlier operations left are lifted then."""
 
     async def preview(self) -> DrPreview:
         """Read both clusters, or the target alone if the source does not answer.
@@ -64,7 +66,7 @@ class PreviewService(Failover):
             source="",
             losses=losses_of(found, at_ms),
             standing=await self.hold(0.0, commit=False, undrained={}),
-            readiness=await survey_readiness(self._here, self._there, topics, rules),
+            readiness=await survey_readiness(self._here, self._opened, topics, rules),
             partitions=partition_failbacks(found),
             groups=group_failbacks(rows, found),
             failed=failed,

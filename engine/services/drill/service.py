@@ -310,7 +310,7 @@ class DrillService(PreviewService):
     async def _readiness(self, topics: dict[str, TopicState]) -> list[DrillFinding]:
         selection = self._flow.selection
         rules = ClientRules(selection=selection, groups=self._flow.groups.selection, copied=frozenset(topics))
-        found = await survey_readiness(self._here, self._there, topics, rules)
+        found = await survey_readiness(self._here, self._opened, topics, rules)
         told = (await broker_configs(self._clients[1], [_AUTO_CREATE])).values()
         creates = bool(told) and all(configs.get(_AUTO_CREATE) == "true" for configs in told)
         findings = [not_judged("what applications would miss", why) for why in found.unknown]

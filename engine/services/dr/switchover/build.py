@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from engine.base.errors import MirrorError
+from engine.config.secrets import known_user
 from engine.flow.operations.driver import Step
 from engine.flow.operations.fencing import AclFence, Fence, FenceChoice
 from engine.flow.operations.store import OperationStore
@@ -24,22 +25,27 @@ from engine.services.dr.switchover.steps import (
     SettleStep,
     SwitchoverLimits,
 )
-from engine.services.dr.switchover.world import SwitchoverWorld
+from engine.services.dr.switchover.world import ReverseConfig, SwitchoverWorld
 from engine.state.state import StateHolder
 from policies.dr.fence import EveryoneRule
 from policies.dr.operations import Fact
 from policies.sync.acl_sync import Resource
 
+_BETWEEN = ";"
+"""Between principals, as in Kafka's `super.users`: the name of a certificate has blanks and commas."""
+
 
 class SwitchoverChoices(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator has chosen; it is stored with the operation, as plain facts.
 
+    `also_own`: principals of raymirror's other clients at the source, beside `own_principal`: none of them is fenced.
     `fence`: acl, command or none. `everyone`: yes, no, or unknown (`allow.everyone.if.no.acl.found`).
     """
 
     fence: str = "acl"
     principals: tuple[str, ...] = ()
     own_principal: str = ""
+    also_own: tuple[str, ...] = ()
     everyone: str = EveryoneRule.UNKNOWN.value
     ignore: tuple[str, ...] = ()
     timeout_s: float = 300.0
@@ -48,20 +54,26 @@ class SwitchoverChoices(msgspec.Struct, frozen=True, kw_only=True):
         """Return the choices as an operation stores them."""
         return {
             "fence": self.fence,
-            "principals": " ".join(self.principals),
+            "principals": _BETWEEN.join(self.principals),
             "own_principal": self.own_principal,
+            "also_own": _BETWEEN.join(self.also_own),
             "everyone": self.everyone,
             "ignore": " ".join(self.ignore),
             "timeout_s": self.timeout_s,
         }
 
 
+def _split(text: Fact) -> tuple[str, ...]:
+    return tuple(filter(None, str(text).split(_BETWEEN)))
+
+
 def choices_of(facts: Mapping[str, Fact]) -> SwitchoverChoices:
     """Return the choices that an operation has stored."""
     return SwitchoverChoices(
         fence=str(facts["fence"]),
-        principals=tuple(str(facts["principals"]).split()),
+        principals=_split(facts["principals"]),
         own_principal=str(facts["own_principal"]),
+        also_own=_split(facts.get("also_own", "")),
         everyone=str(facts["everyone"]),
         ignore=tuple(str(facts["ignore"]).split()),
         timeout_s=float(facts["timeout_s"]),
@@ -84,13 +96,29 @@ class NoWayToFence(MirrorError):
         )
 
 
-async def settled_choices(choices: SwitchoverChoices, source: ClusterClient, command: str) -> SwitchoverChoices:
+def writers_of(reverse: ReverseConfig) -> tuple[str, ...]:
+    """Return the principals that the reverse flow has at the source; one that only brokers know is empty.
+
+    Its producer may have another login than the client that makes the fence. Raises ConfigError.
+    """
+    flow = reverse.flow
+    cluster = reverse.config.clusters[flow.name.target]
+    users = {known_user(cluster.for_client(one.login)) for one in (flow.target_client, flow.target_admin)}
+    return tuple(sorted(f"User:{user}" if user else "" for user in users))
+
+
+async def settled_choices(
+    choices: SwitchoverChoices, source: ClusterClient, command: str, reverse: ReverseConfig
+) -> SwitchoverChoices:
     """Complete what the operator has left open, by what the source says.
 
-    Raises NoWayToFence, KafkaRefusal, BrokerUnreachable, ConnectionLost.
+    Raises NoWayToFence, KafkaRefusal, BrokerUnreachable, ConnectionLost, ConfigError.
     """
-    own = choices.own_principal or (f"User:{source.grantee.user}" if source.grantee.user else "")
-    found = msgspec.structs.replace(choices, own_principal=own)
+    writers = writers_of(reverse)
+    is_known = bool(source.grantee.user) and "" not in writers
+    own = choices.own_principal or (f"User:{source.grantee.user}" if is_known else "")
+    also = tuple(one for one in writers if one not in ("", own))
+    found = msgspec.structs.replace(choices, own_principal=own, also_own=also)
     if choices.fence != "acl":
         return found
     try:
@@ -111,7 +139,12 @@ def fence_of(choices: SwitchoverChoices, source: ClusterClient, command: str, fl
         return CommandFence(command, flow)
     if choices.fence == "none":
         return NoFence()
-    choice = FenceChoice(own=choices.own_principal, named=choices.principals, everyone=EveryoneRule(choices.everyone))
+    choice = FenceChoice(
+        own=choices.own_principal,
+        also_own=choices.also_own,
+        named=choices.principals,
+        everyone=EveryoneRule(choices.everyone),
+    )
     return AclFence(KafkaSettings(source), choice)
 
 

@@ -23,7 +23,7 @@ class FlowControl(Protocol):
         """Pause the flow, and return when nothing is on its way any more. Raises MirrorError if that takes too long."""
 
     async def resume(self) -> None:
-        """Copy again, or see to it that the next start copies."""
+        """Copy again, or see to it that the next start copies; a flow that was failed over meanwhile stays stopped."""
 
     async def stop(self) -> None:
         """Stop the flow so that no start, restart or resume copies it again."""
@@ -48,7 +48,8 @@ class NoMirrorCopies(MirrorError):
 class StoredControl:
     """The control of a flow that no mirror runs: it changes what the next mirror finds.
 
-    `how`: how an operator starts the reverse flow. `why`: why no mirror takes part.
+    `how`: how an operator starts the reverse flow. `why`: why no mirror takes part. A flow that was failed over
+    meanwhile stays so, whatever an operation wants: its target is written to by applications.
 
     Its calls raise FlowHeld if a mirror runs all the same.
     """
@@ -88,6 +89,8 @@ class StoredControl:
     async def _want(self, wanted: DesiredState) -> None:
         async with held(self._config, self._flow, self._holder, self._known_dead) as service:
             before = service.load().get(DESIRED)
+            if isinstance(before, DesiredState) and before.failed_over:
+                return
             topics = before.paused_topics if isinstance(before, DesiredState) else ()
             who = f"raymirror dr on {socket.gethostname()}"
             await service.put(

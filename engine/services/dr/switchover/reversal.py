@@ -126,7 +126,11 @@ class PositionsStep:
             await pause(_LOOK_S)
 
     async def _starts(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return where each partition of the reverse flow starts, by its topic on the target."""
+        """Return where partitions of the reverse flow start, by their topics on the target.
+
+        If copies keep their names, what our flow never copied is no copy: it lies on the target alone, and the reverse
+        flow goes on where it was there, or starts as with any new partition.
+        """
         world, selection = self._world, self._world.reverse.flow.selection
         beats = self._world.reverse.flow.naming.is_heartbeats_topic
         topics = {
@@ -135,6 +139,9 @@ class PositionsStep:
             if selection.wants(name) and not beats(name)
         }
         lanes = [lane.source for lane in selection.lanes(topics)]
+        if world.keeps_names:
+            copies = await self._copies()
+            lanes = [lane for lane in lanes if lane in copies]
         ends = await world.copy_ends(lanes)
         if not world.keeps_names:
             return {lane: before[lane] if before.get(lane, -1) >= 0 else end for lane, end in ends.items()}
@@ -143,6 +150,13 @@ class PositionsStep:
             raise NotDrained(dict(others.unknown))
         first = {TopicPartition(one.target_topic, one.partition): one.first for one in others.found}
         return {lane: first.get(lane, end) for lane, end in ends.items()}
+
+    async def _copies(self) -> set[TopicPartition]:
+        """Return the partitions of the target that our flow has a position for."""
+        known = await last_known_of(self._world.flow, self._world.target)
+        if known.unread:
+            raise NotDrained(known.unread)
+        return {one.target for one in known.lanes}
 
     async def _alter(self, starts: Mapping[TopicPartition, int]) -> None:
         reverse = self._world.reverse

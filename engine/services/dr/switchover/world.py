@@ -100,7 +100,7 @@ class SwitchoverWorld(PreviewService):
         """Compare what producers and consumers need on the target. Raises ConnectionLost, BrokerUnreachable."""
         flow, topics = self.flow, await self._topics()
         rules = ClientRules(selection=flow.selection, groups=flow.groups.selection, copied=frozenset(topics))
-        return await survey_readiness(self._here, self._there, topics, rules)
+        return await survey_readiness(self._here, self._opened, topics, rules)
 
     async def ends_now(self, known: Collection[TopicPartition] = ()) -> Ends:
         """Return where the source's partitions end, without heartbeats. Raises BrokerUnreachable."""

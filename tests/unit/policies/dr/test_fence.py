@@ -174,6 +174,11 @@ def test_raymirror_is_never_fenced() -> None:
     assert refusals(plan([acl("*", "User:a")], OWN)) == [FenceRefusal.OWN_NAMED]
     unknown = plan_fence(FenceFacts(topics=TOPICS, bindings=[acl("*", "User:a")], own=""))
     assert refusals(unknown) == [FenceRefusal.OWN_UNKNOWN]
+    writer, bindings = "User:writer", [acl("*", "User:a"), acl("*", "User:writer")]
+    other = plan_fence(FenceFacts(topics=TOPICS, bindings=bindings, own=OWN, also_own=[writer]))
+    assert other.principals == ("User:a",)
+    named = FenceFacts(topics=TOPICS, bindings=bindings, own=OWN, also_own=[writer], named=[writer])
+    assert refusals(plan_fence(named)) == [FenceRefusal.OWN_NAMED]
 
 
 def test_many_topics_are_counted() -> None:

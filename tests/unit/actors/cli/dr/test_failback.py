@@ -1,8 +1,10 @@
 """`raymirror dr failback`: what it asks, what it stores of the operator's choices, what it prints."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,10 +16,11 @@ from actors.cli.main import build_parser, main
 from engine.flow.failback.counting import Counted
 from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.group_moves import MovedPartition
-from engine.flow.failback.rows import LaneRow
-from engine.flow.operations.errors import StepFailed
+from engine.flow.failback.rows import LaneRow, UnreadGroup
+from engine.flow.operations.errors import OperationRefused, StepFailed
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of
 from policies.dr.group_places import PlaceReason
+from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
 from tests.unit.engine.config_files import BASE
 
@@ -92,6 +95,42 @@ def test_the_exit_code_says_how_it_ended(state: OperationState, groups: Any, cod
     assert FailbackResult(operation=ended(state), groups=groups).exit_code == code
 
 
+def test_a_group_that_could_not_be_read_is_no_success(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unread = UnreadGroup("billing", "coordinator not available")
+    answers(monkeypatch, "fail_back", FailbackResult(operation=ended(), unread=(unread,)))
+    assert ask(config, "--yes") == exits.NOT_EQUAL
+    assert "could not be read: billing: coordinator not available" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ((), ""),
+        (("--choice", "keep"), ""),
+        (("--export", "/y"), "--export"),
+        (("--choice", "discard"), "--choice"),
+        (("--principal", "User:b"), "--principal"),
+        (("--fence", "command"), "--fence"),
+        (("--everyone-allowed", "yes"), "--everyone-allowed"),
+    ],
+)
+def test_a_failback_goes_on_with_what_it_was_begun_with_and_says_so(
+    config: str, more: tuple[str, ...], word: str
+) -> None:
+    words = ["dr", "failback", "A->B", "--config", config]
+    begun = build_parser("dr").parse_args([*words, "--fenced-by-hand", "--export", "/x"])
+    operation = failback._new(operated_flow(begun), failback._fence_choices(begun), begun)
+    same = build_parser("dr").parse_args([*words, "--fenced-by-hand", "--export", "/x", *more])
+    if not word:
+        failback.refuse_other_choices(operation, same)
+        failback.refuse_other_choices(operation, build_parser("dr").parse_args(words))
+        return
+    with pytest.raises(OperationRefused, match=f"is not this {word}: leave it out, or take the failback back"):
+        failback.refuse_other_choices(operation, same)
+
+
 def test_a_look_changes_nothing_and_names_what_is_in_the_way(
     config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,6 +161,30 @@ def test_a_step_that_fails_says_how_to_go_on(
     assert ask(config, "--yes") == exits.FAILED
     said = capsys.readouterr().err
     assert "continue: raymirror dr failback 'A->B', or take it back: raymirror dr failback 'A->B' --abort" in said
+
+
+async def test_an_abort_needs_the_source_alone(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = build_parser("dr").parse_args(["dr", "failback", "A->B", "--config", config, "--abort"])
+    aborted = ended(OperationState.ABORTED)
+
+    class Clusters:
+        away: ClassVar = {FlowSide.TARGET: "it is dead"}
+
+        @asynccontextmanager
+        async def driving(self, _holder: object) -> AsyncIterator[str]:
+            yield "store"
+
+    @asynccontextmanager
+    async def clusters(*_args: object) -> AsyncIterator[Clusters]:
+        yield Clusters()
+
+    async def alone(store: Any, *_args: object) -> DrOperation:
+        assert store == "store"
+        return aborted
+
+    monkeypatch.setattr(failback, "OperationClusters", clusters)
+    monkeypatch.setattr(failback, "abort_alone", alone)
+    assert await failback.fail_back(operated_flow(args), args) == FailbackResult(operation=aborted)
 
 
 def test_what_the_operator_chooses_is_stored_with_the_operation(config: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from engine.core.reports.drain import Ends
 from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
+from engine.services.dr.lifting import LiftedFences
 from engine.state.state import DEPLOYMENT, DESIRED, Deployment, DesiredState, Key, Value
 from policies.dr.lent_config import LentConfig
 from policies.model import TopicPartition
@@ -57,6 +58,7 @@ class World:
         self.unsaid = ""
         self.raised = LentConfigs()
         self.done: list[Any] = []
+        self.lifted = LiftedFences()
         self.known_dead: Callable[[Deployment], bool] = lambda _owner: False
 
     # --- what is needed of `engine.services.dr.failover.Failover`
@@ -88,6 +90,9 @@ class World:
     async def keep_tombstones(self, topics: Collection[str], least_ms: int) -> LentConfigs:
         assert "A.t" in topics
         return self.raised if least_ms else LentConfigs()
+
+    async def lift_fences(self) -> LiftedFences:
+        return self.lifted
 
     # --- of `held`, and of the keeper that it gives
 
@@ -187,6 +192,18 @@ def test_compacted_copies_keep_tombstones_for_longer_unless_they_are_not_to(
     ask(config, "--keep-tombstones", "0")
     assert "delete.retention.ms" not in capsys.readouterr().out
     assert ask(config, "--keep-tombstones", "-1") == exits.UNUSABLE
+
+
+def test_a_fence_that_still_keeps_producers_out_is_no_success(
+    world: World, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = ask(config)
+    world.lifted = LiftedFences(bindings=2)
+    assert ask(config) == before
+    assert "left on the target is taken away: 2 ACLs" in capsys.readouterr().out
+    world.lifted = LiftedFences(failed={"switchover 1 of B->A": "denied"})
+    assert ask(config) == exits.NOT_EQUAL
+    assert "kept from the target by the fence of switchover 1 of B->A: denied" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from engine.core.reports.drain import Ends
 from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupStatus
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
+from engine.services.dr.lifting import LiftedFences
 from policies.model import FlowName, TopicPartition
 from tests.unit.actors.telemetry.statuses import flow_status, mirror_status
 from tests.unit.engine.config_files import BASE
@@ -82,6 +83,9 @@ class World:
     async def keep_tombstones(self, _topics: Collection[str], least_ms: int) -> LentConfigs:
         assert least_ms == 30 * 86_400_000
         return LentConfigs()
+
+    async def lift_fences(self) -> LiftedFences:
+        return LiftedFences()
 
     def fails_over(self, *words: str) -> int:
         return main.main(["failover", "A->B", "--config", str(self.config), *words])

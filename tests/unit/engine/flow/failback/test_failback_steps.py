@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from engine.flow.failback.rows import UNREAD, UnreadGroup
 from engine.flow.operations.errors import StepFailed
 from policies.dr.operations import OperationState
 from policies.model import TopicPartition
@@ -157,6 +158,16 @@ async def test_groups_read_on_the_source_what_they_have_not_read_and_skip_nothin
     groups = operation.step("groups")
     assert groups is not None
     assert (groups.facts["groups"], groups.facts["unequal"]) == (8, 4)
+
+
+async def test_a_group_that_cannot_be_read_is_stored_with_its_reason() -> None:
+    played = await failed_over(late=False)
+    for group in ("billing", "shop"):
+        played.groups["B"].put(group, {HERE: 6})
+    played.groups["A"].failing["billing"] = "coordinator not available"
+    async with played.opened() as store:
+        operation = await played.drives_back(store).start(failback())
+        assert store.notes(operation, UNREAD, UnreadGroup) == (UnreadGroup("billing", "coordinator not available"),)
 
 
 # --- refusals and the way back ----------------------------------------------------------------------------------------

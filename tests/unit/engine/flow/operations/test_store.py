@@ -145,7 +145,9 @@ async def test_a_fence_stands_from_before_it_is_made_until_it_is_taken_back() ->
     binding = Binding(Resource.TOPIC, "orders", Pattern.LITERAL, "User:a", "*", Operation.WRITE, Permission.DENY)
 
     async def standing() -> set[Binding]:
-        return standing_fences(await read_copy(clusters.clusters[FlowSide.TARGET], clusters.flows[FlowSide.TARGET]))
+        copy = await read_copy(clusters.clusters[FlowSide.TARGET], clusters.flows[FlowSide.TARGET])
+        assert standing_fences(copy, "B") == set(), "an equal binding of the other cluster is no fence's"
+        return standing_fences(copy, "A")
 
     async with clusters.opened() as store:
         operation = await store.claim(new(), "ann")

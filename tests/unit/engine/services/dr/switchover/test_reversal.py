@@ -9,15 +9,20 @@ import pytest
 
 from engine.base.errors import FlowHeld
 from engine.flow.operations.driver import StepRun
+from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
+from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.switchover import reversal
 from engine.services.dr.switchover.flow_control import FlowControl
-from engine.services.dr.switchover.reversal import ReverseStep
+from engine.services.dr.switchover.reversal import PositionsStep, ReverseStep
 from engine.services.dr.switchover.world import SwitchoverWorld
 from engine.state.state import DESIRED, DesiredState, StateHolder
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operations import StepState, begun, done, finished
-from policies.model import FlowName
+from policies.model import FlowName, TopicPartition
+from policies.naming import IdentityNaming
+from policies.selection import TopicSelection
 from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
+from policies.sync.config_sync import TopicState
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.flow.operations.staged import Clusters, new
 
@@ -98,3 +103,47 @@ async def test_an_earlier_fence_is_lifted_once_and_the_roles_are_swapped(
         assert (await step.do(run))["lifted_bindings"] == 0  # after a kill
     if "allowed" in does:
         assert swapped.wanted == DesiredState(state="running", paused_topics=("t",))
+
+
+# --- where the reverse flow starts --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keeps_names", "starts"), [(True, {"orders": 7, "clicks": 5}), (False, {"orders": 9, "clicks": 3, "local": 9})]
+)
+async def test_what_lies_on_the_target_alone_is_not_skipped_by_the_reverse_flow(
+    monkeypatch: pytest.MonkeyPatch, keeps_names: bool, starts: dict[str, int]
+) -> None:
+    ends = {"orders": 9, "clicks": 5, "local": 9}
+
+    async def copy_ends(lanes: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {lane: ends[lane.topic] for lane in lanes}
+
+    async def topics(_names: None) -> dict[str, TopicState]:
+        return dict.fromkeys(ends, TopicState(partitions=1))
+
+    async def other_writers() -> OtherWriters:
+        found = OtherWriter(topic="orders", partition=0, target_topic="orders", first=7, last=8, records=2)
+        return OtherWriters(found=(found,))
+
+    async def known(*_args: object) -> LastKnown:
+        names = [TopicPartition(name, 0) for name in ("orders", "clicks")]
+        return LastKnown(
+            lanes=tuple(KnownLane(lane=one, target=one, source_next=4, at_ms=0, ours=True) for one in names)
+        )
+
+    monkeypatch.setattr(reversal, "last_known_of", known)
+    back = FlowName("B", "A")
+    flow = SimpleNamespace(naming=IdentityNaming("B"), selection=TopicSelection(back, IdentityNaming("B")))
+    found = SimpleNamespace(
+        keeps_names=keeps_names,
+        reverse=SimpleNamespace(flow=flow),
+        target_settings=SimpleNamespace(topics=topics),
+        copy_ends=copy_ends,
+        other_writers=other_writers,
+        flow=None,
+        target=None,
+    )
+    step = PositionsStep(cast("SwitchoverWorld", found), HOLDER)
+    before = {TopicPartition("clicks", 0): 3}
+    assert await step._starts(before) == {TopicPartition(name, 0): at for name, at in starts.items()}

@@ -1,0 +1,74 @@
+"""What a switchover asks of the target, over scripted settings: what its own earlier fence refuses is not lacking."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.config.config import load_config, read_properties, reread_config
+from engine.config.file.reversed_flow import reversed_properties
+from engine.flow.operations.reading import OperationCopy
+from engine.flow.ports.ports import Answers
+from engine.kafka.admin import unfenced_settings
+from engine.kafka.admin.settings import KafkaSettings
+from engine.services.dr.switchover.world import ReverseConfig, SwitchoverWorld
+from engine.state.state import OperationEntry, OperationNotes, notes_key, operation_key
+from policies.dr.fence import FENCE_NOTES, FenceRow
+from policies.dr.operations import NotesPlace, begun, done, finished
+from policies.dr.readiness import UnreadyName
+from policies.model import FlowName
+from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
+from policies.sync.config_sync import TopicState
+from policies.sync.topic_configs import ConfigEntry
+from tests.unit.engine.flow.operations.staged import new
+
+FILE = """clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+B->A.enabled = true
+B->A.topics = orders
+replication.policy.class = IdentityReplicationPolicy
+"""
+WRITES = Binding(Resource.TOPIC, "orders", Pattern.LITERAL, "User:shop", "*", Operation.WRITE, Permission.ALLOW)
+FENCED = WRITES._replace(permission=Permission.DENY)
+
+
+def operated(source: str, target: str) -> OperationCopy:
+    """Return what is stored of a finished operation that has left its fence on its source."""
+    operation = done(begun(new("1", source=source, target=target), "fence", 1), "fence", 2, {})
+    operation = msgspec.structs.replace(finished(operation, 9), notes={FENCE_NOTES: NotesPlace(1, 1)})
+    notes = OperationNotes(rows=(msgspec.Raw(msgspec.json.encode(FenceRow(FENCED))),))
+    entries = {operation_key("1"): OperationEntry(operation=operation), notes_key("1", FENCE_NOTES, 1, 0): notes}
+    return OperationCopy(entries=entries)
+
+
+@pytest.mark.parametrize(("source", "target", "denied"), [("A", "B", 0), ("B", "A", 1)])
+async def test_a_switchover_back_is_not_stopped_by_the_fence_that_it_lifts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str, denied: int
+) -> None:
+    async def topics(_self: KafkaSettings, _names: Sequence[str] | None) -> dict[str, TopicState]:
+        return {"orders": TopicState(partitions=1, replicas=3)}
+
+    async def configs(_self: KafkaSettings, wanted: Mapping[str, tuple[str, ...]]) -> Answers[dict[str, ConfigEntry]]:
+        one = ConfigEntry("1", 5, read_only=False, sensitive=False)
+        return Answers({topic: dict.fromkeys(names, one) for topic, names in wanted.items()}, {})
+
+    async def acls(self: KafkaSettings, resource: Resource) -> set[Binding]:
+        there = {WRITES, FENCED} if self._client.alias == "A" else {WRITES}
+        return {one for one in there if one.resource == resource}
+
+    async def read_copy(*_args: object) -> OperationCopy:
+        return operated(source, target)
+
+    for name, does in (("topics", topics), ("configs", configs), ("acls", acls)):
+        monkeypatch.setattr(KafkaSettings, name, does)
+    monkeypatch.setattr(unfenced_settings, "read_copy", read_copy)
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE)
+    config = load_config(path)
+    turned = reread_config(reversed_properties(read_properties(path), FlowName("B", "A")))
+    reverse = ReverseConfig(config=turned, flow=turned.flows[0], is_enabled=False)
+    ready = await SwitchoverWorld(config, config.flows[0], reverse).readiness()
+    assert ready.unknown == ()
+    assert [one.name for one in ready.unready] == [UnreadyName.DENIED] * denied
