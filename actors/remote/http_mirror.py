@@ -140,10 +140,10 @@ class HttpMirror(AnsweringMirror):
 
 
 def _path_of(request: GiveCommand) -> str:
-    """Return the path of a command; who types a flow that was failed over means it."""
+    """Return the path of a command; a failover is forgotten by a resume that says so, and only by that."""
     place = f"{_API}/mirror" if request.flow is None else _flow(request.flow)
-    meant = "?failed_over=true" if request.command is Command.RESUME else ""
-    return f"{place}/{request.command}{meant}"
+    is_forgotten = request.command is Command.FORGET
+    return f"{place}/resume?failed_over=true" if is_forgotten else f"{place}/{request.command}"
 
 
 def _flow(name: str) -> str:

@@ -36,8 +36,20 @@ async def test_the_status_is_the_one_of_the_supervisor() -> None:
         assert (await asyncio.to_thread(mirror_at(at).status)).lanes == ()
 
 
-async def test_commands_are_sent_and_answered_with_the_status() -> None:
+async def test_a_failover_is_forgotten_only_if_that_is_asked_for() -> None:
     supervisor = FakeSupervisor(status_with(failed_over=True))
+    async with served(supervisor=supervisor) as at:
+        await at.listens()
+        mirror = mirror_at(at)
+        with pytest.raises(RequestRefused, match="resume 'A->B' --forget-failover"):
+            await asyncio.to_thread(mirror.command, Command.RESUME, "A->B")
+        await asyncio.to_thread(mirror.command, Command.FORGET, "A->B")
+        given = [one[1:3] for one in supervisor.asked if one[0] == "command"]
+        assert given == [(Command.FORGET, "A->B"), (Command.RESUME, "A->B")]
+
+
+async def test_commands_are_sent_and_answered_with_the_status() -> None:
+    supervisor = FakeSupervisor(status_with())
     async with served(supervisor=supervisor) as at:
         await at.listens()
         mirror = mirror_at(at)
