@@ -103,8 +103,8 @@ class HttpMirror(AnsweringMirror):
     def _ask(self, method: str, path: str, body: object, timeout_s: float) -> bytes:
         connection = self._connection(timeout_s)
         data = None if body is None else msgspec.json.encode(body)
-        headers = {"Accept": "application/json", **self._login.headers}
-        headers |= {"Content-Type": "application/json"} if data is not None else {}
+        headers = {"Accept": b"application/json", **self._login.headers}
+        headers |= {"Content-Type": b"application/json"} if data is not None else {}
         try:
             connection.request(method, self._place.path.rstrip("/") + path, body=data, headers=headers)
             answer = connection.getresponse()
