@@ -42,19 +42,19 @@ FOUND: dict[str, Any] = {
     "groups_not_exact": [],
     "preview": PREVIEW,
 }
-MAY_I = [
+MAY_I: list[tuple[dict[str, Any], str]] = [
     ({}, "Yes"),
     ({"rpo": {**RPO, "records": 5}}, "Yes, with that loss"),
     ({"rpo": {**RPO, "records": None}}, "Not without loss"),
     ({"groups_not_ready": ["2 offsets have no translation"]}, "Not without loss"),
     ({"paused_topics": ["t"]}, "Not without loss"),
 ]
-IS_IT_WHOLE = [
+IS_IT_WHOLE: list[tuple[dict[str, Any], str]] = [
     ({}, "Yes"),
     ({"proof": {**PROOF, "partitions": 2}}, "Not proven everywhere"),
     ({"proof": {**PROOF, "differences": 1}}, "No"),
 ]
-UNKNOWN = [
+UNKNOWN: list[tuple[dict[str, Any], list[str]]] = [
     ({}, ["None", "All exact", "Nothing"]),
     ({"whole": False, "loss": {**LOSS, "unknown_partitions": 1}}, ["Not known", "All exact", "Nothing"]),
     (
