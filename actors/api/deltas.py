@@ -60,6 +60,8 @@ class DeltaMaker:
         found = list(self._points(page, ring))
         if before is None:
             return found
+        if before.clusters != page.clusters or _names(before) != _names(page):
+            return [*snapshot(page, events), *found]
         return [*_page_changes(before, page), *(message(MessageKind.EVENT, event) for event in new_events), *found]
 
     def _points(self, page: MirrorPage, ring: SeriesRing) -> Iterator[StreamMessage]:
@@ -73,9 +75,6 @@ class DeltaMaker:
 
 
 def _page_changes(before: MirrorPage, page: MirrorPage) -> Iterator[StreamMessage]:
-    if before.clusters != page.clusters or _names(before) != _names(page):
-        yield message(MessageKind.SNAPSHOT, page)
-        return
     if _timeless(before.mirror) != _timeless(page.mirror):
         yield message(MessageKind.MIRROR, page.mirror)
     for was, now in zip(before.flows, page.flows, strict=True):

@@ -159,6 +159,8 @@ class FlowSummary(ApiStruct, frozen=True, kw_only=True):
     groups: int | None
     """Consumer groups that are mirrored; None before the first round."""
     groups_failing: int
+    groups_not_ready: tuple[str, ...]
+    """Why groups would not continue on the target exactly where they are, as of the last round; empty: all would."""
     failed_over: bool
     deleted: bool
     """Whether a request has deleted the flow's connectors, which has stopped it."""
@@ -351,7 +353,8 @@ class ProvenPartition(ApiStruct, frozen=True, kw_only=True):
 class LossTotal(ApiStruct, frozen=True, kw_only=True):
     """What a failover would lose over all topics; `exact`: False, the numbers are projected.
 
-    `unknown_partitions`: about which nothing is known, so that the loss is at least what is counted.
+    `unknown_partitions`: about which nothing is known, so that the loss is at least what is counted; `seconds` is None
+    then, and if the source does not answer.
     """
 
     records: int

@@ -173,7 +173,10 @@ class StreamHub:
         for reader in joining:
             missed = self._missed(reader.last_id)
             if missed is None:
-                missed = [encoded(one, self._last_id) for one in snapshot(self._page, events)]
+                *parts, last = snapshot(
+                    self._page, events
+                )  # with an id only the end: a part of it is no place to go on
+                missed = [*map(encoded, parts), encoded(last, self._last_id)]
             reader.give(*missed)
 
     def _missed(self, last_id: str) -> list[bytes] | None:

@@ -20,7 +20,7 @@ def phase_of(flow: FlowStatus) -> FlowPhase:
         return FlowPhase.FAILED_OVER
     if flow.desired is not Desired.RUNNING:
         return FlowPhase.PAUSED if flow.desired is Desired.PAUSED else FlowPhase.STOPPED
-    return FlowPhase.WAITING if flow.waiting_for else FlowPhase.RUNNING
+    return FlowPhase.WAITING if flow.waiting_for or not flow.remembered else FlowPhase.RUNNING
 
 
 def rpo_of_flow(flow: FlowStatus, at_ms: int) -> RpoNow:
@@ -72,8 +72,15 @@ def judged(flow: FlowStatus, rpo: RpoNow, proof: FlowProof | None, objective_s: 
     if troubles or concerns:
         health = Health.TROUBLE if troubles else Health.ATTENTION
         return health, f"{_capital('; '.join((*troubles, *concerns)))}. {_capital(loss)}."
-    copied = "The partition is" if flow.lanes == 1 else f"All {counted(flow.lanes, 'partition')} are"
-    return Health.OK, f"{copied} copied; {loss}."
+    return Health.OK, f"{_copied_sentence(flow)}; {loss}."
+
+
+def _copied_sentence(flow: FlowStatus) -> str:
+    """Say how many partitions of a flow are copied: all of them, but for those that somebody has paused."""
+    if paused := flow.lane_states.get("paused", 0):
+        are = "is" if flow.lanes - paused == 1 else "are"
+        return f"{flow.lanes - paused:,} of {counted(flow.lanes, 'partition')} {are} copied, {paused:,} paused"
+    return "The partition is copied" if flow.lanes == 1 else f"All {counted(flow.lanes, 'partition')} are copied"
 
 
 def troubles_of(flow: FlowStatus, rpo: RpoNow, proof: FlowProof | None, objective_s: float | None) -> tuple[str, ...]:
@@ -91,6 +98,7 @@ def troubles_of(flow: FlowStatus, rpo: RpoNow, proof: FlowProof | None, objectiv
 def concerns_of(flow: FlowStatus, proof: FlowProof | None) -> tuple[str, ...]:
     """Return what of a running flow is not as it should be."""
     waiting = flow.waiting_for or (NO_DISCOVERY if flow.is_undiscovered else "")
+    waiting = waiting or ("" if flow.remembered else "its wanted state, which the target has")
     stall = f": {flow.stall_reason}" if flow.stall_reason else ""
     failing, groups_trouble = (flow.groups.failing, flow.groups.trouble) if flow.groups is not None else (0, "")
     configs_trouble = flow.configs.trouble if flow.configs is not None else ""
@@ -103,6 +111,22 @@ def concerns_of(flow: FlowStatus, proof: FlowProof | None) -> tuple[str, ...]:
         (groups_trouble, f"groups: {groups_trouble}"),
         (configs_trouble, f"configs and ACLs: {configs_trouble}"),
         (proof_trouble, f"proof of copy: {proof_trouble}"),
+    )
+
+
+def groups_not_ready(flow: FlowStatus) -> tuple[str, ...]:
+    """Return what speaks against a move of the consumer groups to the target, as far as the mirror knows."""
+    report = flow.groups
+    if report is None or not report.at_ms:
+        return ("no round of the groups has ended yet, or their sync is off",)
+    without = tuple(
+        f"{counted(count, 'offset')} {'has' if count == 1 else 'have'} no translation ({cause})"
+        for cause, count in sorted(report.without.items())
+    )
+    return without + _said(
+        (report.failing, f"{counted(report.failing, 'group')} failing"),
+        (report.waiting, f"{counted(report.waiting, 'group')} waiting for a broker"),
+        (report.trouble, report.trouble),
     )
 
 

@@ -100,6 +100,8 @@ def failover_preview(_call: HttpCall, view: ApiView) -> HttpAnswer:
     preview = _decoded(found, DrPreview)
     losses = preview.losses
     seconds = [one.seconds for one in losses if one.records]
+    unknown = sum(one.unknown for one in losses)
+    is_age_known = not (unknown or preview.source or preview.unread or any(one < 0 for one in seconds))
     not_exact = {one.group for one in preview.unequal} | preview.standing.failed.keys()
     return HttpAnswer(
         body=FailoverPreview(
@@ -112,9 +114,9 @@ def failover_preview(_call: HttpCall, view: ApiView) -> HttpAnswer:
             loss=LossTotal(
                 records=sum(one.records for one in losses),
                 bytes=sum(one.bytes for one in losses),
-                seconds=None if any(one < 0 for one in seconds) else max(seconds, default=0.0),
+                seconds=max(seconds, default=0.0) if is_age_known else None,
                 exact=all(one.is_exact for one in losses),
-                unknown_partitions=sum(one.unknown for one in losses),
+                unknown_partitions=unknown,
             ),
             groups=preview.standing.groups,
             groups_not_exact=tuple(sorted(not_exact)),

@@ -1,13 +1,13 @@
 """Answers what a mirror is and does: the mirror, its flows, groups, events and series."""
 
 from actors.api.entities import Caller, EventPage, FlowSettings, GroupsPage, LatencySummary
+from actors.api.judging import groups_not_ready
 from actors.api.queries import number, one_of, since_of, text
 from actors.api.summaries import flow_summary, page_of, short_name
 from actors.api.view import ApiView
 from actors.model.status import EVENTS_KEPT, FlowStatus, MirrorStatus
 from actors.observability.sentences import groups_text
 from actors.rest.exchange import EVENT_STREAM, FollowStream, HttpAnswer, HttpCall, HttpRefusal
-from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.quantiles import quantile
 from policies.words import counted
 
@@ -87,7 +87,7 @@ def groups(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Return what the last round of consumer groups knows."""
     named = view.named_flow(call)
     report = named.groups
-    why_not = _why_not(named, report)
+    why_not = _why_not(named)
     counts = report.latency.counts if report is not None else ()
     return HttpAnswer(
         body=GroupsPage(
@@ -102,19 +102,11 @@ def groups(call: HttpCall, view: ApiView) -> HttpAnswer:
     )
 
 
-def _why_not(named: FlowStatus, report: GroupsReport | None) -> tuple[str, ...]:
+def _why_not(named: FlowStatus) -> tuple[str, ...]:
     """Return what speaks against a move of the consumers to the target now, as far as the mirror knows."""
+    found, report = groups_not_ready(named), named.groups
     if report is None or not report.at_ms:
-        return ("no round of the groups has ended yet, or their sync is off",)
-    found = [
-        f"{counted(count, 'offset')} {'has' if count == 1 else 'have'} no translation ({cause})"
-        for cause, count in sorted(report.without.items())
-    ]
-    found += [f"{counted(report.failing, 'group')} failing"] if report.failing else []
-    found += [f"{counted(report.waiting, 'group')} waiting for a broker"] if report.waiting else []
-    found += [report.trouble] if report.trouble else []
+        return found
     if named.lag_records is None:
-        found.append("the lag of the flow is not known")
-    elif named.lag_records:
-        found.append(f"{counted(named.lag_records, 'record')} not copied yet")
-    return tuple(found)
+        return (*found, "the lag of the flow is not known")
+    return (*found, f"{counted(named.lag_records, 'record')} not copied yet") if named.lag_records else found

@@ -1,5 +1,7 @@
 """Answers commands: pause, resume, stop and restart, of the mirror or of a flow, and changes of settings."""
 
+import msgspec
+
 from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopics
 from actors.api.view import ApiView
 from actors.model.requests import ApplyFile, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
@@ -13,15 +15,21 @@ def pause(call: HttpCall, view: ApiView) -> HttpAnswer:
 
 
 def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
-    """Resume all flows, a flow, or some topics of it; partitions that had stopped on an error try again."""
-    if "flow" in call.path and view.named_flow(call).failed_over and not call.flag("failed_over"):
-        name = view.named_flow(call).flow
+    """Resume all flows, a flow, or some topics of it; partitions that had stopped on an error try again.
+
+    Raises HttpRefusal (400) for a flow that was failed over, unless the query says that its failover be forgotten.
+    """
+    answer = _give(call, view, Command.RESUME)
+    if "flow" not in call.path or not view.named_flow(call).failed_over:
+        return answer
+    name = view.named_flow(call).flow
+    if not call.flag("failed_over"):
         raise HttpRefusal(
             400,
-            f"Flow {name} was failed over: its consumers use the target now. To copy again all the same, add"
-            " ?failed_over=true",
+            f"Flow {name} was failed over: its consumers use the target now. To copy again all the same: raymirror"
+            f" resume '{name}' --forget-failover, or ?failed_over=true",
         )
-    return _give(call, view, Command.RESUME)
+    return msgspec.structs.replace(answer, deeds=(GiveCommand(Command.FORGET, name), *answer.deeds))
 
 
 def stop(call: HttpCall, view: ApiView) -> HttpAnswer:

@@ -12,7 +12,7 @@ from actors.api.entities import (
     MirrorSummary,
     ProofSummary,
 )
-from actors.api.judging import judged, judged_mirror, phase_of, rpo_of_flow, rpo_of_mirror
+from actors.api.judging import groups_not_ready, judged, judged_mirror, phase_of, rpo_of_flow, rpo_of_mirror
 from actors.api.view import ApiView
 from actors.model.status import FlowStatus, MirrorStatus
 from actors.observability.sentences import notes_of
@@ -109,6 +109,7 @@ def flow_summary(view: ApiView, flow: FlowStatus) -> FlowSummary:
         proof=None if proof is None else proof_summary(proof, status.at_ms),
         groups=flow.groups.groups if flow.groups is not None else None,
         groups_failing=flow.groups.failing if flow.groups is not None else 0,
+        groups_not_ready=groups_not_ready(flow),
         failed_over=flow.failed_over,
         deleted=flow.deleted,
     )

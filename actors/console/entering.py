@@ -6,7 +6,6 @@ prints. A server without users has no sessions: everybody who reaches it may do 
 
 import enum
 from collections.abc import Mapping, Sequence
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 import msgspec
@@ -58,12 +57,13 @@ class SessionCookie(msgspec.Struct, frozen=True):
         return f"raymirror-{self.port}"
 
     def read(self, headers: Mapping[str, str]) -> str:
-        """Return the value that a request has; empty if it has none."""
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.name)
-        except CookieError:
-            return ""
-        return found.value if found is not None else ""
+        """Return the value that a request has; empty if it has none.
+
+        Other servers of this host set cookies too: what they have written, in whatever form, does not matter here.
+        """
+        pairs = (one.partition("=") for one in headers.get("cookie", "").split(";"))
+        found = next((value.strip() for name, _, value in pairs if name.strip() == self.name), "")
+        return found if found.isascii() else ""
 
     def write(self, value: str) -> tuple[str, str]:
         """Return the header that sets the cookie; an empty value removes it."""

@@ -58,7 +58,7 @@ class CommandLooks:
     async def _run(self, words: tuple[str, ...]) -> CommandOutcome:
         began_s = now_s()
         with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said:
-            process = await asyncio.to_thread(_begun, (*self._program, *words), printed, said)
+            process = await _surely_begun((*self._program, *words), printed, said)
             try:
                 async with asyncio.timeout(self._run_s):
                     code = await asyncio.to_thread(process.wait)
@@ -78,6 +78,23 @@ class CommandLooks:
         """Kill what is under way."""
         for task in self._running.values():
             task.cancel()
+
+
+async def _surely_begun(words: Sequence[str], printed: IO[bytes], said: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Begin a process in a thread; if nobody waits for it any more when it has begun, it is killed."""
+    loop = asyncio.get_running_loop()
+    begun = loop.run_in_executor(None, _begun, words, printed, said)
+
+    def end(done: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            done.result().kill()
+            loop.run_in_executor(None, done.result().wait)
+
+    try:
+        return await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        begun.add_done_callback(end)
+        raise
 
 
 def _begun(words: Sequence[str], printed: IO[bytes], said: IO[bytes]) -> subprocess.Popen[bytes]:

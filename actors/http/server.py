@@ -7,6 +7,7 @@ A port that is taken or a certificate that cannot be read never stops the mirror
 """
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -134,11 +135,12 @@ class MirrorServer:
                 await server.shutdown(1.0)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        answer = await self._answered(request)
+        parts = _parts_of(request)
+        answer = await self._answered(request, parts)
         if answer.follow is not None and request.method != "HEAD":
             try:
                 with self._hub.join(answer.follow.last_id) as reader:
-                    return await send_stream(request, answer, reader, _USUAL)
+                    return await send_stream(request, answer, reader, _USUAL, partial(self._may_ask, parts))
             except HttpRefusal as refusal:
                 answer = refusal.answer()
         return await self._send(request, answer)
@@ -162,9 +164,9 @@ class MirrorServer:
                 request.transport.abort()
         return response
 
-    async def _answered(self, request: web.BaseRequest) -> HttpAnswer:
+    async def _answered(self, request: web.BaseRequest, parts: HttpRequest) -> HttpAnswer:
         try:
-            return await self._answer(request)
+            return await self._answer(request, parts)
         except HttpRefusal as refusal:
             return refusal.answer()
         except MirrorError as error:
@@ -175,24 +177,32 @@ class MirrorServer:
             log_sentence("error", f"an HTTP request failed: {type(error).__name__}: {error}")
             return BROKEN.answer()
 
-    async def _answer(self, request: web.BaseRequest) -> HttpAnswer:
-        headers: dict[str, str] = {}
-        for name, value in request.headers.items():
-            headers.setdefault(name.lower(), value)
-        parts = HttpRequest(method=request.method, target=request.raw_path, headers=headers)
+    async def _answer(self, request: web.BaseRequest, parts: HttpRequest) -> HttpAnswer:
         try:
-            logins = await self._present_logins()
-            visit = ConsoleVisit(self._sessions, self._cookie, headers, logins=logins, version=self._views.version)
-            admitted = admit(ALL_ROUTES, parts, logins, visit.proven())
+            visit, admitted = await self._admitted(parts)
             if isinstance(admitted, HttpAnswer):
                 return admitted
-            return (await self._carry_out(request, headers, admitted, visit)).unless_known(
-                headers.get("if-none-match", "")
+            return (await self._carry_out(request, parts.headers, admitted, visit)).unless_known(
+                parts.headers.get("if-none-match", "")
             )
         except HttpRefusal as refusal:
             if refusal.status in (401, 403):
                 self._refusals.note(f"an HTTP request of {request.remote} was refused: {refusal.message}")
             raise
+
+    async def _admitted(self, parts: HttpRequest) -> tuple[ConsoleVisit, AdmittedRequest | HttpAnswer]:
+        """Find the route of a request, and check who asks. Raises HttpRefusal."""
+        logins = await self._present_logins()
+        visit = ConsoleVisit(self._sessions, self._cookie, parts.headers, logins=logins, version=self._views.version)
+        return visit, admit(ALL_ROUTES, parts, logins, visit.proven())
+
+    async def _may_ask(self, parts: HttpRequest) -> bool:
+        """Whether a request would still be admitted: its session may have ended, its user have another password."""
+        try:
+            await self._admitted(parts)
+        except HttpRefusal:
+            return False
+        return True
 
     async def _carry_out(
         self, request: web.BaseRequest, headers: dict[str, str], admitted: AdmittedRequest, visit: ConsoleVisit
@@ -220,6 +230,14 @@ class MirrorServer:
             except ConfigError as error:
                 self._say_once(f"users of HTTP keep their passwords and tokens: {error}")
         return self._logins
+
+
+def _parts_of(request: web.BaseRequest) -> HttpRequest:
+    """Return the parts of a request; of a header that is there twice, the first."""
+    headers: dict[str, str] = {}
+    for name, value in request.headers.items():
+        headers.setdefault(name.lower(), value)
+    return HttpRequest(method=request.method, target=request.raw_path, headers=headers)
 
 
 def _headers(answer: HttpAnswer) -> CIMultiDict[str]:

@@ -103,8 +103,8 @@ class HttpMirror(AnsweringMirror):
     def _ask(self, method: str, path: str, body: object, timeout_s: float) -> bytes:
         connection = self._connection(timeout_s)
         data = None if body is None else msgspec.json.encode(body)
-        headers = {"Accept": "application/json", **self._login.headers}
-        headers |= {"Content-Type": "application/json"} if data is not None else {}
+        headers = {"Accept": b"application/json", **self._login.headers}
+        headers |= {"Content-Type": b"application/json"} if data is not None else {}
         try:
             connection.request(method, self._place.path.rstrip("/") + path, body=data, headers=headers)
             answer = connection.getresponse()
@@ -140,10 +140,10 @@ class HttpMirror(AnsweringMirror):
 
 
 def _path_of(request: GiveCommand) -> str:
-    """Return the path of a command; who types a flow that was failed over means it."""
+    """Return the path of a command; a failover is forgotten by a resume that says so, and only by that."""
     place = f"{_API}/mirror" if request.flow is None else _flow(request.flow)
-    meant = "?failed_over=true" if request.command is Command.RESUME else ""
-    return f"{place}/{request.command}{meant}"
+    is_forgotten = request.command is Command.FORGET
+    return f"{place}/resume?failed_over=true" if is_forgotten else f"{place}/{request.command}"
 
 
 def _flow(name: str) -> str:

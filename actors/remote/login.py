@@ -53,15 +53,15 @@ class RemoteLogin(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.token or self.password)
 
     @property
-    def headers(self) -> dict[str, str]:
-        """The headers that prove who asks."""
+    def headers(self) -> dict[str, bytes]:
+        """The headers that prove who asks, as UTF-8."""
         if self.token:
-            return {"Authorization": f"Bearer {self.token}"}
+            return {"Authorization": f"Bearer {self.token}".encode()}
         if not self.user:
             return {}
         pair = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
         remember_secret(pair)
-        return {"Authorization": f"Basic {pair}"}
+        return {"Authorization": f"Basic {pair}".encode()}
 
     def tls(self) -> ssl.SSLContext:
         """Return the context of TLS connections. Raises BadLogin."""
@@ -76,12 +76,19 @@ class RemoteLogin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def login_of(file: Path | None, env: Mapping[str, str]) -> RemoteLogin:
-    """Return the login of a file, else of the environment. Raises BadLogin, ConfigError."""
+    """Return the login of a file, else of the environment. Raises BadLogin, ConfigError.
+
+    Spaces and line ends around a value are left out, as the server does.
+    """
     found = _from_file(file) if file is not None else _from_env(env)
+    found = RemoteLogin(**{key: value.strip() for key, value in msgspec.structs.asdict(found).items()})
     if bool(found.user) != bool(found.password):
         raise BadLogin("a user and a password belong together", f"set both {USER} and {PASSWORD}, or {TOKEN}")
     for secret in filter(None, (found.token, found.password)):
         remember_secret(secret)
+    if not found.token.isprintable():  # Python's client would repeat it in its error
+        where = str(file) if file is not None else TOKEN
+        raise BadLogin(f"the token of {where} has a character that is not printable", "give it in one line")
     return found
 
 

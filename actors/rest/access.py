@@ -38,8 +38,8 @@ class ProvenLogin(msgspec.Struct, frozen=True, kw_only=True):
 
     def refuse_forged(self, method: str, headers: Mapping[str, str]) -> None:
         """Refuse a change that the page of the session has not sent. Raises HttpRefusal (403)."""
-        given = headers.get(CSRF_HEADER, "")
-        if method not in SAFE_METHODS and not hmac.compare_digest(given.encode(), self.csrf.encode()):
+        given = headers.get(CSRF_HEADER, "").encode(errors="replace")  # it may have a byte that is no UTF-8
+        if method not in SAFE_METHODS and not hmac.compare_digest(given, self.csrf.encode()):
             raise HttpRefusal(403, "The request does not have the token of this session: reload the page")
 
 

@@ -7,7 +7,7 @@ from actors.config.settings_change import CannotChange, ChangedSince
 from actors.control.flow_state import TopicsNotKnownYet, UnknownTopic
 from actors.control.ports import ActorUnreachable
 from actors.model.requests import MirrorLost
-from actors.model.states import IllegalCommand, NotAtRest, Replaced, UnknownFlow
+from actors.model.states import IllegalCommand, NotAtRest, NotFailedOver, Replaced, UnknownFlow
 from actors.rest.exchange import HttpRefusal
 from engine.base.errors import ConfigError, MirrorError
 
@@ -19,6 +19,7 @@ _STATUSES: tuple[tuple[type[MirrorError], int], ...] = (
     (UnknownTopic, 404),
     (IllegalCommand, 409),
     (NotAtRest, 409),
+    (NotFailedOver, 409),
     (TopicsNotKnownYet, 409),
     (Replaced, 409),
     (MirrorLost, 409),

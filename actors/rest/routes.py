@@ -140,8 +140,9 @@ def refuse_unread(admitted: AdmittedRequest, view: MirrorView) -> None:
     route, call = admitted.route, admitted.call
     if view.status is None or route.need in _STATELESS:
         return
-    named = view.connectors.get(call.path.get("connector", ""))
-    flows = [flow for flow in view.status.flows if named is None or flow.flow == named.flow]
+    connector = view.connectors.get(call.path.get("connector", ""))
+    named = connector.flow if connector is not None else call.path.get("flow")
+    flows = [flow for flow in view.status.flows if named in (None, flow.flow)]
     unread = [flow for flow in flows if not flow.remembered or (route.need is Need.LANES and flow.is_undiscovered)]
     changes = route.role is not None and route.role.covers(Role.OPERATE) and route.method != "GET"
     unsafe = [flow for flow in unread if not flow.remembered] if changes else []

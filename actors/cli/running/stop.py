@@ -11,6 +11,7 @@ from actors.cli.common.connect_args import add_place_arguments, add_url_argument
 from actors.cli.common.flags import add_json_argument, say
 from actors.cli.common.quiesce import until
 from actors.local.session import MirrorEnds, MirrorPlace, process_start, refuse_ended
+from actors.local_socket.client import RequestRefused
 from actors.model.requests import MirrorLost
 from actors.model.states import Command
 from actors.model.status import MirrorStatus
@@ -62,11 +63,19 @@ def _stop_remote(args: argparse.Namespace, mirror: "HttpMirror") -> int:
 
 
 def _has_ended(mirror: "HttpMirror") -> bool:
-    """Whether the server behind `--url` does not answer any more, or says that the mirror has stopped."""
+    """Whether nothing listens behind `--url` any more, or the mirror says that it has stopped.
+
+    A server that is slow, or cannot be reached, may still be there. So may one that refuses: another node answers 409
+    while no supervisor runs.
+    """
     try:
         return mirror.status().phase == "stopped"
-    except MirrorLost:
-        return True
+    except MirrorLost as lost:
+        return isinstance(lost.__cause__, ConnectionError)
+    except RequestRefused as refused:
+        if getattr(refused, "exit_code", None) != exits.FAILED:  # not busy: a wrong login, for example
+            raise
+        return False
 
 
 def stop(args: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ export class Live {
     this.id = "";
     this.stopped = false;
     this.abort = null;
+    this.heardMs = 0; // when the server sent something last, by the clock of the browser
     this.wake = null;
     this.hiddenTimer = 0;
     this.onVisibility = () => this.#visibility();
@@ -53,8 +54,10 @@ export class Live {
       const again = await this.#follow();
       if (this.stopped || !again) return;
       if (Date.now() - began > LONGEST_PAUSE_MS) pauseMs = FIRST_PAUSE_MS;
-      this.said(document.hidden ? "paused" : "lost");
-      await this.#pause(document.hidden ? 0 : pauseMs);
+      const isHidden = document.hidden;
+      this.said(isHidden ? "paused" : "lost");
+      await this.#pause(isHidden ? 0 : pauseMs);
+      if (isHidden) this.said("lost"); // somebody looks again, at what may be old until the server answers
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
     }
   }
@@ -107,6 +110,7 @@ export class Live {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return true;
+      this.heardMs = Date.now();
       beat();
       text += value.replaceAll("\r", "");
       for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {

@@ -6,6 +6,7 @@ import { Live } from "./live.js";
 const MOST_EVENTS = 500;
 const MOST_POINTS = 180;
 const GRACE_MS = 3_000; // a stream that is found again at once is not worth a notice
+const SILENT_MS = 20_000; // the server sends a comment every 15 s
 const COLUMNS = [
   "at_ms",
   "lag_records",
@@ -30,7 +31,7 @@ export class Store {
     this.series = new Map();
     this.state = "lost";
     this.why = "";
-    this.heardMs = 0; // when the stream was live last, by the clock of the browser
+    this.lostMs = 0; // since when no stream is live although the page is looked at, by the clock of the browser
     this.skewMs = 0;
     this.live = null;
   }
@@ -82,14 +83,16 @@ export class Store {
     }
   }
 
-  /** Since when (Unix ms of the server) what is shown may be old; null while the stream is live. */
+  /** Of when (Unix ms of the server) what is shown is, if that may be old; null while the stream is live. */
   staleSince() {
-    if (this.state === "live" || this.state === "paused" || !this.mirror) return null;
-    return Date.now() - this.heardMs > GRACE_MS || this.state === "ended" ? this.heardMs + this.skewMs : null;
+    if (this.state === "paused" || !this.mirror) return null;
+    const heardMs = this.live?.heardMs ?? 0;
+    const isOld = this.state === "live" ? Date.now() - heardMs > SILENT_MS : Date.now() - this.lostMs > GRACE_MS;
+    return isOld || this.state === "ended" ? heardMs + this.skewMs : null;
   }
 
   #said(state, why) {
-    if (this.state === "live" && state !== "live") this.heardMs = Date.now();
+    if ((this.state === "live" || this.state === "paused") && state !== this.state) this.lostMs = Date.now();
     this.state = state;
     this.why = why;
     if (state === "live") for (const [flow, known] of this.series) if (known) this.#ask(flow); // what was missed

@@ -162,54 +162,83 @@ export class FailoverPage {
 }
 
 function sentence(text) {
-  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+  return `${capital(text)}.`;
 }
 
-function groupsText(found) {
+export function groupsText(found) {
+  const missing = Object.keys(found.preview.standing.missing).length;
+  if (missing) return "Not all consumer groups are known.";
   if (!found.groups) return "There is no consumer group.";
   if (found.equal) return `${format.counted(found.groups, "group")} would continue exactly.`;
   return `${format.whole(found.groups_not_exact.length)} of ${format.counted(found.groups, "group")} would not continue exactly.`;
 }
 
-function answers(found) {
-  const { loss, preview } = found;
-  const about = loss.exact ? "" : "about ";
-  return h(
-    "div",
-    { class: "tiles" },
-    tile({
-      question: "Lost records",
-      health: found.whole ? "ok" : preview.source || loss.unknown_partitions ? "trouble" : "attention",
-      answer: preview.source
-        ? "Not known"
-        : loss.records
-          ? `${about}${format.counted(loss.records, "record")}`
-          : "None",
-      detail: preview.source
-        ? `the source does not answer: ${preview.source}`
-        : [
-            loss.records ? format.size(loss.bytes) : "",
-            loss.seconds ? `the oldest ${format.duration(loss.seconds)} old` : "",
-            loss.unknown_partitions ? `${format.counted(loss.unknown_partitions, "partition")} not known` : "",
-          ]
-            .filter(Boolean)
-            .join(", ") || "the target has every committed record",
-    }),
-    tile({
-      question: "Consumer groups",
-      health: found.equal ? "ok" : "trouble",
-      answer: found.equal ? "All exact" : `${format.whole(found.groups_not_exact.length)} not exact`,
-      detail: found.groups_not_exact.length
-        ? found.groups_not_exact.slice(0, 5).join(", ")
-        : `${format.counted(found.groups, "group")}: none skips or repeats a record`,
-    }),
-    tile({
-      question: "What applications miss",
-      health: preview.readiness.unready.length ? "attention" : "ok",
-      answer: preview.readiness.unready.length ? format.counted(preview.readiness.unready.length, "thing") : "Nothing",
-      detail: "rights, topics, replicas, sizes on the target",
-    }),
-  );
+/** The three answers of a preview. What is not known is never shown as nothing. */
+export function answers(found) {
+  return h("div", { class: "tiles" }, lostTile(found), groupsTile(found), missedTile(found.preview));
+}
+
+function lostTile({ loss, preview, whole }) {
+  const unread = Object.keys(preview.unread).length;
+  const isUnknown = Boolean(preview.source || unread || loss.unknown_partitions);
+  const about = `${isUnknown ? "at least " : ""}${loss.exact ? "" : "about "}`;
+  const details = [
+    loss.records ? format.size(loss.bytes) : "",
+    loss.records && loss.seconds ? `the oldest ${format.duration(loss.seconds)} old` : "",
+    loss.unknown_partitions ? `${format.counted(loss.unknown_partitions, "partition")} not known` : "",
+    unread ? "not all positions could be read" : "",
+  ];
+  return tile({
+    question: "Lost records",
+    health: whole ? "ok" : isUnknown ? "trouble" : "attention",
+    answer: capital(
+      loss.records && !preview.source
+        ? `${about}${format.counted(loss.records, "record")}`
+        : isUnknown
+          ? "not known"
+          : "none",
+    ),
+    detail: preview.source
+      ? `the source does not answer: ${preview.source}`
+      : details.filter(Boolean).join(", ") || "the target has every committed record",
+  });
+}
+
+function groupsTile(found) {
+  const wrong = found.groups_not_exact;
+  const missing = Object.entries(found.preview.standing.missing);
+  const unknown = missing.map(([name, why]) => `${name}: ${why}`);
+  return tile({
+    question: "Consumer groups",
+    health: found.equal ? "ok" : "trouble",
+    answer: found.equal
+      ? "All exact"
+      : missing.length
+        ? "Not all are known"
+        : `${format.whole(wrong.length)} not exact`,
+    detail:
+      [...unknown, ...wrong].slice(0, 5).join(", ") ||
+      `${format.counted(found.groups, "group")}: none skips or repeats a record`,
+  });
+}
+
+function missedTile({ source, readiness }) {
+  const { unready, unknown } = readiness;
+  const isUnknown = Boolean(source || unknown.length);
+  return tile({
+    question: "What applications miss",
+    health: unready.length || isUnknown ? "attention" : "ok",
+    answer: unready.length ? format.counted(unready.length, "thing") : isUnknown ? "Not known" : "Nothing",
+    detail: source
+      ? "the source does not answer"
+      : unknown.length
+        ? `not known: ${unknown[0]}`
+        : "rights, topics, replicas, sizes on the target",
+  });
+}
+
+function capital(text) {
+  return `${text[0].toUpperCase()}${text.slice(1)}`;
 }
 
 function lossTable(losses) {

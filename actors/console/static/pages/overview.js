@@ -147,7 +147,7 @@ export function whole(flows, now) {
       question,
       health: "off",
       answer: "Not proven",
-      detail: "Nothing has stopped. Continuous proof is off (raymirror.proof)",
+      detail: "No partition has stopped on an error. Continuous proof is off (raymirror.proof)",
     });
   const failed = proofs.find((proof) => proof.trouble);
   if (failed) return tile({ question, health: "attention", answer: "Not proven lately", detail: failed.trouble });
@@ -159,6 +159,14 @@ export function whole(flows, now) {
       detail: "the first round of the proof has not ended",
     });
   const oldest = Math.min(...proofs.map((proof) => proof.at_ms));
+  const unproven = flows.reduce((total, flow) => total + Math.max(0, flow.partitions - flow.proof.partitions), 0);
+  if (unproven)
+    return tile({
+      question,
+      health: "attention",
+      answer: "Not proven everywhere",
+      detail: `nothing is proven of ${format.counted(unproven, "partition")} yet; the others ${format.age((now - oldest) / 1000)} ago`,
+    });
   return tile({
     question,
     health: "ok",
@@ -205,10 +213,11 @@ export function failover(flows) {
     const rest = against.length > 1 ? `, and ${format.counted(against.length - 1, "more reason")}` : "";
     return tile({ question, health: "attention", answer: "Not without loss", detail: `${against[0]}${rest}`, ...more });
   }
+  const lost = flows.some((flow) => flow.state !== "failed_over" && flow.rpo.records !== 0);
   return tile({
     question,
-    health: "ok",
-    answer: "Yes",
+    health: missed(flows) ? "attention" : "ok",
+    answer: lost ? "Yes, with that loss" : "Yes",
     detail: only
       ? "each group is translated exactly; the preview asks both clusters"
       : "each group of each flow is translated exactly",
@@ -223,8 +232,10 @@ function reasons(flow) {
     flow.unknown ? `the lag of ${format.counted(flow.unknown, "partition")} is not known` : "",
     flow.failed ? `${format.counted(flow.failed, "partition has", "partitions have")} stopped` : "",
     flow.stalled ? `${format.counted(flow.stalled, "partition does", "partitions do")} not move` : "",
-    flow.groups_failing ? `${format.counted(flow.groups_failing, "group is", "groups are")} failing` : "",
+    flow.rpo.records === null && !flow.unknown && !flow.waiting_for ? "what would be lost is not known" : "",
     flow.state === "paused" ? "it is paused" : "",
     flow.state === "stopped" ? "it is stopped" : "",
+    flow.paused_topics.length ? `${format.counted(flow.paused_topics.length, "topic is", "topics are")} paused` : "",
+    ...flow.groups_not_ready,
   ].filter(Boolean);
 }

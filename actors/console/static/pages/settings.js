@@ -5,6 +5,7 @@ import { Dialog } from "../dialog.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
 import { flowHead, loading, panel, refusal } from "../parts.js";
+import { named } from "./groups.js";
 
 const MOST_ROWS = 200;
 const FIXED = /^(name|connector\.class|(source|target)\.cluster\..*)$/; // of a cluster, or of what the flow is
@@ -269,7 +270,8 @@ export function diff(rows) {
   );
 }
 
-function planView(found) {
+/** What a plan would change, and what of it is not known or left as it is. */
+export function planView(found) {
   if (!found)
     return h(
       "p",
@@ -278,13 +280,16 @@ function planView(found) {
     );
   const { plan } = found;
   const changes = plan.changes ?? [];
+  const conflicts = (plan.conflicts ?? []).slice(0, MOST_ROWS).map((one) => [`${one.target || one.topic}: ${one.what}`, ""]);
+  const besides = [
+    named("Could not be read", plan.unread ?? {}, "trouble"),
+    named("Differs, and is left to you", Object.fromEntries(conflicts), "attention"),
+  ].filter(Boolean);
+  const asked = `Asked ${format.counted(plan.topics ?? 0, "topic")} in ${format.duration(found.took_seconds)}.`;
   if (!changes.length)
-    return h(
-      "p",
-      {},
-      `Nothing differs. Asked ${format.counted(plan.topics ?? 0, "topic")} in ${format.duration(found.took_seconds)}.`,
-    );
+    return [h("p", {}, besides.length ? `Nothing to change. ${asked}` : `Nothing differs. ${asked}`), besides];
   return [
+    besides,
     h("p", {}, `${format.counted(changes.length, "change")} to make. To make them: `, h("code", {}, "raymirror apply")),
     diff(
       changes.slice(0, MOST_ROWS).map((one) => ({

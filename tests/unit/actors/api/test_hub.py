@@ -139,7 +139,7 @@ async def test_a_reader_that_joins_again_gets_what_it_has_missed() -> None:
     mirror = FakeMirror()
     async with running(mirror) as streams:
         with streams.join() as reader:
-            (last_id, _, _), *_ = await first(reader)
+            *_, (last_id, _, _) = await first(reader)
         await asyncio.sleep(30)  # nobody reads, nobody looks
         mirror.events = (event(0), event(1), event(2))
         with streams.join(last_id) as reader:
@@ -163,7 +163,7 @@ async def test_a_reader_that_was_away_for_too_long_begins_with_everything() -> N
     mirror = FakeMirror()
     async with running(mirror) as streams:
         with streams.join() as reader:
-            (last_id, _, _), *_ = await first(reader)
+            *_, (last_id, _, _) = await first(reader)
             mirror.events = tuple(event(number) for number in range(MOST_KEPT + 2))
             assert len(messages(await reader.next())) >= MOST_KEPT
         with streams.join(last_id) as reader:
@@ -242,5 +242,18 @@ async def test_a_reload_that_changes_the_flows_sends_everything_again() -> None:
     async with running(mirror) as streams:
         with streams.join() as reader:
             await reader.next()
-            mirror.flow = flow_status("A->C")
-            assert kinds(await reader.next()) == ["snapshot"]
+            mirror.flow, mirror.events = flow_status("A->C"), (event(0), event(1))
+            found = messages(await reader.next())
+            assert [kind for _, kind, _ in found] == ["snapshot", "event", "event"], "a page begins again with it"
+            assert [body["text"] for _, _, body in found[1:]] == ["event 0", "event 1"]
+
+
+async def test_a_reader_that_was_cut_off_within_the_snapshot_misses_no_event() -> None:
+    mirror = FakeMirror()
+    mirror.events = (event(0), event(1), event(2))
+    async with running(mirror) as streams:
+        with streams.join() as reader:
+            *parts, (last_id, _, _) = await first(reader)
+        assert [message_id for message_id, _, _ in parts] == [""] * 3, "a reader does not go on from within"
+        with streams.join(last_id) as reader:
+            assert await first(reader) == []

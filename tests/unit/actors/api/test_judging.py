@@ -36,6 +36,7 @@ def judge(flow: FlowStatus, objective_s: float | None = None) -> tuple[Health, s
     [
         ({}, FlowPhase.RUNNING),
         ({"waiting_for": "x"}, FlowPhase.WAITING),
+        ({"remembered": False}, FlowPhase.WAITING),
         ({"desired": Desired.PAUSED, "waiting_for": "x"}, FlowPhase.PAUSED),
         ({"desired": Desired.STOPPED}, FlowPhase.STOPPED),
         ({"desired": Desired.STOPPED, "failed_over": True}, FlowPhase.FAILED_OVER),
@@ -49,6 +50,9 @@ def test_what_a_flow_does(changes: dict[str, object], phase: FlowPhase) -> None:
     ("changes", "health", "said"),
     [
         ({}, Health.OK, "All 3 partitions are copied; a loss of the source now would lose nothing."),
+        ({"lane_states": {"copying": 2, "paused": 1}}, Health.OK, "2 of 3 partitions are copied, 1 paused; a loss"),
+        ({"lane_states": {"paused": 3}}, Health.OK, "0 of 3 partitions are copied, 3 paused; a loss"),
+        ({"remembered": False}, Health.ATTENTION, "Waiting for its wanted state, which the target has. A loss"),
         ({"errors": 2}, Health.TROUBLE, "2 partitions stopped on an error. A loss"),
         ({"quarantined": {"t-1": "x"}}, Health.TROUBLE, "1 partition in quarantine"),
         ({"waiting_for": "cluster B"}, Health.ATTENTION, "Waiting for cluster B"),

@@ -95,6 +95,14 @@ def test_a_preview_of_nothing_lost_is_whole() -> None:
     assert (found["whole"], found["equal"], found["loss"]["seconds"]) == (True, True, 0.0)
 
 
+@pytest.mark.parametrize("changes", [{"source": "no route"}, {"unread": {"0": "x"}}, {"unknown": 1}])
+def test_the_age_of_a_loss_that_is_not_known_is_not_zero(changes: dict[str, Any]) -> None:
+    unknown = changes.pop("unknown", 0)
+    loss = TopicLoss(topic="t", partitions=1, records=0, bytes=0, seconds=0.0, torn=0, is_exact=False, unknown=unknown)
+    found = get(f"{FLOW}/failover-preview", outcome(preview(losses=(loss,), **changes), code=4))
+    assert (found["whole"], found["loss"]["seconds"]) == (False, None)
+
+
 @pytest.mark.parametrize(
     ("found", "message"),
     [

@@ -117,3 +117,11 @@ def test_a_stream_begins_after_the_message_that_its_reader_has() -> None:
     assert answer.follow is not None
     assert answer.follow.last_id == "x-7"
     assert error(ask("GET", "/api/v1/stream", headers={"accept": "application/json"}))[0] == 406
+
+
+def test_a_flow_says_why_its_groups_are_not_ready() -> None:
+    report = GroupsReport(at_ms=1, groups=3, without={"too old": 2})
+    found = shown(ask("GET", FLOW, view=view_of(status_with(groups=report))))
+    assert found["groups_not_ready"] == ["2 offsets have no translation (too old)"]
+    assert shown(ask("GET", FLOW, view=view_of(status_with(groups=GroupsReport(at_ms=1)))))["groups_not_ready"] == []
+    assert "their sync is off" in shown(ask("GET", FLOW, view=view_of(status_with(groups=None))))["groups_not_ready"][0]

@@ -43,7 +43,11 @@ def test_a_flow_that_was_failed_over_is_resumed_only_if_that_is_meant() -> None:
     status, message = error(ask("POST", f"{FLOW}/resume", view=view))
     assert status == 400
     assert "failed over" in message
-    assert ask("POST", f"{FLOW}/resume?failed_over=true", view=view).deeds == (GiveCommand(Command.RESUME, "A->B"),)
+    assert "resume 'A->B' --forget-failover" in message
+    resume = GiveCommand(Command.RESUME, "A->B")
+    meant = ask("POST", f"{FLOW}/resume?failed_over=true", view=view)
+    assert meant.deeds == (GiveCommand(Command.FORGET, "A->B"), resume), "the supervisor refuses a resume alone"
+    assert ask("POST", f"{FLOW}/resume?failed_over=true").deeds == (resume,), "there is nothing to forget"
     assert ask("POST", f"{FLOW}/stop", view=view).status == 202
 
 

@@ -1,16 +1,20 @@
 """The console over real sockets: its files, its sessions, and requests that others forge."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import aiohttp
 import pytest
 
+from actors.api import hub
 from actors.console.files import POLICY
+from actors.http import server, streams
 from engine.config.settings import HttpConfig, HttpUser
 from policies.roles import Role
-from tests.unit.actors.http.http_servers import ServedMirror, served
+from tests.unit.actors.http.http_servers import DEADLINE_S, ServedMirror, served
 from tests.unit.actors.rest.rest_views import SOURCE
 
 pytestmark = pytest.mark.local
@@ -40,6 +44,14 @@ class Browser:
         async with self._session.request(method, url, json=body, headers=sent) as answer:
             is_json = answer.content_type == "application/json"
             return answer.status, await (answer.json() if is_json else answer.text()), answer.headers
+
+    def stream(self, headers: dict[str, str] | None = None) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._session.get(f"{self.mirror.url}/api/v1/stream", headers=headers)
+
+    def cookie(self) -> str:
+        """The header with the cookie of the session."""
+        (found,) = self._session.cookie_jar
+        return f"{found.key}={found.value}"
 
     async def enter(self, **given: str) -> int:
         status, body, _ = await self.ask("POST", "/console/session", given)
@@ -144,3 +156,47 @@ async def test_a_cookie_of_another_port_is_no_session_here() -> None:
         async with browsing(USERS) as other:
             cookie = f"raymirror-{other.mirror.port}=x; raymirror-{browser.mirror.port}=y"
             assert (await other.ask("GET", "/connectors", headers={"Cookie": cookie}))[0] == 401
+
+
+async def test_a_stream_ends_soon_after_its_user_has_logged_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "QUIET_S", 0.02)
+    monkeypatch.setattr(streams, "ASK_S", 0.0)
+    async with browsing(USERS) as browser:
+        await browser.enter(user="eve", password="pass")
+        async with browser.stream() as response:
+            assert response.status == 200
+            await browser.ask("DELETE", "/console/session")
+            async with asyncio.timeout(DEADLINE_S):
+                sent = await response.content.read()
+        last = json.loads(sent.strip().splitlines()[-1].removeprefix(b"data: "))
+        assert last == {"why": "its user has logged out or changed", "again": True}
+
+
+async def test_a_stream_ends_soon_after_the_token_of_its_user_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "QUIET_S", 0.02)
+    monkeypatch.setattr(streams, "ASK_S", 0.0)
+    monkeypatch.setattr(server, "LOGINS_LAST_S", -1.0)
+    monkeypatch.setenv("CI_TOKEN", "first")
+    user = HttpUser(name="ci", role=Role.VIEW, token="${env:CI_TOKEN}")
+    bearer = {"Authorization": "Bearer first"}
+    async with browsing(HttpConfig(users=(user,))) as browser, browser.stream(bearer) as response:
+        assert response.status == 200
+        monkeypatch.setenv("CI_TOKEN", "second")
+        async with asyncio.timeout(DEADLINE_S):
+            assert b"event: end" in await response.content.read()
+
+
+@pytest.mark.parametrize("header", [b'Cookie: raymirror-%d="\xff"', b"Cookie: raymirror-%d=\xff", b"X-Port-%d: \xff"])
+async def test_a_cookie_with_bytes_that_are_no_text_is_no_session(header: bytes) -> None:
+    async with browsing(USERS) as browser:
+        asked = b"PUT %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" % PAUSE.encode()
+        answer = await browser.mirror.send(asked + header % browser.mirror.port + b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+async def test_a_token_of_the_session_with_bytes_that_are_no_text_is_refused() -> None:
+    async with browsing(USERS) as browser:
+        assert await browser.enter(user="eve", password="pass") == 200
+        head = b"PUT %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" % PAUSE.encode()
+        head += b"Cookie: %s\r\nX-CSRF-Token: \xff\r\n\r\n" % browser.cookie().encode()
+        assert (await browser.mirror.send(head)).startswith(b"HTTP/1.1 403 ")

@@ -127,3 +127,17 @@ def test_any_cookie_header_is_read(header: str) -> None:
 def test_an_unknown_field_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"user": "eve", "role": "admin"}', type=Entry)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        "{}",
+        '; theme={{"a":1, "b": "c d"}}; {}',
+        'x="open; {}; y',
+        "  a b ;{} ;;",
+        "raymirror-80=no;{};raymirror-8083=no",
+    ],
+)
+def test_cookies_of_other_servers_of_the_host_do_not_hide_the_session(others: str) -> None:
+    assert COOKIE.read({"cookie": others.format("raymirror-8083=value")}) == "value"

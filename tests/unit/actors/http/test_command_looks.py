@@ -1,7 +1,9 @@
 """Commands in processes of their own: shared, few, killed when their time is over, and what they say."""
 
 import asyncio
+import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -48,15 +50,42 @@ async def test_two_run_at_one_time_and_a_third_is_refused() -> None:
     )
 
 
-async def test_a_command_that_takes_too_long_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = []
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """The processes that were begun."""
+    found: list[subprocess.Popen[bytes]] = []
     begin = command_looks._begun
 
     def noted(*given: object) -> object:
-        begun.append(begin(*given))  # type: ignore[arg-type]
-        return begun[-1]
+        found.append(begin(*given))  # type: ignore[arg-type]
+        return found[-1]
 
     monkeypatch.setattr(command_looks, "_begun", noted)
+    return found
+
+
+async def test_a_command_that_was_just_beginning_when_the_server_ended_is_not_left_behind(
+    begun: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_return, begin = threading.Event(), command_looks._begun
+
+    def slow(*given: object) -> object:
+        process = begin(*given)  # type: ignore[arg-type]
+        may_return.wait(60)
+        return process
+
+    monkeypatch.setattr(command_looks, "_begun", slow)
+    looks = CommandLooks(SLEEP)
+    asked = asyncio.create_task(looks.run(("a",)))
+    await until(lambda: bool(begun), "a process")
+    looks.close()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    may_return.set()
+    await until(lambda: begun[0].returncode == -9, "killed")
+
+
+async def test_a_command_that_takes_too_long_is_killed(begun: list[subprocess.Popen[bytes]]) -> None:
     looks = CommandLooks(SLEEP, run_s=0.1)
     with pytest.raises(HttpRefusal) as refused:
         await looks.run(("plan",))

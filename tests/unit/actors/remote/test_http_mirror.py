@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from actors.cli.main import main
+from actors.cli.running.stop import _has_ended
 from actors.local_socket.client import RequestRefused
 from actors.model.requests import AskPositions, MirrorLost
 from actors.model.states import Command
+from actors.model.status import MirrorStatus
 from actors.remote.http_mirror import BadUrl, HttpMirror, open_mirror
 from engine.config.settings import HttpConfig, HttpUser
 from policies.roles import Role
@@ -36,8 +38,20 @@ async def test_the_status_is_the_one_of_the_supervisor() -> None:
         assert (await asyncio.to_thread(mirror_at(at).status)).lanes == ()
 
 
-async def test_commands_are_sent_and_answered_with_the_status() -> None:
+async def test_a_failover_is_forgotten_only_if_that_is_asked_for() -> None:
     supervisor = FakeSupervisor(status_with(failed_over=True))
+    async with served(supervisor=supervisor) as at:
+        await at.listens()
+        mirror = mirror_at(at)
+        with pytest.raises(RequestRefused, match="resume 'A->B' --forget-failover"):
+            await asyncio.to_thread(mirror.command, Command.RESUME, "A->B")
+        await asyncio.to_thread(mirror.command, Command.FORGET, "A->B")
+        given = [one[1:3] for one in supervisor.asked if one[0] == "command"]
+        assert given == [(Command.FORGET, "A->B"), (Command.RESUME, "A->B")]
+
+
+async def test_commands_are_sent_and_answered_with_the_status() -> None:
+    supervisor = FakeSupervisor(status_with())
     async with served(supervisor=supervisor) as at:
         await at.listens()
         mirror = mirror_at(at)
@@ -155,6 +169,30 @@ async def test_the_tables_of_a_mirror_elsewhere_are_those_of_one_here(command: A
         assert (code, '"done":true' in out) == (0, True)
         code, out, _ = await command("restart", "A->B", "--url", at.url)
         assert (code, "restart: A->B" in out) == (0, True)
+
+
+def lost(cause: Exception | None) -> MirrorLost:
+    failure = MirrorLost("far:1", "x")
+    failure.__cause__ = cause
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("failure", "has_ended"),
+    [
+        (lost(ConnectionRefusedError()), True),
+        (lost(ConnectionResetError()), True),
+        (lost(None), False),
+        (lost(OSError("No route to host")), False),
+        (RequestRefused("HTTP 409: no supervisor", 1), False),
+    ],
+)
+def test_a_mirror_that_does_not_answer_has_not_ended_for_that(failure: Exception, has_ended: bool) -> None:
+    class Away:
+        def status(self) -> MirrorStatus:
+            raise failure
+
+    assert _has_ended(Away()) is has_ended  # type: ignore[arg-type]
 
 
 async def test_a_stop_waits_until_the_server_has_ended(command: Any) -> None:

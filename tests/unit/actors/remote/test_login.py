@@ -16,9 +16,9 @@ def file(folder: Path, text: str, mode: int = 0o600) -> Path:
 
 def test_the_environment_has_a_token_or_a_user_with_a_password() -> None:
     assert login_of(None, {}).headers == {}
-    assert login_of(None, {"RAYMIRROR_TOKEN": "t0ken"}).headers == {"Authorization": "Bearer t0ken"}
+    assert login_of(None, {"RAYMIRROR_TOKEN": "t0ken"}).headers == {"Authorization": b"Bearer t0ken"}
     both = login_of(None, {"RAYMIRROR_USER": "eve", "RAYMIRROR_PASSWORD": "pä:ss"})
-    assert both.headers == {"Authorization": "Basic ZXZlOnDDpDpzcw=="}
+    assert both.headers == {"Authorization": b"Basic ZXZlOnDDpDpzcw=="}
 
 
 def test_a_file_comes_before_the_environment(tmp_path: Path) -> None:
@@ -57,3 +57,15 @@ def test_a_login_is_not_shown() -> None:
 def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadLogin, match=r"none\.pem cannot be read"):
         RemoteLogin(ca=str(tmp_path / "none.pem")).tls()
+
+
+def test_what_is_around_a_secret_is_left_out_as_the_server_does() -> None:
+    assert login_of(None, {"RAYMIRROR_TOKEN": " t0k\u20acn\r\n"}).headers == {"Authorization": "Bearer t0k€n".encode()}
+    assert login_of(None, {"RAYMIRROR_USER": "eve\n", "RAYMIRROR_PASSWORD": "pass\n"}).password == "pass"
+
+
+@pytest.mark.parametrize("token", ["s3cret\r\nX-Evil: 1", "s3cret\nmore", "s3\x00cret"])
+def test_a_token_that_no_header_can_have_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(BadLogin, match="the token of RAYMIRROR_TOKEN has a character") as refused:
+        login_of(None, {"RAYMIRROR_TOKEN": token})
+    assert "s3" not in str(refused.value)

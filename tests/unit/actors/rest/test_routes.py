@@ -211,6 +211,19 @@ def test_a_mirror_that_has_just_begun_guesses_nothing_and_does_nothing(method: s
     assert ask(method, target, body, view=begun(remembered=True)).status != 409
 
 
+@pytest.mark.parametrize("up_s", [3.0, 3600.0])
+@pytest.mark.parametrize("target", ["/connectors/{}.MirrorSourceConnector/pause", "/api/v1/flows/{}/pause"])
+def test_a_flow_whose_state_is_not_read_keeps_no_other_one_from_its_command(target: str, up_s: float) -> None:
+    away = flow_status("A->B", remembered=False, waiting_for="cluster B")
+    status = mirror_status(flows=[away, flow_status("B->A")], copiers=[])
+    view = view_of(msgspec.structs.replace(status, up_s=up_s), extra="B->A.enabled = true\n")
+    method = "PUT" if "connectors" in target else "POST"
+    assert ask(method, target.format("A-%3EB"), view=view).status == 409
+    assert ask(method, target.format("B-%3EA"), view=view).status == 202
+    if method == "POST":
+        assert ask(method, "/api/v1/mirror/pause", view=view).status == 409, "it would change both"
+
+
 @pytest.mark.parametrize("target", ["/", "/health", "/metrics", "/readyz", "/connector-plugins", "/admin/loggers"])
 def test_what_does_not_depend_on_the_stored_state_is_answered_at_once(target: str) -> None:
     assert ask("GET", target, view=begun()).status == 200
