@@ -17,6 +17,7 @@ from actors.model.requests import MirrorLost
 from actors.model.states import Command, Desired
 from actors.ray.mirror import Mirror
 from engine.base.errors import MirrorError
+from engine.services.dr.switchover.flow_control import WAS_FAILED_OVER
 from policies.model import FlowName
 
 REST_S, STOP_S = 60.0, 25.0
@@ -59,9 +60,15 @@ class MirrorControl:
         if not comes_to_rest(self._mirror, self._flow, (), REST_S):
             raise NotAtRestInTime(self._flow, "at rest", REST_S)
 
-    async def resume(self) -> None:
+    async def resume(self) -> str:
         """See FlowControl."""
-        await _thread(lambda: self._mirror.command(Command.RESUME, self._flow))
+        return await _thread(self._resume)
+
+    def _resume(self) -> str:
+        if self._is_failed_over(self._flow):
+            return WAS_FAILED_OVER
+        self._mirror.command(Command.RESUME, self._flow)
+        return ""
 
     async def stop(self) -> None:
         """See FlowControl."""
@@ -91,7 +98,7 @@ class MirrorControl:
             wanted = self._desired(self._reverse)
             if wanted is None:
                 return self._how
-            if wanted is Desired.STOPPED and self._is_failed_over():
+            if wanted is Desired.STOPPED and self._is_failed_over(self._reverse):
                 self._mirror.command(Command.FORGET, self._reverse)
             if wanted is not Desired.RUNNING:
                 self._mirror.command(Command.RESUME, self._reverse)
@@ -101,8 +108,8 @@ class MirrorControl:
             return self._how
         return ""
 
-    def _is_failed_over(self) -> bool:
-        return any(one.flow == self._reverse and one.failed_over for one in self._mirror.status().flows)
+    def _is_failed_over(self, flow: str) -> bool:
+        return any(one.flow == flow and one.failed_over for one in self._mirror.status().flows)
 
     def _desired(self, flow: str) -> Desired | None:
         return next((one.desired for one in self._mirror.status().flows if one.flow == flow), None)

@@ -12,6 +12,13 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.services.holding import held
 from engine.state.state import DESIRED, Deployment, DesiredState, StateHolder
 
+WAS_FAILED_OVER = "the flow was failed over meanwhile, so nothing copies it again"
+
+
+def is_failed_over(wanted: DesiredState) -> bool:
+    """Whether a failover stopped the flow."""
+    return wanted.state == "stopped" and wanted.stop == "failover"
+
 
 class FlowControl(Protocol):
     """The mirror that copies a flow. Each call may be repeated after any of its effects."""
@@ -22,8 +29,8 @@ class FlowControl(Protocol):
     async def pause(self) -> None:
         """Pause the flow, and return when nothing is on its way any more. Raises MirrorError if that takes too long."""
 
-    async def resume(self) -> None:
-        """Copy again, or see to it that the next start copies."""
+    async def resume(self) -> str:
+        """Copy again, or see to it that the next start copies; return why not if the flow was failed over, else ""."""
 
     async def stop(self) -> None:
         """Stop the flow so that no start, restart or resume copies it again."""
@@ -71,11 +78,12 @@ class StoredControl:
 
     async def pause(self) -> None:
         """See FlowControl."""
-        await self._want(DesiredState(state="paused"))
+        await self._want(DesiredState(state="paused"), keeps_failover=True)
 
-    async def resume(self) -> None:
+    async def resume(self) -> str:
         """See FlowControl."""
-        await self._want(DesiredState(state="running"))
+        is_kept = await self._want(DesiredState(state="running"), keeps_failover=True)
+        return WAS_FAILED_OVER if is_kept else ""
 
     async def stop(self) -> None:
         """See FlowControl."""
@@ -85,11 +93,15 @@ class StoredControl:
         """See FlowControl."""
         return self._how
 
-    async def _want(self, wanted: DesiredState) -> None:
+    async def _want(self, wanted: DesiredState, *, keeps_failover: bool = False) -> bool:
+        """Store what is wanted; return whether a failover was kept instead."""
         async with held(self._config, self._flow, self._holder, self._known_dead) as service:
             before = service.load().get(DESIRED)
+            if keeps_failover and isinstance(before, DesiredState) and is_failed_over(before):
+                return True
             topics = before.paused_topics if isinstance(before, DesiredState) else ()
             who = f"raymirror dr on {socket.gethostname()}"
             await service.put(
                 {DESIRED: msgspec.structs.replace(wanted, paused_topics=topics, who=who, at_ms=wall_ms())}
             )
+        return False

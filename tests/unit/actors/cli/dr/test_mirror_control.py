@@ -68,6 +68,14 @@ async def test_a_flow_is_paused_resumed_and_stopped_once() -> None:
     assert mirror.commands == [("pause", "A->B"), ("resume", "A->B"), ("fail over", "A->B")]
 
 
+async def test_a_flow_that_was_failed_over_meanwhile_is_not_said_to_copy_again() -> None:
+    mirror = FakeMirror()
+    assert await control(mirror).resume() == ""
+    mirror.fail_over("A->B", None)
+    assert "was failed over" in await control(mirror).resume()
+    assert mirror.commands == [("resume", "A->B"), ("fail over", "A->B")]
+
+
 async def test_a_flow_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror_control, "comes_to_rest", lambda *_args: False)
     with pytest.raises(NotAtRestInTime, match="flow A->B was not at rest after 60 s"):
