@@ -109,7 +109,12 @@ def test_a_failover_is_forgotten_before_the_flow_is_resumed(
     meet(monkeypatch, resume, mirror)
     asked = argparse.Namespace(flow="A->B", topics=[], json=False, forget_failover=True)
     looked: list[tuple[Path, str]] = []
-    monkeypatch.setattr(open_operation, "refuse_forgetting_of", lambda *words: looked.append(words) or "")
+
+    def look(path: Path, flow: str) -> str:
+        looked.append((path, flow))
+        return ""
+
+    monkeypatch.setattr(open_operation, "refuse_forgetting_of", look)
     assert resume.run(asked) == exits.OK
     assert mirror.calls == ["forget-failover", "resume"]
     assert looked == [(Path(status.config_path), "A->B")]
