@@ -24,6 +24,8 @@ from policies.own.own_policy import OwnPolicyError
 
 # As a shell reports a program ended by SIGINT.
 INTERRUPTED: Final = 130
+# As a shell reports a program ended by SIGPIPE.
+UNREAD: Final = 141
 
 # name: (module, help). The help is here and not in the module, because the import of a module may take long.
 COMMANDS: Final = {
@@ -117,7 +119,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         settle_config(parser, asked)
         with ended_by_signals():
-            return int(asked.run(asked))
+            code = int(asked.run(asked))
+            sys.stdout.flush()  # here, where a reader that has ended is no bug
+            return code
     except (MirrorError, ClusterError) as error:
         config = getattr(asked, "config", None)
         text = worded(str(error), config) if config else str(error)
@@ -130,6 +134,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ended.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of the pipe has ended, as `head` does. Without this, Python would fail again at its end.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        return UNREAD
 
 
 def exit_code(error: MirrorError | ClusterError) -> int:

@@ -138,7 +138,10 @@ class _Comparison:
         return found
 
     def _home(self, key: str) -> tuple[FlowName, ...]:
-        """Return the flows that a changed key may affect; added and removed flows only by their own keys."""
+        """Return the flows that a changed key may affect.
+
+        Added and removed flows only by their own keys, or if no flow that stays uses the key.
+        """
         if self._wide_part(key):
             return ()
         own = tuple(name for name in self.names if key.startswith(f"{name}."))
@@ -148,7 +151,9 @@ class _Comparison:
             return ()
         aliases = {*self._running.config.clusters, *self._new.config.clusters}
         alias = max((one for one in aliases if key.startswith(f"{one}.")), key=len, default=None)
-        return tuple(name for name in self.names if self._fields.get(name) and (alias is None or alias in name))
+        near = tuple(name for name in self.names if alias is None or alias in name)
+        stays = tuple(name for name in near if self._fields.get(name))
+        return stays or tuple(name for name in near if name not in self._fields)
 
     def _wide_part(self, key: str) -> str:
         """Return the changed part of the configuration outside the flows that a key belongs to; empty if none."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from actors.model.spark_status import SparkNews
+from actors.model.states import way_back_text
 from engine.core.events.events import AnyEvent, Event
 from policies.model import FlowName
 from policies.words import counted
@@ -127,6 +128,7 @@ class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
     groups whose offsets differ from the source. `partitions`: all; `undrained`: partitions that are not drained.
     `heartbeats`: partitions of heartbeats that are not drained; no other number counts them. `tombstones`: compacted
     copies whose `delete.retention.ms` was raised, with the earlier value; None: they had no value of their own.
+    `renamed`: copies have other names than their topics.
     """
 
     records: int
@@ -136,6 +138,7 @@ class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
     undrained: int = 0
     heartbeats: int = 0
     tombstones: dict[str, str | None] = {}
+    renamed: bool = False
 
 
 class PausedOrResumed(Event, frozen=True, kw_only=True, tag="paused_or_resumed"):
@@ -168,8 +171,9 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
         kept = ", ".join(f"{topic} ({before or 'none'})" for topic, before in self.outcome.tombstones.items())
         raised = f"; delete.retention.ms was raised (before, in ms): {kept}" if kept else ""
         return (
-            f"failed over: the flow is stopped {copied}{beats}; {equal}{raised}; to give the source what the target"
-            f" gets: raymirror dr failback '{self.flow}'; to copy in the old direction again: {self._advice()}"
+            f"failed over: the flow is stopped {copied}{beats}; {equal}{raised};"
+            f" {way_back_text(str(self.flow), renamed=self.outcome.renamed)}; to copy in the old direction again:"
+            f" {self._advice()}"
         )
 
     def _advice(self) -> str:

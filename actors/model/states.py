@@ -130,6 +130,20 @@ def turned_text(flow: str, stop: StopKind) -> str:
     )
 
 
+def way_back_text(flow: str, *, renamed: bool) -> str:
+    """Say how the source of a flow that was failed over gets what its target gets.
+
+    `renamed`: copies have other names than their topics, which `raymirror dr failback` refuses.
+    """
+    source, _, target = flow.partition("->")
+    if renamed:
+        return (
+            f"copies have other names than their topics, so {source} gets what {target} gets by the flow"
+            f" {target}->{source}"
+        )
+    return f"to give {source} what {target} gets: raymirror dr failback '{flow}'"
+
+
 class NotAtRest(MirrorError):
     """A flow whose positions are to be changed still copies, or is not stopped."""
 

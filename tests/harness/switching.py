@@ -72,9 +72,10 @@ class CopierControl:
             while not all(map(is_still, self._copier.progress().lanes)):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.05)
 
-    async def resume(self) -> None:
+    async def resume(self) -> str:
         self._copier.resume(None)
         self.paused = False
+        return ""
 
     async def stop(self) -> None:
         await self._copier.drain()

@@ -211,8 +211,9 @@ class IdleControl:
     async def pause(self) -> None:
         self.done.append("pause")
 
-    async def resume(self) -> None:
+    async def resume(self) -> str:
         self.done.append("resume")
+        return ""
 
     async def stop(self) -> None:
         self.done.append("stop")

@@ -17,6 +17,7 @@ from actors.model.requests import MirrorLost
 from actors.model.states import Command, Desired
 from actors.ray.mirror import Mirror
 from engine.base.errors import MirrorError
+from engine.services.dr.switchover.flow_control import WAS_FAILED_OVER
 from policies.model import FlowName
 
 REST_S, STOP_S = 60.0, 25.0
@@ -59,13 +60,15 @@ class MirrorControl:
         if not comes_to_rest(self._mirror, self._flow, (), REST_S):
             raise NotAtRestInTime(self._flow, "at rest", REST_S)
 
-    async def resume(self) -> None:
+    async def resume(self) -> str:
         """See FlowControl."""
-        await _thread(self._resume)
+        return await _thread(self._resume)
 
-    def _resume(self) -> None:
-        if not self._is_failed_over(self._flow):
-            self._mirror.command(Command.RESUME, self._flow)
+    def _resume(self) -> str:
+        if self._is_failed_over(self._flow):
+            return WAS_FAILED_OVER
+        self._mirror.command(Command.RESUME, self._flow)
+        return ""
 
     async def stop(self) -> None:
         """See FlowControl."""

@@ -23,7 +23,7 @@ from actors.cli.common.questions import BadQuestion
 from actors.cli.common.quiesce import comes_to_rest, until
 from actors.cli.failover.draining import DrainBudget, drain, lanes_of
 from actors.cli.failover.failover_alone import fail_over_alone, note_here
-from actors.cli.failover.failover_outcome import Result, outcome_of
+from actors.cli.failover.failover_outcome import Result, outcome_of, renames
 from actors.cli.failover.failover_stored import Judged, judged_by_positions
 from actors.cli.failover.failover_tables import (
     show_alone,
@@ -36,6 +36,7 @@ from actors.cli.failover.failover_tables import (
     show_undiscovered,
     stopped_text,
 )
+from actors.cli.failover.open_operation import DESPITE, refuse_failover
 from actors.cli.failover.step_times import FailoverStep, StepTimes, steps_text
 from actors.local import session
 from actors.model.states import Command, Desired, UnknownFlow
@@ -114,6 +115,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="raise delete.retention.ms of compacted copies to this, so that a failback finds what was deleted"
         f" (default: {KEPT_DAYS:.0f}; 0: leave it)",
     )
+    parser.add_argument(
+        DESPITE, action="store_true", help="also while a switchover or failback of the flow or its reverse is open"
+    )
     parser.add_argument("--back", action="store_true", help="translate progress on the target to source offsets")
     parser.add_argument("--apply", action="store_true", help="with --back: commit these offsets on the source")
     parser.add_argument("--backwards", action="store_true", help="with --apply: also if the source offset is higher")
@@ -124,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " group is translated, and committed with --apply), 4 the flow is stopped, but some partition is not drained or"
         " some group is not equal, or a fence is left on the target: the output says which and why; heartbeat topics do"
         " not count, 1 the flow did not stop in time, or is paused, or the failover did not finish, 2 bad input,"
-        " or a mirror elsewhere owns the flow,"
+        f" or a mirror elsewhere owns the flow, or an operation of it is open (without {DESPITE}),"
         " 3 no mirror runs, and no --config; with --config and no mirror the flow is failed over from what its target"
         " holds, whether the source answers or not"
     )
@@ -151,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
         show_fences(result.fences)
         print(steps_text(result.steps))
         if result.stopped:
-            print(stopped_text(result.flow, mirror_goes_on=result.mirror_goes_on))
+            print(stopped_text(result.flow, mirror_goes_on=result.mirror_goes_on, renamed=result.renamed))
     if not result.stopped:
         print(f"raymirror failover: {args.flow} is still stopping; see: raymirror status", file=sys.stderr)
     if result.unremembered:
@@ -202,6 +206,7 @@ def alone(args: argparse.Namespace, why: str) -> Result:
             timeout_s=args.timeout,
             commit=commit,
             tombstones_ms=tombstones_ms(args),
+            despite_operation=args.despite_operation,
         )
     )
     note_here(args.config, str(flow.name))
@@ -226,7 +231,9 @@ def chosen(config: MirrorConfig, name: str) -> FlowConfig:
 async def fail_over(
     mirror: Mirror, place: session.MirrorPlace, config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
 ) -> Result:
-    """Drain (not with `--now`), pause, hold the groups, stop. Raises MirrorLost, BrokerUnreachable, Unfinished.
+    """Drain (not with `--now`), pause, hold the groups, stop.
+
+    Raises OperationOpen, MirrorLost, BrokerUnreachable, Unfinished.
 
     A flow that was stopped before is not started again for it: nothing is drained, and its positions are judged.
     """
@@ -236,6 +243,7 @@ async def fail_over(
     async with AsyncExitStack() as stack:
         with times.of(FailoverStep.CONNECT):
             asked = await stack.enter_async_context(Failover(config, flow))
+            await refuse_failover(asked, name, despite=args.despite_operation)
         with times.of(FailoverStep.DRAIN):
             waited_for = Ends() if args.now or was_stopped else await drain(mirror, flow, asked, budget.drain_until_s)
         before = {lane.lane: lane for lane in lanes_of(mirror, flow)}
@@ -269,7 +277,8 @@ async def fail_over(
             raise
     ending = Ending(mirror, place, name)
     with times.of(FailoverStep.STOP):
-        mirror.fail_over(name, outcome_of(found.partitions, standing, raised, is_whole=found.is_whole))
+        outcome = outcome_of(found.partitions, standing, raised, is_whole=found.is_whole, renamed=renames(flow))
+        mirror.fail_over(name, outcome)
         stopped = until(SETTLE_S, ending.is_over)
     return Result(
         flow=name,
@@ -284,6 +293,7 @@ async def fail_over(
         was_stopped=was_stopped,
         tombstones=raised,
         fences=lifted,
+        renamed=renames(flow),
         steps=times.done,
     )
 

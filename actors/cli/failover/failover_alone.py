@@ -13,8 +13,9 @@ from pathlib import Path
 
 from actors.cli.common import exits
 from actors.cli.failover.draining import DrainBudget
-from actors.cli.failover.failover_outcome import Result, outcome_of
+from actors.cli.failover.failover_outcome import Result, outcome_of, renames
 from actors.cli.failover.failover_stored import judged_by_positions
+from actors.cli.failover.open_operation import refuse_failover
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.cli.failover.step_times import FailoverStep, StepTimes
 from actors.config.config_ref import digest_of
@@ -64,16 +65,21 @@ async def fail_over_alone(
     timeout_s: float,
     commit: bool,
     tombstones_ms: int,
+    despite_operation: bool = False,
 ) -> Result:
     """Judge, hold the groups and stop the flow. `why` no mirror takes part; `mirror`: the name that one would have.
     `tombstones_ms`: for how long compacted copies are to keep tombstones; 0: as before.
 
-    Raises NothingKnown, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is written; NotFinished after that.
+    `despite_operation`: also while an operation of the flow or its reverse is open.
+
+    Raises OperationOpen, NothingKnown, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is written;
+    NotFinished after that.
     """
     name, times = session.namespace_of(mirror or usual_name(config)), StepTimes()
     async with AsyncExitStack() as stack:
         with times.of(FailoverStep.CONNECT):
             asked = await stack.enter_async_context(Failover(config, flow))
+            await refuse_failover(asked, str(flow.name), despite=despite_operation)
         before = owner_of(await asked.state())
         if not (await asked.stored()).ours:
             raise NothingKnown(str(flow.name), flow.positions_topic, flow.name.target)
@@ -99,7 +105,7 @@ async def fail_over_alone(
                 lifted = await asked.lift_fences()
             with times.of(FailoverStep.STOP):
                 await service.put({DESIRED: _stopped(service.load())})
-                outcome = outcome_of(found.partitions, standing, raised, is_whole=found.is_whole)
+                outcome = outcome_of(found.partitions, standing, raised, is_whole=found.is_whole, renamed=renames(flow))
                 event = FailedOver(flow=flow.name, outcome=outcome, mirror_goes_on=False)
                 unsaid = await _write_down(config, flow, event)
     return Result(
@@ -115,6 +121,7 @@ async def fail_over_alone(
         event_unsaid=unsaid,
         tombstones=raised,
         fences=lifted,
+        renamed=renames(flow),
         steps=times.done,
         mirror_goes_on=False,
     )

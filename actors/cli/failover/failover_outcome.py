@@ -5,11 +5,13 @@ import msgspec
 from actors.cli.common import exits
 from actors.cli.failover.step_times import StepTime
 from actors.model.events import FailoverOutcome
+from engine.config.settings import FlowConfig
 from engine.core.reports.drain import PartitionDrain, records_left, uncounted, undrained
 from engine.core.reports.rpo import TopicRpo
 from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupStatus
 from engine.services.dr.lifting import LiftedFences
+from policies.naming import IdentityNaming
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +41,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Compacted copies whose `delete.retention.ms` was raised, and those that refused it."""
     fences: LiftedFences = LiftedFences()
     """The fences that earlier operations had left on the target."""
+    renamed: bool = False
+    """Whether copies have other names than their topics, so that a failback is no way back."""
     steps: tuple[StepTime, ...] = ()
     """How long each step took."""
     mirror_goes_on: bool | None = None
@@ -61,12 +65,18 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.to_builtins(self), "drained": self.drained, "equal": self.standing.equal}
 
 
+def renames(flow: FlowConfig) -> bool:
+    """Whether copies of a flow have other names than their topics."""
+    return not isinstance(flow.naming, IdentityNaming)
+
+
 def outcome_of(
     partitions: tuple[PartitionDrain, ...],
     standing: GroupStatus,
     tombstones: LentConfigs,
     *,
     is_whole: bool = True,
+    renamed: bool = False,
 ) -> FailoverOutcome:
     """Sum up for the event; unless `is_whole` there may be more partitions, so the number of records is not known."""
     return FailoverOutcome(
@@ -77,4 +87,5 @@ def outcome_of(
         undrained=len(undrained(partitions)),
         heartbeats=len(uncounted(partitions)),
         tombstones={one.topic: one.before for one in tombstones.lent},
+        renamed=renamed,
     )

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from actors.cli.failover.failover_outcome import Result
+from actors.model.states import way_back_text
 from actors.observability.colours import stdout_console
 from actors.observability.found_by import found_text
 from actors.observability.instants import clock_text
@@ -93,19 +94,18 @@ def show_fences(fences: LiftedFences) -> None:
         print(f"producers may still be kept from the target by the fence of {operation}: {why}")
 
 
-def stopped_text(flow: str, *, mirror_goes_on: bool | None) -> str:
-    """Say that a flow is stopped, and how to copy again. `mirror_goes_on` None: not known."""
-    forget = f"--forget-failover '{flow}'"
-    run, resume = f"with raymirror run CONFIG {forget}", f"with raymirror resume '{flow}' --forget-failover"
+def stopped_text(flow: str, *, mirror_goes_on: bool | None, renamed: bool = False) -> str:
+    """Say that a flow is stopped, and what leads back. `mirror_goes_on` None: not known; `renamed`: see `Result`."""
+    run, resume = f"raymirror run CONFIG --forget-failover '{flow}'", f"raymirror resume '{flow}' --forget-failover"
     if mirror_goes_on is None:
         again = f"{resume} if its mirror still runs, else {run}"
     elif mirror_goes_on:
-        again = f"{resume}, because the mirror continues with other flows, or {run}"
+        again = f"{resume}, because the mirror continues with other flows, or {run} once it has ended"
     else:
         again = run
     return (
-        f"flow {flow} is stopped, and no start copies it again; to give the source what the target gets: raymirror dr"
-        f" failback '{flow}'; it copies in the old direction {again}"
+        f"flow {flow} is stopped, and no start copies it again; {way_back_text(flow, renamed=renamed)}; to copy in the"
+        f" old direction all the same: {again}"
     )
 
 
@@ -254,7 +254,10 @@ def show_other_writers(others: OtherWriters) -> None:
     if len(found) > ROWS:
         print(f"  and {counted(len(found) - ROWS, 'more partition')}; --json prints all")
     print(WILL_STOP if others.stops else WILL_GO_ON)
-    print("raymirror does not copy data back: write the records that the source needs there yourself")
+    print(
+        "this command moves groups, no records: raymirror dr failback gives the source what the target has, if copies"
+        " have the names of their topics"
+    )
 
 
 def _commit_text(row: FailbackRow) -> str:

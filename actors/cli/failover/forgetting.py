@@ -2,6 +2,7 @@
 
 import msgspec
 
+from actors.cli.failover.open_operation import refuse_forgetting
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.model.states import NotFailedOver
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -12,9 +13,11 @@ from engine.state.state import DESIRED, DesiredState
 async def forget_failover(config: MirrorConfig, flow: FlowConfig, mirror: str) -> None:
     """Make the failover of a flow a plain stop, so that the next start copies the flow again.
 
-    `mirror`: the namespace of the mirror that is to run it. Raises NotFailedOver, FlowHeld if a mirror owns the flow,
-    BrokerUnreachable, KafkaRefusal.
+    `mirror`: the namespace of the mirror that is to run it. Raises OperationOpen while an operation of the flow or its
+    reverse has not ended; NotFailedOver, FlowHeld if a mirror owns the flow, NoClusterAnswers, BrokerUnreachable,
+    KafkaRefusal.
     """
+    await refuse_forgetting(config, flow)
     async with held(config, flow, holder_of(config, mirror, "forget-failover"), known_dead(mirror)) as service:
         wanted = service.load().get(DESIRED)
         if not isinstance(wanted, DesiredState) or wanted.state != "stopped" or wanted.stop != "failover":

@@ -77,7 +77,10 @@ def _follow_to_end(
     try:
         status = follow(mirror, view, asked, listener=notes, until_started=detach)
         if status is not None and status.phase == "stopped":
-            in_order = not status.refused
+            in_order = True  # all is drained; whether it was to run is another question
+            if status.refused:
+                view.say(f"mirror {short_name(plan.spec.namespace)} has ended: {status.refused}")
+                return False
         elif detach:
             in_order = True
         else:

@@ -28,6 +28,7 @@ from actors.model.status import MirrorStatus
 from actors.observability.colours import stdout_console
 from actors.ray.mirror import Mirror, refuse_taken, running
 from engine.base.errors import MirrorError
+from engine.config.config import load_config
 from engine.config.file.file_kind import worded
 from engine.config.settings import MirrorConfig
 from policies.placement.sites import site_resources
@@ -49,6 +50,24 @@ class OtherVersion(MirrorError):
         )
 
 
+class OtherMirrorsFile(MirrorError):
+    """A file is neither the one of the running mirror nor has a flow of it: mirror, its flows, its file, the file."""
+
+    exit_code = exits.NO_MIRROR
+
+    def __init__(self, mirror: str, flows: tuple[str, ...], running: str, given: str) -> None:
+        super().__init__(mirror, flows, running, given)
+        self.mirror, self.flows, self.running, self.given = mirror, flows, running, given
+
+    def __str__(self) -> str:
+        return (
+            f"no mirror runs {self.given}: mirror {self.mirror} runs {self.running}, and {self.given} has none of its"
+            f" flows ({', '.join(self.flows)}), so all of them would end; to start a mirror of this file: raymirror run"
+            f" {self.given}; to replace the flows of {self.mirror} all the same: raymirror reload {self.given}"
+            f" --mirror {self.mirror}"
+        )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config",
@@ -63,11 +82,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare, show, apply. Raises NoMirror, ConfigError, NotReady, CannotReload, ReloadBusy, OtherVersion."""
+    """Compare, show, apply.
+
+    Raises NoMirror, OtherMirrorsFile, ConfigError, NotReady, CannotReload, ReloadBusy, OtherVersion.
+    """
     with mirror_on_ray(args) as (mirror, place):
         status = mirror.status()
         path = args.config or Path(status.config_path)
         args.config = path  # `main` words errors about the file by it
+        if not args.mirror:
+            refuse_other_mirrors(path, status, session.short_name(mirror.namespace))
         config, checked = prepare(path, warn)
         for warning in config.warnings:
             warn(f"{path}: {worded(str(warning), path)}")
@@ -80,6 +104,18 @@ def run(args: argparse.Namespace) -> int:
         asked.take_over(found)
         _show(args, found, done=True)
     return exits.OK
+
+
+def refuse_other_mirrors(path: Path, status: MirrorStatus, mirror: str) -> None:
+    """Refuse a file that would replace all flows of a mirror that was started from another file.
+
+    Raises OtherMirrorsFile, ConfigError.
+    """
+    if session.absolute(path) == session.absolute(Path(status.config_path)):
+        return
+    flows = tuple(flow.flow for flow in status.flows if not flow.deleted)
+    if flows and not any(str(flow.name) in flows for flow in load_config(path).flows):
+        raise OtherMirrorsFile(mirror, flows, status.config_path, str(path))
 
 
 def offer(

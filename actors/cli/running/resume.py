@@ -1,10 +1,13 @@
 """`raymirror resume`: copies again; partitions that had stopped on an error try again."""
 
 import argparse
+from pathlib import Path
 
 from actors.cli.common.command_args import add_scope_arguments, say_done
 from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, running_mirror
+from actors.cli.common.flags import warn
 from actors.cli.common.questions import BadQuestion
+from actors.model.requests import AnsweringMirror
 from actors.model.states import Command
 
 
@@ -21,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Send the command; copiers get it within about 1 s. Raises NoMirror, BadQuestion, and what `command` of a mirror
-    raises: FailedOverFlow for a flow that was failed over.
+    raises: FailedOverFlow for a flow that was failed over. With `--forget-failover` also OperationOpen.
 
     Exit code 1 if the target has not stored it yet.
     """
@@ -29,6 +32,19 @@ def run(args: argparse.Namespace) -> int:
         raise BadQuestion("--forget-failover needs a flow", "name it: raymirror resume 'A->B' --forget-failover")
     with running_mirror(args) as (mirror, _):
         if args.forget_failover:
+            refuse_open_operation(mirror, args)
             mirror.command(Command.FORGET, args.flow)
         status = mirror.command(Command.RESUME, args.flow, tuple(args.topics))
     return say_done(args, "resume", status)
+
+
+def refuse_open_operation(mirror: AnsweringMirror, args: argparse.Namespace) -> None:
+    """Refuse to forget a failover in the middle of an operation. Raises OperationOpen, NoClusterAnswers."""
+    # imported here: Kafka's clients take 1 s on slow disks
+    from actors.cli.failover.open_operation import refuse_forgetting_of
+
+    unseen = "the mirror is asked over HTTP"
+    if not getattr(args, "url", None):
+        unseen = refuse_forgetting_of(Path(mirror.status().config_path), args.flow)
+    if unseen:
+        warn(f"whether an operation of {args.flow} is open was not looked at: {unseen}; see: raymirror dr status")

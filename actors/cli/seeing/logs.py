@@ -40,14 +40,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"raymirror logs: {logs.note}", file=sys.stderr)
     reader = LogReader(logs.folder)
     found = [line for line in reader.read() if wanted.accepts(line)]
-    try:
-        _print(found[-args.lines :] if args.lines > 0 else found, json=args.json)
-        while args.follow:
-            threading.Event().wait(POLL_S)
-            _print((line for line in reader.read() if wanted.accepts(line)), json=args.json)
-    except BrokenPipeError:
-        # The reader of the pipe has ended. Without this, Python would fail again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _print(found[-args.lines :] if args.lines > 0 else found, json=args.json)
+    while args.follow:
+        threading.Event().wait(POLL_S)
+        _print((line for line in reader.read() if wanted.accepts(line)), json=args.json)
     return exits.OK
 
 

@@ -1,10 +1,8 @@
 """`raymirror sql QUERY`: asks raymirror's tables in SQL; without a query, lists tables and columns."""
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from rich.text import Text
 
@@ -33,18 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask once and print. Raises NoTables, SqlFailed, TableError, BadStorage, ConfigError, SeveralMirrors."""
-    with _until_the_reader_ends():
-        if args.query is None:
-            _print(args, ColumnListing()) if args.json or args.csv else show_tables()
-            return exits.OK
-        from engine.jobs.sql.query import sql_session  # DuckDB and pyarrow, which --help does not need
-        from engine.jobs.sql.views import add_tables
+    if args.query is None:
+        _print(args, ColumnListing()) if args.json or args.csv else show_tables()
+        return exits.OK
+    from engine.jobs.sql.query import sql_session  # DuckDB and pyarrow, which --help does not need
+    from engine.jobs.sql.views import add_tables
 
-        storage = find_place(args, NoTables).storage
-        with sql_session() as session:
-            if not add_tables(session, storage):
-                raise NoTables(f"{storage.uri} has none")
-            _print(args, session.ask(args.query))
+    storage = find_place(args, NoTables).storage
+    with sql_session() as session:
+        if not add_tables(session, storage):
+            raise NoTables(f"{storage.uri} has none")
+        _print(args, session.ask(args.query))
     return exits.OK
 
 
@@ -56,16 +53,6 @@ def _print(args: argparse.Namespace, answer: Rows) -> None:
     else:
         print_table(answer, args.rows)
     sys.stdout.flush()
-
-
-@contextmanager
-def _until_the_reader_ends() -> Iterator[None]:
-    """End quietly when the reader of a pipe has ended, as `head` does."""
-    try:
-        yield
-    except BrokenPipeError:
-        # Without this, Python would fail again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class ColumnListing:

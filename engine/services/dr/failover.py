@@ -32,6 +32,7 @@ from engine.services.clients import clients_of
 from engine.services.dr.lifting import LiftedFences, lift_fences
 from engine.services.maps import clusters_of, last_known_of, maps_of
 from engine.state.state import Key, Value
+from policies.dr.operations import DrOperation, running
 from policies.model import LaneName, TopicPartition
 
 CLIENT_ID = "raymirror-failover"
@@ -102,6 +103,13 @@ class Failover(Opened):
     async def state(self) -> dict[Key, Value]:
         """Read the durable state of the flow. Raises what `stored_state` raises."""
         return await stored_state(self._target, self._flow.name)
+
+    async def operation(self) -> DrOperation | None:
+        """Return the operation of the flow or its reverse that by the target has not ended, None if there is none.
+
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable.
+        """
+        return running((await read_copy(self._target, self._flow.name)).operations)
 
     async def hold(
         self, timeout_s: float, *, commit: bool, undrained: Mapping[TopicPartition, str], gone: str = ""

@@ -12,6 +12,8 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.services.holding import held
 from engine.state.state import DESIRED, Deployment, DesiredState, StateHolder
 
+WAS_FAILED_OVER = "the flow was failed over meanwhile, so nothing copies it again"
+
 
 class FlowControl(Protocol):
     """The mirror that copies a flow. Each call may be repeated after any of its effects."""
@@ -22,8 +24,8 @@ class FlowControl(Protocol):
     async def pause(self) -> None:
         """Pause the flow, and return when nothing is on its way any more. Raises MirrorError if that takes too long."""
 
-    async def resume(self) -> None:
-        """Copy again, or see to it that the next start copies; a flow that was failed over meanwhile stays stopped."""
+    async def resume(self) -> str:
+        """Copy again, or see to it that the next start copies; return why not if the flow was failed over, else ""."""
 
     async def stop(self) -> None:
         """Stop the flow so that no start, restart or resume copies it again."""
@@ -74,9 +76,10 @@ class StoredControl:
         """See FlowControl."""
         await self._want(DesiredState(state="paused"))
 
-    async def resume(self) -> None:
+    async def resume(self) -> str:
         """See FlowControl."""
-        await self._want(DesiredState(state="running"))
+        is_kept = await self._want(DesiredState(state="running"))
+        return WAS_FAILED_OVER if is_kept else ""
 
     async def stop(self) -> None:
         """See FlowControl."""
@@ -86,13 +89,15 @@ class StoredControl:
         """See FlowControl."""
         return self._how
 
-    async def _want(self, wanted: DesiredState) -> None:
+    async def _want(self, wanted: DesiredState) -> bool:
+        """Store what is wanted; return whether a failover was kept instead."""
         async with held(self._config, self._flow, self._holder, self._known_dead) as service:
             before = service.load().get(DESIRED)
             if isinstance(before, DesiredState) and before.failed_over:
-                return
+                return True
             topics = before.paused_topics if isinstance(before, DesiredState) else ()
             who = f"raymirror dr on {socket.gethostname()}"
             await service.put(
                 {DESIRED: msgspec.structs.replace(wanted, paused_topics=topics, who=who, at_ms=wall_ms())}
             )
+        return False

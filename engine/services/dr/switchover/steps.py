@@ -188,8 +188,8 @@ class PauseStep:
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""
         run.assure()
-        await self._control.resume()
-        return {}
+        why_not = await self._control.resume()
+        return {"not_copied_again": why_not} if why_not else {}
 
 
 class GroupsStep:

@@ -1,6 +1,7 @@
 """Exit codes from the outcomes of commands."""
 
 import argparse
+import io
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -20,8 +21,10 @@ class Failed(ConfigError):
     exit_code = exits.FAILED
 
 
-def command(monkeypatch: pytest.MonkeyPatch, outcome: int | BaseException) -> None:
+def command(monkeypatch: pytest.MonkeyPatch, outcome: int | BaseException, says: str = "") -> None:
     def run(_args: argparse.Namespace) -> int:
+        if says:
+            print(says)  # noqa: T201 - as commands do
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -66,6 +69,28 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     command(monkeypatch, ZeroDivisionError("a bug"))
     with pytest.raises(ZeroDivisionError):
         main.main(["try"])
+
+
+@pytest.mark.parametrize("fails_at", ["write", "flush"])
+def test_a_reader_of_the_output_that_ends_early_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails_at: str
+) -> None:
+    class Unread(io.StringIO):
+        def write(self, text: str) -> int:
+            if fails_at == "write":
+                raise BrokenPipeError
+            return super().write(text)
+
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+        def fileno(self) -> int:
+            return output.fileno()
+
+    command(monkeypatch, exits.OK, says="a table")
+    with (tmp_path / "out").open("w") as output:
+        monkeypatch.setattr(sys, "stdout", Unread())
+        assert main.main(["try"]) == main.UNREAD
 
 
 @pytest.mark.parametrize("words", [[], ["nonsense"], ["try", "--nonsense"]])

@@ -68,18 +68,19 @@ async def test_a_flow_is_paused_resumed_and_stopped_once() -> None:
     assert mirror.commands == [("pause", "A->B"), ("resume", "A->B"), ("fail over", "A->B")]
 
 
-async def test_a_flow_that_was_failed_over_meanwhile_is_not_resumed() -> None:
-    mirror = FakeMirror()
-    mirror.fail_over("A->B", None)
-    await control(mirror).resume()
-    assert mirror.commands == [("fail over", "A->B")]
-
-
 async def test_a_flow_that_somebody_has_stopped_is_stopped_for_good() -> None:
     mirror = FakeMirror()
     mirror.flows["A->B"], mirror.copiers = Desired.STOPPED, []
     await control(mirror).stop()
     assert mirror.failed_over == {"A->B"}
+
+
+async def test_a_flow_that_was_failed_over_meanwhile_is_not_said_to_copy_again() -> None:
+    mirror = FakeMirror()
+    assert await control(mirror).resume() == ""
+    mirror.fail_over("A->B", None)
+    assert "was failed over" in await control(mirror).resume()
+    assert mirror.commands == [("resume", "A->B"), ("fail over", "A->B")]
 
 
 async def test_a_flow_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.lifting import LiftedFences
 from engine.state.state import DEPLOYMENT, DESIRED, Deployment, DesiredState, Key, Value
 from policies.dr.lent_config import LentConfig
+from policies.dr.operations import DrOperation, StepRecord, StepState
 from policies.model import TopicPartition
 from tests.unit.engine.config_files import BASE
 
@@ -56,6 +57,8 @@ class World:
         self.refusal: Exception | None = None
         self.failure: BaseException | None = None
         self.unsaid = ""
+        self.opened: DrOperation | None = None
+        self.unreadable: Exception | None = None
         self.raised = LentConfigs()
         self.done: list[Any] = []
         self.lifted = LiftedFences()
@@ -73,6 +76,11 @@ class World:
 
     async def state(self) -> Mapping[Key, Value]:
         return self.entries
+
+    async def operation(self) -> DrOperation | None:
+        if self.unreadable is not None:
+            raise self.unreadable
+        return self.opened
 
     async def stored(self) -> LastKnown:
         return self.known
@@ -149,6 +157,59 @@ def ask(config: str, *words: str) -> int:
     return main.main(["failover", "A->B", "--config", config, *words])
 
 
+def operation(kind: str, *steps: str) -> DrOperation:
+    """An operation that has not ended, with the steps that have begun."""
+    begun = tuple(StepRecord(name=name, state=StepState.BEGUN, began_ms=1) for name in steps)
+    return DrOperation(id="op7", kind=kind, source="A", target="B", who="ann on h", began_ms=1, steps=begun)
+
+
+def test_a_failback_is_the_way_back_only_if_copies_keep_their_names(
+    world: World, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path(config).open("a") as file:
+        file.write("replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n")
+    ask(config)
+    way = "; to give A what B gets: raymirror dr failback 'A->B'; to copy in the old direction"
+    assert way in capsys.readouterr().out
+    assert way in world.done[3]
+
+
+@pytest.mark.parametrize(
+    ("opened", "ways"),
+    [
+        (
+            operation("switchover"),
+            "back: raymirror dr abort 'A->B', or go on with it: raymirror dr resume 'A->B'",
+        ),
+        (operation("switchover", "reverse"), "'A->B'; go on with it: raymirror dr resume 'A->B'"),
+        (operation("failback"), "take it back: raymirror dr failback 'A->B' --abort, or go on with it"),
+        (operation("failback", "late-copy"), "'A->B'; go on with it: raymirror dr failback 'A->B'"),
+    ],
+)
+def test_an_open_operation_refuses_a_failover_until_it_is_overridden(
+    world: World, config: str, capsys: pytest.CaptureFixture[str], opened: DrOperation, ways: str
+) -> None:
+    world.opened = opened
+    assert ask(config) == exits.UNUSABLE
+    assert world.done == [], "nothing was taken, held or stopped"
+    said = capsys.readouterr().err
+    assert f"{opened.kind} op7 of A->B has not ended (last driven by ann on h)" in said
+    assert ways in said
+    assert "the same command with --despite-operation" in said
+    ask(config, "--despite-operation")
+    assert "stopped" in world.done
+    assert "its flow is failed over despite that" in capsys.readouterr().err
+
+
+def test_a_failover_does_not_wait_for_operations_that_cannot_be_read(
+    world: World, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.unreadable = BrokerUnreachable("cluster 'B'", "b:1 refused")
+    ask(config)
+    assert "stopped" in world.done
+    assert "whether an operation of A->B is open is not known" in capsys.readouterr().err
+
+
 def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_said(
     world: World, config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,8 +226,9 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
     assert "1970-01-01T00:00:00Z" in said.out, "the checkpoint's age"
     assert said.out.count("the end of the source partition is not known") == 1, "each partition is listed once"
     assert said.out.splitlines()[-1] == (
-        "flow A->B is stopped, and no start copies it again; to give the source what the target gets: raymirror dr"
-        " failback 'A->B'; it copies in the old direction with raymirror run CONFIG --forget-failover 'A->B'"
+        "flow A->B is stopped, and no start copies it again; copies have other names than their topics, so A"
+        " gets what B gets by the flow B->A; to copy in the old direction all the same: raymirror run CONFIG"
+        " --forget-failover 'A->B'"
     )
     assert world.done[3].endswith("again: raymirror run CONFIG --forget-failover 'A->B'")
     assert world.done == [

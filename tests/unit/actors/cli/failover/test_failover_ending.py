@@ -81,12 +81,12 @@ def test_the_last_line_says_whether_the_flow_is_stopped(
 ) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(BASE)
-    resume, run = "raymirror resume 'A->B' --forget-failover", "with raymirror run CONFIG --forget-failover 'A->B'"
-    again = "it copies in the old direction"
+    resume, run = "raymirror resume 'A->B' --forget-failover", "raymirror run CONFIG --forget-failover 'A->B'"
+    again = "to copy in the old direction all the same:"
     for stopped, goes_on, last in (
-        (True, True, f"{again} with {resume}, because the mirror continues with other flows, or {run}"),
+        (True, True, f"{again} {resume}, because the mirror continues with other flows, or {run} once it has ended"),
         (True, False, f"{again} {run}"),
-        (True, None, f"{again} with {resume} if its mirror still runs, else {run}"),
+        (True, None, f"{again} {resume} if its mirror still runs, else {run}"),
         (False, True, "it took 1.5 s: drain 1.5 s"),
     ):
         result = Result(

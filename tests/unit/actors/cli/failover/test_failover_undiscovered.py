@@ -23,6 +23,7 @@ from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupStatus
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.lifting import LiftedFences
+from policies.dr.operations import DrOperation
 from policies.model import FlowName, TopicPartition
 from tests.unit.actors.telemetry.statuses import flow_status, mirror_status
 from tests.unit.engine.config_files import BASE
@@ -43,6 +44,7 @@ class World:
         self.config = config
         self.known, self.ends_now = LastKnown(lanes=(known(BEATS), known(LANE))), Ends(gone="a:1 refused")
         self.discovered, self.desired = False, Desired.RUNNING
+        self.opened: DrOperation | None = None
         self.done: list[Any] = []
 
     # --- of the mirror
@@ -69,6 +71,9 @@ class World:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
+
+    async def operation(self) -> DrOperation | None:
+        return self.opened
 
     async def stored(self) -> LastKnown:
         return self.known
@@ -115,6 +120,17 @@ def test_its_partitions_are_judged_by_their_positions(world: World, capsys: pyte
     paused, held, told = world.done
     assert (paused, held) == ((Command.PAUSE, "A->B"), ("hold", True, [LANE], "a:1 refused"))
     assert "stopped with an unknown number of records in 1 of 2 partitions not copied" in told
+
+
+def test_an_open_operation_leaves_the_flow_of_a_running_mirror_alone(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.opened = DrOperation(id="op7", kind="switchover", source="B", target="A", who="ann on h", began_ms=1)
+    assert world.fails_over() == exits.UNUSABLE
+    assert world.done == []
+    assert "switchover op7 of B->A has not ended" in capsys.readouterr().err
+    assert world.fails_over("--despite-operation") == exits.NOT_EQUAL
+    assert (Command.PAUSE, "A->B") in world.done
 
 
 def test_its_json_has_them_too(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,14 +3,17 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
 
-from actors.cli.failover import forgetting
+from actors.cli.failover import forgetting, open_operation
+from actors.cli.failover.open_operation import OperationOpen
 from actors.model.states import NotFailedOver
 from engine.config.config import load_config
 from engine.state.state import DESIRED, DesiredState, Key, Value
+from policies.dr.operations import DrOperation, OperationState, StepRecord, StepState
 from tests.unit.engine.config_files import BASE
 
 
@@ -20,6 +23,20 @@ class FakeService:
     def __init__(self, *entries: DesiredState) -> None:
         self.entries: dict[Key, Value] = dict.fromkeys((DESIRED,), *entries) if entries else {}
         self.holder = ""
+        self.operations: list[DrOperation] = []
+
+    # --- of `OperationClusters`
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        return None
+
+    async def read(self) -> Any:
+        return SimpleNamespace(operations=self.operations)
+
+    # --- of `held`
 
     @asynccontextmanager
     async def held(self, _config: object, _flow: object, holder: Any, _dead: object) -> AsyncIterator["FakeService"]:
@@ -36,6 +53,7 @@ class FakeService:
 async def forget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: FakeService) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(forgetting, "held", service.held)
+    monkeypatch.setattr(open_operation, "OperationClusters", lambda *_args: service)
     path = tmp_path / "mm2.properties"
     path.write_text(BASE)
     config = load_config(path)
@@ -47,6 +65,28 @@ async def test_a_failover_becomes_a_stop_that_a_start_ends(tmp_path: Path, monke
     await forget(tmp_path, monkeypatch, service)
     assert service.entries == {DESIRED: DesiredState(state="stopped", stop="mirror", paused_topics=("t",), at_ms=5)}
     assert service.holder == "raymirror-A-B (forget-failover)"
+
+
+@pytest.mark.parametrize("state", OperationState)
+async def test_a_failover_is_kept_while_a_failback_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: OperationState
+) -> None:
+    service = FakeService(DesiredState(state="stopped", stop="failover"))
+    late = StepRecord(name="late-copy", state=StepState.FAILED, began_ms=2)
+    service.operations = [
+        DrOperation(
+            id="op7", kind="failback", source="A", target="B", who="ann", began_ms=1, state=state, steps=(late,)
+        )
+    ]
+    if service.operations[0].has_ended:
+        await forget(tmp_path, monkeypatch, service)
+        return
+    with pytest.raises(OperationOpen) as refused:
+        await forget(tmp_path, monkeypatch, service)
+    assert "failback op7 of A->B has not ended" in str(refused.value)
+    assert str(refused.value).endswith("; go on with it: raymirror dr failback 'A->B'")
+    assert service.holder == "", "the flow was not taken"
+    assert service.entries == {DESIRED: DesiredState(state="stopped", stop="failover")}
 
 
 @pytest.mark.parametrize("entries", [(), (DesiredState(state="running"),), (DesiredState(state="stopped"),)])

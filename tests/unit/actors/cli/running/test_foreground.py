@@ -10,6 +10,7 @@ import pytest
 
 from actors.cli.common import exits
 from actors.cli.running import foreground
+from actors.local.end_notes import EndNotes
 from actors.model.status import MirrorStatus
 from actors.ray import launch
 from tests.unit.actors.fakes import Clock, FakeFleet
@@ -53,3 +54,23 @@ def test_the_last_line_is_a_status(
     out, err = capsys.readouterr()
     assert msgspec.json.decode(out, type=MirrorStatus) == stopped
     assert "marked dead" in err
+
+
+def test_a_mirror_that_may_not_copy_says_why_it_ends(
+    fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = "flow A->B: it was failed over"
+    stopped = msgspec.structs.replace(started(fleet, clock).status(), phase="stopped", refused=why)
+
+    @contextmanager
+    def launched(*_words: object) -> Iterator[None]:
+        yield
+
+    notes: list[bool] = []
+    monkeypatch.setattr(EndNotes, "ended", lambda _self, *, in_order: notes.append(in_order))
+    monkeypatch.setattr(launch, "connect", lambda _plan: FakeConnection())
+    monkeypatch.setattr(launch, "launched", launched)
+    monkeypatch.setattr(foreground, "follow", lambda *_words, **_more: stopped)
+    assert foreground.run_here(PLAN, json=False, detach=False) == exits.FAILED
+    assert f"mirror one has ended: {why}" in capsys.readouterr().out
+    assert notes == [True], "everything was drained"

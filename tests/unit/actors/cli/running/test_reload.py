@@ -126,6 +126,27 @@ def test_a_dry_run_changes_nothing(stage: Stage, capsys: pytest.CaptureFixture[s
     assert "not applied yet; flows: 1 added, 1 untouched" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_the_file_of_another_mirror_is_refused_unless_the_mirror_is_named(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    other = tmp_path / "id.properties"
+    other.write_text(BASE + "B->A.enabled = true\n")
+    assert raymirror("reload", other, *words) == exits.NO_MIRROR
+    assert not stage.mirror.taken
+    said = capsys.readouterr().err
+    assert f"no mirror runs {other}: mirror A-B runs {stage.file}" in said
+    assert f"raymirror reload {other} --mirror A-B" in said
+    assert raymirror("reload", other, *words, "--mirror", "A-B") == exits.OK
+    assert bool(stage.mirror.taken) is not bool(words)
+
+
+def test_its_own_file_may_replace_every_flow(stage: Stage) -> None:
+    stage.file.write_text(BASE + "B->A.enabled = true\n")
+    assert raymirror("reload") == exits.OK
+    assert stage.mirror.taken
+
+
 def test_json_is_one_object(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.properties"
     other.write_text(ONE + "topics = x\n")

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,11 +12,14 @@ import pytest
 
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
+from actors.cli.failover import open_operation
+from actors.cli.failover.open_operation import OperationOpen
 from actors.cli.running import pause, resume, stop
 from actors.local.session import MirrorPlace
 from actors.model.requests import ENDED, MirrorLost
 from actors.model.states import Command
 from actors.model.status import MirrorStatus
+from policies.dr.operations import DrOperation
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
 
@@ -104,11 +108,40 @@ def test_a_failover_is_forgotten_before_the_flow_is_resumed(
     mirror = FakeMirror(status)
     meet(monkeypatch, resume, mirror)
     asked = argparse.Namespace(flow="A->B", topics=[], json=False, forget_failover=True)
+    looked: list[tuple[Path, str]] = []
+
+    def look(path: Path, flow: str) -> str:
+        looked.append((path, flow))
+        return ""
+
+    monkeypatch.setattr(open_operation, "refuse_forgetting_of", look)
     assert resume.run(asked) == exits.OK
     assert mirror.calls == ["forget-failover", "resume"]
+    assert looked == [(Path(status.config_path), "A->B")]
     asked.flow = None
     with pytest.raises(BadQuestion, match="needs a flow"):
         resume.run(asked)
+
+
+def test_an_open_operation_refuses_to_forget_a_failover(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(status)
+    meet(monkeypatch, resume, mirror)
+
+    def refuse(*_words: object) -> str:
+        raise OperationOpen(DrOperation(id="op7", kind="failback", source="A", target="B", who="a", began_ms=1), "x")
+
+    monkeypatch.setattr(open_operation, "refuse_forgetting_of", refuse)
+    asked = argparse.Namespace(flow="A->B", topics=[], json=False, forget_failover=True)
+    with pytest.raises(OperationOpen, match="failback op7 of A->B has not ended"):
+        resume.run(asked)
+    assert mirror.calls == []
+    asked.url = "http://h:1"
+    assert resume.run(asked) == exits.OK
+    assert "whether an operation of A->B is open was not looked at: the mirror is asked over HTTP" in (
+        capsys.readouterr().err
+    )
 
 
 def test_what_could_not_be_written_down_is_said(

@@ -120,8 +120,9 @@ class MemoryWorld:
     async def pause(self) -> None:
         self.done.append("paused")
 
-    async def resume(self) -> None:
+    async def resume(self) -> str:
         self.done.append("resumed")
+        return ""
 
     async def stop(self) -> None:
         self.done.append("stopped")
