@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TextIO
 
@@ -21,6 +21,7 @@ from engine.services.dr.operation_service import OperationClusters
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, switchover_steps
 from engine.services.dr.switchover.flow_control import FlowControl, StoredControl
 from engine.services.dr.switchover.world import SwitchoverWorld
+from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operation_steps import FlowSide, OperationKind
 from policies.dr.operations import DrOperation, MoveKind, NextMove
 
@@ -116,9 +117,13 @@ class Drive:
             steps = switchover_steps(self._world, self.store, self._control, holder, fence, choices)
         return await act(OperationDriver(self.store, flow, steps, ShownProgress(), self._clusters.away))
 
-    async def resume(self) -> DrOperation:
-        """Go on with the operation that has not ended."""
-        return await self.run(lambda driver: driver.resume(who_operates()))
+    async def resume(self, ignore: Sequence[str] = ()) -> DrOperation:
+        """Go on with the operation that has not ended; `ignore`: reasons that the operator accepts from now on."""
+        current, facts, choices = self.store.current, None, None
+        if ignore and current is not None and not current.has_ended:
+            choices = choices_of(current.choices).accepting(ignore)
+            facts = choices.facts()
+        return await self.run(lambda driver: driver.resume(who_operates(), facts), choices)
 
     async def abort(self, why: str) -> DrOperation:
         """Take the operation back."""
@@ -128,6 +133,6 @@ class Drive:
 def refuse_kind(operation: DrOperation | None) -> None:
     """Refuse an operation that other commands drive. Raises OperationRefused."""
     if operation is not None and operation.kind != OperationKind.SWITCHOVER.value:
-        raise OperationRefused(
-            "other-command", f"{operation.kind} {operation.id} goes on with: raymirror dr {operation.kind}"
-        )
+        kind, flow = operation.kind, operation.flow
+        back = f"; it is taken back with: {takes_back(kind, flow)}" if operation.can_return else ""
+        raise OperationRefused("other-command", f"{kind} {operation.id} goes on with: {goes_on(kind, flow)}{back}")

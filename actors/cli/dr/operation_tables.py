@@ -11,6 +11,7 @@ from actors.observability.tables import plain_table
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.reversal import GROUP_START_NOTES, GROWN_NOTES
 from engine.services.dr.switchover.steps import GROUP_NOTES
+from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operations import DrOperation, StepState
 
 _TOLD_NOTES = (GROUP_NOTES, GROWN_NOTES, GROUP_START_NOTES)
@@ -48,8 +49,9 @@ def show_operation(operation: DrOperation, stored: StoredOperations) -> None:
         if row["why"]:
             print(f"group {row['group']} has no start offset in {row['topic']}-{row['partition']}: {row['why']}")
     if not operation.has_ended:
-        back = f", or take it back: raymirror dr abort '{operation.flow}'" if operation.can_return else ""
-        print(f"it has not ended; if no command drives it now: raymirror dr resume '{operation.flow}'{back}")
+        kind, flow = operation.kind, operation.flow
+        back = f", or take it back: {takes_back(kind, flow)}" if operation.can_return else ""
+        print(f"it has not ended; if no command drives it now: {goes_on(kind, flow)}{back}")
 
 
 def step_table(operation: DrOperation) -> Table:

@@ -19,7 +19,7 @@ from actors.cli.dr.operating import read, show_outcome
 from engine.base.clock import wall_ms
 from engine.config.config import read_properties
 from engine.config.file.reversed_flow import reversed_settings, reversed_text
-from engine.flow.operations.errors import StepFailed
+from engine.flow.operations.errors import NotBegun, StepFailed
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.build import SwitchoverChoices, fence_of, settled_choices
 from engine.services.dr.switchover.flow_control import FlowControl
@@ -148,6 +148,7 @@ async def switch_over(
         except StepFailed as failure:
             if failure.step == SWITCHOVER[0].name:
                 await drive.abort(failure.why)
+                raise NotBegun(failure.kind, failure.flow, failure.why) from failure
             raise
     return operation, await read(found)
 
