@@ -1,6 +1,7 @@
 """Drives an operation for a command: connects to the clusters, finds the mirror, shows the progress."""
 
 import argparse
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -9,7 +10,7 @@ from typing import TextIO
 from actors.cli.common.connect_args import mirror_on_ray
 from actors.cli.common.steps import StartSteps
 from actors.cli.dr.mirror_control import MirrorControl, how_to_reverse
-from actors.cli.dr.operated_flow import OperatedFlow, who_operates
+from actors.cli.dr.operated_flow import OperatedFlow, fitting, who_operates
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.local import session
 from actors.ray.launch import usual_name
@@ -61,7 +62,7 @@ def control_of(args: argparse.Namespace, found: OperatedFlow) -> Iterator[FlowCo
     name = found.flow.name
     how = how_to_reverse(found.path, name, is_enabled=found.reverse.is_enabled)
     try:
-        with mirror_on_ray(args) as (mirror, place):
+        with mirror_on_ray(mirror_named(args, found)) as (mirror, place):
             if any(one.flow == str(name) for one in mirror.status().flows):
                 yield MirrorControl(mirror, place, name, how)
                 return
@@ -70,6 +71,18 @@ def control_of(args: argparse.Namespace, found: OperatedFlow) -> Iterator[FlowCo
         why = str(none)
     space = session.namespace_of(args.mirror or usual_name(found.config))
     yield StoredControl(found.config, found.flow, holder_of(found.config, space, "dr"), known_dead(space), how, why)
+
+
+def mirror_named(args: argparse.Namespace, found: OperatedFlow) -> argparse.Namespace:
+    """Name the mirror of the flow if several run. Raises NoMirror if none of them fits."""
+    states = session.living(os.environ, args.mirror)
+    if args.mirror or args.address or os.environ.get("RAY_ADDRESS") or len(states) <= 1:
+        return args
+    fits = fitting(states, found.path, str(found.flow.name))
+    if not fits:
+        raise session.NoMirror(f"no mirror on this machine has {found.path}, or the flow {found.flow.name}")
+    name = session.short_name(fits[0].namespace) if len(fits) == 1 else None
+    return argparse.Namespace(**{**vars(args), "mirror": name})
 
 
 @asynccontextmanager
