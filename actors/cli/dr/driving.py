@@ -16,15 +16,15 @@ from actors.local import session
 from actors.ray.launch import usual_name
 from engine.flow.operations.driver import OperationDriver, Step
 from engine.flow.operations.errors import OperationRefused
-from engine.flow.operations.store import OperationStore
+from engine.flow.operations.store import DEAD_AFTER_S, OperationStore
 from engine.kafka.client.cluster import ClusterClient
-from engine.services.dr.operation_service import OperationClusters
+from engine.services.dr.operation_service import OperationClusters, StoredOperations
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, switchover_steps
 from engine.services.dr.switchover.flow_control import FlowControl, StoredControl
 from engine.services.dr.switchover.world import SwitchoverWorld
 from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operation_steps import FlowSide, OperationKind
-from policies.dr.operations import DrOperation, MoveKind, NextMove
+from policies.dr.operations import DrOperation, MoveKind, NextMove, running
 
 Act = Callable[[OperationDriver], Awaitable[DrOperation]]
 
@@ -60,7 +60,8 @@ def control_of(args: argparse.Namespace, found: OperatedFlow) -> Iterator[FlowCo
     Raises SeveralMirrors, MirrorLost.
     """
     name = found.flow.name
-    how = how_to_reverse(found.path, name, is_enabled=found.reverse.is_enabled)
+    written = getattr(args, "reverse_config", None)
+    how = how_to_reverse(found.path, name, is_enabled=found.reverse.is_enabled, written=written)
     try:
         with mirror_on_ray(mirror_named(args, found)) as (mirror, place):
             if any(one.flow == str(name) for one in mirror.status().flows):
@@ -94,8 +95,23 @@ async def driven(found: OperatedFlow, control: FlowControl) -> AsyncIterator["Dr
         world = SwitchoverWorld(found.config, found.flow, found.reverse)
         if not clusters.away:
             await stack.enter_async_context(world)
+        shown = ShownProgress()
+        for text in waited_for(await clusters.read()):
+            shown.told(text)
         store = await stack.enter_async_context(clusters.driving(holder_of(found.config, space, "operation")))
         yield Drive(found, clusters, world, store, control)
+
+
+def waited_for(stored: StoredOperations) -> Iterator[str]:
+    """Say whose lease is waited for: that of a driver which has not given it back, and may be dead."""
+    held = [copy.driver for copy in stored.copies.values() if copy.driver is not None and not copy.driver.released]
+    current = running(stored.operations)
+    if held:
+        who = f"the command of {current.who}" if current is not None else f"a command on {held[0].where}"
+        yield (
+            f"{who} drove operations here, and has not given its lease back: waits for a sign of life of it,"
+            f" {DEAD_AFTER_S * len(held):.0f} s at most"
+        )
 
 
 class Drive:

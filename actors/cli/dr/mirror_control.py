@@ -112,11 +112,13 @@ async def _thread(work: Callable[[], _T]) -> _T:
     return await asyncio.to_thread(work)
 
 
-def how_to_reverse(path: Path, flow: FlowName, *, is_enabled: bool) -> str:
-    """Say how an operator starts the reverse flow."""
+def how_to_reverse(path: Path, flow: FlowName, *, is_enabled: bool, written: Path | None = None) -> str:
+    """Say how an operator starts the reverse flow; `written`: the file for that, if this command has written it."""
     back = FlowName(flow.target, flow.source)
     if is_enabled:
         return f"start its mirror: raymirror run {path}"
+    if written is not None:
+        return f"start its mirror: raymirror run {written}"
     return (
         f"enable {back} instead of {flow} ({path} with both settings turned; --reverse-config FILE writes that), then:"
         " raymirror run FILE"

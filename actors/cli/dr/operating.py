@@ -67,6 +67,8 @@ def run_status(args: argparse.Namespace) -> int:
         print(f"no operation of {args.flow} was ever begun")
     else:
         show_operation(shown, stored)
+        if how := _left_to_start(shown):
+            print(f"{shown.kind} left to the operator: {how}")
     _say_away(stored, json=args.json)
     return exits.OK if current is None else exits.FAILED
 
@@ -125,6 +127,12 @@ async def _driven(
     return operation, await read(found)
 
 
+def _left_to_start(operation: DrOperation) -> str:
+    """Return how an operator starts the reverse flow, if the operation could not."""
+    start = operation.step("reverse")
+    return str(start.facts.get("reverse_start", "")) if start is not None else ""
+
+
 def show_outcome(args: argparse.Namespace, outcome: tuple[DrOperation, StoredOperations]) -> None:
     """Print an operation that has ended."""
     operation, stored = outcome
@@ -133,7 +141,6 @@ def show_outcome(args: argparse.Namespace, outcome: tuple[DrOperation, StoredOpe
         return
     show_operation(operation, stored)
     if operation.state is OperationState.FINISHED:
-        start = operation.step("reverse")
-        how = str(start.facts.get("reverse_start", "")) if start is not None else ""
+        how = _left_to_start(operation)
         runs = f"does not run yet: {how}" if how else "runs"
         print(f"cluster {operation.target!r} serves now; the flow {operation.target}->{operation.source} {runs}")

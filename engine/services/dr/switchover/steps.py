@@ -105,6 +105,7 @@ class CheckStep:
         facts = await self._fence.refuse(await world.fenced_topics())
         if not await self._control.is_copying():
             found.append(("no-mirror", "no mirror copies the flow, so the target cannot catch up"))
+        found += [("topic-paused", paused_by_hand(name)) for name in await world.paused_topics()]
         found += [("copies-not-whole", text) for text in await self._unwhole()]
         ready = await world.readiness()
         found += [(one.name.value, f"{one.subject}: {one.why}") for one in ready.unready if self._counts(one)]
@@ -133,6 +134,11 @@ class CheckStep:
         async with config_sync(self._world.config, self._world.flow, "raymirror-switchover") as sync:
             plan = await sync.compare(scope)
         return [str(msgspec.to_builtins(change)) for change in plan.changes]
+
+
+def paused_by_hand(topic: str) -> str:
+    """Say that an operator has paused a topic, and what would be right."""
+    return f"an operator paused topic {topic!r}: resume it with raymirror resume"
 
 
 class FenceStep:
@@ -173,7 +179,13 @@ class DrainStep:
 
     async def _look(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
         try:
-            return await self._world.undrained()
+            why, ends = await self._world.undrained()
+            paused = set(await self._world.paused_topics()) if why else ()
+            topics = {str(end.lane): end.topic for end in ends}
+            for subject in why:
+                if (topic := topics.get(subject, "")) in paused:
+                    why[subject] += f"; {paused_by_hand(topic)}"
+            return why, ends
         except _BETWEEN_LOOKS as lost:
             return {"a cluster": str(lost)}, ()
 

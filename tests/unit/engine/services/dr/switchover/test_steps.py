@@ -79,6 +79,7 @@ class MemoryWorld:
         syncs = SimpleNamespace(configs=False, acls=False)
         self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs)
         self.lacks = Readiness()
+        self.paused: tuple[str, ...] = ()
         self.known = LastKnown(lanes=())
 
     @property
@@ -104,6 +105,9 @@ class MemoryWorld:
         if commit:
             self.done.append("groups")
         return self.standing
+
+    async def paused_topics(self) -> tuple[str, ...]:
+        return self.paused
 
     async def readiness(self) -> Readiness:
         return self.lacks
@@ -218,6 +222,16 @@ async def test_a_drain_that_does_not_end_says_why() -> None:
     with pytest.raises(NotDrained, match="not drained: t-0: 45 left"):
         await DrainStep(found.world, found, LIMITS).do(run.run)
     assert run.rows == {}
+
+
+async def test_a_topic_that_an_operator_paused_is_named_by_the_check_and_by_the_drain() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.paused, found.end, found.copied = ("t",), 100, 0
+    with pytest.raises(CheckFailed, match="topic-paused: an operator paused topic 't'"):
+        await check(found).do(run.run)
+    await check(found, "topic-paused").do(run.run)
+    with pytest.raises(NotDrained, match="t-0: 45 left; an operator paused topic 't'"):
+        await DrainStep(found.world, found, LIMITS).do(run.run)
 
 
 async def test_a_drain_without_a_mirror_cannot_end() -> None:
