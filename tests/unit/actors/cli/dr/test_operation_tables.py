@@ -13,7 +13,7 @@ from engine.services.dr.switchover.world import GrownPartition
 from engine.state.state import Key, OperationNotes, Value, notes_key
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_steps import FlowSide
-from policies.dr.operations import DrOperation, NotesPlace, aborting, begun, done, failed, finished
+from policies.dr.operations import DrOperation, Fact, NotesPlace, aborting, begun, done, failed, finished
 
 NEW = DrOperation(id="op-1", kind="switchover", source="A", target="B", who="ann on host", began_ms=1_000)
 NOT_EXACT = next(one for one in PlaceReason if one is not PlaceReason.EXACT)
@@ -89,7 +89,7 @@ def test_the_groups_of_a_failback_are_named_with_partition_and_reason(capsys: py
 
 
 def test_the_sentence_of_the_reverse_flow_is_not_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = {"reverse_runs": False, "reverse_start": "raymirror run FILE"}
+    facts: dict[str, Fact] = {"reverse_runs": False, "reverse_start": "raymirror run FILE"}
     show_operation(*stored(done(begun(NEW, "reverse", 1), "reverse", 2, facts)))
     said = capsys.readouterr().out
     assert "reverse_runs False" in said
