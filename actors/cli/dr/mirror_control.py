@@ -20,7 +20,7 @@ from engine.base.errors import MirrorError
 from policies.model import FlowName
 
 REST_S, STOP_S = 60.0, 25.0
-_NOTHING_LEFT = FailoverOutcome(records=0, groups=0, unequal=0, partitions=0, undrained=0, heartbeats=0)
+SWITCHED = FailoverOutcome(records=0, groups=0, unequal=0, switched=True)
 _T = TypeVar("_T")
 
 
@@ -69,7 +69,7 @@ class MirrorControl:
 
     def _stop(self) -> None:
         if self._desired(self._flow) is not Desired.STOPPED:
-            self._mirror.fail_over(self._flow, _NOTHING_LEFT)
+            self._mirror.fail_over(self._flow, SWITCHED)
         if not until(STOP_S, self._is_stopped):
             raise NotAtRestInTime(self._flow, "stopped", STOP_S)
 
