@@ -139,6 +139,8 @@ class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
     heartbeats: int = 0
     tombstones: dict[str, str | None] = {}
     renamed: bool = False
+    switched: bool = False
+    """Whether a switchover stopped the flow, with every record copied; then nothing was counted here."""
 
 
 class PausedOrResumed(Event, frozen=True, kw_only=True, tag="paused_or_resumed"):
@@ -161,6 +163,8 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
     """Whether the mirror continues with other flows; None: not recorded."""
 
     def text(self) -> str:
+        if self.outcome.switched:
+            return "a switchover stopped the flow for good; every record is copied, and the target serves"
         records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
         left = "an unknown number of records" if records < 0 else counted(records, "record")
         if self.outcome.undrained:

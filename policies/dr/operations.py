@@ -15,6 +15,7 @@ from enum import Enum
 import msgspec
 
 from policies.dr.fence import FENCE_STEP
+from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operation_steps import TABLES, FlowSide, OperationKind, StepRule
 
 Fact = int | float | str | bool
@@ -284,10 +285,11 @@ def refused_start(operations: Iterable[DrOperation]) -> RefusedOperation | None:
     """Refuse a new operation while another one of the two clusters has not ended."""
     for one in operations:
         if not one.has_ended:
+            ways = goes_on(one.kind, one.flow)
+            ways += f", or take it back: {takes_back(one.kind, one.flow)}" if one.can_return else ""
             return RefusedOperation(
                 OperationRefusal.OTHER_RUNS,
-                f"{one.kind} {one.id} of {one.flow} is {_stands(one)}; resume it: raymirror dr resume '{one.flow}', or"
-                f" take it back: raymirror dr abort '{one.flow}'",
+                f"{one.kind} {one.id} of {one.flow} is {_stands(one)}; go on with it: {ways}",
             )
     return None
 
@@ -319,8 +321,8 @@ def refused_abort(operation: DrOperation) -> RefusedOperation | None:
     point = next(rule.name for rule in operation.rules if rule.ends_return)
     return RefusedOperation(
         OperationRefusal.NO_RETURN,
-        f"{operation.kind} {operation.id} has begun its point of no return, step {point!r}; resume it: raymirror dr"
-        f" resume '{operation.flow}'; then go back with an operation of the other direction",
+        f"{operation.kind} {operation.id} has begun its point of no return, step {point!r}; go on with it:"
+        f" {goes_on(operation.kind, operation.flow)}; then go back with an operation of the other direction",
     )
 
 

@@ -96,7 +96,7 @@ async def test_only_new_records_go_back_and_groups_read_exactly_the_next_one(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    case = Case("back", source_cluster, target_cluster, tmp_path, capsys)
+    case = Case("goneback", source_cluster, target_cluster, tmp_path, capsys)
     await case.copied()
     for group, at in (("inside", 30), ("at-end", 60)):
         await stock.commit(source_cluster, f"back-{group}", case.topic, {0: at})

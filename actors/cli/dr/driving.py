@@ -1,28 +1,30 @@
 """Drives an operation for a command: connects to the clusters, finds the mirror, shows the progress."""
 
 import argparse
+import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TextIO
 
 from actors.cli.common.connect_args import mirror_on_ray
 from actors.cli.common.steps import StartSteps
 from actors.cli.dr.mirror_control import MirrorControl, how_to_reverse
-from actors.cli.dr.operated_flow import OperatedFlow, who_operates
+from actors.cli.dr.operated_flow import OperatedFlow, fitting, who_operates
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.local import session
 from actors.ray.launch import usual_name
 from engine.flow.operations.driver import OperationDriver, Step
 from engine.flow.operations.errors import OperationRefused
-from engine.flow.operations.store import OperationStore
+from engine.flow.operations.store import DEAD_AFTER_S, OperationStore
 from engine.kafka.client.cluster import ClusterClient
-from engine.services.dr.operation_service import OperationClusters
+from engine.services.dr.operation_service import OperationClusters, StoredOperations
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, switchover_steps
 from engine.services.dr.switchover.flow_control import FlowControl, StoredControl
 from engine.services.dr.switchover.world import SwitchoverWorld
+from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operation_steps import FlowSide, OperationKind
-from policies.dr.operations import DrOperation, MoveKind, NextMove
+from policies.dr.operations import DrOperation, MoveKind, NextMove, running
 
 Act = Callable[[OperationDriver], Awaitable[DrOperation]]
 
@@ -58,9 +60,10 @@ def control_of(args: argparse.Namespace, found: OperatedFlow) -> Iterator[FlowCo
     Raises SeveralMirrors, MirrorLost.
     """
     name = found.flow.name
-    how = how_to_reverse(found.path, name, is_enabled=found.reverse.is_enabled)
+    written = getattr(args, "reverse_config", None)
+    how = how_to_reverse(found.path, name, is_enabled=found.reverse.is_enabled, written=written)
     try:
-        with mirror_on_ray(args) as (mirror, place):
+        with mirror_on_ray(mirror_named(args, found)) as (mirror, place):
             if any(one.flow == str(name) for one in mirror.status().flows):
                 yield MirrorControl(mirror, place, name, how)
                 return
@@ -69,6 +72,18 @@ def control_of(args: argparse.Namespace, found: OperatedFlow) -> Iterator[FlowCo
         why = str(none)
     space = session.namespace_of(args.mirror or usual_name(found.config))
     yield StoredControl(found.config, found.flow, holder_of(found.config, space, "dr"), known_dead(space), how, why)
+
+
+def mirror_named(args: argparse.Namespace, found: OperatedFlow) -> argparse.Namespace:
+    """Name the mirror of the flow if several run. Raises NoMirror if none of them fits."""
+    states = session.living(os.environ, args.mirror)
+    if args.mirror or args.address or os.environ.get("RAY_ADDRESS") or len(states) <= 1:
+        return args
+    fits = fitting(states, found.path, str(found.flow.name))
+    if not fits:
+        raise session.NoMirror(f"no mirror on this machine has {found.path}, or the flow {found.flow.name}")
+    name = session.short_name(fits[0].namespace) if len(fits) == 1 else None
+    return argparse.Namespace(**{**vars(args), "mirror": name})
 
 
 @asynccontextmanager
@@ -80,8 +95,23 @@ async def driven(found: OperatedFlow, control: FlowControl) -> AsyncIterator["Dr
         world = SwitchoverWorld(found.config, found.flow, found.reverse)
         if not clusters.away:
             await stack.enter_async_context(world)
+        shown = ShownProgress()
+        for text in waited_for(await clusters.read()):
+            shown.told(text)
         store = await stack.enter_async_context(clusters.driving(holder_of(found.config, space, "operation")))
         yield Drive(found, clusters, world, store, control)
+
+
+def waited_for(stored: StoredOperations) -> Iterator[str]:
+    """Say whose lease is waited for: that of a driver which has not given it back, and may be dead."""
+    held = [copy.driver for copy in stored.copies.values() if copy.driver is not None and not copy.driver.released]
+    current = running(stored.operations)
+    if held:
+        who = f"the command of {current.who}" if current is not None else f"a command on {held[0].where}"
+        yield (
+            f"{who} drove operations here, and has not given its lease back: waits for a sign of life of it,"
+            f" {DEAD_AFTER_S * len(held):.0f} s at most"
+        )
 
 
 class Drive:
@@ -116,9 +146,13 @@ class Drive:
             steps = switchover_steps(self._world, self.store, self._control, holder, fence, choices)
         return await act(OperationDriver(self.store, flow, steps, ShownProgress(), self._clusters.away))
 
-    async def resume(self) -> DrOperation:
-        """Go on with the operation that has not ended."""
-        return await self.run(lambda driver: driver.resume(who_operates()))
+    async def resume(self, ignore: Sequence[str] = ()) -> DrOperation:
+        """Go on with the operation that has not ended; `ignore`: reasons that the operator accepts from now on."""
+        current, facts, choices = self.store.current, None, None
+        if ignore and current is not None and not current.has_ended:
+            choices = choices_of(current.choices).accepting(ignore)
+            facts = choices.facts()
+        return await self.run(lambda driver: driver.resume(who_operates(), facts), choices)
 
     async def abort(self, why: str) -> DrOperation:
         """Take the operation back."""
@@ -128,6 +162,6 @@ class Drive:
 def refuse_kind(operation: DrOperation | None) -> None:
     """Refuse an operation that other commands drive. Raises OperationRefused."""
     if operation is not None and operation.kind != OperationKind.SWITCHOVER.value:
-        raise OperationRefused(
-            "other-command", f"{operation.kind} {operation.id} goes on with: raymirror dr {operation.kind}"
-        )
+        kind, flow = operation.kind, operation.flow
+        back = f"; it is taken back with: {takes_back(kind, flow)}" if operation.can_return else ""
+        raise OperationRefused("other-command", f"{kind} {operation.id} goes on with: {goes_on(kind, flow)}{back}")

@@ -21,7 +21,7 @@ from engine.services.dr.switchover.flow_control import WAS_FAILED_OVER
 from policies.model import FlowName
 
 REST_S, STOP_S = 60.0, 25.0
-_NOTHING_LEFT = FailoverOutcome(records=0, groups=0, unequal=0, partitions=0, undrained=0, heartbeats=0)
+SWITCHED = FailoverOutcome(records=0, groups=0, unequal=0, switched=True)
 _T = TypeVar("_T")
 
 
@@ -76,7 +76,7 @@ class MirrorControl:
 
     def _stop(self) -> None:
         if not self._is_failed_over(self._flow):  # a plain stop is not for good
-            self._mirror.fail_over(self._flow, _NOTHING_LEFT)
+            self._mirror.fail_over(self._flow, SWITCHED)
         if not until(STOP_S, self._is_stopped):
             raise NotAtRestInTime(self._flow, "stopped", STOP_S)
 
@@ -119,11 +119,13 @@ async def _thread(work: Callable[[], _T]) -> _T:
     return await asyncio.to_thread(work)
 
 
-def how_to_reverse(path: Path, flow: FlowName, *, is_enabled: bool) -> str:
-    """Say how an operator starts the reverse flow."""
+def how_to_reverse(path: Path, flow: FlowName, *, is_enabled: bool, written: Path | None = None) -> str:
+    """Say how an operator starts the reverse flow; `written`: the file for that, if this command has written it."""
     back = FlowName(flow.target, flow.source)
     if is_enabled:
         return f"start its mirror: raymirror run {path}"
+    if written is not None:
+        return f"start its mirror: raymirror run {written}"
     return (
         f"enable {back} instead of {flow} ({path} with both settings turned; --reverse-config FILE writes that), then:"
         " raymirror run FILE"

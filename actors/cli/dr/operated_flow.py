@@ -2,13 +2,17 @@
 
 import argparse
 import getpass
+import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from actors.cli.common.questions import BadQuestion
 from actors.cli.common.running_config import running_config
 from actors.cli.dr.flow_choice import NoConfigNamed
+from actors.local import session
+from engine.base.errors import MirrorError
 from engine.config.config import load_config, read_properties, reread_config
 from engine.config.file.reversed_flow import reversed_properties
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -30,7 +34,7 @@ def operated_flow(args: argparse.Namespace) -> OperatedFlow:
 
     Raises ConfigError, BadQuestion, NoConfigNamed, SeveralMirrors.
     """
-    path = args.config or running_config(args.mirror)
+    path = args.config or _config_of_mirror(args)
     if path is None:
         raise NoConfigNamed
     found = flow_of_file(path, args.flow)
@@ -38,6 +42,34 @@ def operated_flow(args: argparse.Namespace) -> OperatedFlow:
         names = ", ".join(repr(str(flow.name)) for flow in load_config(path).flows)
         raise BadQuestion(f"neither {args.flow!r} nor its reverse is a flow of {path}", f"use one of {names}")
     return found
+
+
+def _config_of_mirror(args: argparse.Namespace) -> Path | None:
+    fits = fitting(session.living(os.environ, args.mirror), None, args.flow)
+    return Path(fits[0].config_path) if len(fits) == 1 else running_config(args.mirror)
+
+
+def fitting(states: Sequence[session.StateFile], path: Path | None, flow: str) -> tuple[session.StateFile, ...]:
+    """Return the mirrors that an operation of a flow is about: those of the file, else those whose file has the flow.
+
+    A mirror of the reverse flow fits if none has the flow itself, as after a switchover.
+    """
+    file = None if path is None else str(session.absolute(path))
+    of_file = tuple(one for one in states if one.config_path == file)
+    if of_file:
+        return of_file
+    back = "->".join(reversed(flow.split("->")))
+    flows = {one.config_path: _flows_of(Path(one.config_path)) for one in states}
+    named = (tuple(one for one in states if name in flows[one.config_path]) for name in (flow, back))
+    return next(filter(None, named), ())
+
+
+def _flows_of(path: Path) -> frozenset[str]:
+    """Return the flows of a file; none of one that cannot be read, whose mirror must be named."""
+    try:
+        return frozenset(str(flow.name) for flow in load_config(path).flows)
+    except (MirrorError, OSError):
+        return frozenset()
 
 
 def flow_of_file(path: Path, name: str) -> OperatedFlow | None:

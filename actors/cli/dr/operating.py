@@ -12,6 +12,7 @@ from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operation_tables import as_json, show_history, show_operation
 from engine.services.dr.operation_service import OperationClusters, StoredOperations
+from engine.services.dr.switchover.flow_control import FlowControl
 from policies.dr.operations import DrOperation, OperationState, running
 
 _DRIVES = (
@@ -32,6 +33,13 @@ def add_operating(actions: Any) -> None:
     history.set_defaults(action=run_history)
     resume = actions.add_parser("resume", help="go on with the operation that has not ended")
     _add_driving(resume)
+    resume.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="accept a reason by its name from now on, as groups-not-equal; the operation keeps it (repeat it)",
+    )
     resume.set_defaults(action=run_resume)
     abort = actions.add_parser("abort", help="take back the operation that has not ended")
     _add_driving(abort)
@@ -59,6 +67,8 @@ def run_status(args: argparse.Namespace) -> int:
         print(f"no operation of {args.flow} was ever begun")
     else:
         show_operation(shown, stored)
+        if how := _left_to_start(shown):
+            print(f"{shown.kind} left to the operator: {how}")
     _say_away(stored, json=args.json)
     return exits.OK if current is None else exits.FAILED
 
@@ -92,7 +102,7 @@ def _say_away(stored: StoredOperations, *, json: bool) -> None:
 
 def run_resume(args: argparse.Namespace) -> int:
     """Resume and print. Raises OperationRefused, StepFailed, OperationHeld, OperationTaken."""
-    return _run(args, abort=None)
+    return _run(args, abort=None, ignore=tuple(args.ignore))
 
 
 def run_abort(args: argparse.Namespace) -> int:
@@ -100,19 +110,27 @@ def run_abort(args: argparse.Namespace) -> int:
     return _run(args, abort=args.why)
 
 
-def _run(args: argparse.Namespace, abort: str | None) -> int:
+def _run(args: argparse.Namespace, abort: str | None, ignore: tuple[str, ...] = ()) -> int:
     found = operated_flow(args)
     with control_of(args, found) as control:
-        operation = asyncio.run(_driven(found, control, abort))
+        operation = asyncio.run(_driven(found, control, abort, ignore))
     show_outcome(args, operation)
     return exits.OK
 
 
-async def _driven(found: OperatedFlow, control: Any, abort: str | None) -> tuple[DrOperation, StoredOperations]:
+async def _driven(
+    found: OperatedFlow, control: FlowControl, abort: str | None, ignore: tuple[str, ...]
+) -> tuple[DrOperation, StoredOperations]:
     async with driven(found, control) as drive:
         refuse_kind(drive.store.current)
-        operation = await (drive.resume() if abort is None else drive.abort(abort))
+        operation = await (drive.resume(ignore) if abort is None else drive.abort(abort))
     return operation, await read(found)
+
+
+def _left_to_start(operation: DrOperation) -> str:
+    """Return how an operator starts the reverse flow, if the operation could not."""
+    start = operation.step("reverse")
+    return str(start.facts.get("reverse_start", "")) if start is not None else ""
 
 
 def show_outcome(args: argparse.Namespace, outcome: tuple[DrOperation, StoredOperations]) -> None:
@@ -123,7 +141,6 @@ def show_outcome(args: argparse.Namespace, outcome: tuple[DrOperation, StoredOpe
         return
     show_operation(operation, stored)
     if operation.state is OperationState.FINISHED:
-        start = operation.step("reverse")
-        how = str(start.facts.get("reverse_start", "")) if start is not None else ""
+        how = _left_to_start(operation)
         runs = f"does not run yet: {how}" if how else "runs"
         print(f"cluster {operation.target!r} serves now; the flow {operation.target}->{operation.source} {runs}")

@@ -1,6 +1,7 @@
 """Prints operations: their steps with the time of each, what was lost, groups, and what came behind the fence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 from rich.table import Table
@@ -11,10 +12,14 @@ from actors.observability.tables import plain_table
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.reversal import GROUP_START_NOTES, GROWN_NOTES
 from engine.services.dr.switchover.steps import GROUP_NOTES
+from policies.dr.group_places import PlaceReason
+from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operations import DrOperation, StepState
 
 _TOLD_NOTES = (GROUP_NOTES, GROWN_NOTES, GROUP_START_NOTES)
 _ROWS = 50
+_TOLD_BELOW = "reverse_start"
+"""A sentence among the facts; it stands below the table."""
 
 
 def as_json(operation: DrOperation, stored: StoredOperations) -> dict[str, object]:
@@ -38,7 +43,8 @@ def show_operation(operation: DrOperation, stored: StoredOperations) -> None:
         print(f"step {one.name} has failed: {one.why}")
     for group in stored.notes(operation, GROUP_NOTES)[:_ROWS]:
         row = msgspec.json.decode(group)
-        print(f"group {row['group']} is not equal: {row['why']}")
+        if text := _unequal(row):
+            print(f"group {row['group']} is not equal: {text}")
     for grown in stored.notes(operation, GROWN_NOTES)[:_ROWS]:
         row = msgspec.json.decode(grown)
         where = f"{row['topic']}-{row['partition']}"
@@ -48,8 +54,17 @@ def show_operation(operation: DrOperation, stored: StoredOperations) -> None:
         if row["why"]:
             print(f"group {row['group']} has no start offset in {row['topic']}-{row['partition']}: {row['why']}")
     if not operation.has_ended:
-        back = f", or take it back: raymirror dr abort '{operation.flow}'" if operation.can_return else ""
-        print(f"it has not ended; if no command drives it now: raymirror dr resume '{operation.flow}'{back}")
+        kind, flow = operation.kind, operation.flow
+        back = f", or take it back: {takes_back(kind, flow)}" if operation.can_return else ""
+        print(f"it has not ended; if no command drives it now: {goes_on(kind, flow)}{back}")
+
+
+def _unequal(row: Mapping[str, Any]) -> str:
+    """Say why a group is not equal, as a switchover or a failback has stored it; empty if it is equal."""
+    if "topic" not in row:
+        return str(row["why"])
+    why = row["why"] or ("" if row["reason"] == PlaceReason.EXACT.value else row["reason"])
+    return f"{row['topic']}-{row['partition']}: {why}" if why else ""
 
 
 def step_table(operation: DrOperation) -> Table:
@@ -61,7 +76,7 @@ def step_table(operation: DrOperation) -> Table:
         if one is None:
             table.add_row(name, "-", "", "", rule.does)
             continue
-        facts = ", ".join(f"{key} {value}" for key, value in one.facts.items() if value != "")
+        facts = ", ".join(f"{key} {value}" for key, value in one.facts.items() if value != "" and key != _TOLD_BELOW)
         table.add_row(name, one.state.value, f"{one.seconds:.1f}" if one.ended_ms >= 0 else "", str(one.tries), facts)
     return table
 

@@ -19,7 +19,7 @@ from actors.cli.dr.operating import read, show_outcome
 from engine.base.clock import wall_ms
 from engine.config.config import read_properties
 from engine.config.file.reversed_flow import reversed_settings, reversed_text
-from engine.flow.operations.errors import StepFailed
+from engine.flow.operations.errors import NotBegun, StepFailed
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.build import SwitchoverChoices, fence_of, settled_choices
 from engine.services.dr.switchover.flow_control import FlowControl
@@ -90,13 +90,17 @@ def add_switchover(actions: Any) -> None:
 def run_switchover(args: argparse.Namespace) -> int:
     """Switch over and print. Raises OperationRefused, StepFailed, OperationHeld, BadQuestion, NoWayToFence."""
     found = operated_flow(args)
-    if args.reverse_config is not None:
-        write_reversed(found, args.reverse_config)
+    text = None if args.reverse_config is None else reversed_for(found, args.reverse_config)
     wanted = choices_from(args)
     with control_of(args, found) as control:
         if args.dry_run:
-            return asyncio.run(dry_run(args, found, control, wanted))
+            code = asyncio.run(dry_run(args, found, control, wanted))
+            if text is not None and code == exits.OK:
+                write_reversed(found, args.reverse_config, text)
+            return code
         ask(args, found)
+        if text is not None:
+            write_reversed(found, args.reverse_config, text)
         outcome = asyncio.run(switch_over(found, control, wanted))
     show_outcome(args, outcome)
     return exits.OK
@@ -148,6 +152,7 @@ async def switch_over(
         except StepFailed as failure:
             if failure.step == SWITCHOVER[0].name:
                 await drive.abort(failure.why)
+                raise NotBegun(failure.kind, failure.flow, failure.why) from failure
             raise
     return operation, await read(found)
 
@@ -183,10 +188,26 @@ async def dry_run(
     return exits.FAILED if left else exits.OK
 
 
-def write_reversed(found: OperatedFlow, path: Path) -> None:
-    """Write the configuration with the directions turned. Raises BadQuestion if that is not possible."""
+def reversed_for(found: OperatedFlow, path: Path) -> str:
+    """Return the configuration with the directions turned. Raises BadQuestion if `path` has something else."""
     changes = reversed_settings(read_properties(found.path), found.flow.name)
     text = reversed_text(found.path.read_text(encoding="iso-8859-1"), changes)
+    if path.exists() and not _has(path, text):
+        raise BadQuestion(f"{path} exists, and has something else", "name a new file: --reverse-config FILE")
+    return text
+
+
+def _has(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="iso-8859-1") == text
+
+
+def write_reversed(found: OperatedFlow, path: Path, text: str) -> None:
+    """Write the configuration with the directions turned, unless it is there already, as from an earlier call.
+
+    Raises BadQuestion if that is not possible.
+    """
+    if _has(path, text):
+        return
     try:
         with path.open("x", encoding="iso-8859-1") as file:
             file.write(text)

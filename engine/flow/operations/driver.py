@@ -109,12 +109,14 @@ class OperationDriver:
         await self._store.prune()
         return await self._drive(await self._store.claim(operation, operation.who))
 
-    async def resume(self, who: str) -> DrOperation:
+    async def resume(self, who: str, choices: Facts | None = None) -> DrOperation:
         """Drive the operation that has not ended: forward, or back if it is being aborted.
 
-        Raises OperationRefused, StepFailed, OperationTaken, and what the store raises.
+        `choices`: what the operator chooses from now on, instead of some that are stored. Raises OperationRefused,
+        StepFailed, OperationTaken, and what the store raises.
         """
         operation = self._current()
+        operation = msgspec.structs.replace(operation, choices=operation.choices | dict(choices or {}))
         self._need(next_move(operation, self._away))
         return await self._drive(await self._store.claim(operation, who))
 

@@ -1,15 +1,8 @@
 """The errors of operations that a user may see."""
 
 from engine.base.errors import MirrorError
+from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operations import RefusedOperation
-
-_COMMANDS = {"failback": ("failback", "failback --abort")}
-"""What continues operations of a kind, and what takes them back, if not `resume` and `abort`."""
-
-
-def _command(action: str, flow: str) -> str:
-    verb, _, flags = action.partition(" ")
-    return " ".join(filter(None, ("raymirror dr", verb, f"'{flow}'", flags)))
 
 
 class OperationRefused(MirrorError):
@@ -61,6 +54,19 @@ class OperationTaken(MirrorError):
         )
 
 
+class NotBegun(MirrorError):
+    """The check of an operation says that it may not begin; nothing is left of it: kind, flow, why."""
+
+    exit_code = 1
+
+    def __init__(self, kind: str, flow: str, why: str) -> None:
+        super().__init__(kind, flow, why)
+        self.kind, self.flow, self.why = kind, flow, why
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.flow} may not begin: {self.why}; nothing was changed: mend it and begin again"
+
+
 class StepFailed(MirrorError):
     """A step has failed. The operation stays where it is: operation, flow, step, why, whether an abort is possible."""
 
@@ -71,8 +77,7 @@ class StepFailed(MirrorError):
         self.kind, self.flow, self.step, self.why, self.can_return = kind, flow, step, why, can_return
 
     def __str__(self) -> str:
-        go_on, back = _COMMANDS.get(self.kind, ("resume", "abort"))
-        ways = f"continue: {_command(go_on, self.flow)}"
+        ways = f"continue: {goes_on(self.kind, self.flow)}"
         if self.can_return:
-            ways += f", or take it back: {_command(back, self.flow)}"
+            ways += f", or take it back: {takes_back(self.kind, self.flow)}"
         return f"{self.kind} of {self.flow}, step {self.step!r}: {self.why}; {ways}"

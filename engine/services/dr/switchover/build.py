@@ -1,6 +1,6 @@
 """Builds the steps of a switchover from what the operator has chosen; a resume builds them from what is stored."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -49,6 +49,10 @@ class SwitchoverChoices(msgspec.Struct, frozen=True, kw_only=True):
     everyone: str = EveryoneRule.UNKNOWN.value
     ignore: tuple[str, ...] = ()
     timeout_s: float = 300.0
+
+    def accepting(self, names: Iterable[str]) -> "SwitchoverChoices":
+        """Return the choices with more reasons that are accepted."""
+        return msgspec.structs.replace(self, ignore=tuple(dict.fromkeys((*self.ignore, *names))))
 
     def facts(self) -> dict[str, Fact]:
         """Return the choices as an operation stores them."""

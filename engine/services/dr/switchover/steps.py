@@ -3,22 +3,28 @@
 Each looks first at what is there, because it may run again after a kill at any point (`policies.dr.operation_steps`).
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.flow.config_sync.sync import LOOP
-from engine.flow.groups.status import GroupStatus
+from engine.flow.groups.status import NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
 from engine.services.dr.switchover.flow_control import FlowControl, NoMirrorCopies
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld, some_of
 from policies.dr.readiness import Unready, UnreadyName
+from policies.groups import Why
 from policies.words import counted
 
 DRAINED_NOTES, GROUP_NOTES = "drained", "groups"
+GROUPS_NOT_EQUAL = "groups-not-equal"
+"""The name with which an operator accepts groups that will not be equal."""
 _LOOK_S = 1.0
+_IN_THE_WAY = (Why.TARGET_AHEAD.value, Why.ACTIVE.value)
 _BETWEEN_LOOKS = (BrokerUnreachable, ConnectionLost)
 
 
@@ -67,7 +73,10 @@ class NotEqual(MirrorError):
         self.why = why
 
     def __str__(self) -> str:
-        return f"groups that are not equal: {some_of(self.why)} (to go on without them: --ignore groups-not-equal)"
+        return (
+            f"groups that are not equal: {some_of(self.why)} (to go on without them: raymirror dr resume with --ignore"
+            f" {GROUPS_NOT_EQUAL})"
+        )
 
 
 class CheckStep:
@@ -96,12 +105,14 @@ class CheckStep:
         facts = await self._fence.refuse(await world.fenced_topics())
         if not await self._control.is_copying():
             found.append(("no-mirror", "no mirror copies the flow, so the target cannot catch up"))
+        found += [("topic-paused", paused_by_hand(name)) for name in await world.paused_topics()]
         found += [("copies-not-whole", text) for text in await self._unwhole()]
         ready = await world.readiness()
         found += [(one.name.value, f"{one.subject}: {one.why}") for one in ready.unready if self._counts(one)]
         found += [("readiness-unknown", text) for text in ready.unknown]
         standing = await world.hold(0.0, commit=False, undrained={})
         found += [("group-not-read", f"group {group}: {why}") for group, why in standing.failed.items()]
+        found += [(GROUPS_NOT_EQUAL, f"group {group}: {why}") for group, why in in_the_way(standing).items()]
         found += [("settings-differ", text) for text in await self._differences()]
         return tuple(found), {**facts, "groups": standing.groups}
 
@@ -123,6 +134,11 @@ class CheckStep:
         async with config_sync(self._world.config, self._world.flow, "raymirror-switchover") as sync:
             plan = await sync.compare(scope)
         return [str(msgspec.to_builtins(change)) for change in plan.changes]
+
+
+def paused_by_hand(topic: str) -> str:
+    """Say that an operator has paused a topic, and what would be right."""
+    return f"an operator paused topic {topic!r}: resume it with raymirror resume"
 
 
 class FenceStep:
@@ -163,7 +179,13 @@ class DrainStep:
 
     async def _look(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
         try:
-            return await self._world.undrained()
+            why, ends = await self._world.undrained()
+            paused = set(await self._world.paused_topics()) if why else ()
+            topics = {str(end.lane): end.topic for end in ends}
+            for subject in why:
+                if (topic := topics.get(subject, "")) in paused:
+                    why[subject] += f"; {paused_by_hand(topic)}"
+            return why, ends
         except _BETWEEN_LOOKS as lost:
             return {"a cluster": str(lost)}, ()
 
@@ -193,20 +215,40 @@ class PauseStep:
 
 
 class GroupsStep:
-    """Commits the translated offsets of all groups on the target, exactly."""
+    """Commits the translated offsets of all groups on the target, exactly.
+
+    Producers are kept out meanwhile. So it waits only while that may help, and says for what.
+    """
 
     def __init__(self, world: SwitchoverWorld, limits: SwitchoverLimits, ignored: frozenset[str]) -> None:
-        self._world, self._limits, self._ignored = world, limits, ignored
+        self._world, self._limits, self._accepts = world, limits, GROUPS_NOT_EQUAL in ignored
 
     async def do(self, run: StepRun) -> Facts:
-        """See Step. Raises NotEqual."""
-        run.assure()
-        standing = await self._world.hold(self._limits.groups_s, commit=True, undrained={})
+        """See Step. Raises NotEqual, BrokerUnreachable, ConnectionLost."""
+        standing = await self._committed(run)
         why = why_unequal(standing)
-        if why and "groups-not-equal" not in self._ignored:
+        if why and not self._accepts:
             raise NotEqual(why)
         await run.keep(GROUP_NOTES, [GroupRow(group, text) for group, text in sorted(why.items())])
         return {"groups": standing.groups, "groups_not_equal": len(why)}
+
+    async def _committed(self, run: StepRun) -> GroupStatus:
+        give_up_at_s = now_s() + self._limits.groups_s
+        while True:
+            late = now_s() >= give_up_at_s
+            run.assure()
+            try:
+                standing = await self._world.hold(0.0, commit=True, undrained={})
+            except _BETWEEN_LOOKS as lost:
+                if late:
+                    raise
+                why = {"a cluster": str(lost)}
+            else:
+                why = may_become_equal(standing, accepts=self._accepts)
+                if late or not why:
+                    return standing
+            run.say(f"waits for groups, {max(0.0, give_up_at_s - now_s()):.0f} s at most: {some_of(why)}")
+            await pause(_LOOK_S)
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""
@@ -223,8 +265,29 @@ class GroupRow(msgspec.Struct, frozen=True):
 
 def why_unequal(standing: GroupStatus) -> dict[str, str]:
     """Return the groups that are not equal, each with its first reason, and brokers whose groups are not known."""
-    found = {one.group: f"{one.topic}-{one.partition}: {one.why}" for one in reversed(standing.unequal)}
-    return found | standing.failed | standing.missing
+    return _by_group(standing.unequal) | standing.failed | standing.missing
+
+
+def in_the_way(standing: GroupStatus) -> dict[str, str]:
+    """Return the groups that are ahead on the target, or have members there, so that nothing can be committed."""
+    return _by_group(one for one in standing.unequal if one.why in _IN_THE_WAY)
+
+
+def may_become_equal(standing: GroupStatus, *, accepts: bool) -> dict[str, str]:
+    """Return what waiting may help, and why it is not equal; empty if waiting is in vain.
+
+    A group that is ahead stays so: nothing lowers its offset. `accepts`: groups that need an operator, because they are
+    active or have no target offset, are not waited for either.
+    """
+    if not accepts and any(one.why == Why.TARGET_AHEAD.value for one in standing.unequal):
+        return {}  # the step fails in any case, and producers wait
+    left = [one for one in standing.unequal if (one.why == NOT_COMMITTED if accepts else True)]
+    return _by_group(left) | standing.failed | standing.missing
+
+
+def _by_group(rows: Iterable[GroupPartitionStatus]) -> dict[str, str]:
+    """Return the first reason of each group."""
+    return {one.group: f"{one.topic}-{one.partition}: {one.why}" for one in reversed(tuple(rows))}
 
 
 class SettleStep:

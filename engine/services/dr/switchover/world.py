@@ -14,6 +14,7 @@ from engine.kafka.data.partition_ends import known_ends
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
 from engine.services.dr.preview import PreviewService
+from engine.state.state import DESIRED, DesiredState
 from policies.dr.readiness import ClientRules
 from policies.model import TopicPartition
 from policies.words import counted
@@ -126,6 +127,11 @@ class SwitchoverWorld(PreviewService):
                 continue
             why[str(lane)] = _why(at, end, stable.get(lane, -1), unknown)
         return why, tuple(DrainedEnd(lane.topic, lane.partition, end) for lane, end in sorted(ends.ends.items()))
+
+    async def paused_topics(self) -> tuple[str, ...]:
+        """Return the topics that an operator has paused: their partitions are not drained until they are resumed."""
+        wanted = (await self.state()).get(DESIRED)
+        return wanted.paused_topics if isinstance(wanted, DesiredState) else ()
 
     async def _empty(self, ends: Ends, known: LastKnown) -> set[TopicPartition]:
         """Return the partitions without a position and without a record: nothing of them was to be copied."""

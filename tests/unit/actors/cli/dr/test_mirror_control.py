@@ -7,8 +7,9 @@ from typing import Any, cast
 import pytest
 
 from actors.cli.dr import mirror_control
-from actors.cli.dr.mirror_control import MirrorControl, NotAtRestInTime, how_to_reverse
+from actors.cli.dr.mirror_control import SWITCHED, MirrorControl, NotAtRestInTime, how_to_reverse
 from actors.local.session import MirrorPlace
+from actors.model.events import FailedOver
 from actors.model.requests import ENDED, MirrorLost
 from actors.model.states import Command, Desired
 from actors.ray.mirror import Mirror
@@ -122,3 +123,8 @@ async def test_a_mirror_that_ended_with_its_last_flow() -> None:
 def test_how_an_operator_starts_the_reverse_flow() -> None:
     assert how_to_reverse(Path("f"), FLOW, is_enabled=True) == "start its mirror: raymirror run f"
     assert "--reverse-config FILE" in how_to_reverse(Path("f"), FLOW, is_enabled=False)
+
+
+def test_the_event_of_a_switchover_does_not_speak_of_a_failover() -> None:
+    said = FailedOver(flow=FlowName("A", "B"), outcome=SWITCHED).text()
+    assert said == "a switchover stopped the flow for good; every record is copied, and the target serves"

@@ -4,16 +4,19 @@ import msgspec
 import pytest
 
 from actors.cli.dr.operation_tables import as_json, show_history, show_operation
+from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.operations.reading import OperationCopy
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.reversal import GROUP_START_NOTES, GROWN_NOTES, GroupStart
 from engine.services.dr.switchover.steps import GROUP_NOTES, GroupRow
 from engine.services.dr.switchover.world import GrownPartition
 from engine.state.state import Key, OperationNotes, Value, notes_key
+from policies.dr.group_places import PlaceReason
 from policies.dr.operation_steps import FlowSide
-from policies.dr.operations import DrOperation, NotesPlace, aborting, begun, done, failed, finished
+from policies.dr.operations import DrOperation, Fact, NotesPlace, aborting, begun, done, failed, finished
 
 NEW = DrOperation(id="op-1", kind="switchover", source="A", target="B", who="ann on host", began_ms=1_000)
+NOT_EXACT = next(one for one in PlaceReason if one is not PlaceReason.EXACT)
 ROWS: dict[str, msgspec.Struct] = {
     GROUP_NOTES: GroupRow("readers", "orders-0: it has members"),
     GROWN_NOTES: GrownPartition("orders", 1, 10, 12),
@@ -66,3 +69,28 @@ def test_the_history(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["op-1", "op-2", "op-1"]
     assert lines[2].rstrip().endswith("check (begun)")
     assert "3.0" in lines[3]
+
+
+def test_the_groups_of_a_failback_are_named_with_partition_and_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    moved = [
+        MovedPartition(
+            group="g1", topic="orders", partition=at, target_offset=9, before=4, offset=7, repeats=2, reason=reason
+        )
+        for at, reason in enumerate((PlaceReason.EXACT, NOT_EXACT))
+    ]
+    rows = tuple(msgspec.Raw(msgspec.json.encode(one)) for one in moved)
+    operation = msgspec.structs.replace(NEW, kind="failback", notes={GROUP_NOTES: NotesPlace(1, 1)})
+    entries: dict[Key, Value] = {notes_key(operation.id, GROUP_NOTES, 1, 0): OperationNotes(rows=rows)}
+    show_operation(operation, StoredOperations(copies={FlowSide.TARGET: OperationCopy(entries=entries)}))
+    said = capsys.readouterr().out
+    assert said.count("is not equal") == 1
+    assert f"group g1 is not equal: orders-1: {NOT_EXACT.value}" in said
+    assert "raymirror dr failback 'A->B'" in said
+
+
+def test_the_sentence_of_the_reverse_flow_is_not_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    facts: dict[str, Fact] = {"reverse_runs": False, "reverse_start": "raymirror run FILE"}
+    show_operation(*stored(done(begun(NEW, "reverse", 1), "reverse", 2, facts)))
+    said = capsys.readouterr().out
+    assert "reverse_runs False" in said
+    assert "raymirror run FILE" not in said

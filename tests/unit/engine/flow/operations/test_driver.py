@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from engine.flow.operations.driver import OperationDriver
@@ -157,6 +158,17 @@ async def test_a_failed_step_says_why_and_is_done_again() -> None:
         operation = await driver.resume("bob")
     assert operation.state is OperationState.FINISHED
     assert [step.tries for step in operation.steps if step.name in ("fence", "drain")] == [1, 2]
+
+
+async def test_a_resume_stores_what_is_chosen_anew_and_keeps_the_rest() -> None:
+    clusters = Clusters()
+    async with clusters.driver() as driver:
+        clusters.fails.add("groups")
+        with pytest.raises(StepFailed):
+            await driver.start(msgspec.structs.replace(new(), choices={"fence": "none", "ignore": ""}))
+        clusters.fails.clear()
+        operation = await driver.resume("bob", {"ignore": "groups-not-equal"})
+    assert operation.choices == {"fence": "none", "ignore": "groups-not-equal"}
 
 
 async def test_behind_the_point_of_no_return_only_forward() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.base.errors import ConnectionLost
-from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
+from engine.flow.groups.status import NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
@@ -18,6 +18,7 @@ from engine.services.dr.switchover.reversal import WatchStep
 from engine.services.dr.switchover.steps import (
     DRAINED_NOTES,
     GROUP_NOTES,
+    GROUPS_NOT_EQUAL,
     CheckFailed,
     CheckStep,
     DrainStep,
@@ -33,6 +34,7 @@ from engine.services.dr.switchover.steps import (
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld, some_of
 from policies.dr.operations import DrOperation, begun, done
 from policies.dr.readiness import Unready, UnreadyName
+from policies.groups import Why
 from policies.model import FlowName, TopicPartition
 
 LIMITS = SwitchoverLimits(drain_s=10.0, groups_s=5.0)
@@ -77,6 +79,7 @@ class MemoryWorld:
         syncs = SimpleNamespace(configs=False, acls=False)
         self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs)
         self.lacks = Readiness()
+        self.paused: tuple[str, ...] = ()
         self.known = LastKnown(lanes=())
 
     @property
@@ -102,6 +105,9 @@ class MemoryWorld:
         if commit:
             self.done.append("groups")
         return self.standing
+
+    async def paused_topics(self) -> tuple[str, ...]:
+        return self.paused
 
     async def readiness(self) -> Readiness:
         return self.lacks
@@ -219,6 +225,16 @@ async def test_a_drain_that_does_not_end_says_why() -> None:
     assert run.rows == {}
 
 
+async def test_a_topic_that_an_operator_paused_is_named_by_the_check_and_by_the_drain() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.paused, found.end, found.copied = ("t",), 100, 0
+    with pytest.raises(CheckFailed, match="topic-paused: an operator paused topic 't'"):
+        await check(found).do(run.run)
+    await check(found, "topic-paused").do(run.run)
+    with pytest.raises(NotDrained, match="t-0: 45 left; an operator paused topic 't'"):
+        await DrainStep(found.world, found, LIMITS).do(run.run)
+
+
 async def test_a_drain_without_a_mirror_cannot_end() -> None:
     found, run = MemoryWorld(), KeptRun()
     found.end, found.is_copied = 11, False
@@ -257,6 +273,38 @@ async def test_groups_that_are_not_equal_stop_a_switchover_unless_they_are_accep
     facts = await GroupsStep(found.world, LIMITS, frozenset({"groups-not-equal"})).do(run.run)
     assert facts == {"groups": 1, "groups_not_equal": 2}
     assert run.rows[GROUP_NOTES] == (GroupRow("g", "t-0: it has members"), GroupRow("h", "no coordinator"))
+
+
+@pytest.mark.parametrize("why", [Why.TARGET_AHEAD.value, Why.ACTIVE.value])
+async def test_a_check_finds_groups_that_nothing_can_be_committed_for(why: str) -> None:
+    found = MemoryWorld()
+    found.standing = msgspec.structs.replace(unequal(why), failed={})
+    with pytest.raises(CheckFailed, match=f"groups-not-equal: group g: t-0: {why}"):
+        await check(found).do(KeptRun().run)
+    await check(found, GROUPS_NOT_EQUAL).do(KeptRun().run)
+    assert found.done == []
+    found.standing = msgspec.structs.replace(unequal(NOT_COMMITTED), failed={})
+    await check(found).do(KeptRun().run)  # the step commits it
+
+
+async def test_groups_that_can_never_become_equal_are_not_waited_for() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.standing = unequal(Why.TARGET_AHEAD.value)
+    with pytest.raises(NotEqual, match="dr resume with --ignore groups-not-equal"):
+        await GroupsStep(found.world, LIMITS, frozenset()).do(run.run)
+    assert (found.done, run.said) == (["groups"], [])
+
+
+async def test_accepted_groups_are_not_waited_for_and_others_are() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    step = GroupsStep(found.world, LIMITS, frozenset({GROUPS_NOT_EQUAL}))
+    found.standing = msgspec.structs.replace(unequal(Why.ACTIVE.value), failed={})
+    assert await step.do(run.run) == {"groups": 1, "groups_not_equal": 1}
+    assert (found.done, run.said) == (["groups"], [])
+    found.standing = msgspec.structs.replace(unequal(NOT_COMMITTED), failed={})
+    await step.do(run.run)
+    assert len(found.done) > 2
+    assert run.said[0] == "waits for groups, 5 s at most: g: t-0: not committed on the target"
 
 
 # --- settle ----------------------------------------------------------------------------------------------------------
