@@ -17,6 +17,8 @@ from engine.flow.config_sync.planning import ConfigSyncOptions
 from engine.flow.config_sync.round_desk import RoundDesk
 from engine.flow.config_sync.round_messages import ClusterIds, pack_memory, unpack_memory
 from engine.flow.config_sync.sync import ConfigSync
+from engine.flow.failback.lent_configs import NotTakenBack, take_back
+from engine.flow.topic_logs.lent_log import LentLog
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.sameness import refuse_one_cluster
 from engine.kafka.admin.settings import KafkaSettings
@@ -59,7 +61,8 @@ async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) ->
 
 
 def _unfenced(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> UnfencedSettings:
-    return UnfencedSettings(source, KafkaCluster(target, request_timeout_s=flow.request_timeout_s), flow.name)
+    there, here = (KafkaCluster(one, request_timeout_s=flow.request_timeout_s) for one in (target, source))
+    return UnfencedSettings(source, here, there, flow.name)
 
 
 class PackedMemory(NamedTuple):
@@ -97,8 +100,26 @@ class ConfigService(LoopService[ConfigReport]):
         planner = SparkPlanner(flow.name, self.desk, self._ids) if self.desk is not None else None
         self._loop = ConfigSyncLoop(options, sync, audit, planner, history)
         super().__init__(self._loop, clients)
-        self._flow = flow
+        self._flow, self._there = flow, target
+        there = KafkaCluster(clients[1], request_timeout_s=flow.request_timeout_s)
+        self._loans = LentLog(there, flow.name, flow.request_timeout_s)
+        self._loop.restore = self._take_back
         self._packed: tuple[Known, PackedMemory] | None = None
+
+    async def _take_back(self) -> None:
+        """Take back what a failover has lent to topics of the target. Raises NotTakenBack, and what `take_back` raises.
+
+        Not while the flow is paused: a failover that runs now may just have lent it.
+        """
+        if await self._loans.read() and await self._loans.is_copied():
+            failed = await take_back(self._there, self._loans)
+            if failed:
+                raise NotTakenBack(self._flow.name.target, failed)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._loans.close()
+        await super().close()
 
     def _ids(self) -> ClusterIds:
         return ClusterIds(*(client.identity.id for client in self._clients))

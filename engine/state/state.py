@@ -17,6 +17,7 @@ from engine.base.errors import StateUnreadable
 from engine.base.unreadable import UNREADABLE
 from engine.core.formats import check_format
 from engine.core.reports.drill_report import DrillReport
+from policies.dr.lent_config import LentConfig
 from policies.dr.operations import DrOperation
 from policies.model import FlowName, LaneName
 
@@ -181,6 +182,12 @@ class OperationNotes(Value, frozen=True, kw_only=True):
     rows: tuple[msgspec.Raw, ...]
 
 
+class LentEntry(Value, frozen=True, kw_only=True):
+    """Of `LENT_SCOPE`: a config that a failover has lent to a topic of the target, written before it is changed."""
+
+    config: LentConfig
+
+
 OPERATION_SCOPE = "operation"
 """Entries of operations have an owner of their own: the driver, while the flow's mirror owns the other entries."""
 
@@ -203,6 +210,9 @@ DRILL_RUN = "drill-run"
 MOVED = "moved"
 MOVE_SCOPE = "move"
 """Entries of moved groups have no owner either."""
+LENT = "lent-config"
+LENT_SCOPE = "lent"
+"""Entries of lent configs have no owner either."""
 DRILL_SCOPE = "drill"
 """Entries of drills have no owner: each drill writes its own, while the flow's mirror owns the other entries."""
 
@@ -215,6 +225,7 @@ KINDS: dict[str, type[Value]] = {
     LAST_DRILL.kind: LastDrill,
     DRILL_RUN: DrillRun,
     MOVED: MovedGroup,
+    LENT: LentEntry,
     "operation": OperationEntry,
     "operation-notes": OperationNotes,
 }
@@ -238,6 +249,11 @@ def drill_run_key(run_id: str) -> Key:
 def moved_key(group: str) -> Key:
     """Return the key of a moved group."""
     return Key(MOVED, group)
+
+
+def lent_key(topic: str, name: str) -> Key:
+    """Return the key of a config that is lent to a topic; no name of a topic has a slash."""
+    return Key(LENT, f"{topic}/{name}")
 
 
 def last_drill_of(entries: Mapping[Key, Value]) -> DrillReport | None:

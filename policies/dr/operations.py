@@ -15,6 +15,7 @@ from enum import Enum
 import msgspec
 
 from policies.dr.fence import FENCE_STEP
+from policies.dr.lent_config import LENT_STEP
 from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operation_steps import TABLES, FlowSide, OperationKind, StepRule
 
@@ -371,6 +372,12 @@ def has_standing_fence(operation: DrOperation) -> bool:
     """Whether a fence that it may have made was not taken away; who may take it away is a later operation."""
     fence = operation.step(FENCE_STEP)
     return fence is not None and fence.state is not StepState.UNDONE
+
+
+def has_lent(operation: DrOperation) -> bool:
+    """Whether topics of its source may have configs that it has lent them: from before the first one to its end."""
+    lending = operation.step(LENT_STEP)
+    return lending is not None and lending.state is not StepState.UNDONE and not operation.has_ended
 
 
 def outdated(operations: Collection[DrOperation], keep: int) -> tuple[DrOperation, ...]:

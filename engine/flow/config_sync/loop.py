@@ -9,7 +9,7 @@ created costs only a few rounds.
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -50,6 +50,10 @@ _TOLD_AFTER = 3
 CONFIGS = "configs"
 
 
+async def _nothing_lent() -> None:
+    """Do nothing."""
+
+
 class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How often, in seconds, configs and ACLs are compared; None: never. `sets_configs`: whether copies are changed.
 
@@ -78,6 +82,8 @@ class ConfigSyncLoop:
         self._history = history
         self._planner: Planner = planner or LoopPlanner()
         self.may_write: Callable[[], bool] = lambda: True
+        self.restore: Callable[[], Awaitable[None]] = _nothing_lent
+        """Takes back what a failover has lent to topics of the target, once the flow is copied again."""
         self._audit = audit
         self._audited: dict[str, set[ChangeOutcome | Conflict]] = {}
         self.report = ConfigReport()
@@ -190,6 +196,8 @@ class ConfigSyncLoop:
         Raises MirrorError if a cluster does not answer.
         """
         began_s, began_ms = now_s(), wall_ms()
+        if scope.configs and self.options.sets_configs:
+            await self.restore()
         made = await self._planner.plan(self._sync, scope)
         if not self.options.sets_configs:
             made = msgspec.structs.replace(made, plan=_without_configs(made.plan), more=0, more_conflicts={})

@@ -3,13 +3,13 @@
 from engine.flow.failback.counting import count, survey, topics_of
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored
 from engine.flow.failback.lent_configs import change, give_back
-from engine.flow.failback.rows import LANES, LENT, LaneRow
+from engine.flow.failback.rows import LANES, LaneRow
 from engine.flow.failback.step import FailbackStep
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.ports.settings_port import Settings
 from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.failback import FailbackChoice
-from policies.dr.lent_config import CLEANUP, RETENTION, LentConfig, endless_retention
+from policies.dr.lent_config import CLEANUP, LENT_NOTES, RETENTION, LentConfig, endless_retention
 from policies.model import TopicPartition
 
 CHOICE, EXPORT = "choice", "export"
@@ -67,10 +67,10 @@ class Retention(FailbackStep):
         answers = await settings.configs(dict.fromkeys(topics, (CLEANUP, RETENTION))) if topics else None
         if answers is not None and answers.failed:
             raise NotStored("the retention of source topics", answers.failed)
-        known = {one.topic: one for one in run.notes(LENT, LentConfig) or ()}
+        known = {one.topic: one for one in run.notes(LENT_NOTES, LentConfig) or ()}
         wanted = endless_retention(answers.found if answers is not None else {})
         rows = known | {one.topic: one for one in wanted if one.topic not in known}
-        await run.keep(LENT, list(rows.values()))  # the earlier values, before any is changed
+        await run.keep(LENT_NOTES, list(rows.values()))  # the earlier values, before any is changed
         run.assure()
         if failed := await change(settings, rows.values()):
             raise NotStored("the retention of source topics", failed)
@@ -82,7 +82,7 @@ class Retention(FailbackStep):
 
 
 async def restored(settings: Settings, run: StepRun) -> Facts:
-    lent = run.notes(LENT, LentConfig) or ()
+    lent = run.notes(LENT_NOTES, LentConfig) or ()
     run.assure()
     if failed := await give_back(settings, lent):
         raise NotStored("the retention of source topics", failed)

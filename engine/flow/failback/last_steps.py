@@ -12,6 +12,7 @@ from engine.flow.failback.step import FailbackStep
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster
+from policies.dr.lent_config import TOMBSTONES
 from policies.model import TopicPartition
 
 _MOST_BYTES = 16 * 1024 * 1024
@@ -35,7 +36,7 @@ class MoveGroups(FailbackStep):
 
 
 class Close(FailbackStep):
-    """Restores the retention, and lets the reverse flow run.
+    """Restores the retention, and what the failover had lent to the target, and lets the reverse flow run.
 
     Where late copies lie, the map of the reverse flow begins behind them: a group that has not passed them yet must get
     no translation, which would skip them on the source.
@@ -55,6 +56,8 @@ class Close(FailbackStep):
         if failed := await world.alter_back(behind):
             raise NotStored(f"positions of {world.back.flow}", failed)
         await restored(world.source.settings, run)
+        if kept := await world.take_back():
+            raise NotStored(f"the {TOMBSTONES} of target topics", dict(kept))
         await world.guard.admit()
         return written
 

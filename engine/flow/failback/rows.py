@@ -6,8 +6,8 @@ from engine.flow.failback.group_moves import FailedBackLane
 from policies.dr.group_moves import KeptLogs
 from policies.model import LaneName, TopicPartition
 
-LANES, LATE, LENT, GROUPS, UNREAD = "lanes", "late", "lent", "groups", "groups-unread"
-"""The names of the notes."""
+LANES, LATE, GROUPS, UNREAD = "lanes", "late", "groups", "groups-unread"
+"""The names of the notes; those of lent configs are `LENT_NOTES`."""
 
 
 class LaneRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,8 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     """Both clusters and both directions. `forward`, `back`: the options of the flow and of its reverse.
 
     `known`: the lanes of the flow by their positions. `feeds`: other clusters that a source topic is copied to.
-    `export`: writes what only the source has to a folder, and returns where, and how many records.
+    `export`: writes what only the source has to a folder, and returns where, and how many records. `take_back`:
+    restores the configs that the failover has lent to topics of the target; returns where that failed, and why.
     """
 
     source: FailbackPorts
@@ -75,6 +76,7 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     back_maps: Callable[[], FlowMaps]
     export: Callable[[Sequence[SurveyedPartition], str], Awaitable[tuple[str, int]]]
     new_copier: Callable[[FlowOptions, Cluster, Cluster], FlowCopier]
+    take_back: Callable[[], Awaitable[Mapping[str, str]]]
 
     def forward_options(self) -> FlowOptions:
         """Return the options that copy what only the source has: behind new records, and comparing nothing."""

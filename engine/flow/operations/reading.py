@@ -1,14 +1,25 @@
 """Reads the operations that are stored on one cluster, without driving them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from engine.flow.operations.store import notes_of, operations_of
 from engine.flow.ports.ports import Cluster
-from engine.state.state import OPERATION_SCOPE, Deployment, Key, StateCodec, Value, owner_of, state_topic
+from engine.state.state import (
+    LENT_SCOPE,
+    OPERATION_SCOPE,
+    Deployment,
+    Key,
+    LentEntry,
+    StateCodec,
+    Value,
+    owner_of,
+    state_topic,
+)
 from policies.dr.fence import FENCE_NOTES, FenceRow
-from policies.dr.operations import DrOperation, has_standing_fence
+from policies.dr.lent_config import LENT_NOTES, LentConfig
+from policies.dr.operations import DrOperation, has_lent, has_standing_fence
 from policies.model import FlowName, TopicPartition
 from policies.sync.acl_sync import Binding
 
@@ -58,3 +69,25 @@ def standing_fences(copy: OperationCopy, cluster: str) -> set[Binding]:
             rows = copy.notes(operation, FENCE_NOTES) or []
             found |= {msgspec.json.decode(row, type=FenceRow).binding for row in rows}
     return found
+
+
+async def lent_on(cluster: Cluster, flow: FlowName) -> tuple[LentConfig, ...]:
+    """Return the configs that are lent to topics of a cluster, which is the target of this flow.
+
+    A failback of the reverse flow lends to its source, and a failover of this flow to its target: to this cluster, and
+    it has the records of both. Raises as `read_copy` does.
+    """
+    topic = state_topic(flow.source)
+    if not await cluster.leaders([TopicPartition(topic, 0)]):
+        return ()
+    records = await cluster.read_records(topic)
+    copy = OperationCopy(entries=StateCodec(flow, topic, OPERATION_SCOPE).decode(records))
+    lent = StateCodec(flow, topic, LENT_SCOPE).decode(records).values()
+    return (*_lent_by(copy, flow.target), *(one.config for one in lent if isinstance(one, LentEntry)))
+
+
+def _lent_by(copy: OperationCopy, source: str) -> Iterator[LentConfig]:
+    for operation in copy.operations:
+        if operation.source == source and has_lent(operation):
+            for row in copy.notes(operation, LENT_NOTES) or []:
+                yield msgspec.json.decode(row, type=LentConfig)

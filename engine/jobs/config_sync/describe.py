@@ -167,7 +167,8 @@ async def _sources(reach: TaskInput, rows: list[TopicRow]) -> list[SourceRow]:
     found: list[SourceRow] = []
     async with opened(client):
         await _check(client, reach.ids.source)
-        settings, waiting = KafkaSettings(client), parts(rows, TOPICS_AT_ONCE)
+        settings = _unfenced(reach, client, reach.open_target())  # no ACLs: the target is not asked
+        waiting = parts(rows, TOPICS_AT_ONCE)
 
         async def ask() -> None:
             for part in waiting:  # shared: each task takes the next part
@@ -247,7 +248,7 @@ async def _acls(reach: TaskInput, topics: list[str]) -> bytes:
 
 
 def _unfenced(reach: TaskInput, source: ClusterClient, target: ClusterClient) -> UnfencedSettings:
-    return UnfencedSettings(source, KafkaCluster(target), reach.flow)
+    return UnfencedSettings(source, KafkaCluster(source), KafkaCluster(target), reach.flow)
 
 
 async def _check(client: ClusterClient, expected: str) -> None:

@@ -24,6 +24,7 @@ from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane
 from engine.kafka.admin.admin import shortest_expiry_s
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
+from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.data.partition_ends import BROKER_WITHIN_S
 from engine.kafka.gateway import KafkaCluster
@@ -89,7 +90,11 @@ class FailbackService(PreviewService):
         """Return what the steps work on."""
         flow, reverse = self._flow, self._reverse.flow
         return FailbackWorld(
-            source=FailbackPorts(cluster=self._back[1], settings=self._here, groups=KafkaGroups(self._clients[0])),
+            source=FailbackPorts(
+                cluster=self._back[1],
+                settings=KafkaSettings(self._clients[0]),  # with what is lent: it is to be taken back
+                groups=KafkaGroups(self._clients[0]),
+            ),
             target=FailbackPorts(cluster=self._forward[1], settings=self._there, groups=KafkaGroups(self._clients[1])),
             forward=options_for(flow, self._deployment_id),
             back=options_for(reverse, self._deployment_id),
@@ -104,6 +109,7 @@ class FailbackService(PreviewService):
             back_maps=lambda: maps_of(reverse, self._target, self._source, syncs_within_s=BROKER_WITHIN_S),
             export=self._export,
             new_copier=self._copier,
+            take_back=self.take_back,
         )
 
     async def look(self, choice: FailbackChoice, *, exports: bool) -> Counted:

@@ -1,17 +1,25 @@
 """Serves a failover: reads the source's end offsets, and moves consumer groups to their translated offsets."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 
 import msgspec
 
 from engine.base.clock import now_s, pause
-from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
+from engine.base.errors import (
+    BrokerUnreachable,
+    ConnectionLost,
+    KafkaRefusal,
+    MirrorError,
+    NewerFormat,
+    StateUnreadable,
+)
 from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.position.position import Position
 from engine.core.reports.drain import Ends
-from engine.flow.failback.lent_configs import LentConfigs, keep_tombstones
+from engine.flow.failback.lent_configs import LentConfigs, keep_tombstones, take_back
 from engine.flow.groups.failback import Failback
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
@@ -22,6 +30,7 @@ from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.refused.quarantine_reader import Replayers
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.flow.topic_logs.last_known import LastKnown, stored_state
+from engine.flow.topic_logs.lent_log import LentLog
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.reach import SOURCE_WITHIN_S, open_known_source
 from engine.kafka.admin.settings import KafkaSettings
@@ -41,6 +50,7 @@ LOOK_S = 10.0
 COPIES_WITHIN_S = 30.0
 """Time for the target's brokers to name the leaders of the copies: there may be thousands of topics."""
 _AGAIN_S = 0.25
+_UNLENT = (ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable)
 
 
 class Failover(Opened):
@@ -179,8 +189,9 @@ class Failover(Opened):
         if not least_ms:
             return LentConfigs()
         try:
-            return await keep_tombstones(KafkaSettings(self._clients[1]), topics, least_ms)
-        except (ConnectionLost, BrokerUnreachable) as failure:
+            async with self._loans() as loans:
+                return await keep_tombstones(KafkaSettings(self._clients[1]), loans, topics, least_ms)
+        except _UNLENT as failure:
             return LentConfigs(failed={f"cluster {self._flow.name.target!r}": str(failure)})
 
     async def lift_fences(self) -> LiftedFences:
@@ -191,6 +202,22 @@ class Failover(Opened):
         except MirrorError as failure:
             return LiftedFences(failed={f"operations of cluster {alias!r}": str(failure)})
         return await lift_fences(copy, alias, KafkaSettings(self._clients[1]), self._fence_command)
+
+    async def take_back(self) -> dict[str, str]:
+        """Restore what a failover has lent to topics of the target; return where that failed, and why.
+
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable.
+        """
+        async with self._loans() as loans:
+            return await take_back(KafkaSettings(self._clients[1]), loans)
+
+    @asynccontextmanager
+    async def _loans(self) -> AsyncIterator[LentLog]:
+        log = LentLog(self._target, self._flow.name, self._flow.request_timeout_s)
+        try:
+            yield log
+        finally:
+            await log.close()
 
     async def way_back(self, *, backwards: bool) -> Failback:
         """Build the failback of groups to the source. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""

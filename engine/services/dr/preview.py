@@ -31,9 +31,9 @@ class PreviewService(Failover):
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         super().__init__(config, flow)
         self._config = config
-        self._here = UnfencedSettings(self._clients[0], self._target, flow.name)
+        self._here = UnfencedSettings(self._clients[0], self._source, self._target, flow.name)
         self._there = KafkaSettings(self._clients[1])
-        self._opened = UnfencedSettings(self._clients[1], self._target, flow.name)
+        self._opened = UnfencedSettings(self._clients[1], self._source, self._target, flow.name)
         """The target as it is when applications move there: fences that earlier operations left are lifted then."""
 
     async def preview(self) -> DrPreview:
@@ -80,7 +80,11 @@ class PreviewService(Failover):
     async def _surveyed(self, known: LastKnown, topics: Mapping[str, TopicState]) -> list[SurveyedPartition]:
         flow, selection = self._flow, self._flow.selection
         traits = await topic_traits(
-            self._here, self._there, topics, selection.target_topic, lambda topic: fed_too(self._config, flow, topic)
+            KafkaSettings(self._clients[0]),  # what brokers do by, also while it is lent
+            self._there,
+            topics,
+            selection.target_topic,
+            lambda topic: fed_too(self._config, flow, topic),
         )
         lanes = selection.lanes({name: state.partitions for name, state in topics.items()})
         quarantine = QuarantineReader(self._target, flow.name.source, is_used=flow.faults.leaves_out)

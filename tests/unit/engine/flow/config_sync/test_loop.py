@@ -260,3 +260,20 @@ async def test_without_configs_a_memory_makes_no_round() -> None:
     made.remember({"orders": {"retention.ms": "5"}})
     await made.run()
     assert (made.report.at_ms, made.known) == (0, {})
+
+
+@pytest.mark.parametrize(("sets", "asked"), [(True, ["restore", "look"]), (False, ["look"])])
+async def test_what_is_lent_to_the_target_is_taken_back_before_configs_are_compared(
+    *, sets: bool, asked: list[str]
+) -> None:
+    stage, seen = Stage(), list[str]()
+    stage.source.put("orders")
+    stage.source.before = lambda what: seen.append("look") if what == "topics" else None
+    made = ConfigSyncLoop(ConfigLoopOptions(flow=FLOW, sets_configs=sets), stage.sync)
+
+    async def restore() -> None:
+        seen.append("restore")
+
+    made.restore = restore
+    await made.round(ALL)
+    assert seen[: len(asked)] == asked

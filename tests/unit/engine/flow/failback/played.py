@@ -12,6 +12,7 @@ from crc32c import crc32c
 from engine.core.lane.pending_batch import Limits
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position_keys import PositionKeys
+from engine.flow.failback.lent_configs import take_back
 from engine.flow.failback.steps import failback_steps
 from engine.flow.failback.world import FailbackPorts, FailbackWorld
 from engine.flow.operations.driver import OperationDriver
@@ -36,6 +37,7 @@ from policies.selection import TopicSelection
 from policies.start import Earliest
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.groups import FakeGroups
+from tests.fakes.loans import FakeLoans
 from tests.fakes.settings import FakeSettings
 from tests.fakes.source_log import ABORT, COMMIT, CONTROL, LEADER_EPOCH, TRANSACTIONAL, SourceBatch, SourceLog
 from tests.fakes.target_log import Stored, TargetLog, decoded
@@ -176,6 +178,7 @@ class Played(Clusters):
             settings.put("t", partitions, retention_ms="5000")
         self.groups = {"A": FakeGroups("A"), "B": FakeGroups("B")}
         self.guard = Guard()
+        self.loans = FakeLoans()
         self.fence = NoFence()
         self.exported: list[str] = []
         self.copiers = 0
@@ -222,6 +225,7 @@ class Played(Clusters):
             back_maps=lambda: self.maps("B", self.a),
             export=self.export,
             new_copier=lambda some, source, target: FlowCopier(some, source, target, lambda _topic: Earliest()),
+            take_back=lambda: take_back(self.settings["B"], self.loans),
         )
 
     async def known(self) -> dict[TopicPartition, KnownLane]:

@@ -7,6 +7,7 @@ import pytest
 
 from engine.flow.failback.rows import UNREAD, UnreadGroup
 from engine.flow.operations.errors import StepFailed
+from policies.dr.lent_config import LentConfig
 from policies.dr.operations import OperationState
 from policies.model import TopicPartition
 from tests.unit.engine.flow.failback.played import Played, failback
@@ -248,3 +249,14 @@ async def test_records_that_slip_in_between_the_turn_and_the_first_new_record_ar
     async with played.failing_back() as driver:
         with pytest.raises(StepFailed, match="somebody still writes to the source: t-0: records from offset 6 on"):
             await driver.start(failback())
+
+
+async def test_what_the_failover_has_lent_to_the_target_is_taken_back_at_the_end() -> None:
+    played = await failed_over(late=False)
+    there = played.settings["B"].own["t"]
+    there["delete.retention.ms"] = "9000"
+    await played.loans.note([LentConfig(topic="t", name="delete.retention.ms", before=None, value="9000")])
+    async with played.failing_back() as driver:
+        await driver.start(failback())
+    assert "delete.retention.ms" not in there
+    assert not played.loans.stored
