@@ -1,6 +1,6 @@
 """Prepares a failback: the steps before the point of no return, which write no record."""
 
-from engine.flow.failback.counting import count, survey, topics_of
+from engine.flow.failback.counting import count, look_ahead, survey, topics_of
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored
 from engine.flow.failback.lent_configs import change, give_back
 from engine.flow.failback.rows import LANES, LENT, LaneRow
@@ -18,32 +18,42 @@ _NAMED = 5
 
 
 class Check(FailbackStep):
-    """Checks that the flow was failed over, and that nothing has gone the other way since."""
+    """Checks that the flow was failed over, that nothing has gone the other way since, and what is seen beforehand."""
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises FailbackRefused."""
         world, flow = self.world, str(self.world.forward.flow)
-        failed_over_ms = await world.guard.failed_over_ms()
-        if failed_over_ms < 0:
-            why = "it was not failed over, or was failed back since; see: raymirror dr history"
-            raise FailbackRefused([FailbackReason("not-failed-over", flow, why)])
-        if after := await self._copied_back(failed_over_ms):
-            why = (
-                "its positions are younger than the failover, so records that came from the target may be on the source"
-                f" already: {', '.join(after[:_NAMED])}"
-            )
-            raise FailbackRefused([FailbackReason("reverse-flow-ran", str(world.back.flow), why)])
+        if reasons := await flow_reasons(world):
+            raise FailbackRefused(reasons)
         run.say(f"{flow} was failed over")
-        return {"failed_over_ms": failed_over_ms}
+        if reasons := await look_ahead(world, FailbackChoice(str(run.choice(CHOICE)))):
+            raise FailbackRefused(reasons)
+        return {"failed_over_ms": await world.guard.failed_over_ms()}
 
-    async def _copied_back(self, since_ms: int) -> list[str]:
-        """Return the lanes of the reverse flow that have a position since the failover."""
-        cluster, back = self.world.source.cluster, self.world.back
-        if not await cluster.leaders([TopicPartition(back.positions_topic, 0)]):
-            return []
-        records = await cluster.read_stamped(back.positions_topic)
-        lanes = ((back.position_keys.decode(one.key), one) for one in records if one.timestamp > since_ms)
-        return sorted({str(lane) for lane, one in lanes if lane is not None and one.value is not None})
+
+async def flow_reasons(world: FailbackWorld) -> tuple[FailbackReason, ...]:
+    """Return why the flow cannot be failed back at all. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+    failed_over_ms = await world.guard.failed_over_ms()
+    if failed_over_ms < 0:
+        why = "it was not failed over, or was failed back since; see: raymirror dr history"
+        return (FailbackReason("not-failed-over", str(world.forward.flow), why),)
+    if after := await _copied_back(world, failed_over_ms):
+        why = (
+            "its positions are younger than the failover, so records that came from the target may be on the source"
+            f" already: {', '.join(after[:_NAMED])}"
+        )
+        return (FailbackReason("reverse-flow-ran", str(world.back.flow), why),)
+    return ()
+
+
+async def _copied_back(world: FailbackWorld, since_ms: int) -> list[str]:
+    """Return the lanes of the reverse flow that have a position since the failover."""
+    cluster, back = world.source.cluster, world.back
+    if not await cluster.leaders([TopicPartition(back.positions_topic, 0)]):
+        return []
+    records = await cluster.read_stamped(back.positions_topic)
+    lanes = ((back.position_keys.decode(one.key), one) for one in records if one.timestamp > since_ms)
+    return sorted({str(lane) for lane, one in lanes if lane is not None and one.value is not None})
 
 
 class Fenced(FailbackStep):

@@ -159,6 +159,43 @@ async def test_groups_read_on_the_source_what_they_have_not_read_and_skip_nothin
     assert (groups.facts["groups"], groups.facts["unequal"]) == (8, 4)
 
 
+# --- partitions without a leader epoch ------------------------------------------------------------------------------
+
+
+async def without_epoch(*names: str) -> Played:
+    """Two partitions; the second has a marker on both clusters, these records, and a position that was only moved."""
+    played = Played(2)
+    played.here[0].write(*P)
+    for log in (played.here[1], played.there[1]):
+        if names:
+            log.write(*names)
+    await played.copy(lanes=1)
+    for cluster in (played.a, played.b):
+        await cluster.acquire("barrier", [TopicPartition("t", 1)])
+    await played.move({TopicPartition("t", 1): played.here[1].end - 1})
+    played.there[0].write(*N)
+    return played
+
+
+async def test_a_partition_that_holds_only_markers_goes_back_without_a_leader_epoch() -> None:
+    played = await without_epoch()
+    assert played.here[1].end > 0
+    async with played.failing_back() as driver:
+        operation = await driver.start(failback())
+    assert operation.state is OperationState.FINISHED
+    assert played.here[0].names() == [*P, *N]
+    assert played.here[1].names() == []
+
+
+async def test_a_partition_that_may_be_another_log_is_refused_before_anything_is_changed() -> None:
+    played = await without_epoch("x0")
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match=r"t-1: source-epoch-unknown: .*add t to topics\.exclude"):
+            await driver.start(failback())
+        assert [one for one in played.says if one.startswith("do ")] == ["do check"]
+        assert played.settings["A"].own["t"]["retention.ms"] == "5000"
+
+
 # --- refusals and the way back ----------------------------------------------------------------------------------------
 
 
