@@ -26,15 +26,23 @@ from actors.ray.launch import usual_name
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from engine.flow.failback.counting import Counted
+from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.first_steps import CHOICE, EXPORT
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS, LANES, LaneRow
 from engine.flow.failback.steps import failback_steps
 from engine.flow.operations.driver import OperationDriver
 from engine.flow.operations.store import OperationStore
-from engine.services.dr.failback import FailbackService, StoredGuard, owned
+from engine.services.dr.failback import NO_FENCE, FailbackService, StoredGuard, owned
 from engine.services.dr.operation_service import OperationClusters
-from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, settled_choices
+from engine.services.dr.switchover.build import (
+    NoWayToFence,
+    SwitchoverChoices,
+    choices_of,
+    fence_of,
+    settled_choices,
+)
+from engine.services.dr.switchover.other_fences import NoFence
 from policies.dr.failback import FailbackChoice
 from policies.dr.operation_steps import FAILBACK, OperationKind
 from policies.dr.operations import DrOperation, OperationState
@@ -51,6 +59,25 @@ class OtherOperation(MirrorError):
 
     def __str__(self) -> str:
         return f"a {self.kind} of {self.flow} has not ended; see: raymirror dr status '{self.flow}'"
+
+
+class OtherChoice(MirrorError):
+    """A failback that has not ended was begun with other words: option, its value, the given one, flow, is aborted."""
+
+    exit_code = 2
+
+    def __init__(self, option: str, begun: str, given: str, flow: str, *, can_return: bool) -> None:
+        super().__init__(option, begun, given, flow)
+        self.option, self.begun, self.given, self.flow, self.can_return = option, begun, given, flow, can_return
+
+    def __str__(self) -> str:
+        again = f"raymirror dr failback '{self.flow}'"
+        way = f"; to change it, take the failback back first: {again} --abort" if self.can_return else ""
+        return (
+            f"other-choice: the failback of {self.flow} that has not ended was begun with"
+            f" {f'{self.option} {self.begun}' if self.begun else f'no {self.option}'}, not with {self.option}"
+            f" {self.given}; go on without {self.option}{way}"
+        )
 
 
 class FailbackResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +102,6 @@ def add_failback(actions: Any) -> None:
     parser.add_argument(
         "--choice",
         choices=[one.value for one in FailbackChoice],
-        default=FailbackChoice.KEEP.value,
         help="what becomes of records that only the source has (default: keep: both clusters get them)",
     )
     parser.add_argument(
@@ -169,9 +195,17 @@ def _service(found: OperatedFlow) -> FailbackService:
 
 
 async def look(found: OperatedFlow, args: argparse.Namespace) -> Counted:
-    """Count and judge, changing nothing. Raises what `FailbackService` raises."""
+    """Judge as the steps do, and count; nothing is changed. Raises what `FailbackService` raises."""
     async with _service(found) as service:
-        return await service.look(FailbackChoice(args.choice), exports=args.export is not None)
+        command, name = found.config.fence_command, str(found.flow.name)
+        try:
+            choices = await settled_choices(_fence_choices(args), service.source_client, command)
+        except NoWayToFence as none:
+            counted = await service.look(_choice(args), NoFence(), exports=args.export is not None)
+            reason = FailbackReason(NO_FENCE, none.cluster, str(none))
+            return msgspec.structs.replace(counted, reasons=(reason, *counted.reasons))
+        fence = fence_of(choices, service.source_client, command, name)
+        return await service.look(_choice(args), fence, exports=args.export is not None)
 
 
 async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackResult:
@@ -208,6 +242,7 @@ async def _drive(
     if args.abort:
         return await driver.abort(who_operates(), "asked for")
     if current is not None:
+        see_same_choices(current, args)
         return await driver.resume(who_operates())
     return await driver.start(_new(found, choices, args))
 
@@ -221,8 +256,25 @@ def _fence_choices(args: argparse.Namespace) -> SwitchoverChoices:
     )
 
 
+def see_same_choices(current: DrOperation, args: argparse.Namespace) -> None:
+    """Raise OtherChoice if the operator asks for something else than the failback that has not ended was begun with."""
+    given = {CHOICE: args.choice, EXPORT: _folder(args)}
+    for option, value in given.items():
+        begun = str(current.choices.get(option, ""))
+        if value and value != begun:
+            raise OtherChoice(f"--{option}", begun, value, current.flow, can_return=current.can_return)
+
+
+def _folder(args: argparse.Namespace) -> str:
+    return str(args.export.resolve()) if args.export is not None else ""
+
+
+def _choice(args: argparse.Namespace) -> FailbackChoice:
+    return FailbackChoice(args.choice or FailbackChoice.KEEP.value)
+
+
 def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespace) -> DrOperation:
-    name, folder = found.flow.name, str(args.export.resolve()) if args.export is not None else ""
+    name = found.flow.name
     return DrOperation(
         id=new_id(),
         kind=COMMAND,
@@ -230,5 +282,5 @@ def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespa
         target=name.target,
         who=who_operates(),
         began_ms=wall_ms(),
-        choices={**choices.facts(), CHOICE: args.choice, EXPORT: folder},
+        choices={**choices.facts(), CHOICE: _choice(args).value, EXPORT: _folder(args)},
     )

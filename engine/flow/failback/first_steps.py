@@ -1,13 +1,15 @@
 """Prepares a failback: the steps before the point of no return, which write no record."""
 
-from engine.flow.failback.counting import count, look_ahead, survey, topics_of
-from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored
+from collections.abc import Sequence
+
+from engine.flow.failback.counting import count, look_ahead, topics_of
+from engine.flow.failback.diverged_rows import ROUNDS, counted_ends, diverged_now, grown
+from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
 from engine.flow.failback.lent_configs import change, give_back
 from engine.flow.failback.rows import LANES, LENT, LaneRow
 from engine.flow.failback.step import FailbackStep
 from engine.flow.failback.world import FailbackWorld
 from engine.flow.operations.driver import Facts, StepRun
-from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.failback import FailbackChoice
 from policies.dr.lent_config import CLEANUP, RETENTION, LentConfig, endless_retention
 from policies.model import TopicPartition
@@ -121,20 +123,27 @@ class Count(FailbackStep):
 
 
 class Export(FailbackStep):
-    """Writes to files what only the source has, and reads them back."""
+    """Writes to files what only the source has, and reads them back.
+
+    It is the last step before records are copied, so it ends only if the source is still as it was counted.
+    """
 
     async def do(self, run: StepRun) -> Facts:
-        """See Step. Raises what the export raises."""
-        rows = [row for row in self.rows(run) if row.diverged]
+        """See Step. Raises what the export raises, SourceWritten, FailbackRefused."""
+        more: dict[str, str] = {}
+        for _ in range(ROUNDS):
+            rows = self.rows(run)
+            facts = await self._export(run, [row for row in rows if row.diverged])
+            more = grown(counted_ends(rows), await self.source_ends(rows))
+            if not more:
+                return facts
+            named = "; ".join(f"{lane}: {what}" for lane, what in list(more.items())[:_NAMED])
+            run.say(f"the source has grown, so it is counted again: {named}")
+            await Count(self.world).do(run)
+        raise SourceWritten(more)
+
+    async def _export(self, run: StepRun, rows: Sequence[LaneRow]) -> Facts:
         if not rows:
             return {"records": 0}
-        topics = await topics_of(self.world)
-        found = await survey(self.world, topics, [_known(row) for row in rows])
-        where, records = await self.world.export(found, str(run.choice(EXPORT)))
+        where, records = await self.world.export(await diverged_now(self.world, rows), str(run.choice(EXPORT)))
         return {"to": where, "records": records}
-
-
-def _known(row: LaneRow) -> KnownLane:
-    return KnownLane(
-        lane=row.source, target=row.target, source_next=row.split, at_ms=-1, ours=True, target_next=row.target_next
-    )

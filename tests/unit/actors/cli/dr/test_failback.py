@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors.cli.common import exits
 from actors.cli.dr import failback
-from actors.cli.dr.failback import FailbackResult
+from actors.cli.dr.failback import FailbackResult, OtherChoice
 from actors.cli.dr.operated_flow import operated_flow
 from actors.cli.main import build_parser, main
 from engine.flow.failback.counting import Counted
@@ -122,6 +123,36 @@ def test_a_step_that_fails_says_how_to_go_on(
     assert ask(config, "--yes") == exits.FAILED
     said = capsys.readouterr().err
     assert "continue: raymirror dr failback 'A->B', or take it back: raymirror dr failback 'A->B' --abort" in said
+
+
+def test_a_failback_that_was_taken_back_counts_nothing(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(monkeypatch, "fail_back", FailbackResult(operation=ended(OperationState.ABORTED)))
+    assert ask(config, "--abort") == exits.OK
+    said = capsys.readouterr().out
+    assert "nothing was copied; what the steps had changed on A is as it was before" in said
+    assert "partitions" not in said
+    assert "exactly" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ([], ""),
+        (["--choice", "keep"], ""),
+        (["--choice", "discard"], "begun with --choice keep, not with --choice discard"),
+        (["--export", "/x"], "begun with no --export, not with --export /x"),
+    ],
+)
+def test_a_failback_that_goes_on_takes_no_other_choice(config: str, words: list[str], refused: str) -> None:
+    args = build_parser("dr").parse_args(["dr", "failback", "A->B", "--config", config, *words])
+    begun = msgspec.structs.replace(ended(OperationState.RUNNING), choices={"choice": "keep", "export": ""}, steps=())
+    if not refused:
+        failback.see_same_choices(begun, args)
+        return
+    with pytest.raises(OtherChoice, match=f"other-choice: .*{refused}.*raymirror dr failback 'A->B' --abort"):
+        failback.see_same_choices(begun, args)
 
 
 def test_what_the_operator_chooses_is_stored_with_the_operation(config: str, tmp_path: Path) -> None:

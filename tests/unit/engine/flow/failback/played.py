@@ -197,14 +197,13 @@ class Played(Clusters):
         )
         assert await alter_positions(self.b, where, wanted) == {}
 
-    async def copy(self, *, leaves: bool = True, lanes: int = 99) -> None:
-        """Copy the first `lanes` partitions; `leaves`: in order, else it is killed and its position is behind."""
+    async def copy(self, *, leaves: bool = True) -> None:
+        """Copy A to B by the flow; `leaves`: it ends in order, else it is killed with a position that is behind."""
         copier = FlowCopier(options(FORWARD), self.a, self.b, lambda _topic: Earliest())
-        logs = self.here[:lanes]
-        names = tuple(LaneName(TopicPartition("t", one), TopicPartition("t", one)) for one in range(len(logs)))
+        names = tuple(LaneName(TopicPartition("t", one), TopicPartition("t", one)) for one in range(len(self.here)))
         self.copiers += 1
         copier.assign(PartitionSet(set_id="s", flow=FORWARD, epoch=self.copiers, lanes=names))
-        wanted = [log.end for log in logs]
+        wanted = [log.end for log in self.here]
         async with asyncio.TaskGroup() as group:
             task = group.create_task(copier.run())
             async with asyncio.timeout(60):
