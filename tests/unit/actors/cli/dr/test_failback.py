@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import LaneRow
 from engine.flow.operations.errors import StepFailed
-from engine.services.dr.switchover.build import SwitchoverChoices, choices_of
+from engine.services.dr.switchover.build import NoWayToFence, SwitchoverChoices, choices_of
 from policies.dr.group_places import PlaceReason
 from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
 from tests.unit.engine.config_files import BASE
@@ -106,6 +106,33 @@ def test_a_look_changes_nothing_and_names_what_is_in_the_way(
     assert "refused: t-0: no-export: name a folder" in capsys.readouterr().out
     assert ask(config, "--dry-run", "--json") == exits.NOT_EQUAL
     assert json.loads(capsys.readouterr().out)["refused"][0]["name"] == "no-export"
+
+
+class LookingService:
+    """A service whose look finds one reason; its source has no authorizer."""
+
+    source_client = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        pass
+
+    async def look(self, *_asked: object, exports: bool) -> Counted:
+        assert not exports
+        return Counted(found=(), reasons=(FailbackReason("not-failed-over", "A->B", "it was not failed over"),))
+
+
+def test_a_look_names_what_the_real_command_refuses(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(failback, "_service", lambda _found: LookingService())
+    answers(monkeypatch, "settled_choices", NoWayToFence("A"))
+    assert ask(config, "--dry-run") == exits.NOT_EQUAL
+    said = capsys.readouterr().out
+    assert "refused: A: no-way-to-fence: cluster 'A' has no authorizer" in said
+    assert "refused: A->B: not-failed-over: it was not failed over" in said
 
 
 def test_nothing_is_written_without_a_yes(
