@@ -146,9 +146,10 @@ _RULES = (
         FailbackRefusal.EPOCH_UNKNOWN,
         lambda found: found.is_epoch_unknown,
         _needs_shared,
-        lambda _found: (
+        lambda found: (
             "no leader epoch was stored with the position, so it is not known whether the source still has the records"
-            " that were copied"
+            f" that were copied; to fail back the others, add {found.lane.source.topic} to topics.exclude of both"
+            " directions, and make that topic anew by hand (docs/dr.md, Refusals)"
         ),
     ),
     _Rule(
@@ -226,6 +227,26 @@ def makes_anew(found: Separation, choice: FailbackChoice) -> bool:
         or found.topic.source_partitions != found.topic.target_partitions
     )
     return choice is FailbackChoice.DISCARD and is_doubted
+
+
+def certain(found: Separation) -> Separation:
+    """Return a partition that was judged by its last position, without what its exact end may show to be otherwise.
+
+    A position may be behind: then D and N are smaller than they seem, and begin later. Open transactions end.
+    """
+    if found.unknown:
+        return found
+    return msgspec.structs.replace(
+        found,
+        source=msgspec.structs.replace(found.source, stable_end=found.source.end),
+        target=msgspec.structs.replace(found.target, start=min(found.target.start, found.target_next)),
+        diverged=0,
+        new=0,
+        apart_ms=0,
+        erased=False,
+        left_out=0,
+        replayed=0,
+    )
 
 
 def plan_failback(found: Separation, choice: FailbackChoice) -> FailbackPlan:

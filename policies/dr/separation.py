@@ -69,6 +69,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     `erased`: the source's cleaner has been in D, and may have removed tombstones that were never copied.
     `left_out`: records of P that the target refused and that were neither replayed nor dropped: no copy has them.
     `replayed`: records of P that were replayed from the quarantine behind the end of the copy, or may have been.
+    `is_unshared`: neither log holds a record of P, so there is nothing shared that could differ.
     """
 
     lane: LaneName
@@ -87,6 +88,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     erased: bool = False
     left_out: int = 0
     replayed: int = 0
+    is_unshared: bool = False
     unknown: str = ""
 
     @property
@@ -101,8 +103,8 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_epoch_unknown(self) -> bool:
-        """Whether nothing says that the source's log is still the one that was copied."""
-        return self.epoch_end < 0 and self.source_next > self.source.start
+        """Whether nothing says that the source's log is still the one that was copied, and it could be another one."""
+        return self.epoch_end < 0 and self.source_next > self.source.start and not self.is_unshared
 
     @property
     def is_new_expired(self) -> bool:

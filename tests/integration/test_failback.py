@@ -104,7 +104,7 @@ async def test_only_new_records_go_back_and_groups_read_exactly_the_next_one(
     await produce(target_cluster, case.topic, 0, NEW)
     read = await case.reads(target_cluster, "back-at-end", 5)
     assert read == values(NEW[:5])
-    code, found, errors = await case.ask("dr", "failback", case.world.flow, "--dry-run")
+    code, found, errors = await case.ask("dr", "failback", case.world.flow, "--fenced-by-hand", "--dry-run")
     assert (code, found["refused"], found["partitions"][0]["new"]) == (0, [], len(NEW)), (found, errors)
     code, found, errors = await case.fails_back()
     assert code == 0, (found, errors)

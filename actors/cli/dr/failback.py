@@ -26,6 +26,7 @@ from actors.ray.launch import usual_name
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from engine.flow.failback.counting import Counted
+from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.first_steps import CHOICE, EXPORT
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGroup
@@ -36,9 +37,15 @@ from engine.flow.operations.errors import OperationRefused
 from engine.flow.operations.fencing import Fence
 from engine.flow.operations.store import OperationStore
 from engine.kafka.admin.settings import KafkaSettings
-from engine.services.dr.failback import FailbackService, StoredGuard, owned
+from engine.services.dr.failback import NO_FENCE, FailbackService, StoredGuard, owned
 from engine.services.dr.operation_service import OperationClusters
-from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, settled_choices
+from engine.services.dr.switchover.build import (
+    NoWayToFence,
+    SwitchoverChoices,
+    choices_of,
+    fence_of,
+    settled_choices,
+)
 from engine.services.dr.switchover.other_fences import NoFence
 from policies.dr.failback import FailbackChoice
 from policies.dr.operation_steps import FAILBACK, FlowSide, OperationKind
@@ -82,7 +89,6 @@ def add_failback(actions: Any) -> None:
     parser.add_argument(
         "--choice",
         choices=[one.value for one in FailbackChoice],
-        default=FailbackChoice.KEEP.value,
         help="what becomes of records that only the source has (default: keep: both clusters get them)",
     )
     parser.add_argument(
@@ -176,9 +182,17 @@ def _service(found: OperatedFlow) -> FailbackService:
 
 
 async def look(found: OperatedFlow, args: argparse.Namespace) -> Counted:
-    """Count and judge, changing nothing. Raises what `FailbackService` raises."""
+    """Judge as the steps do, and count; nothing is changed. Raises what `FailbackService` raises."""
     async with _service(found) as service:
-        return await service.look(FailbackChoice(args.choice), exports=args.export is not None)
+        command, name = found.config.fence_command, str(found.flow.name)
+        try:
+            choices = await settled_choices(_fence_choices(args), service.source_client, command, found.reverse)
+        except NoWayToFence as none:
+            counted = await service.look(_choice(args), NoFence(), exports=args.export is not None)
+            reason = FailbackReason(NO_FENCE, none.cluster, str(none))
+            return msgspec.structs.replace(counted, reasons=(reason, *counted.reasons))
+        fence = fence_of(choices, service.source_client, command, name)
+        return await service.look(_choice(args), fence, exports=args.export is not None)
 
 
 async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackResult:
@@ -240,7 +254,7 @@ async def _drive(
 def refuse_other_choices(operation: DrOperation, args: argparse.Namespace) -> None:
     """Refuse words that a failback was not begun with: what is stored holds. Raises OperationRefused."""
     given: dict[str, tuple[object, object, object]] = {
-        f"--{CHOICE}": (args.choice, FailbackChoice.KEEP.value, operation.choices.get(CHOICE)),
+        f"--{CHOICE}": (args.choice, None, operation.choices.get(CHOICE)),
         f"--{EXPORT}": (_folder(args), "", operation.choices.get(EXPORT)),
     }
     wanted, stored = _fence_choices(args), choices_of(operation.choices)
@@ -274,6 +288,10 @@ def _fence_choices(args: argparse.Namespace) -> SwitchoverChoices:
     )
 
 
+def _choice(args: argparse.Namespace) -> FailbackChoice:
+    return FailbackChoice(args.choice or FailbackChoice.KEEP.value)
+
+
 def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespace) -> DrOperation:
     name = found.flow.name
     return DrOperation(
@@ -283,5 +301,5 @@ def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespa
         target=name.target,
         who=who_operates(),
         began_ms=wall_ms(),
-        choices={**choices.facts(), CHOICE: args.choice, EXPORT: _folder(args)},
+        choices={**choices.facts(), CHOICE: _choice(args).value, EXPORT: _folder(args)},
     )

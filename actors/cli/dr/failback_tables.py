@@ -10,7 +10,7 @@ from actors.observability.tables import plain_table
 from engine.flow.failback.counting import Counted
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import LaneRow, UnreadGroup
-from policies.dr.operations import DrOperation
+from policies.dr.operations import DrOperation, OperationState
 from policies.words import counted as words
 
 ROWS = 50
@@ -43,6 +43,9 @@ def show_failback(
         facts = ", ".join(f"{name} {value}" for name, value in step.facts.items())
         table.add_row(step.name, f"{step.seconds:.1f}", str(step.tries), facts)
     stdout_console().print(table)
+    if operation.state is OperationState.ABORTED:
+        print(f"nothing was copied; what the steps had changed on {source} is as it was before; {target} is unchanged")
+        return
     show_partitions(partitions)
     close = operation.step("close")
     if close is not None and close.facts:

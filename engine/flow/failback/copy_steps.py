@@ -10,13 +10,17 @@ copies lie is stored before the reverse flow copies anything, so it leaves out e
 
 from collections.abc import Collection, Mapping, Sequence
 
+import msgspec
+
 from engine.base.clock import now_s, pause
 from engine.core.lane.echoes import Echoes
 from engine.core.reports.log_content import ContentRange
 from engine.flow.failback.copying import copy_until, next_epoch, positions_of
+from engine.flow.failback.diverged_rows import ROUNDS, counted_ends, diverged_now, grown
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
+from engine.flow.failback.first_steps import EXPORT
 from engine.flow.failback.late_copies import echoes_of, size_of
-from engine.flow.failback.rows import LATE, LaneRow, LateRow
+from engine.flow.failback.rows import LANES, LATE, LaneRow, LateRow
 from engine.flow.failback.step import FailbackStep
 from engine.flow.lane.bisection import by_leaders
 from engine.flow.operations.driver import Facts, StepRun
@@ -24,8 +28,6 @@ from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
 from policies.model import TopicPartition
 
-_ROUNDS = 5
-"""How often the source may have grown during a late copy."""
 _MOST_BYTES = 16 * 1024 * 1024
 _NAMED = 5
 _OPEN_S, _LOOK_S = 300.0, 1.0
@@ -38,9 +40,10 @@ class LateCopy(FailbackStep):
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises SourceWritten, LanesStopped, FailbackRefused."""
         rows = self.rows(run)
-        ends = await self.source_ends(rows)
-        for _ in range(_ROUNDS):
-            wanted = [row for row in rows if row.diverged or ends[row.source] > row.source_end]
+        ends, more = await self.source_ends(rows), dict[str, str]()
+        for _ in range(ROUNDS):
+            rows = await self._exported(run, rows, ends)
+            wanted = [row for row in rows if row.diverged]
             if wanted:
                 run.say(f"copying to the target what only the source has: {len(wanted)} partitions")
                 await self._copy(run, wanted, ends)
@@ -49,8 +52,31 @@ class LateCopy(FailbackStep):
             if after == ends:
                 await run.keep(LATE, late)
                 return {"partitions": len(wanted), "records": sum(size_of(one.echoes) for one in late)}
-            ends = after
-        raise SourceWritten({str(row.source): f"it ends at {ends[row.source]} now" for row in rows})
+            ends, more = after, grown(ends, after)
+        raise SourceWritten(more)
+
+    async def _exported(
+        self, run: StepRun, rows: Sequence[LaneRow], ends: Mapping[TopicPartition, int]
+    ) -> tuple[LaneRow, ...]:
+        """Count and export what has grown since, before it is copied, and store the new counts; return all rows."""
+        if not grown(counted_ends(rows), ends):
+            return tuple(rows)
+        found = await diverged_now(self.world, [row for row in rows if ends[row.source] != row.source_end])
+        held = [one for one in found if one.separation.diverged]
+        if held and run.choice(EXPORT):
+            where, records = await self.world.export(held, str(run.choice(EXPORT)))
+            run.say(f"the source has grown: {records} records of its grown partitions are exported to {where}")
+        elif held:
+            run.say("the source has grown, and no folder was named to export that to: it is only copied")
+        counts = {one.separation.lane.source: one.separation.diverged for one in found}
+        fresh = tuple(
+            msgspec.structs.replace(row, source_end=ends[row.source], diverged=counts[row.source])
+            if row.source in counts
+            else row
+            for row in rows
+        )
+        await run.keep(LANES, fresh)
+        return fresh
 
     async def _copy(self, run: StepRun, rows: Sequence[LaneRow], ends: Mapping[TopicPartition, int]) -> None:
         world, options = self.world, self.world.forward_options()
@@ -95,13 +121,8 @@ class Turn(FailbackStep):
         """See Step. Raises SourceWritten, NotStored."""
         rows, late = self.rows(run), self.late(run)
         ends = await self.source_ends(rows)
-        grown = {
-            str(row.source): f"it ended at {late[row.source].source_end}, and ends at {ends[row.source]} now"
-            for row in rows
-            if ends[row.source] != late[row.source].source_end
-        }
-        if grown:
-            run.say(f"the source has grown: {'; '.join(grown.values())}")
+        if more := grown({row.source: late[row.source].source_end for row in rows}, ends):
+            run.say(f"the source has grown: {'; '.join(f'{lane}: {what}' for lane, what in more.items())}")
             await LateCopy(self.world).do(run)  # it is the source's own: the reverse flow has copied nothing
         await self.world.guard.bar()
         run.assure()
@@ -152,13 +173,13 @@ class NewCopy(FailbackStep):
         source = self.world.source.cluster
         begun = await positions_of(source, self.world.back)
         ends = await self.source_ends(rows)
-        grown: dict[str, str] = {}
+        written: dict[str, str] = {}
         for row in rows:
             first, end = late[row.source].source_end, ends[row.source]
             if row.target not in begun and first < end and await _records(source, row.source, first, end):
-                grown[str(row.source)] = f"records from offset {first} on are on the source alone"
-        if grown:
-            raise SourceWritten(grown)
+                written[str(row.source)] = f"records from offset {first} on are on the source alone"
+        if written:
+            raise SourceWritten(written)
 
     async def _see_joined(self, rows: Sequence[LaneRow], late: Mapping[TopicPartition, LateRow]) -> None:
         """Raise SourceWritten if records lie between what the source had and the first new record."""

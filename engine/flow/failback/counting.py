@@ -14,7 +14,7 @@ from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.surveys.topic_traits import topic_traits
 from engine.flow.topic_logs.last_known import KnownLane
-from policies.dr.failback import FailbackChoice, FailbackRefusal, plan_failback
+from policies.dr.failback import FailbackChoice, FailbackRefusal, certain, plan_failback
 from policies.model import LaneName, TopicPartition
 from policies.sync.config_sync import TopicState
 
@@ -32,6 +32,13 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     def rows(self) -> tuple[LaneRow, ...]:
         """The partitions as a failback stores them."""
         return tuple(_row(one) for one in self.found)
+
+
+async def look_ahead(world: FailbackWorld, choice: FailbackChoice) -> tuple[FailbackReason, ...]:
+    """Return the reasons that the last positions show for certain, before anything is written. Raises as `count`."""
+    counted = await count(world, choice, exports=True, settles=False)
+    sure = [msgspec.structs.replace(one, separation=certain(one.separation)) for one in counted.found]
+    return tuple(reason for one in sure for reason in _reasons(world, one, choice, exports=True))
 
 
 async def topics_of(world: FailbackWorld) -> dict[str, TopicState]:

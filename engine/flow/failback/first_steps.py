@@ -1,13 +1,16 @@
 """Prepares a failback: the steps before the point of no return, which write no record."""
 
-from engine.flow.failback.counting import count, survey, topics_of
-from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored
+from collections.abc import Sequence
+
+from engine.flow.failback.counting import count, look_ahead, topics_of
+from engine.flow.failback.diverged_rows import ROUNDS, counted_ends, diverged_now, grown
+from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
 from engine.flow.failback.lent_configs import change, give_back
 from engine.flow.failback.rows import LANES, LaneRow
 from engine.flow.failback.step import FailbackStep
+from engine.flow.failback.world import FailbackWorld
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.ports.settings_port import Settings
-from engine.flow.topic_logs.last_known import KnownLane
 from policies.dr.failback import FailbackChoice
 from policies.dr.lent_config import CLEANUP, LENT_NOTES, RETENTION, LentConfig, endless_retention
 from policies.model import TopicPartition
@@ -18,32 +21,42 @@ _NAMED = 5
 
 
 class Check(FailbackStep):
-    """Checks that the flow was failed over, and that nothing has gone the other way since."""
+    """Checks that the flow was failed over, that nothing has gone the other way since, and what is seen beforehand."""
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises FailbackRefused."""
         world, flow = self.world, str(self.world.forward.flow)
-        failed_over_ms = await world.guard.failed_over_ms()
-        if failed_over_ms < 0:
-            why = "it was not failed over, or was failed back since; see: raymirror dr history"
-            raise FailbackRefused([FailbackReason("not-failed-over", flow, why)])
-        if after := await self._copied_back(failed_over_ms):
-            why = (
-                "its positions are younger than the failover, so records that came from the target may be on the source"
-                f" already: {', '.join(after[:_NAMED])}"
-            )
-            raise FailbackRefused([FailbackReason("reverse-flow-ran", str(world.back.flow), why)])
+        if reasons := await flow_reasons(world):
+            raise FailbackRefused(reasons)
         run.say(f"{flow} was failed over")
-        return {"failed_over_ms": failed_over_ms}
+        if reasons := await look_ahead(world, FailbackChoice(str(run.choice(CHOICE)))):
+            raise FailbackRefused(reasons)
+        return {"failed_over_ms": await world.guard.failed_over_ms()}
 
-    async def _copied_back(self, since_ms: int) -> list[str]:
-        """Return the lanes of the reverse flow that have a position since the failover."""
-        cluster, back = self.world.source.cluster, self.world.back
-        if not await cluster.leaders([TopicPartition(back.positions_topic, 0)]):
-            return []
-        records = await cluster.read_stamped(back.positions_topic)
-        lanes = ((back.position_keys.decode(one.key), one) for one in records if one.timestamp > since_ms)
-        return sorted({str(lane) for lane, one in lanes if lane is not None and one.value is not None})
+
+async def flow_reasons(world: FailbackWorld) -> tuple[FailbackReason, ...]:
+    """Return why the flow cannot be failed back at all. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+    failed_over_ms = await world.guard.failed_over_ms()
+    if failed_over_ms < 0:
+        why = "it was not failed over, or was failed back since; see: raymirror dr history"
+        return (FailbackReason("not-failed-over", str(world.forward.flow), why),)
+    if after := await _copied_back(world, failed_over_ms):
+        why = (
+            "its positions are younger than the failover, so records that came from the target may be on the source"
+            f" already: {', '.join(after[:_NAMED])}"
+        )
+        return (FailbackReason("reverse-flow-ran", str(world.back.flow), why),)
+    return ()
+
+
+async def _copied_back(world: FailbackWorld, since_ms: int) -> list[str]:
+    """Return the lanes of the reverse flow that have a position since the failover."""
+    cluster, back = world.source.cluster, world.back
+    if not await cluster.leaders([TopicPartition(back.positions_topic, 0)]):
+        return []
+    records = await cluster.read_stamped(back.positions_topic)
+    lanes = ((back.position_keys.decode(one.key), one) for one in records if one.timestamp > since_ms)
+    return sorted({str(lane) for lane, one in lanes if lane is not None and one.value is not None})
 
 
 class Fenced(FailbackStep):
@@ -111,20 +124,27 @@ class Count(FailbackStep):
 
 
 class Export(FailbackStep):
-    """Writes to files what only the source has, and reads them back."""
+    """Writes to files what only the source has, and reads them back.
+
+    It is the last step before records are copied, so it ends only if the source is still as it was counted.
+    """
 
     async def do(self, run: StepRun) -> Facts:
-        """See Step. Raises what the export raises."""
-        rows = [row for row in self.rows(run) if row.diverged]
+        """See Step. Raises what the export raises, SourceWritten, FailbackRefused."""
+        more: dict[str, str] = {}
+        for _ in range(ROUNDS):
+            rows = self.rows(run)
+            facts = await self._export(run, [row for row in rows if row.diverged])
+            more = grown(counted_ends(rows), await self.source_ends(rows))
+            if not more:
+                return facts
+            named = "; ".join(f"{lane}: {what}" for lane, what in list(more.items())[:_NAMED])
+            run.say(f"the source has grown, so it is counted again: {named}")
+            await Count(self.world).do(run)
+        raise SourceWritten(more)
+
+    async def _export(self, run: StepRun, rows: Sequence[LaneRow]) -> Facts:
         if not rows:
             return {"records": 0}
-        topics = await topics_of(self.world)
-        found = await survey(self.world, topics, [_known(row) for row in rows])
-        where, records = await self.world.export(found, str(run.choice(EXPORT)))
+        where, records = await self.world.export(await diverged_now(self.world, rows), str(run.choice(EXPORT)))
         return {"to": where, "records": records}
-
-
-def _known(row: LaneRow) -> KnownLane:
-    return KnownLane(
-        lane=row.source, target=row.target, source_next=row.split, at_ms=-1, ours=True, target_next=row.target_next
-    )

@@ -30,6 +30,8 @@ _LOOK_BACK = 1000
 """Offsets before the end of the copy that are searched for transactions which the copy has torn."""
 MOST_BYTES = 16 * 1024 * 1024
 """Bytes that are read of each part of a partition to count its records; what follows is projected."""
+_MARKER_BYTES = 256 * 1024
+"""Bytes that are read of what is shared, to see whether it is nothing but markers."""
 _AT_ONCE = 8
 NOT_COPIED = "raymirror has not copied it yet"
 BY_MM2 = "MM2 copied it, so where the copy ends on the target is not stored"
@@ -153,7 +155,9 @@ class SeparationSurvey:
         try:
             if known is None or known.source_next >= 0:
                 found = await self._with_divergence(found, known)
-            return found if known is None or found.separation.unknown else await self._with_new(found, known)
+            if known is None or found.separation.unknown:
+                return found
+            return await self._with_shared(await self._with_new(found, known))
         except (*_FAILURES, OffsetGone) as failure:
             separation = msgspec.structs.replace(found.separation, unknown=str(failure))
             return msgspec.structs.replace(found, separation=separation)
@@ -198,6 +202,33 @@ class SeparationSurvey:
             apart_ms=0 if new.is_empty else max(0, wall_ms() - known.at_ms),
         )
         return msgspec.structs.replace(found, separation=separation, new=new)
+
+    async def _with_shared(self, found: SurveyedPartition) -> SurveyedPartition:
+        """Say that nothing is shared if neither log holds a record of P; asked only if no leader epoch tells more.
+
+        A position that was only moved, or that counts nothing but markers, has no epoch.
+        """
+        one = found.separation
+        if not one.is_epoch_unknown:
+            return found
+        parts = (
+            (self._source, one.lane.source, one.source, one.source_next),
+            (
+                self._target,
+                one.lane.target,
+                one.target,
+                one.target_next,
+            ),
+        )
+        for cluster, partition, bounds, end in parts:
+            first = bounds.start
+            wanted = ContentRange(first=first, end=min(end, bounds.end), since=first, most_bytes=_MARKER_BYTES)
+            if wanted.first >= wanted.end:
+                continue
+            content = await cluster.read_content(partition, wanted)
+            if content.records or not content.is_whole:
+                return found
+        return msgspec.structs.replace(found, separation=msgspec.structs.replace(one, is_unshared=True))
 
     def _replayed(self, blank: Separation) -> int:
         """Count refused records that were replayed behind the copy's end; one without a mark may have been, too."""

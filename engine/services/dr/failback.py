@@ -9,14 +9,18 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from engine.base.clock import wall_ms
 from engine.base.errors import BrokerUnreachable
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.offset_map.map_blocks import map_topic
-from engine.flow.failback.counting import Counted, count
+from engine.flow.failback.counting import Counted, count, topics_of
+from engine.flow.failback.errors import FailbackReason
+from engine.flow.failback.first_steps import flow_reasons
 from engine.flow.failback.world import FailbackGuard, FailbackPorts, FailbackWorld
 from engine.flow.lane.bounded_retry import until_answered
-from engine.flow.operations.fencing import Fence
+from engine.flow.operations.fencing import Fence, FenceRefused
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
 from engine.flow.replication.copier import FlowCopier
@@ -32,19 +36,20 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import copying_clients
 from engine.services.dr.export import PartitionExporter, prepare
 from engine.services.dr.preview import PreviewService, fed_too
-from engine.services.dr.switchover.other_fences import NoFence
 from engine.services.dr.switchover.world import ReverseConfig
 from engine.services.holding import held
 from engine.services.maps import last_known_of, maps_of
 from engine.services.runner import options_for
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, Deployment, DesiredState, StateHolder
+from engine.state.state import DESIRED, Deployment, DesiredState, Key, StateCodec, StateHolder, Value, state_topic
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.dr.failback import FailbackChoice
-from policies.model import TopicPartition
+from policies.model import FlowName, TopicPartition
 from policies.start import Earliest, Start
 
 CLIENT_ID = "raymirror-failback"
+NO_FENCE = "no-way-to-fence"
+"""The name of the reason that no fence can be made."""
 
 
 class FailbackService(PreviewService):
@@ -112,9 +117,16 @@ class FailbackService(PreviewService):
             take_back=self.take_back,
         )
 
-    async def look(self, choice: FailbackChoice, *, exports: bool) -> Counted:
-        """Count and judge by the last positions, writing nothing. Raises what `count` raises."""
-        return await count(self.world(_Unasked(), NoFence()), choice, exports=exports, settles=False)
+    async def look(self, choice: FailbackChoice, fence: Fence, *, exports: bool) -> Counted:
+        """Ask what the first steps ask, count and judge by the last positions, writing nothing. Raises as `count`."""
+        world = self.world(_ReadGuard(self._flow.name, self._target), fence)
+        reasons = list(await flow_reasons(world))
+        try:
+            await fence.refuse(sorted(await topics_of(world)))
+        except FenceRefused as refused:
+            reasons += [FailbackReason(name, NO_FENCE, why) for name, why in refused.reasons]
+        counted = await count(world, choice, exports=exports, settles=False)
+        return msgspec.structs.replace(counted, reasons=(*reasons, *counted.reasons))
 
     async def _known(self) -> Mapping[TopicPartition, KnownLane]:
         return {one.lane: one for one in (await last_known_of(self._flow, self._target)).lanes}
@@ -159,12 +171,25 @@ def clusters_to_copy(
     return source, target
 
 
-class _Unasked:
-    """The guard of a look, which asks for nothing and changes nothing."""
+def failed_over_at(entries: Mapping[Key, Value]) -> int:
+    """Return when a flow was failed over, by its stored entries (Unix ms); -1: it was not, or was failed back since."""
+    wanted = entries.get(DESIRED)
+    is_failed_over = isinstance(wanted, DesiredState) and wanted.state == "stopped" and wanted.stop == "failover"
+    return wanted.at_ms if isinstance(wanted, DesiredState) and is_failed_over else -1
+
+
+class _ReadGuard:
+    """The guard of a look, which reads the flow's stored state without owning it, and changes nothing."""
+
+    def __init__(self, flow: FlowName, target: Cluster) -> None:
+        self._flow, self._target = flow, target
 
     async def failed_over_ms(self) -> int:
         """See FailbackGuard."""
-        return -1
+        topic = state_topic(self._flow.source)
+        if not await self._target.leaders([TopicPartition(topic, 0)]):
+            return -1
+        return failed_over_at(StateCodec(self._flow, topic).decode(await self._target.read_records(topic)))
 
     async def bar(self) -> None:
         """See FailbackGuard."""
@@ -181,9 +206,7 @@ class StoredGuard:
 
     async def failed_over_ms(self) -> int:
         """See FailbackGuard."""
-        wanted = self._forward.load().get(DESIRED)
-        is_failed_over = isinstance(wanted, DesiredState) and wanted.state == "stopped" and wanted.stop == "failover"
-        return wanted.at_ms if isinstance(wanted, DesiredState) and is_failed_over else -1
+        return failed_over_at(self._forward.load())
 
     async def bar(self) -> None:
         """See FailbackGuard."""

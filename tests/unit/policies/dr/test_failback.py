@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dr.failback import FailbackChoice, FailbackRefusal, plan_failback
+from policies.dr.failback import FailbackChoice, FailbackRefusal, certain, plan_failback
 from policies.dr.separation import LogBounds, LogPart, Separation
 from tests.unit.policies.dr.separated import Entry, Logs, changed, compacted, names, planned, separation, values
 
@@ -114,6 +114,24 @@ def test_what_the_target_has_deleted_is_lost_with_a_source_made_anew() -> None:
     assert [plan_failback(found, choice).expired for choice in ALL] == [0, 2, 2]
     unknown = msgspec.structs.replace(found, oldest_kept=-1)
     assert [plan_failback(unknown, choice).expired for choice in ALL] == [0, -1, -1]
+
+
+def test_a_log_without_a_shared_record_needs_no_leader_epoch() -> None:
+    found = separation(5, 0, 3, epoch_end=-1)
+    (one,) = plan_failback(found, KEEP).refused
+    assert "topics.exclude" in one.why, "it names what to do"
+    assert not plan_failback(msgspec.structs.replace(found, is_unshared=True), KEEP).refused
+
+
+def test_a_last_position_refuses_only_what_stays_so() -> None:
+    loose = changed(separation(5, 4, 3), target=LogBounds(start=6, end=8, stable_end=8), replayed=1, left_out=1)
+    assert set(names(plan_failback(loose, KEEP))) == {"new-records-expired", "replayed-records"}
+    assert not plan_failback(certain(loose), KEEP).refused
+    firm = changed(separation(5, 4, 3, epoch_end=-1), target_partitions=2, feeds=("C",))
+    wanted = {"source-epoch-unknown", "partition-counts-differ", "source-feeds-another-cluster"}
+    assert set(names(plan_failback(certain(firm), KEEP))) == wanted
+    unread = separation(5, 4, 3, unknown="nobody answers")
+    assert set(names(plan_failback(certain(unread), KEEP))) == {"not-judged"}
 
 
 @given(*[st.integers(0, 6)] * 3, st.sampled_from(ALL))

@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pytest
 
@@ -18,7 +18,7 @@ from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import LaneRow, UnreadGroup
 from engine.flow.operations.errors import OperationRefused, StepFailed
-from engine.services.dr.switchover.build import SwitchoverChoices, choices_of
+from engine.services.dr.switchover.build import NoWayToFence, SwitchoverChoices, choices_of
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
@@ -146,6 +146,33 @@ def test_a_look_changes_nothing_and_names_what_is_in_the_way(
     assert json.loads(capsys.readouterr().out)["refused"][0]["name"] == "no-export"
 
 
+class LookingService:
+    """A service whose look finds one reason; its source has no authorizer."""
+
+    source_client = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        pass
+
+    async def look(self, *_asked: object, exports: bool) -> Counted:
+        assert not exports
+        return Counted(found=(), reasons=(FailbackReason("not-failed-over", "A->B", "it was not failed over"),))
+
+
+def test_a_look_names_what_the_real_command_refuses(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(failback, "_service", lambda _found: LookingService())
+    answers(monkeypatch, "settled_choices", NoWayToFence("A"))
+    assert ask(config, "--dry-run") == exits.NOT_EQUAL
+    said = capsys.readouterr().out
+    assert "refused: A: no-way-to-fence: cluster 'A' has no authorizer" in said
+    assert "refused: A->B: not-failed-over: it was not failed over" in said
+
+
 def test_nothing_is_written_without_a_yes(
     config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +212,17 @@ async def test_an_abort_needs_the_source_alone(config: str, monkeypatch: pytest.
     monkeypatch.setattr(failback, "OperationClusters", clusters)
     monkeypatch.setattr(failback, "abort_alone", alone)
     assert await failback.fail_back(operated_flow(args), args) == FailbackResult(operation=aborted)
+
+
+def test_a_failback_that_was_taken_back_counts_nothing(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(monkeypatch, "fail_back", FailbackResult(operation=ended(OperationState.ABORTED)))
+    assert ask(config, "--abort") == exits.OK
+    said = capsys.readouterr().out
+    assert "nothing was copied; what the steps had changed on A is as it was before" in said
+    assert "partitions" not in said
+    assert "exactly" not in said
 
 
 def test_what_the_operator_chooses_is_stored_with_the_operation(config: str, tmp_path: Path) -> None:

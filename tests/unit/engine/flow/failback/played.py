@@ -17,6 +17,7 @@ from engine.flow.failback.steps import failback_steps
 from engine.flow.failback.world import FailbackPorts, FailbackWorld
 from engine.flow.operations.driver import OperationDriver
 from engine.flow.operations.store import OperationStore
+from engine.flow.ownership.alteration import AlterationOptions, Alterations, alter_positions
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import EpochEnd, FetchOptions, Leader, ProducerState
 from engine.flow.replication.copier import FlowCopier
@@ -187,12 +188,24 @@ class Played(Clusters):
 
     # --- before ------------------------------------------------------------------------------------------------------
 
+    async def move(self, wanted: Alterations) -> None:
+        """Set positions of the flow, which have no leader epoch then."""
+        some = options(FORWARD)
+        where = AlterationOptions(
+            flow=FORWARD,
+            topic=some.positions_topic,
+            partitions=1,
+            keys=some.position_keys,
+            request_timeout_s=some.request_timeout_s,
+        )
+        assert await alter_positions(self.b, where, wanted) == {}
+
     async def copy(self, *, leaves: bool = True) -> None:
         """Copy A to B by the flow; `leaves`: it ends in order, else it is killed with a position that is behind."""
         copier = FlowCopier(options(FORWARD), self.a, self.b, lambda _topic: Earliest())
-        lanes = tuple(LaneName(TopicPartition("t", one), TopicPartition("t", one)) for one in range(len(self.here)))
+        names = tuple(LaneName(TopicPartition("t", one), TopicPartition("t", one)) for one in range(len(self.here)))
         self.copiers += 1
-        copier.assign(PartitionSet(set_id="s", flow=FORWARD, epoch=self.copiers, lanes=lanes))
+        copier.assign(PartitionSet(set_id="s", flow=FORWARD, epoch=self.copiers, lanes=names))
         wanted = [log.end for log in self.here]
         async with asyncio.TaskGroup() as group:
             task = group.create_task(copier.run())

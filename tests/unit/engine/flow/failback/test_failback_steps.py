@@ -1,12 +1,14 @@
 """A failback on two clusters in memory: both logs record by record, with D empty and kept, killed at any step."""
 
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
 
-from engine.flow.failback.rows import UNREAD, UnreadGroup
+from engine.flow.failback.rows import LANES, UNREAD, LaneRow, UnreadGroup
 from engine.flow.operations.errors import StepFailed
+from engine.flow.surveys.separation_survey import SurveyedPartition
 from policies.dr.lent_config import LentConfig
 from policies.dr.operations import OperationState
 from policies.model import TopicPartition
@@ -17,9 +19,9 @@ P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
 HERE = TopicPartition("t", 0)
 
 
-async def failed_over(*, late: bool, leaves: bool = True) -> Played:
+async def failed_over(*, late: bool, leaves: bool = True, partitions: int = 1) -> Played:
     """A flow that was copied and failed over; `late`: the source has records that were never copied."""
-    played = Played()
+    played = Played(partitions)
     played.here[0].write(*P[:2])
     await played.copy()
     played.here[0].write(*P[2:])
@@ -171,6 +173,43 @@ async def test_a_group_that_cannot_be_read_is_stored_with_its_reason() -> None:
         assert store.notes(operation, UNREAD, UnreadGroup) == (UnreadGroup("billing", "coordinator not available"),)
 
 
+# --- partitions without a leader epoch ------------------------------------------------------------------------------
+
+
+async def without_epoch(*names: str) -> Played:
+    """Two partitions; the second has a marker on both clusters, these records, and a position that was only moved."""
+    played = Played(2)
+    played.here[0].write(*P)
+    for log in (played.here[1], played.there[1]):
+        if names:
+            log.write(*names)
+    for cluster in (played.a, played.b):
+        await cluster.acquire("barrier", [TopicPartition("t", 1)])
+    await played.move({TopicPartition("t", 1): played.here[1].end - 1})
+    await played.copy()
+    played.there[0].write(*N)
+    return played
+
+
+async def test_a_partition_that_holds_only_markers_goes_back_without_a_leader_epoch() -> None:
+    played = await without_epoch()
+    assert played.here[1].end > 0
+    async with played.failing_back() as driver:
+        operation = await driver.start(failback())
+    assert operation.state is OperationState.FINISHED
+    assert played.here[0].names() == [*P, *N]
+    assert played.here[1].names() == []
+
+
+async def test_a_partition_that_may_be_another_log_is_refused_before_anything_is_changed() -> None:
+    played = await without_epoch("x0")
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match=r"t-1: source-epoch-unknown: .*add t to topics\.exclude"):
+            await driver.start(failback())
+        assert [one for one in played.says if one.startswith("do ")] == ["do check"]
+        assert played.settings["A"].own["t"]["retention.ms"] == "5000"
+
+
 # --- refusals and the way back ----------------------------------------------------------------------------------------
 
 
@@ -224,6 +263,38 @@ async def test_what_is_still_written_to_the_source_before_the_turn_is_kept_too()
         await driver.start(failback())
     assert played.here[0].names() == [*P, *D, "x0", "x1", "x2", *N]
     assert played.there[0].names() == [*P, *N, *D, "x0", "x1", "x2"]
+    assert (played.exported[0], played.exported[-1]) == ("folder: 6", "folder: 9"), "nothing is copied unexported"
+    async with played.opened() as store:
+        (row,) = store.notes(store.operations[-1], LANES, LaneRow) or ()
+    assert (row.diverged, row.source_end) == (9, played.here[0].behind("x2"))
+
+
+@pytest.mark.parametrize("often", [2, 99])
+async def test_the_source_must_not_have_grown_between_count_and_export(often: int) -> None:
+    played = await failed_over(late=True, partitions=2)
+    export, extra = played.export, iter(f"x{number}" for number in range(often))
+
+    async def slow(found: Sequence[SurveyedPartition], folder: str) -> tuple[str, int]:
+        done = await export(found, folder)
+        if (name := next(extra, None)) is not None:
+            played.here[0].write(name)
+            played.a.grow()
+        return done
+
+    played.export = slow  # type: ignore[method-assign]
+    async with played.failing_back() as driver:
+        if often == 2:
+            await driver.start(failback())
+            assert played.exported == ["folder: 6", "folder: 7", "folder: 8"]
+            assert played.there[0].names() == [*P, *N, *D, "x0", "x1"]
+            return
+        with pytest.raises(
+            StepFailed, match=r"still writes to the source: t-0: it ended at \d+, and ends at"
+        ) as failed:
+            await driver.start(failback())
+        assert "t-1" not in str(failed.value), "nobody wrote to it"
+        assert played.there[0].names() == [*P, *N], "nothing was copied"
+        assert (await driver.abort("bob", "written")).state is OperationState.ABORTED
 
 
 async def test_a_flow_whose_reverse_has_copied_since_is_refused() -> None:

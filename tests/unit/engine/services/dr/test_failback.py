@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 
-from engine.services.dr.failback import StoredGuard
-from engine.state.state import DESIRED, DesiredState, Key, Value
+from engine.services.dr.failback import StoredGuard, _ReadGuard
+from engine.state.state import DESIRED, DesiredState, Key, StateCodec, Value, state_topic
+from engine.wire.codecs import NONE
+from engine.wire.encode import encode_batch
+from engine.wire.record import Record
+from policies.model import FlowName
+from tests.fakes.cluster import FakeCluster
 
 
 class FakeState:
@@ -49,6 +54,17 @@ def guard(forward: DesiredState | None = OVER, back: DesiredState | None = None)
 async def test_only_a_flow_that_was_failed_over_and_not_failed_back_goes_back(forward: DesiredState | None) -> None:
     assert await guard(forward)[0].failed_over_ms() == -1
     assert await guard()[0].failed_over_ms() == 7
+
+
+async def test_a_look_reads_what_is_stored_without_owning_the_flow() -> None:
+    flow, target = FlowName("A", "B"), FakeCluster("B")
+    assert await _ReadGuard(flow, target).failed_over_ms() == -1, "its state topic does not exist"
+    topic = state_topic("A")
+    log = target.target(topic)
+    stored = StateCodec(flow, topic).encode({DESIRED: OVER})
+    records = [Record(at, 1, key, value) for at, (key, value) in enumerate(stored.items())]
+    assert log.append(bytes(encode_batch(records, NONE))).code == 0
+    assert await _ReadGuard(flow, target).failed_over_ms() == 7
 
 
 async def test_the_reverse_flow_is_barred_until_the_end_and_the_flow_stays_barred() -> None:
