@@ -423,7 +423,8 @@ class HistoryPage(ApiStruct, frozen=True, kw_only=True):
 
     flow: str
     kept: str
-    summary: dict[str, Any]
+    summary: dict[str, Any] | None
+    """None: nothing is kept, because there is no storage."""
 
 
 class FlowSettings(ApiStruct, frozen=True, kw_only=True):
