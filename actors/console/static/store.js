@@ -28,6 +28,7 @@ export class Store {
     this.flows = new Map();
     this.events = [];
     this.series = new Map();
+    this.previews = new Map(); // by flow: when its last preview was made, and how much applications would miss
     this.state = "lost";
     this.why = "";
     this.heardMs = 0; // when the stream was live last, by the clock of the browser
