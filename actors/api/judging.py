@@ -13,8 +13,8 @@ from policies.words import counted
 
 _RANKS: Final = (Health.OFF, Health.OK, Health.ATTENTION, Health.TROUBLE)
 """From what needs nobody to what needs somebody at once."""
-_REPORTED_EVERY_MS: Final = 1000
-"""A status has the last report of each copier; it may be so old."""
+_TOLD_WITHIN_MS: Final = 2000
+"""A copier at rest looks at its partitions once a second, and tells within another second what has changed."""
 _STANDSTILL_S: Final = 10.0
 """A flow none of whose partitions moves is in trouble when the oldest record has waited for so long."""
 
@@ -57,7 +57,7 @@ def _age_s(flow: FlowStatus) -> int | None:
     """Return how old the numbers of a flow are at most, in whole seconds: so they stay true until the next status."""
     if flow.source_end_age_ms < 0:
         return None
-    return math.ceil((flow.source_end_age_ms + _REPORTED_EVERY_MS) / 1000)
+    return math.ceil((flow.source_end_age_ms + _TOLD_WITHIN_MS) / 1000)
 
 
 def rpo_of_mirror(flows: Sequence[FlowSummary]) -> RpoNow:

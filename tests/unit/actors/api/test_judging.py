@@ -49,8 +49,8 @@ def test_what_a_flow_does(changes: dict[str, object], phase: FlowPhase) -> None:
 @pytest.mark.parametrize(
     ("changes", "health", "said"),
     [
-        ({}, Health.OK, "All 3 partitions are copied; as of 2 s ago, nothing is missing."),
-        ({"errors": 2}, Health.TROUBLE, "2 partitions stopped on an error. As of 2 s ago, nothing"),
+        ({}, Health.OK, "All 3 partitions are copied; as of 3 s ago, nothing is missing."),
+        ({"errors": 2}, Health.TROUBLE, "2 partitions stopped on an error. As of 3 s ago, nothing"),
         ({"quarantined": {"t-1": "x"}}, Health.TROUBLE, "1 partition in quarantine"),
         ({"waiting_for": "cluster B"}, Health.ATTENTION, "Waiting for cluster B"),
         ({"stalled": 1, "stall_reason": "why"}, Health.ATTENTION, "1 partition does not move: why"),
@@ -98,7 +98,7 @@ def test_a_dead_cluster_is_trouble_with_one_cause(changes: dict[str, object], he
 
 def test_the_numbers_of_a_mirror_are_as_old_as_the_oldest() -> None:
     flows = [fine(), fine(flow="B->A", source_end_age_ms=4000), fine(flow="A->C", failed_over=True)]
-    assert rpo_of_mirror(page_of(view_of(mirror_status(flows=flows))).flows).as_of_seconds == 5
+    assert rpo_of_mirror(page_of(view_of(mirror_status(flows=flows))).flows).as_of_seconds == 6
     never = [fine(), fine(flow="B->A", source_end_age_ms=-1)]
     assert rpo_of_mirror(page_of(view_of(mirror_status(flows=never))).flows).as_of_seconds is None
 
@@ -112,12 +112,12 @@ def test_a_copy_that_differs_is_trouble() -> None:
 @pytest.mark.parametrize(
     ("flow", "said"),
     [
-        (fine(), "as of 2 s ago, nothing is missing"),
-        (fine(source_end_age_ms=2100), "as of 4 s ago, nothing is missing"),
+        (fine(), "as of 3 s ago, nothing is missing"),
+        (fine(source_end_age_ms=2100), "as of 5 s ago, nothing is missing"),
         (fine(source_end_age_ms=-1), "nothing is known to be missing"),
         (
             fine(lag_records=3, least_lag_records=3, least_lag_bytes=2048, behind_since_ms=NOW_MS - 400),
-            "as of 2 s ago, a loss of the source would lose 3 records (2.0 KiB), the oldest 0.4 s old",
+            "as of 3 s ago, a loss of the source would lose 3 records (2.0 KiB), the oldest 0.4 s old",
         ),
         (fine(lag_records=None, unknown_lanes=1, least_lag_records=3), "would lose at least 3 records"),
         (fine(lag_records=None, unknown_lanes=1), "what a loss of the source would lose is not known"),
