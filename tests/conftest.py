@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from deploy.local.broker import Broker
 from deploy.local.cluster import EmbeddedCluster, running_clusters
 from deploy.local.tools import QUICK_FLAGS
+from engine.base.redaction import forget_secrets
 from tests.harness.outside import nothing_outside
 from tests.harness.virtual_time import TestLoops, virtual_time
 
@@ -51,6 +52,7 @@ def _unit(request: pytest.FixtureRequest) -> Iterator[None]:
     if _NOT_UNIT & {mark.name for mark in request.node.iter_markers()}:
         yield
         return
+    forget_secrets()  # a password of another test may be a common word
     with virtual_time(), nothing_outside():
         yield
 

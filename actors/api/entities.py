@@ -62,6 +62,8 @@ class RpoNow(ApiStruct, frozen=True, kw_only=True):
     least_records: int
     least_bytes: int
     least_seconds: float
+    as_of_seconds: int | None
+    """How old these numbers are at most, rounded up; None: the source has never said where it ends."""
 
 
 class RpoWorst(ApiStruct, frozen=True, kw_only=True):
@@ -424,7 +426,8 @@ class HistoryPage(ApiStruct, frozen=True, kw_only=True):
 
     flow: str
     kept: str
-    summary: dict[str, Any]
+    summary: dict[str, Any] | None
+    """None: nothing is kept, because there is no storage."""
 
 
 class FlowSettings(ApiStruct, frozen=True, kw_only=True):

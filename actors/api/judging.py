@@ -1,5 +1,6 @@
 """Judges a flow and a mirror: what it does, whether somebody should look, and one sentence that says why."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -12,6 +13,10 @@ from policies.words import counted
 
 _RANKS: Final = (Health.OFF, Health.OK, Health.ATTENTION, Health.TROUBLE)
 """From what needs nobody to what needs somebody at once."""
+_TOLD_WITHIN_MS: Final = 2000
+"""A copier at rest looks at its partitions once a second, and tells within another second what has changed."""
+_STANDSTILL_S: Final = 10.0
+"""A flow none of whose partitions moves is in trouble when the oldest record has waited for so long."""
 
 
 def phase_of(flow: FlowStatus) -> FlowPhase:
@@ -33,6 +38,7 @@ def rpo_of_flow(flow: FlowStatus, at_ms: int) -> RpoNow:
             least_records=flow.at_end.lag_records,
             least_bytes=0,
             least_seconds=0.0,
+            as_of_seconds=math.ceil(max(0, at_ms - flow.at_end.at_ms) / 1000) if flow.at_end.at_ms >= 0 else None,
         )
     known = flow.is_lag_known and not flow.is_undiscovered
     least_seconds = flow.least_lag_ms(at_ms) / 1000
@@ -43,7 +49,15 @@ def rpo_of_flow(flow: FlowStatus, at_ms: int) -> RpoNow:
         least_records=flow.least_lag_records,
         least_bytes=flow.least_lag_bytes,
         least_seconds=least_seconds,
+        as_of_seconds=_age_s(flow),
     )
+
+
+def _age_s(flow: FlowStatus) -> int | None:
+    """Return how old the numbers of a flow are at most, in whole seconds: so they stay true until the next status."""
+    if flow.source_end_age_ms < 0:
+        return None
+    return math.ceil((flow.source_end_age_ms + _TOLD_WITHIN_MS) / 1000)
 
 
 def rpo_of_mirror(flows: Sequence[FlowSummary]) -> RpoNow:
@@ -52,6 +66,7 @@ def rpo_of_mirror(flows: Sequence[FlowSummary]) -> RpoNow:
     records = [rpo.records for rpo in rpos if rpo.records is not None]
     sizes = [rpo.bytes for rpo in rpos if rpo.bytes is not None]
     seconds = [rpo.seconds for rpo in rpos if rpo.seconds is not None]
+    ages = [rpo.as_of_seconds for rpo in rpos if rpo.as_of_seconds is not None]
     return RpoNow(
         records=sum(records) if len(records) == len(rpos) else None,
         bytes=sum(sizes) if len(sizes) == len(rpos) else None,
@@ -59,6 +74,7 @@ def rpo_of_mirror(flows: Sequence[FlowSummary]) -> RpoNow:
         least_records=sum(rpo.least_records for rpo in rpos),
         least_bytes=sum(rpo.least_bytes for rpo in rpos),
         least_seconds=max((rpo.least_seconds for rpo in rpos), default=0.0),
+        as_of_seconds=max(ages, default=None) if len(ages) == len(rpos) else None,
     )
 
 
@@ -67,7 +83,9 @@ def judged(flow: FlowStatus, rpo: RpoNow, proof: FlowProof | None, objective_s: 
     phase = phase_of(flow)
     if phase in (FlowPhase.PAUSED, FlowPhase.STOPPED, FlowPhase.FAILED_OVER):
         return Health.OFF, _off_sentence(phase)
-    troubles, concerns = troubles_of(flow, rpo, proof, objective_s), concerns_of(flow, proof)
+    halted = standstill(flow, rpo)
+    troubles = (*_said((halted, halted)), *troubles_of(flow, rpo, proof, objective_s))
+    concerns = () if halted else concerns_of(flow, proof)
     loss = loss_sentence(rpo)
     if troubles or concerns:
         health = Health.TROUBLE if troubles else Health.ATTENTION
@@ -81,6 +99,20 @@ def _copied_sentence(flow: FlowStatus) -> str:
         are = "is" if flow.lanes - paused == 1 else "are"
         return f"{flow.lanes - paused:,} of {counted(flow.lanes, 'partition')} {are} copied, {paused:,} paused"
     return "The partition is copied" if flow.lanes == 1 else f"All {counted(flow.lanes, 'partition')} are copied"
+
+
+def standstill(flow: FlowStatus, rpo: RpoNow) -> str:
+    """Say in few words why nothing of a flow moves while its loss grows; empty if something moves.
+
+    All other things that a dead cluster keeps from working repeat this cause; the notes of the flow have them.
+    """
+    is_silent = 0 < flow.lanes <= flow.silent_lanes
+    is_late = 0 < flow.lanes <= flow.stalled and rpo.least_seconds > _STANDSTILL_S
+    if not (is_silent or is_late):
+        return ""
+    cause = (flow.stall_reason or flow.waiting_for).partition(";")[0].strip()
+    said = "the source does not answer" if is_silent else "no partition moves"
+    return f"{said}: {cause}" if cause else said
 
 
 def troubles_of(flow: FlowStatus, rpo: RpoNow, proof: FlowProof | None, objective_s: float | None) -> tuple[str, ...]:
@@ -136,16 +168,21 @@ def _said(*found: tuple[object, str]) -> tuple[str, ...]:
 
 
 def loss_sentence(rpo: RpoNow) -> str:
-    """Say what a loss of the source now would cost, without a full stop."""
+    """Say what a loss of the source would cost and as of when that is known, without a full stop."""
     is_known = rpo.records is not None
+    as_of = "" if rpo.as_of_seconds is None else f"as of {_whole_text(rpo.as_of_seconds)} ago, "
     if is_known and not rpo.records:
-        return "a loss of the source now would lose nothing"
+        return f"{as_of}nothing is missing" if as_of else "nothing is known to be missing"
     if not is_known and not rpo.least_records:
-        return "what a loss of the source now would lose is not known"
+        return "what a loss of the source would lose is not known"
     age = f", the oldest {seconds_text(rpo.least_seconds)} old" if rpo.least_seconds else ""
     size = f" ({bytes_text(rpo.least_bytes)})" if rpo.least_bytes else ""
     least = "" if is_known else "at least "
-    return f"a loss of the source now would lose {least}{counted(rpo.least_records, 'record')}{size}{age}"
+    return f"{as_of}a loss of the source would lose {least}{counted(rpo.least_records, 'record')}{size}{age}"
+
+
+def _whole_text(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 60 else seconds_text(seconds)
 
 
 def judged_mirror(status: MirrorStatus, flows: Sequence[FlowSummary], why_dead: str) -> tuple[Health, str]:

@@ -144,7 +144,7 @@ def sync_plan(call: HttpCall, view: ApiView) -> HttpAnswer:
 def history(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Return the history of the lag of a flow."""
     found = printed(ApiNeed.HISTORY, view)
-    summary = _decoded(found, dict[str, Any]) if found is not None else {}
+    summary = _decoded(found, dict[str, Any]) if found is not None else None
     return HttpAnswer(body=HistoryPage(flow=call.path["flow"], kept=view.facts.storage, summary=summary))
 
 

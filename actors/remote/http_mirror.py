@@ -1,6 +1,7 @@
 """A mirror that answers over HTTP, by the typed interface of its server (docs/api.md)."""
 
 import http.client
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,6 +60,15 @@ def _place(url: str) -> SplitResult:
     return place
 
 
+class NoServer(MirrorLost):
+    """Nothing listens at the address."""
+
+    exit_code = 3
+
+    def __str__(self) -> str:
+        return f"no mirror answers at {self.namespace}: {self.cause}"
+
+
 class HttpMirror(AnsweringMirror):
     """A mirror somewhere, over one connection that is opened for each request."""
 
@@ -86,10 +96,10 @@ class HttpMirror(AnsweringMirror):
             case _:
                 raise RequestRefused(f"{request.method} cannot be asked over HTTP", None)
 
-    def history(self, flow: str, query: str, timeout_s: float = 90.0) -> dict[str, Any]:
-        """Return the history of the lag of a flow; empty if none is kept. Raises MirrorLost, RequestRefused."""
+    def history(self, flow: str, query: str, timeout_s: float = 90.0) -> dict[str, Any] | None:
+        """Return the history of the lag of a flow; None if none is kept. Raises MirrorLost, RequestRefused."""
         data = self._ask("GET", f"{_flow(flow)}/history?{query}", None, timeout_s)
-        found: dict[str, Any] = msgspec.json.decode(data)["summary"]
+        found: dict[str, Any] | None = msgspec.json.decode(data)["summary"]
         return found
 
     def _status(self, *, lanes: bool, timeout_s: float) -> bytes:
@@ -109,6 +119,8 @@ class HttpMirror(AnsweringMirror):
             connection.request(method, self._place.path.rstrip("/") + path, body=data, headers=headers)
             answer = connection.getresponse()
             found = answer.read(_MOST_ANSWER)
+        except (ConnectionRefusedError, socket.gaierror) as nobody:
+            raise NoServer(self.namespace, _why(nobody)) from nobody
         except TimeoutError:
             raise MirrorLost(self.namespace, f"no answer in {timeout_s:.0f} s") from None
         except (OSError, http.client.HTTPException) as failure:
@@ -126,13 +138,14 @@ class HttpMirror(AnsweringMirror):
         return http.client.HTTPConnection(host, port, timeout=timeout_s)
 
     def _refusal(self, status: int, body: bytes) -> RequestRefused:
+        is_mirror = True
         try:
             said = msgspec.json.decode(body, type=HttpRefused).message
         except msgspec.MsgspecError:
-            said = f"{self.namespace} is no mirror with this interface"
+            said, is_mirror = f"{self.namespace} is no mirror with this interface", False
         if status == 401:
             said = f"{said}: set RAYMIRROR_TOKEN, or name a file: --login FILE"
-        exit_code = 1 if status in _BUSY or status >= 500 else None
+        exit_code = 1 if status in _BUSY or status >= 500 else None if is_mirror else NoServer.exit_code
         return RequestRefused(f"HTTP {status}: {said}", exit_code)
 
     def close(self) -> None:

@@ -14,6 +14,8 @@ from engine.config.http.http_secrets import HttpLogin
 from policies.roles import Role
 
 OPTIONS: Final = "OPTIONS"
+CONNECT: Final = "Kafka Connect"
+"""The tag of routes that answer in Connect's words."""
 FIRST_S: Final = 10.0
 """Seconds after the start of a supervisor in which what it has not read yet is answered with 409."""
 
@@ -38,7 +40,7 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = JSON
     query: Mapping[str, str] = {}
     """What each name of the query means."""
-    tag: str = "Kafka Connect"
+    tag: str = CONNECT
     missing: bool = False
     """Whether the route only refuses, because what it asks for is not there yet."""
     needs_body: bool = True
@@ -121,7 +123,8 @@ def with_body(admitted: AdmittedRequest, headers: Mapping[str, str], body: bytes
     if not body.strip() and not (route.takes and route.needs_body):
         return call
     if headers.get("content-type", JSON).partition(";")[0].strip().lower() != JSON:
-        raise HttpRefusal(415, "HTTP 415 Unsupported Media Type")
+        right = "" if route.tag == CONNECT else f": send the body with the header Content-Type: {JSON}"
+        raise HttpRefusal(415, f"HTTP 415 Unsupported Media Type{right}")
     if not route.takes:
         return call
     try:

@@ -116,6 +116,7 @@ def _flow(name: str, lanes: list[LaneProgress], **changes: object) -> FlowStatus
         lag_bytes=sum(lane.lag_bytes for lane in lanes),
         least_lag_bytes=sum(lane.lag_bytes for lane in lanes),
         behind_since_ms=min(behind, default=-1),
+        source_end_age_ms=400,
         append_latency=latency.snapshot(),
         replication_latency=latency.snapshot(),
         groups=GroupsReport(at_ms=wall_ms() - 1500, groups=9, how={"run": 15, "end": 2}, checkpoints=70, commits=80),

@@ -21,7 +21,7 @@ import { SettingsPage } from "./pages/settings.js";
 import { TopicPage } from "./pages/topic.js";
 import { TopicsPage } from "./pages/topics.js";
 import { badge } from "./parts.js";
-import { go, here, match, path } from "./router.js";
+import { here, match, path } from "./router.js";
 import { Store } from "./store.js";
 
 const ROUTES = [
@@ -41,6 +41,24 @@ const ROUTES = [
 ];
 const ROLES = ["view", "operate", "admin"];
 const TICK_MS = 1_000;
+
+/** What stands at an address that no page has. */
+class NowherePage {
+  constructor(address) {
+    this.address = address;
+  }
+
+  title() {
+    return "No such page";
+  }
+
+  view() {
+    return [
+      h("h1", { class: "verdict" }, "No such page"),
+      h("p", {}, `The console has no page ${this.address}. `, h("a", { href: path() }, "Go to the overview")),
+    ];
+  }
+}
 
 class App {
   constructor() {
@@ -120,11 +138,7 @@ class App {
       return;
     }
     const found = match(ROUTES, names);
-    if (!found) {
-      go(path());
-      return;
-    }
-    this.#show(new found.page(this, found.params, query));
+    this.#show(found ? new found.page(this, found.params, query) : new NowherePage(location.hash));
     scrollTo(0, 0);
   }
 
@@ -240,7 +254,8 @@ class App {
   }
 
   #state() {
-    const [health, text] = LIVE[this.store.state] ?? LIVE.lost;
+    const { state, mirror } = this.store;
+    const [health, text] = state === "live" && !mirror ? LIVE.loading : (LIVE[state] ?? LIVE.lost);
     return h(
       "span",
       { class: `live ${health}`, title: this.store.why || null },
@@ -369,6 +384,7 @@ class App {
 const HEALTH = { ok: "All is well", attention: "Look at it", trouble: "Trouble", off: "Off" };
 const LIVE = {
   live: ["ok", "live"],
+  loading: ["attention", "loading"],
   lost: ["attention", "connecting"],
   paused: ["off", "paused"],
   ended: ["trouble", "ended"],

@@ -230,13 +230,18 @@ export function lossDetail(rpo) {
       ? `the oldest at least ${format.age(rpo.least_seconds)} old`
       : "the source does not say where it ends";
   }
-  if (!rpo.records) return "every record of the source is on the target";
+  if (!rpo.records) return "every record that the source had is on the target";
   return [
     rpo.bytes === null ? null : format.size(rpo.bytes),
     rpo.seconds === null ? null : `the oldest ${format.duration(rpo.seconds)} old`,
   ]
     .filter(Boolean)
     .join(", ");
+}
+
+/** As of when a loss is known: what was written since then comes on top. */
+export function asOf(rpo) {
+  return rpo.as_of_seconds === null ? "" : `as of ${format.age(rpo.as_of_seconds)} ago`;
 }
 
 /** The worst loss of the last minutes, in one line. */

@@ -29,6 +29,7 @@ export class Store {
     this.flows = new Map();
     this.events = [];
     this.series = new Map();
+    this.previews = new Map(); // by flow: when its last preview was made, and how much applications would miss
     this.state = "lost";
     this.why = "";
     this.lostMs = 0; // since when no stream is live although the page is looked at, by the clock of the browser

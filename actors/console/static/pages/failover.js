@@ -42,6 +42,11 @@ export class FailoverPage {
     try {
       this.found = await api.get(api.of(this.flow, "failover-preview"), this.abort.signal);
       this.refused = "";
+      const { readiness } = this.found.preview;
+      this.app.store.previews.set(this.flow, {
+        atMs: this.found.at_ms,
+        missing: readiness.unready.length + readiness.unknown.length,
+      });
     } catch (error) {
       if (this.abort.signal.aborted) return;
       this.refused = error.message;

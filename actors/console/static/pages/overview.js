@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import * as format from "../format.js";
 import { icon } from "../icons.js";
 import { clusterMap } from "../map.js";
-import { eventList, loading, lossDetail, lossText, panel, proofText, stateBadge, tile, worstText } from "../parts.js";
+import { asOf, eventList, loading, lossDetail, lossText, panel, proofText, stateBadge, tile, worstText } from "../parts.js";
 import { path } from "../router.js";
 
 const MOST_EVENTS = 8;
@@ -25,7 +25,7 @@ export class OverviewPage {
     if (!mirror) return [h("h1", { class: "verdict" }, "Overview"), loading()];
     const flows = [...store.flows.values()];
     return [
-      verdict(mirror),
+      verdict(mirror, flows),
       mirror.unremembered.length
         ? h(
             "p",
@@ -34,7 +34,7 @@ export class OverviewPage {
             h("span", {}, `Not stored on the target yet: what was last wanted of ${mirror.unremembered.join(", ")}.`),
           )
         : null,
-      h("div", { class: "tiles" }, whole(flows, store.now()), loss(mirror, missed(flows)), failover(flows)),
+      h("div", { class: "tiles" }, whole(flows, store.now()), loss(mirror, missed(flows)), failover(flows, store)),
       panel("Clusters and flows", { class: "map-panel" }, clusterMap(store.clusters, flows)),
       panel("Flows", {}, this.#table(flows)),
       panel(
@@ -96,13 +96,36 @@ export class OverviewPage {
 }
 
 /** The health of the mirror in one sentence; what more there is to say stands below it. */
-function verdict(mirror) {
+function verdict(mirror, flows) {
   const end = mirror.sentence.search(/\.\s/) + 1 || mirror.sentence.length;
   const rest = mirror.sentence.slice(end).trim();
   return [
     h("h1", { class: `verdict ${mirror.health}` }, icon(mirror.health), h("span", {}, mirror.sentence.slice(0, end))),
     rest ? h("p", { class: "verdict-more" }, rest) : null,
+    details(flows),
   ];
+}
+
+/** What each flow that needs a look says about itself, behind one line. */
+function details(flows) {
+  const told = flows
+    .filter((flow) => flow.health === "trouble" || flow.health === "attention")
+    .flatMap((flow) =>
+      [flow.waiting_for ? `waiting for ${flow.waiting_for}` : "", ...flow.notes]
+        .filter(Boolean)
+        .map((note) => [format.flow(flow.flow), note]),
+    );
+  if (!told.length) return null;
+  return h(
+    "details",
+    { class: "verdict-details", key: "verdict-details" },
+    h("summary", {}, "Details"),
+    h(
+      "ul",
+      {},
+      told.map(([flow, note]) => h("li", {}, h("b", {}, flow), ` ${note}`)),
+    ),
+  );
 }
 
 /** Is it whole? What has stopped or differs comes first; then how old the proof is. */
@@ -141,13 +164,14 @@ export function whole(flows, now) {
       answer: "But for records left out",
       detail: `the target refused ${format.counted(left, "record")}; raymirror quarantine list names them`,
     });
+  const still = sum("stalled");
   const proofs = flows.map((flow) => flow.proof);
   if (!flows.length || proofs.some((proof) => !proof))
     return tile({
       question,
       health: "off",
       answer: "Not proven",
-      detail: "No partition has stopped on an error. Continuous proof is off (raymirror.proof)",
+      detail: `${still ? `${format.counted(still, "partition does", "partitions do")} not move` : "No partition has stopped"}. Continuous proof is off (raymirror.proof)`,
     });
   const failed = proofs.find((proof) => proof.trouble);
   if (failed) return tile({ question, health: "attention", answer: "Not proven lately", detail: failed.trouble });
@@ -182,9 +206,9 @@ export function loss(one, missed = "") {
   const objective = one.rpo_objective_seconds ? `objective ${format.duration(one.rpo_objective_seconds)}` : "";
   return tile({
     question: "What would I lose now?",
-    health: missed ? "trouble" : rpo.records === null ? "attention" : "ok",
+    health: missed || one.health === "trouble" ? "trouble" : rpo.records === null ? "attention" : "ok",
     answer: answer[0].toUpperCase() + answer.slice(1),
-    detail: [lossDetail(rpo), worstText(one.worst_rpo), missed || objective].filter(Boolean).join("; "),
+    detail: [lossDetail(rpo), asOf(rpo), worstText(one.worst_rpo), missed || objective].filter(Boolean).join("; "),
   });
 }
 
@@ -199,36 +223,51 @@ export function missed(flows) {
 }
 
 /** May I fail over? What speaks against it, by what the mirror knows; the preview asks both clusters. */
-export function failover(flows) {
+export function failover(flows, store) {
   const question = "May I fail over?";
   const only = flows.length === 1 ? flows[0] : null;
   const more = only ? { href: path("flows", only.flow, "failover"), link: "Compute the loss" } : {};
   if (!flows.length) return tile({ question, health: "off", answer: "There is no flow", detail: "" });
   if (flows.every((flow) => flow.state === "failed_over"))
     return tile({ question, health: "off", answer: "It is done", detail: "the consumers use the target", ...more });
-  const against = flows.flatMap((flow) =>
+  const copying = flows.filter((flow) => flow.state !== "failed_over");
+  const against = copying.flatMap((flow) =>
     reasons(flow).map((why) => (only ? why : `${format.flow(flow.flow)}: ${why}`)),
   );
   if (against.length) {
     const rest = against.length > 1 ? `, and ${format.counted(against.length - 1, "more reason")}` : "";
-    return tile({ question, health: "attention", answer: "Not without loss", detail: `${against[0]}${rest}`, ...more });
+    const health = copying.some((flow) => flow.health === "trouble") ? "trouble" : "attention";
+    return tile({ question, health, answer: doubt(copying), detail: `${against[0]}${rest}`, ...more });
   }
   const lost = flows.some((flow) => flow.state !== "failed_over" && flow.rpo.records !== 0);
+  const seen = copying.map((flow) => store.previews.get(flow.flow));
+  const missing = seen.reduce((total, one) => total + (one?.missing ?? 0), 0);
   return tile({
     question,
-    health: missed(flows) ? "attention" : "ok",
-    answer: lost ? "Yes, with that loss" : "Yes",
-    detail: only
-      ? "each group is translated exactly; the preview asks both clusters"
-      : "each group of each flow is translated exactly",
+    health: missing || missed(flows) ? "attention" : "ok",
+    answer: lost ? "Yes, with that loss" : missing ? "Yes, but something is missing" : "Yes",
+    detail: `each group${only ? "" : " of each flow"} is translated exactly; ${readiness(seen, missing)}`,
     ...more,
   });
 }
 
+/** What is certain of a failover that something speaks against: a loss that is not known is not called one. */
+function doubt(flows) {
+  if (flows.some((flow) => flow.rpo.least_records)) return "Not without loss";
+  if (flows.some((flow) => flow.rpo.records === null)) return "The loss is not known";
+  return "Look first";
+}
+
+/** Says whether somebody has looked, on this page, at what producers and consumers need on the target. */
+function readiness(seen, missing) {
+  const at = seen.filter(Boolean).map((one) => one.atMs);
+  if (at.length < seen.length || !seen.length) return "readiness of the target was not looked at: the preview does";
+  const found = missing ? `that applications miss ${format.counted(missing, "thing")} there` : "nothing that applications miss";
+  return `the preview of ${format.clock(Math.min(...at))} showed ${found}`;
+}
+
 function reasons(flow) {
-  if (flow.state === "failed_over") return [];
   return [
-    flow.waiting_for ? `it waits for ${flow.waiting_for}` : "",
     flow.unknown ? `the lag of ${format.counted(flow.unknown, "partition")} is not known` : "",
     flow.failed ? `${format.counted(flow.failed, "partition has", "partitions have")} stopped` : "",
     flow.stalled ? `${format.counted(flow.stalled, "partition does", "partitions do")} not move` : "",
@@ -237,5 +276,6 @@ function reasons(flow) {
     flow.state === "stopped" ? "it is stopped" : "",
     flow.paused_topics.length ? `${format.counted(flow.paused_topics.length, "topic is", "topics are")} paused` : "",
     ...flow.groups_not_ready,
+    flow.waiting_for ? `it waits for ${flow.waiting_for}` : "",
   ].filter(Boolean);
 }

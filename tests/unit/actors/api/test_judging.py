@@ -22,6 +22,7 @@ def fine(**changes: object) -> FlowStatus:
         "lag_records": 0,
         "least_lag_records": 0,
         "groups": None,
+        "source_end_age_ms": 300,
         **changes,
     }
     return flow_status(**plain)
@@ -49,11 +50,11 @@ def test_what_a_flow_does(changes: dict[str, object], phase: FlowPhase) -> None:
 @pytest.mark.parametrize(
     ("changes", "health", "said"),
     [
-        ({}, Health.OK, "All 3 partitions are copied; a loss of the source now would lose nothing."),
-        ({"lane_states": {"copying": 2, "paused": 1}}, Health.OK, "2 of 3 partitions are copied, 1 paused; a loss"),
-        ({"lane_states": {"paused": 3}}, Health.OK, "0 of 3 partitions are copied, 3 paused; a loss"),
-        ({"remembered": False}, Health.ATTENTION, "Waiting for its wanted state, which the target has. A loss"),
-        ({"errors": 2}, Health.TROUBLE, "2 partitions stopped on an error. A loss"),
+        ({}, Health.OK, "All 3 partitions are copied; as of 3 s ago, nothing is missing."),
+        ({"lane_states": {"copying": 2, "paused": 1}}, Health.OK, "2 of 3 partitions are copied, 1 paused; as of 3 s"),
+        ({"lane_states": {"paused": 3}}, Health.OK, "0 of 3 partitions are copied, 3 paused; as of 3 s ago"),
+        ({"remembered": False}, Health.ATTENTION, "Waiting for its wanted state, which the target has. As of"),
+        ({"errors": 2}, Health.TROUBLE, "2 partitions stopped on an error. As of 3 s ago, nothing"),
         ({"quarantined": {"t-1": "x"}}, Health.TROUBLE, "1 partition in quarantine"),
         ({"waiting_for": "cluster B"}, Health.ATTENTION, "Waiting for cluster B"),
         ({"stalled": 1, "stall_reason": "why"}, Health.ATTENTION, "1 partition does not move: why"),
@@ -76,6 +77,36 @@ def test_a_flow_that_is_further_behind_than_its_objective_is_in_trouble() -> Non
     assert judge(late)[0] is Health.OK
 
 
+REFUSED = "no connection to source broker 1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "health", "said"),
+    [
+        ({"silent_lanes": 3, "stalled": 3}, Health.TROUBLE, f"The source does not answer: {REFUSED}. What a loss"),
+        ({"silent_lanes": 2, "stalled": 3}, Health.ATTENTION, "Waiting for cluster A"),
+        ({"stalled": 3, "behind_since_ms": NOW_MS - 11_000}, Health.TROUBLE, f"No partition moves: {REFUSED}. What"),
+        ({"stalled": 3, "behind_since_ms": NOW_MS - 9_000}, Health.ATTENTION, "Waiting for cluster A"),
+        ({"stalled": 2, "behind_since_ms": NOW_MS - 11_000}, Health.ATTENTION, "Waiting for cluster A"),
+        ({"silent_lanes": 3, "stall_reason": ""}, Health.TROUBLE, "The source does not answer: cluster A. What"),
+    ],
+)
+def test_a_dead_cluster_is_trouble_with_one_cause(changes: dict[str, object], health: Health, said: str) -> None:
+    groups = GroupsReport(at_ms=1, trouble="cluster A: /etc/mm2.properties: refused")
+    plain: dict[str, object] = {"waiting_for": "cluster A", "stall_reason": REFUSED, "groups": groups}
+    found, sentence = judge(fine(**(plain | {"unknown_lanes": 3, "lag_records": None} | changes)))
+    assert found is health
+    assert sentence.startswith(said)
+    assert ("mm2.properties" in sentence) is (health is Health.ATTENTION), "the notes have what repeats the cause"
+
+
+def test_the_numbers_of_a_mirror_are_as_old_as_the_oldest() -> None:
+    flows = [fine(), fine(flow="B->A", source_end_age_ms=4000), fine(flow="A->C", failed_over=True)]
+    assert rpo_of_mirror(page_of(view_of(mirror_status(flows=flows))).flows).as_of_seconds == 6
+    never = [fine(), fine(flow="B->A", source_end_age_ms=-1)]
+    assert rpo_of_mirror(page_of(view_of(mirror_status(flows=never))).flows).as_of_seconds is None
+
+
 def test_a_copy_that_differs_is_trouble() -> None:
     flow = fine()
     assert judged(flow, rpo_of_flow(flow, NOW_MS), flow_proof(differences=2), None)[0] is Health.TROUBLE
@@ -85,13 +116,15 @@ def test_a_copy_that_differs_is_trouble() -> None:
 @pytest.mark.parametrize(
     ("flow", "said"),
     [
-        (fine(), "would lose nothing"),
+        (fine(), "as of 3 s ago, nothing is missing"),
+        (fine(source_end_age_ms=2100), "as of 5 s ago, nothing is missing"),
+        (fine(source_end_age_ms=-1), "nothing is known to be missing"),
         (
             fine(lag_records=3, least_lag_records=3, least_lag_bytes=2048, behind_since_ms=NOW_MS - 400),
-            "would lose 3 records (2.0 KiB), the oldest 0.4 s old",
+            "as of 3 s ago, a loss of the source would lose 3 records (2.0 KiB), the oldest 0.4 s old",
         ),
         (fine(lag_records=None, unknown_lanes=1, least_lag_records=3), "would lose at least 3 records"),
-        (fine(lag_records=None, unknown_lanes=1), "what a loss of the source now would lose is not known"),
+        (fine(lag_records=None, unknown_lanes=1), "what a loss of the source would lose is not known"),
     ],
 )
 def test_what_would_be_lost(flow: FlowStatus, said: str) -> None:

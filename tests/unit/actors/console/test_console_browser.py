@@ -12,8 +12,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from actors.model.status import MirrorStatus
 from actors.report.units import count_text, duration_text, size_text
 from engine.base.clock import wall_ms
 from engine.config.settings import HttpConfig, HttpUser
@@ -21,7 +23,7 @@ from policies.roles import Role
 from tests.harness.axe import NO_AXE, axe_source, serious_findings
 from tests.harness.browser import NAMES, Tab, browser, find_browser
 from tests.harness.console_page import ConsolePage
-from tests.harness.recorded import BACK, COLD, WIDE, RecordedMirror, recorded
+from tests.harness.recorded import BACK, COLD, SILENT, WIDE, RecordedMirror, recorded
 from tests.unit.actors.http.http_servers import free_port
 
 pytestmark = [
@@ -54,11 +56,14 @@ USERS = (HttpUser(name="eve", role=Role.OPERATE, password="pass"), HttpUser(name
 
 
 @asynccontextmanager
-async def watched(folder: Path, users: tuple[HttpUser, ...] = (), *, topics: int = 30) -> AsyncIterator["Console"]:
+async def watched(
+    folder: Path, users: tuple[HttpUser, ...] = (), *, topics: int = 30, dead: bool = False
+) -> AsyncIterator["Console"]:
     """Serve a recorded mirror, and open a browser."""
     command = find_browser()
     assert command is not None
-    mirror = RecordedMirror(HttpConfig(port=free_port(), users=users), recorded(wall_ms(), topics))
+    status = recorded(wall_ms(), topics)
+    mirror = RecordedMirror(HttpConfig(port=free_port(), users=users), with_dead_source(status) if dead else status)
     async with browser(command, folder / "profile") as tab:
         console = Console(mirror, tab)
         console.begin()
@@ -189,6 +194,63 @@ async def test_a_failover_shows_the_loss_then_asks_for_the_name_then_shows_the_c
         assert command == f"raymirror failover '{WIDE}' --config /etc/raymirror/mm2.properties"
         await console.show("groups")
         assert tab.complaints == []
+
+
+async def test_an_address_without_a_page_says_so(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        await console.open("#/nowhere/at/all")
+        await console.tab.until("document.querySelector('h1')?.textContent === 'No such page'")
+        assert "#/nowhere/at/all" in await console.tab.value("document.querySelector('main').textContent")
+        assert console.tab.complaints == []
+
+
+async def test_a_yes_to_a_failover_tells_whether_the_target_was_looked_at(tmp_path: Path) -> None:
+    tile = "[...document.querySelectorAll('.tile')].find(one => one.textContent.includes('May I fail over?'))"
+    async with watched(tmp_path) as console:
+        tab = console.tab
+        await console.open(f"#/flows/{WIDE}")
+        await tab.until(f"{tile} !== undefined")
+        assert "readiness of the target was not looked at" in await tab.value(f"{tile}.textContent")
+        await console.show("failover")
+        await tab.value(f"location.hash = {json.dumps(f'#/flows/{WIDE}')}")
+        await tab.until(f"{tile}?.textContent.includes('applications miss 1 thing there')")
+        assert "Yes, but something is missing" in await tab.value(f"{tile}.textContent")
+
+
+async def test_a_dead_source_has_one_cause_in_the_headline_and_no_loss_that_nobody_knows(tmp_path: Path) -> None:
+    async with watched(tmp_path, dead=True) as console:
+        tab = console.tab
+        await console.open()
+        await tab.until("document.querySelector('h1.verdict.trouble') !== null")
+        head = await tab.value("document.querySelector('h1').textContent")
+        assert head == f"The source does not answer: {SILENT}."
+        tiles = await tab.value("document.querySelector('.tiles').textContent")
+        assert "12 partitions do not move" in tiles
+        assert "The loss is not known" in tiles
+        assert "Nothing has stopped" not in tiles
+        assert "waiting for cluster west" in await tab.value("document.querySelector('.verdict-details').textContent")
+        if PICTURES:
+            await tab.picture(Path(PICTURES) / "dead-light.png", most_height=900)
+
+
+def with_dead_source(status: MirrorStatus) -> MirrorStatus:
+    """Return a mirror of one flow whose source has died; nothing was missing when it did."""
+    flow = next(one for one in status.flows if one.flow == BACK)
+    dead = msgspec.structs.replace(
+        flow,
+        waiting_for="cluster west: /etc/raymirror/mm2.properties: Connection refused",
+        unknown_lanes=flow.lanes,
+        silent_lanes=flow.lanes,
+        stalled=flow.lanes,
+        stalled_for_it=flow.lanes,
+        source_end_age_ms=42_000,
+        lag_records=None,
+        lag_bytes=None,
+        least_lag_records=0,
+        least_lag_bytes=0,
+        behind_since_ms=-1,
+    )
+    return msgspec.structs.replace(status, flows=(dead,), proofs={})
 
 
 async def test_the_file_on_disk_is_applied_after_a_look_and_groups_are_asked_for(tmp_path: Path) -> None:

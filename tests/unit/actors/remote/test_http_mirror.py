@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.cli.main import main
+from actors.cli.common.exits import NO_MIRROR
+from actors.cli.main import exit_code, main
 from actors.cli.running.stop import _has_ended
 from actors.local_socket.client import RequestRefused
 from actors.model.requests import AskPositions, MirrorLost
@@ -106,8 +107,22 @@ async def test_a_server_that_is_none_of_a_mirror_is_lost() -> None:
 
 
 def test_a_server_that_is_not_there_is_lost() -> None:
-    with pytest.raises(MirrorLost, match="Connection refused"):
-        open_mirror(f"http://127.0.0.1:{free_port()}", None, {}).status()
+    port = free_port()
+    with pytest.raises(MirrorLost, match=f"no mirror answers at 127.0.0.1:{port}: Connection refused") as lost:
+        open_mirror(f"http://127.0.0.1:{port}", None, {}).status()
+    assert exit_code(lost.value) == NO_MIRROR
+
+
+async def test_a_server_of_something_else_is_no_mirror() -> None:
+    async def other(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone")
+        writer.close()
+
+    async with await asyncio.start_server(other, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(RequestRefused, match="is no mirror with this interface") as refused:
+            await asyncio.to_thread(open_mirror(f"127.0.0.1:{port}", None, {}).status)
+    assert exit_code(refused.value) == NO_MIRROR
 
 
 def test_what_cannot_be_asked_over_http_says_so() -> None:

@@ -153,6 +153,12 @@ def test_a_body_of_another_type_is_415(content_type: str, is_taken: bool) -> Non
     assert answer.status == 200 if is_taken else error(answer) == (415, "HTTP 415 Unsupported Media Type")
 
 
+def test_a_route_of_our_own_says_which_type_is_right() -> None:
+    answer = ask("POST", "/api/v1/mirror/pause", {"topics": ["t"]}, headers={"content-type": "text/plain"})
+    right = "send the body with the header Content-Type: application/json"
+    assert error(answer) == (415, f"HTTP 415 Unsupported Media Type: {right}")
+
+
 def test_a_request_without_a_body_needs_no_type() -> None:
     assert ask("PUT", path_of("/connectors/{connector}/pause"), headers={"content-type": "text/plain"}).status == 202
 
