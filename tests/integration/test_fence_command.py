@@ -11,7 +11,7 @@ import pytest
 
 from engine.flow.operations.driver import StepRun
 from engine.flow.operations.fencing import FenceFailed, FenceRefused
-from engine.services.dr.switchover.other_fences import CommandFence
+from engine.services.dr.other_fences import CommandFence
 from policies.dr.operations import DrOperation
 
 pytestmark = [pytest.mark.integration]

@@ -39,6 +39,7 @@ from engine.flow.operations.store import OperationStore
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.dr.failback import NO_FENCE, FailbackService, StoredGuard, owned
 from engine.services.dr.operation_service import OperationClusters
+from engine.services.dr.other_fences import NoFence
 from engine.services.dr.switchover.build import (
     NoWayToFence,
     SwitchoverChoices,
@@ -46,7 +47,6 @@ from engine.services.dr.switchover.build import (
     fence_of,
     settled_choices,
 )
-from engine.services.dr.switchover.other_fences import NoFence
 from policies.dr.failback import FailbackChoice
 from policies.dr.operation_steps import FAILBACK, FlowSide, OperationKind
 from policies.dr.operations import DrOperation, OperationState

@@ -10,7 +10,7 @@ from engine.base.errors import MirrorError
 from engine.base.parts import parts
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, Settings
-from engine.services.dr.switchover.other_fences import COMMAND_NOTES, CommandFence
+from engine.services.dr.other_fences import COMMAND_NOTES, CommandFence
 from policies.dr.fence import FENCE_NOTES, FenceRow, taken_back
 from policies.dr.operations import DrOperation, has_standing_fence
 from policies.sync.acl_sync import Resource

@@ -13,8 +13,8 @@ from engine.flow.ports.settings_port import NoAuthorizer
 from engine.kafka.admin.authorizer import authorizer_settings
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.client.cluster import ClusterClient
+from engine.services.dr.other_fences import COMMAND_KEY, CommandFence, NoFence
 from engine.services.dr.switchover.flow_control import FlowControl
-from engine.services.dr.switchover.other_fences import COMMAND_KEY, CommandFence, NoFence
 from engine.services.dr.switchover.reversal import PositionsStep, ReverseStep, WatchStep
 from engine.services.dr.switchover.steps import (
     CheckStep,

@@ -19,8 +19,8 @@ from engine.flow.operations.fencing import take_back
 from engine.flow.operations.store import OperationStore
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
+from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
 from engine.services.dr.switchover.flow_control import FlowControl
-from engine.services.dr.switchover.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
 from engine.services.dr.switchover.steps import DRAINED_NOTES
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held

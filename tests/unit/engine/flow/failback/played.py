@@ -24,7 +24,7 @@ from engine.flow.replication.copier import FlowCopier
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
-from engine.services.dr.switchover.other_fences import NoFence
+from engine.services.dr.other_fences import NoFence
 from engine.state.state import state_topic
 from engine.wire.codecs import NONE
 from engine.wire.encode import encode_batch

@@ -6,7 +6,7 @@ import pytest
 
 from engine.flow.operations.reading import OperationCopy, read_copy
 from engine.services.dr.lifting import lift_fences
-from engine.services.dr.switchover.other_fences import COMMAND_NOTES, CalledCommand
+from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import begun, done, finished

@@ -12,8 +12,8 @@ from engine.flow.groups.status import NOT_COMMITTED, GroupPartitionStatus, Group
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
+from engine.services.dr.other_fences import NoFence
 from engine.services.dr.switchover.flow_control import NoMirrorCopies
-from engine.services.dr.switchover.other_fences import NoFence
 from engine.services.dr.switchover.reversal import WatchStep
 from engine.services.dr.switchover.steps import (
     DRAINED_NOTES,
