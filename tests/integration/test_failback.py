@@ -96,13 +96,13 @@ async def test_only_new_records_go_back_and_groups_read_exactly_the_next_one(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    case = Case("back", source_cluster, target_cluster, tmp_path, capsys)
+    case = Case("gone", source_cluster, target_cluster, tmp_path, capsys)
     await case.copied()
     for group, at in (("inside", 30), ("at-end", 60)):
-        await stock.commit(source_cluster, f"back-{group}", case.topic, {0: at})
+        await stock.commit(source_cluster, f"gone-{group}", case.topic, {0: at})
     await case.fails_over()
     await produce(target_cluster, case.topic, 0, NEW)
-    read = await case.reads(target_cluster, "back-at-end", 5)
+    read = await case.reads(target_cluster, "gone-at-end", 5)
     assert read == values(NEW[:5])
     code, found, errors = await case.ask("dr", "failback", case.world.flow, "--fenced-by-hand", "--dry-run")
     assert (code, found["refused"], found["partitions"][0]["new"]) == (0, [], len(NEW)), (found, errors)
@@ -112,8 +112,8 @@ async def test_only_new_records_go_back_and_groups_read_exactly_the_next_one(
     assert (await own_configs(source_cluster, [case.topic]))[case.topic]["retention.ms"] == "86400000"
     facts = {step["name"]: step["facts"] for step in found["operation"]["steps"]}
     assert 0 < facts["close"]["bytes_to_source"] < facts["close"]["bytes_of_full_copy"]
-    assert await case.reads(source_cluster, "back-at-end", len(NEW) - 5) == values(NEW[5:])
-    assert await case.reads(source_cluster, "back-inside", 3) == values(SHARED[30:33])
+    assert await case.reads(source_cluster, "gone-at-end", len(NEW) - 5) == values(NEW[5:])
+    assert await case.reads(source_cluster, "gone-inside", 3) == values(SHARED[30:33])
     code, _, errors = await case.fails_back()
     assert (code, "it was not failed over, or was failed back since" in errors) == (1, True), errors
 

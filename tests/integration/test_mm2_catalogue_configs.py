@@ -58,7 +58,7 @@ async def until_looked(keeper: ConfigService) -> None:
 async def test_what_is_altered_on_the_copy_is_set_back_but_for_what_is_excluded(
     cluster_pair: Pair, tmp_path: Path
 ) -> None:
-    pair, topic = cluster_pair, "set-back-t"
+    pair, topic = cluster_pair, "back-t"
     configs = {"delete.retention.ms": "1000", "retention.bytes": "1000", "max.message.bytes": "100000"}
     await create_topics(pair.source, {topic: 1}, configs=configs)
     await create_topics(pair.target, {f"back.{topic}": 1})

@@ -106,6 +106,17 @@ class Handle:
             self.actor._task.cancel()
 
 
+class NothingLent:
+    """The log of a cluster to whose topics nothing is lent."""
+
+    def __init__(self, *_args: object) -> None: ...
+
+    async def read(self) -> tuple[()]:
+        return ()
+
+    async def close(self) -> None: ...
+
+
 class Stage:
     """Both clusters, and everything between them."""
 
@@ -127,6 +138,7 @@ class Stage:
         for module, name, value in (
             (config_service, "clients_of", lambda _config, flow, _id: tuple(map(Client, flow))),
             (config_service, "KafkaSettings", lambda client: self.clusters[client.alias]),
+            (config_service, "LentLog", NothingLent),
             (config_service, "_unfenced", lambda _flow, source, _target: self.clusters[source.alias]),
             (config_service, "refuse_one_cluster", admitted),
             (config_service, "check_clusters", admitted),
