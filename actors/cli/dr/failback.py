@@ -17,6 +17,7 @@ from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
 from actors.cli.dr.driving import ShownProgress
 from actors.cli.dr.failback_tables import show_failback, show_look
+from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow, who_operates
 from actors.cli.dr.switchover import new_id
@@ -91,38 +92,13 @@ def add_failback(actions: Any) -> None:
         choices=[one.value for one in FailbackChoice],
         help="what becomes of records that only the source has (default: keep: both clusters get them)",
     )
-    parser.add_argument(
-        "--fence",
-        choices=("acl", "command", "none"),
-        default="acl",
-        help="how producers are kept from the source: by ACLs (default), by the command of raymirror.dr.fence.command,"
-        " or not at all, because you have stopped them",
-    )
+    add_fence_arguments(parser)
     parser.add_argument(
         "--fenced-by-hand",
         dest="fence",
         action="store_const",
         const="none",
         help="the same as --fence none: you confirm that no producer writes to the source",
-    )
-    parser.add_argument(
-        "--principal",
-        action="append",
-        default=[],
-        metavar="TYPE:NAME",
-        help="also fence this principal; needed where ACLs do not name the producers (repeat it)",
-    )
-    parser.add_argument(
-        "--own-principal",
-        default="",
-        metavar="TYPE:NAME",
-        help="raymirror's own principal, if only the brokers know it",
-    )
-    parser.add_argument(
-        "--everyone-allowed",
-        choices=("yes", "no"),
-        default="unknown",
-        help="whether allow.everyone.if.no.acl.found is true on the source, if the brokers do not say",
     )
     parser.add_argument(
         "--export", type=Path, metavar="DIR", help="write what only the source has to a new folder in this one"
@@ -186,7 +162,7 @@ async def look(found: OperatedFlow, args: argparse.Namespace) -> Counted:
     async with _service(found) as service:
         command, name = found.config.fence_command, str(found.flow.name)
         try:
-            choices = await settled_choices(_fence_choices(args), service.source_client, command, found.reverse)
+            choices = await settled_choices(fence_choices(args), service.source_client, command, found.reverse)
         except NoWayToFence as none:
             counted = await service.look(_choice(args), NoFence(), exports=args.export is not None)
             reason = FailbackReason(NO_FENCE, none.cluster, str(none))
@@ -241,7 +217,7 @@ async def _drive(
             refuse_other_choices(current, args)
         choices = choices_of(current.choices)
     else:
-        choices = await settled_choices(_fence_choices(args), service.source_client, command, found.reverse)
+        choices = await settled_choices(fence_choices(args), service.source_client, command, found.reverse)
     fence = fence_of(choices, service.source_client, command, name)
     driver = OperationDriver(store, name, dict(failback_steps(service.world(guard, fence))), ShownProgress(), {})
     if args.abort:
@@ -257,7 +233,7 @@ def refuse_other_choices(operation: DrOperation, args: argparse.Namespace) -> No
         f"--{CHOICE}": (args.choice, None, operation.choices.get(CHOICE)),
         f"--{EXPORT}": (_folder(args), "", operation.choices.get(EXPORT)),
     }
-    wanted, stored = _fence_choices(args), choices_of(operation.choices)
+    wanted, stored = fence_choices(args), choices_of(operation.choices)
     usual = SwitchoverChoices()
     given |= {
         "--fence": (wanted.fence, usual.fence, stored.fence),
@@ -277,15 +253,6 @@ def refuse_other_choices(operation: DrOperation, args: argparse.Namespace) -> No
 
 def _folder(args: argparse.Namespace) -> str:
     return str(args.export.resolve()) if args.export is not None else ""
-
-
-def _fence_choices(args: argparse.Namespace) -> SwitchoverChoices:
-    return SwitchoverChoices(
-        fence=args.fence,
-        principals=tuple(args.principal),
-        own_principal=args.own_principal,
-        everyone=args.everyone_allowed,
-    )
 
 
 def _choice(args: argparse.Namespace) -> FailbackChoice:

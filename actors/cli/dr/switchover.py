@@ -13,6 +13,7 @@ import msgspec
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
 from actors.cli.dr.driving import control_of, driven
+from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow, who_operates
 from actors.cli.dr.operating import read, show_outcome
@@ -40,32 +41,7 @@ def add_switchover(actions: Any) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="only check, and show what would be done")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument(
-        "--fence",
-        choices=("acl", "command", "none"),
-        default="acl",
-        help="how producers are kept from the source: by ACLs (default), by the command of raymirror.dr.fence.command,"
-        " or not at all, because you have stopped them",
-    )
-    parser.add_argument(
-        "--principal",
-        action="append",
-        default=[],
-        metavar="TYPE:NAME",
-        help="also fence this principal; needed where ACLs do not name the producers (repeat it)",
-    )
-    parser.add_argument(
-        "--own-principal",
-        default="",
-        metavar="TYPE:NAME",
-        help="raymirror's own principal, if only the brokers know it",
-    )
-    parser.add_argument(
-        "--everyone-allowed",
-        choices=("yes", "no"),
-        default="unknown",
-        help="whether allow.everyone.if.no.acl.found is true on the source, if the brokers do not say",
-    )
+    add_fence_arguments(parser)
     parser.add_argument(
         "--ignore",
         action="append",
@@ -108,14 +84,7 @@ def run_switchover(args: argparse.Namespace) -> int:
 
 def choices_from(args: argparse.Namespace) -> SwitchoverChoices:
     """Return what the operator has chosen."""
-    return SwitchoverChoices(
-        fence=args.fence,
-        principals=tuple(args.principal),
-        own_principal=args.own_principal,
-        everyone=args.everyone_allowed,
-        ignore=tuple(args.ignore),
-        timeout_s=args.timeout,
-    )
+    return msgspec.structs.replace(fence_choices(args), ignore=tuple(args.ignore), timeout_s=args.timeout)
 
 
 def ask(args: argparse.Namespace, found: OperatedFlow) -> None:

@@ -11,6 +11,7 @@ import pytest
 from actors.cli.common import exits
 from actors.cli.dr import failback
 from actors.cli.dr.failback import FailbackResult
+from actors.cli.dr.fence_choice import fence_choices
 from actors.cli.dr.operated_flow import operated_flow
 from actors.cli.main import build_parser, main
 from engine.flow.failback.counting import Counted
@@ -121,7 +122,7 @@ def test_a_failback_goes_on_with_what_it_was_begun_with_and_says_so(
 ) -> None:
     words = ["dr", "failback", "A->B", "--config", config]
     begun = build_parser("dr").parse_args([*words, "--fenced-by-hand", "--export", "/x"])
-    operation = failback._new(operated_flow(begun), failback._fence_choices(begun), begun)
+    operation = failback._new(operated_flow(begun), fence_choices(begun), begun)
     same = build_parser("dr").parse_args([*words, "--fenced-by-hand", "--export", "/x", *more])
     if not word:
         failback.refuse_other_choices(operation, same)
@@ -229,7 +230,7 @@ def test_what_the_operator_chooses_is_stored_with_the_operation(config: str, tmp
     words = ["dr", "failback", "A->B", "--config", config, "--fenced-by-hand", "--export", str(tmp_path / "x")]
     args = build_parser("dr").parse_args(words)
     found = operated_flow(args)
-    choices = failback._fence_choices(args)
+    choices = fence_choices(args)
     assert choices == SwitchoverChoices(fence="none")
     made = failback._new(found, choices, args)
     assert (made.kind, made.flow) == ("failback", "A->B")
