@@ -30,7 +30,6 @@ class FlowSide(Enum):
 
 
 BOTH = (FlowSide.SOURCE, FlowSide.TARGET)
-TARGET_ONLY = (FlowSide.TARGET,)
 
 
 class StepRule(msgspec.Struct, frozen=True, kw_only=True):

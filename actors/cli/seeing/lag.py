@@ -8,9 +8,9 @@ import msgspec
 from rich.console import RenderableType
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, status_or_why
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, remote_mirror, status_or_why
 from actors.cli.common.flags import add_flow_argument
-from actors.cli.seeing.history import add_history_arguments, find_place, read_summary
+from actors.cli.seeing.history import add_history_arguments, find_place, read_summary, remote_summary
 from actors.cli.seeing.history_tables import history_tables
 from actors.model.states import UnknownFlow
 from actors.model.status import MirrorStatus
@@ -110,11 +110,16 @@ def show(rows: list[LagRow], unknown: Mapping[str, str], *, behind: bool) -> Non
 
 
 def history(args: argparse.Namespace) -> int:
-    """Read the history and print it. Raises NoHistory, BadInstant, ConfigError."""
+    """Print the history, read here or asked of the mirror behind `--url`.
+
+    Raises NoHistory, BadInstant, ConfigError; with `--url` MirrorLost, and what `remote_mirror` raises.
+    """
     now_ms = wall_ms()
-    summary = read_summary(
-        find_place(args), instant_ms(args.since, now_ms), now_ms, args.flow, most_topics=args.most_topics
-    )
+    since_ms, remote = instant_ms(args.since, now_ms), remote_mirror(args)
+    if remote is not None:
+        summary = remote_summary(remote, args.flow, since_ms, args.most_topics)
+    else:
+        summary = read_summary(find_place(args), since_ms, now_ms, args.flow, most_topics=args.most_topics)
     if args.topic:
         wanted = tuple(point for point in summary.topics if point.topic in args.topic)
         summary = msgspec.structs.replace(summary, topics=wanted)

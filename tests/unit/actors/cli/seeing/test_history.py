@@ -3,12 +3,16 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors.cli import main
+from actors.cli.seeing import lag
 from actors.local import session
+from actors.model.status import MirrorStatus
 from engine.jobs.lag.history import History
+from tests.unit.actors.telemetry.statuses import flow_status, mirror_status
 from tests.unit.engine.jobs import windows_tables as tables
 from tests.unit.engine.jobs.windows_tables import add, copier_row, row
 
@@ -144,3 +148,30 @@ def test_a_page_that_cannot_be_written_is_an_error_in_one_line(
         assert main.main(["report", "--storage", f"file:{storage}", "-o", str(where)]) == 2
         assert f"{where} cannot be written" in capsys.readouterr().err
     assert list(tmp_path.glob(".*.part")) == []
+
+
+class Behind:
+    """A mirror behind `--url` whose server has this history."""
+
+    namespace = "http://far:8083"
+
+    def __init__(self, summary: dict[str, Any]) -> None:
+        self.summary, self.asked = summary, list[str]()
+
+    def status(self) -> MirrorStatus:
+        return mirror_status(flows=[flow_status()])
+
+    def history(self, flow: str, _query: str) -> dict[str, Any]:
+        self.asked.append(flow)
+        return self.summary
+
+
+def test_the_history_of_a_mirror_behind_a_url_is_asked_of_it(
+    storage: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["lag", "--history", "--config", str(configured(storage)), "--json"]) == 0
+    kept = json.loads(capsys.readouterr().out)
+    behind = Behind(kept)
+    monkeypatch.setattr(lag, "remote_mirror", lambda _args: behind)
+    assert main.main(["lag", "--history", "--url", behind.namespace, "--json"]) == 0
+    assert (json.loads(capsys.readouterr().out), behind.asked) == (kept, ["A->B"])
