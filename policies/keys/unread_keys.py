@@ -17,7 +17,6 @@ workerConfig):
 
 import re
 from collections.abc import Mapping
-from itertools import permutations
 from typing import NamedTuple
 
 import msgspec
@@ -96,13 +95,17 @@ class Scene(msgspec.Struct, frozen=True):
 
     def take_apart(self, key: str) -> KeyParts:
         """Split a key into its parts; if several aliases fit, the longest one wins."""
-        pairs = [f"{source}->{target}." for source, target in permutations(self.aliases, 2)]
-        prefixes = [prefix for prefix in (*pairs, *(f"{alias}." for alias in self.aliases)) if key.startswith(prefix)]
-        prefix = max(prefixes, key=len, default="")
+        ends = (end for end in range(len(key), 0, -1) if key[end - 1] == "." and self._is_place(key[: end - 1]))
+        prefix = key[: next(ends, 0)]
         rest = key.removeprefix(prefix)
         found = _CLIENT.match(rest)
         client = found[0] if found else ""
         return KeyParts(prefix, client, rest.removeprefix(client))
+
+    def _is_place(self, text: str) -> bool:
+        """Whether a text is an alias, or two of them as a flow has them."""
+        source, arrow, target = text.partition("->")
+        return source in self.aliases and (not arrow or (target in self.aliases and source != target))
 
 
 def judge(key: str, scene: Scene) -> Ruling:

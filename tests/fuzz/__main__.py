@@ -68,7 +68,7 @@ def _fuzz(name: str, arguments: Sequence[str]) -> int:
     target = TARGETS[name]
 
     def one(data: bytes) -> None:
-        with limited(len(data)):
+        with limited(len(data), target.least):
             try:
                 target.read(data)
             except target.refusals:

@@ -20,7 +20,7 @@ class Bloats(Exception):
 
 
 @contextmanager
-def limited(size: int) -> Iterator[None]:
+def limited(size: int, least: int = LEAST_BYTES) -> Iterator[None]:
     """Bound what happens inside for an input of `size` bytes. Raises Hangs, Bloats. Main thread only."""
     before = signal.signal(signal.SIGVTALRM, _hangs)
     signal.setitimer(signal.ITIMER_VIRTUAL, CPU_S)
@@ -32,7 +32,7 @@ def limited(size: int) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
         tracemalloc.stop()
-    if peak > LEAST_BYTES + 2 * size:
+    if peak > least + 2 * size:
         raise Bloats(f"{peak:,} bytes for an input of {size:,}")
 
 

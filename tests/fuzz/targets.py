@@ -40,6 +40,7 @@ from engine.wire.decode import raw_records, walk_records
 from engine.wire.extent import extent
 from engine.wire.merging.survey import SurveyRules, survey
 from policies.model import FlowName
+from tests.fuzz.limits import LEAST_BYTES
 from tests.unit.engine.wire.batches import batch, control, legacy, records
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +48,17 @@ _FLOW = FlowName("A", "B")
 _IDS = {UUID(int=7).bytes: "t"}
 _MOST_INFLATED = 256 * 1024
 """Compressed batches may inflate up to a limit that the user sets; here it is low, so that the memory stays bounded."""
+_LEAST_OF_CONFIG = 32 << 20
+"""Each pair of clusters has keys of its own, as in MM2: a line of twenty aliases makes 380 pairs."""
+_HUB = "\n".join(
+    (
+        f"clusters = {', '.join(f'c{number}' for number in range(14))}",
+        "bootstrap.servers = k:9092",
+        "c0->c1.enqbled = true",
+        "c0->c1.enabled = true",
+    )
+).encode()
+"""A typing error among many clusters: the keys that it may mean are those of every pair."""
 _RULES = SurveyRules(max_batch_bytes=1 << 20, small_plain=4096, small_compressed=512, committed=True)
 _HELLO = b'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p\\"";'
 _CONTENT = records(6, first=70)
@@ -59,12 +71,16 @@ _BATCHES = (
 
 
 class FuzzTarget(msgspec.Struct, frozen=True):
-    """One reader. `refusals`: the errors that it may raise. Seeds are whole inputs; `examples`: for one test."""
+    """One reader. `refusals`: the errors that it may raise. Seeds are whole inputs; `examples`: for one test.
+
+    `least`: the bytes that it may take for any input (`limits.LEAST_BYTES`).
+    """
 
     read: Callable[[bytes], object]
     refusals: tuple[type[Exception], ...]
     seeds: tuple[bytes, ...]
     examples: int = 50
+    least: int = LEAST_BYTES
 
 
 def _config(file: str) -> Callable[[bytes], object]:
@@ -210,8 +226,9 @@ def _all() -> Iterator[tuple[str, FuzzTarget]]:
         b"a: &x [1, 2]\nb: *x\n",
         b"{" * 300,
     )
-    yield "config: properties", FuzzTarget(_config("f.properties"), (ConfigError,), properties, 10)
-    yield "config: yaml", FuzzTarget(_config("f.yaml"), (ConfigError,), yaml)
+    many = (*properties, _HUB)
+    yield "config: properties", FuzzTarget(_config("f.properties"), (ConfigError,), many, 10, _LEAST_OF_CONFIG)
+    yield "config: yaml", FuzzTarget(_config("f.yaml"), (ConfigError,), yaml, least=_LEAST_OF_CONFIG)
     yield "login: jaas", FuzzTarget(_jaas, (BadSecurity,), (_HELLO, b"a required;", b"/* x */ a.B optional c='d' ;"))
     yield "login: token", FuzzTarget(_token, (LoginFailed,), (b"a.e30.c", b"e30.eyJleHAiOjF9.x", b"..", b"a.b"))
     scram = (b"r=nx,s=c2FsdA==,i=4096\nv=AAAA", b"r=nx,s=,i=99999999999\n", b"e=other\n")

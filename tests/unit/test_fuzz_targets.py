@@ -12,7 +12,7 @@ EDIT = st.tuples(st.integers(0), st.integers(0, 30), st.binary(max_size=10))
 
 
 def tried(target: FuzzTarget, data: bytes) -> None:
-    with limited(len(data)):
+    with limited(len(data), target.least):
         try:
             target.read(data)
         except target.refusals:
