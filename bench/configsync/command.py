@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import math
 import os
 import statistics
 import tempfile
@@ -34,9 +35,12 @@ _CHANGED, _QUICK_CHANGED = 500, 20
 _PARTITIONS = 4
 _PASSES, _QUICK_PASSES = 3, 1
 _BROKERS, _QUICK_BROKERS = 2, 1
-"""Two brokers share the open files of 20,000 partitions: one process may not open that many everywhere."""
+_PARTITIONS_OF_A_BROKER = 12_500
+"""Each partition is an open file: one process may not have 20,000 everywhere."""
 _WARM_CHANGES, _WARM_LOOKS = 12, 6
 _HEAP_MIB = 2048
+_HEAPS_MIB = 6144
+"""Memory of the heaps of a cluster of many brokers."""
 _PATIENT = {"broker.session.timeout.ms": "60000"}
 """A broker that creates thousands of partitions must not be treated as dead."""
 _QUIET = {"kafka": "WARN", "org.apache.kafka": "WARN"}
@@ -67,7 +71,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     count = args.topics or (_QUICK_TOPICS if args.quick else _TOPICS)
     changed = args.changed or (_QUICK_CHANGED if args.quick else _CHANGED)
     passes = args.passes or (_QUICK_PASSES if args.quick else _PASSES)
-    scene = _Scene(count, args.partitions, changed, passes, _QUICK_BROKERS if args.quick else _BROKERS)
+    brokers = max(
+        _QUICK_BROKERS if args.quick else _BROKERS, math.ceil(count * args.partitions / _PARTITIONS_OF_A_BROKER)
+    )
+    scene = _Scene(count, args.partitions, changed, passes, brokers)
     parts = Parts()
     measured = scene.run(systems, parts)
     found = report(
@@ -88,7 +95,7 @@ class _Scene:
 
     def __init__(self, count: int, partitions: int, changed: int, passes: int, brokers: int) -> None:
         self._partitions = partitions
-        self._names = [f"t-{number:04}" for number in range(count)]
+        self._names = [f"t-{number:05}" for number in range(count)]
         # About every tenth: a system that works in order of names finds them all along.
         self._changed = self._names[:: max(1, count // changed)][:changed]
         self._passes, self._brokers = passes, brokers
@@ -114,8 +121,9 @@ class _Scene:
             return self._system(system, source, target, folder / system)
 
     def _cluster(self, folder: Path, name: str) -> EmbeddedCluster:
+        heap_mib = min(_HEAP_MIB, _HEAPS_MIB // self._brokers)
         return EmbeddedCluster(
-            name, folder / name, brokers=self._brokers, heap_mib=_HEAP_MIB, overrides=_PATIENT, log_levels=_QUIET
+            name, folder / name, brokers=self._brokers, heap_mib=heap_mib, overrides=_PATIENT, log_levels=_QUIET
         )
 
     def _system(self, system: str, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> dict[str, Any]:
@@ -134,12 +142,14 @@ class _Scene:
     def _warm(self, job: Job) -> None:
         """Let the brokers do the same work for a while before a system is measured.
 
-        Java compiles what runs often; otherwise the system that is measured first would pay for it at the source.
+        Java compiles what runs often; otherwise the system that is measured first would pay for it at the source. A
+        round of ten times the topics is ten times the work, so there are fewer.
         """
+        rounds = max(1, _WARM_CHANGES * _TOPICS // max(_TOPICS, len(self._names)))
         folder = job.folder / "warm"
         folder.mkdir()
         with RoundPasses(msgspec.structs.replace(job, folder=folder), len(self._names)) as passes:
-            for _ in range(_WARM_CHANGES):
+            for _ in range(rounds):
                 self._change(job, passes)
                 for _ in range(_WARM_LOOKS):
                     passes.nothing()

@@ -22,10 +22,10 @@ from engine.flow.config_sync.planning import Scope
 from engine.flow.config_sync.sync import ConfigSync
 from engine.services.config_service import config_sync
 
-_DEADLINE_S = 600.0
+_DEADLINE_S = 1800.0
 _LOGGED_S = 1.0
 """Seconds that a broker may need after an answer to write its line into the log."""
-_TOPICS_A_SECOND = 150
+_TOPICS_A_SECOND = 500
 """Topics per second of MM2's interval: rounds are so rare that one ends before the next starts."""
 Change = Callable[[], None]
 

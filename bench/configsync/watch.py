@@ -12,7 +12,7 @@ from bench.admin import admin
 from bench.configsync.topics import behind
 from bench.errors import BenchError
 
-_DEADLINE_S = 600.0
+_DEADLINE_S = 1800.0
 _START_S = 60.0
 _POLL_S = 0.05
 _SAMPLE = 5
