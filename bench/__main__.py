@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from bench import commands, drain, house, idle, metadata, proof, rest, start
+from bench import commands, drain, history, house, idle, metadata, proof, rest, start
 from bench.configsync import command as configsync
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
@@ -27,6 +27,7 @@ BENCHES = {
     "configsync": configsync,
     "drain": drain,
     "flat": flat,
+    "history": history,
     "house": house,
     "idle": idle,
     "lag": lag,
