@@ -35,11 +35,11 @@ _CHANGED, _QUICK_CHANGED = 500, 20
 _PARTITIONS = 4
 _PASSES, _QUICK_PASSES = 3, 1
 _BROKERS, _QUICK_BROKERS = 2, 1
-_PARTITIONS_OF_A_BROKER = 12_500
+_PARTITIONS_OF_A_BROKER = 17_000
 """Each partition is an open file: one process may not have 20,000 everywhere."""
 _WARM_CHANGES, _WARM_LOOKS = 12, 6
 _HEAP_MIB = 2048
-_HEAPS_MIB = 6144
+_HEAPS_MIB = 5120
 """Memory of the heaps of a cluster of many brokers."""
 _PATIENT = {"broker.session.timeout.ms": "60000"}
 """A broker that creates thousands of partitions must not be treated as dead."""
