@@ -58,11 +58,15 @@ _SHOWN = 3
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A line for the user; `stops`: the flow copies nothing because of this problem."""
+    """A line for the user; `stops`: the flow copies nothing because of this problem.
+
+    `is_right`: a right is missing, which may be granted while the mirror runs.
+    """
 
     flow: FlowName
     text: str
     stops: bool
+    is_right: bool = False
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,7 +313,8 @@ class CreationCheck:
                     f"grant {right} on {'these topics' if grows else 'the cluster or on these topics'}"
                     f" to {self._clients[cluster].grantee.who}"
                 )
-                yield self._problem_of(cluster, wrong, right, stops=stops)
+                problem = self._problem_of(cluster, wrong, right, stops=stops)
+                yield msgspec.structs.replace(problem, is_right=True)
             elif why.code == _TOO_FEW:
                 wrong = f"{counted(replicas, 'replica')} of {named} on cluster {cluster!r}: {why.text}"
                 right = f"the cluster would refuse every write: set {why.text.rpartition(' ')[2]} or more"
