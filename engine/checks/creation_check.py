@@ -212,7 +212,8 @@ class CreationCheck:
             partitions = len(self._metadata[one.cluster].topics[topic.name].partitions)
             try:
                 check_partitions(client, topic.name, partitions, topic.partitions, self._as_it_is(one, partitions))
-                await check_policy(client, topic.name, dict(topic.configs))
+                unread = await check_policy(client, topic.name, dict(topic.configs))
+                self.doubts += [unread] if unread else []
             except KafkaRefusal as refusal:
                 setting = "offset.storage.partitions" if refusal.code == INVALID_PARTITIONS else one.setting
                 found.append(self._problem(setting, f"{refusal.asked}: {refusal.name}", refusal.right, one.needed))

@@ -11,7 +11,7 @@ from pathlib import Path
 from deploy.local.ports import HOST, pick_ports
 from tests.harness.eventually import wait_until
 
-REALM, BROKER = "TEST.RAYMIRROR", "kafka/localhost"
+REALM, BROKER = "TEST.RAYMIRROR", f"kafka/{HOST}"
 _MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 _TOOLS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 
@@ -37,7 +37,7 @@ class Realm:
             f"[libdefaults]\ndefault_realm = {REALM}\ndns_lookup_kdc = false\ndns_lookup_realm = false\n"
             "dns_canonicalize_hostname = false\nrdns = false\nudp_preference_limit = 1\n"
             f"[realms]\n{REALM} = {{\n kdc = {HOST}:{port}\n}}\n"
-            f"[domain_realm]\nlocalhost = {REALM}\n"
+            f"[domain_realm]\n{HOST} = {REALM}\n"
         )
         (folder / "kdc.conf").write_text(
             f"[kdcdefaults]\nkdc_ports = {port}\nkdc_tcp_ports = {port}\n"
@@ -96,7 +96,7 @@ def kerberos_listener(keytab: Path, reauth_s: float) -> dict[str, str]:
 def by_kerberos(alias: str, address: str, login: str) -> str:
     """Return the settings of a cluster for a login module with these options."""
     return (
-        f"{alias}.bootstrap.servers = localhost:{address.rpartition(':')[2]}\n"
+        f"{alias}.bootstrap.servers = {address}\n"
         f"{alias}.security.protocol = SASL_PLAINTEXT\n{alias}.sasl.mechanism = GSSAPI\n"
         f"{alias}.sasl.kerberos.service.name = kafka\n{alias}.sasl.jaas.config = {_MODULE} required {login};\n"
     )

@@ -110,12 +110,21 @@ def check_partitions(client: ClusterClient, topic: str, found: int, partitions: 
         raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", INVALID_PARTITIONS, what, right)
 
 
-async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str]) -> None:
-    """Check that the cleanup policy is that of `configs`. Raises KafkaRefusal with what to change."""
+async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str]) -> str:
+    """Check that the cleanup policy is that of `configs`; return why it is not known if a right is missing, else "".
+
+    Raises KafkaRefusal with what to change.
+    """
     wanted, where = configs[_POLICY], f"topic {topic} on cluster {client.alias!r}"
-    policy = await _policy(client, topic)
+    try:
+        policy = await _policy(client, topic)
+    except KafkaRefusal as refusal:
+        if refusal.code in AUTHORIZATION:
+            return f"cannot check that {where} has {_POLICY}={wanted}, without which it loses records: {refusal}"
+        raise
     if policy is not None and set(policy.split(",")) != set(wanted.split(",")):
         raise KafkaRefusal(where, _INVALID_CONFIG, f"has {_POLICY}={policy}", f"set {_POLICY}={wanted} on the topic")
+    return ""
 
 
 def mm2_replicas(asked: int, brokers: int) -> int:
@@ -142,11 +151,14 @@ async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor
 
 
 async def _policy(client: ClusterClient, topic: str) -> str | None:
-    """Return a topic's cleanup policy; None if asking is not permitted or possible, or the topic is not known yet."""
+    """Return a topic's cleanup policy; None if brokers cannot be asked, or do not know the topic yet.
+
+    Raises KafkaRefusal.
+    """
     try:
         configs = (await describe_topic_configs(client, [topic]))[topic]
     except KafkaRefusal as refusal:
-        if refusal.code in AUTHORIZATION | {UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION}:
+        if refusal.code in {UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION}:
             return None
         raise
     return configs[_POLICY].value.replace(" ", "") if _POLICY in configs else None

@@ -10,6 +10,7 @@ from engine.kafka.admin import internal_topics
 from engine.kafka.admin.internal_topics import (
     MAP_CONFIGS,
     QUARANTINE_CONFIGS,
+    check_policy,
     ensure_internal_topic,
     ensure_quarantine_topic,
 )
@@ -93,3 +94,21 @@ async def test_other_refusals_of_the_quarantine_topic_are_passed_on(monkeypatch:
     given: Any = Client(3, None)
     with pytest.raises(KafkaRefusal, match="TopicAuthorizationFailed"):
         await ensure_quarantine_topic(given, TOPIC, 1)
+
+
+@pytest.mark.parametrize(("code", "passes"), [(29, True), (35, False)])
+async def test_a_policy_that_may_not_be_read_is_a_doubt(
+    code: int, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> str:
+        raise KafkaRefusal("configs", code, "refused", "grant DescribeConfigs")
+
+    monkeypatch.setattr(internal_topics, "_policy", refused)
+    given: Any = Client(5, 0)
+    if passes:
+        doubt = await check_policy(given, TOPIC, MAP_CONFIGS)
+        assert doubt.startswith(f"cannot check that topic {TOPIC} on cluster 'B' has cleanup.policy=compact, ")
+        assert doubt.endswith("grant DescribeConfigs")
+    else:
+        with pytest.raises(KafkaRefusal):
+            await check_policy(given, TOPIC, MAP_CONFIGS)
