@@ -58,7 +58,7 @@ class Realm:
     def principal(self, name: str) -> Path:
         """Make a principal with a random key; return its keytab."""
         keytab = self.folder / f"{name.replace('/', '-')}.keytab"
-        self.administer(f"addprinc -randkey {name}")
+        self.administer(f"addprinc -randkey +requires_preauth {name}")
         self.administer(f"ktadd -k {keytab} {name}")
         return keytab
 

@@ -17,7 +17,8 @@ from engine.base.clock import pause
 from engine.base.errors import ClusterRefuses
 from engine.config.config import load_config
 from engine.kafka.client import relogin
-from engine.kafka.client.authentication import authenticate
+from engine.kafka.client.authentication import authenticate, begin
+from engine.security.sasl.login import Exchange, Login, LoginFailed
 from tests.harness.admin import create_topics
 from tests.harness.certified import Certified, certified_clusters
 from tests.harness.compare import assert_identical
@@ -57,7 +58,15 @@ class Counted:
     """Logins on connections that were open already."""
 
     def __init__(self) -> None:
-        self.done = self.refused = 0
+        self.done = self.refused = self.not_begun = 0
+
+    async def begin(self, login: Login, host: str) -> Exchange:
+        """Begin a login, and count those that could not begin."""
+        try:
+            return await begin(login, host)
+        except LoginFailed:
+            self.not_begun += 1
+            raise
 
     async def authenticate(self, *words: Any) -> float:
         """Log in, and count how it ended."""
@@ -74,6 +83,7 @@ class Counted:
 def logins(monkeypatch: pytest.MonkeyPatch) -> Counted:
     counted = Counted()
     monkeypatch.setattr(relogin, "authenticate", counted.authenticate)
+    monkeypatch.setattr(relogin, "begin", counted.begin)
     return counted
 
 
@@ -220,22 +230,23 @@ async def test_no_record_is_lost_or_doubled_while_tickets_end_and_keytabs_are_ro
             lines += by_kerberos(alias, add_listeners(cluster, listener)["KERBEROS"], by_keytab(keys[MIRROR], MIRROR))
         with running_clusters(source, target):
             load = Load(source, target, "load-by-keytab", lines)
-            await load.run(LIVES_OF_TICKETS * TICKET_S, lambda: rotate_keytabs(realm, keys), lambda: None)
+            await load.run(LIVES_OF_TICKETS * TICKET_S, lambda: rotate_keytabs(realm, keys, logins), lambda: None)
         assert [realm.key_version(name) for name in keys] == [3, 3], "1 of the principal, 2 of its keytab, 3 rotated"
         tickets = len(realm.log_lines("AS_REQ", " ISSUE:", f"{MIRROR}@"))
-        record_property("logins again", f"{logins.done}, {logins.refused} refused")
+        record_property("logins again", f"{logins.done}, {logins.refused} refused, {logins.not_begun} not begun")
         record_property("tickets of the keytab", tickets)
         record_property("refused by the KDC", len(_refused(realm)))
         assert logins.done >= LIVES_OF_TICKETS * TICKET_S / REAUTH_S
         assert tickets >= LIVES_OF_TICKETS
 
 
-def rotate_keytabs(realm: Realm, keys: dict[str, Path]) -> None:
-    """Renew the brokers' key, then the mirror's; its keytab is replaced only after the KDC has refused the old key."""
+def rotate_keytabs(realm: Realm, keys: dict[str, Path], logins: Counted) -> None:
+    """Renew the brokers' key, then the mirror's; its keytab is replaced only when no login can begin any more."""
     realm.renew(BROKER, keys[BROKER])
-    before, renewed = len(_refused(realm)), realm.folder / "renewed.keytab"
+    before, renewed = logins.not_begun, realm.folder / "renewed.keytab"
     realm.renew(MIRROR, renewed)
-    wait_until(lambda: len(_refused(realm)) > before, "the KDC to refuse the old key")
+    wait_until(lambda: logins.not_begun > before, "the last ticket of the old key to end")
+    assert _refused(realm), "the KDC refused the old key"
     renewed.rename(keys[MIRROR])
 
 
