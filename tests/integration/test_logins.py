@@ -372,6 +372,7 @@ def copied(copier: Copier, count: int) -> Callable[[], bool]:
     return lambda: any(lane.source_next >= count for lane in copier.progress().lanes)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not has_kdc(), reason="needs Debian's krb5-kdc, krb5-admin-server and krb5-user")
 async def test_kerberos_by_keytab_and_by_ticket_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gssapi")
