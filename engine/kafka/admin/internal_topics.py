@@ -136,8 +136,8 @@ async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor
     """Create a compacted topic of one partition for MM2's records; an existing topic stays as it is.
 
     `replication_factor` 0: MM2's three, or one per broker if there are fewer. If raymirror is not permitted to create
-    the topic, or the broker cannot, this assumes like MM2 (MirrorUtils.createCompactedTopic) that the topic exists.
-    Raises KafkaRefusal for other refusals.
+    a topic that it may not see, or the broker cannot, this assumes like MM2 (MirrorUtils.createCompactedTopic) that the
+    topic exists. Raises KafkaRefusal for other refusals.
     """
     found = (await client.metadata([topic])).topics.get(topic)
     if found is not None and found.partitions:
@@ -146,7 +146,8 @@ async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor
     try:
         await create_topic(client, topic, 1, replicas, MM2_CONFIGS, key=key)
     except KafkaRefusal as refusal:
-        if refusal.code not in AUTHORIZATION and refusal.code != UNSUPPORTED_VERSION:
+        is_hidden = found is not None and found.error_code in AUTHORIZATION
+        if refusal.code != UNSUPPORTED_VERSION and not (refusal.code in AUTHORIZATION and is_hidden):
             raise
 
 

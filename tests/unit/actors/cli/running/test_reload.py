@@ -76,7 +76,7 @@ class Stage:
             assert args.address is None
             yield self.mirror, self.place
 
-        def ask(config: MirrorConfig, _bear: Callable[[str], None]) -> tuple[MirrorConfig, tuple[Any, ...]]:
+        def ask(config: MirrorConfig, *_tell: Callable[[str], None]) -> tuple[MirrorConfig, tuple[Any, ...]]:
             checked = tuple(SimpleNamespace(flow=one.name) for one in config.flows if str(one.name) not in self.away)
             return msgspec.structs.replace(config, warnings=(ConfigWarning(3, "topics", "matches nothing"),)), checked
 
