@@ -3,6 +3,7 @@
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.kafka.admin.admin import create_topic, describe_topic_configs
+from engine.kafka.admin.hidden_topics import refused_by
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.protocol.faults import (
     AUTHORIZATION,
@@ -10,6 +11,7 @@ from engine.kafka.protocol.faults import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
 )
+from policies.sync.acl_sync import Operation
 from policies.words import counted
 
 _POLICY = "cleanup.policy"
@@ -62,17 +64,19 @@ async def ensure_internal_topic(
 
     Raises KafkaRefusal with what to change, and ConnectionLost if no broker knows a topic that exists.
     """
-    found = await _partitions(client, topic)
+    found, hidden = await _partitions(client, topic)
     if not found and await create_topic(client, topic, partitions, replication_factor, configs, key=POSITIONS_KEY):
         return True
     attempt, give_up_at = 0, now_s() + HEARD_S
     while not found:  # the controller has the topic; brokers learn of it a little later
+        if hidden is not None:
+            raise hidden
         if now_s() > give_up_at:
             where = f"topic {topic} on cluster {client.alias!r}"
             raise ConnectionLost(f"{where} exists, but the brokers still do not know it after {HEARD_S:g} s")
         attempt += 1
         await pause(backoff_s(attempt))
-        found = await _partitions(client, topic)
+        found, hidden = await _partitions(client, topic)
     check_partitions(client, topic, found, partitions, how_to_recreate(partitions, configs))
     await check_policy(client, topic, configs)
     return False
@@ -93,9 +97,11 @@ async def ensure_quarantine_topic(client: ClusterClient, topic: str, replication
         await ensure_internal_topic(client, topic, replication_factor, only_policy, partitions=partitions)
 
 
-async def _partitions(client: ClusterClient, topic: str) -> int:
-    found = (await client.metadata([topic])).topics.get(topic)
-    return len(found.partitions) if found is not None else 0
+async def _partitions(client: ClusterClient, topic: str) -> tuple[int, KafkaRefusal | None]:
+    """Return the number of partitions, 0 if brokers show none; and the refusal if they would not show the topic."""
+    metadata = await client.metadata([topic])
+    found = metadata.topics.get(topic)
+    return len(found.partitions) if found is not None else 0, refused_by(client, metadata, topic, Operation.WRITE)
 
 
 def how_to_recreate(partitions: int, configs: dict[str, str]) -> str:

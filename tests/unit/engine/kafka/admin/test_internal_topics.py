@@ -22,15 +22,17 @@ class Client:
     """A cluster whose brokers hear of a topic after a few answers; None: never."""
 
     alias = "B"
+    grantee = SimpleNamespace(needs_on_topic=lambda operation, topic: f"grant {operation.name} on {topic}")
 
-    def __init__(self, partitions: int, unheard: int | None) -> None:
-        self._partitions, self._unheard = partitions, unheard
+    def __init__(self, partitions: int, unheard: int | None, code: int = 0) -> None:
+        self._partitions, self._unheard, self._code = partitions, unheard, code
         self.asked = 0
 
     async def metadata(self, topics: list[str]) -> Any:
         self.asked += 1
         heard = self._unheard is not None and self.asked > self._unheard
-        return SimpleNamespace(topics={TOPIC: SimpleNamespace(partitions=range(self._partitions))} if heard else {})
+        topic = SimpleNamespace(partitions=range(self._partitions), error_code=self._code)
+        return SimpleNamespace(topics={TOPIC: topic} if heard else {})
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +63,13 @@ async def test_a_topic_that_somebody_made_just_now_is_taken() -> None:
     client = Client(5, 2)
     assert not await ensure(client)
     assert client.asked == 3
+
+
+async def test_a_topic_that_is_there_and_may_not_be_seen_is_refused_at_once() -> None:
+    client = Client(0, 0, code=29)
+    with pytest.raises(KafkaRefusal, match=f"topic {TOPIC} on cluster 'B'.*grant WRITE on {TOPIC}"):
+        await ensure(client)
+    assert client.asked == 1
 
 
 async def test_a_topic_that_no_broker_hears_of_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
