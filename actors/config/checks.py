@@ -9,6 +9,7 @@ import msgspec
 
 from actors.config.config_ref import is_shipped
 from engine.base.errors import BrokerUnreachable, ConfigError, ConnectionLost, KafkaRefusal, MirrorError, NotReady
+from engine.checks.creation_check import Problem
 from engine.checks.mm2_preflight import Mm2Runs, OtherConnector, refuse_running_mm2
 from engine.checks.partial_check import check_partly
 from engine.checks.preflight import FlowPreview, preview
@@ -38,14 +39,19 @@ def with_clusters(path: Path, wrong: ConfigError) -> tuple[MirrorError, tuple[Co
 
 
 def ask_clusters(
-    config: MirrorConfig, on_absent: Callable[[str], None] | None = None
+    config: MirrorConfig,
+    on_absent: Callable[[str], None] | None = None,
+    on_denied: Callable[[str], None] | None = None,
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
-    """Ask the clusters of a configuration. Raises what `prepare` raises, except ConfigError."""
-    return asyncio.run(_prepare(config, on_absent))
+    """Ask the clusters of a configuration. Raises what `prepare` raises, except ConfigError.
+
+    `on_denied` gets a sentence about each missing right that one flow waits for while others start.
+    """
+    return asyncio.run(_prepare(config, on_absent, on_denied))
 
 
 def unchecked_flows(config: MirrorConfig, checked: Sequence[FlowPreview]) -> tuple[str, ...]:
-    """Name the flows that could not be checked, because one of their clusters is unreachable."""
+    """Name the flows that have to be checked later: a cluster is unreachable, or a right is missing."""
     known = {one.flow for one in checked}
     return tuple(str(flow.name) for flow in config.flows if flow.name not in known)
 
@@ -57,11 +63,16 @@ def awaited(config: MirrorConfig, alias: str, absent: BrokerUnreachable) -> str:
     return f"{absent}; {' and '.join(flows)} {wait} for it, {ask} again every few seconds, and {begin} when it answers"
 
 
+def awaited_right(problem: Problem) -> str:
+    """Say which right is missing, and which flow waits for it."""
+    return f"{problem.text}; {problem.flow} waits for it, asks again every few seconds, and begins when it has it"
+
+
 async def _prepare(
-    config: MirrorConfig, on_absent: Callable[[str], None] | None
+    config: MirrorConfig, on_absent: Callable[[str], None] | None, on_denied: Callable[[str], None] | None = None
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     try:
-        flows, more = await _ask(config, on_absent)
+        flows, more = await _ask(config, on_absent, on_denied)
     except (BrokerUnreachable, ConnectionLost) as lost:  # a cluster became unreachable during the checks
         if on_absent is None or (isinstance(lost, BrokerUnreachable) and not lost.may_pass):
             raise
@@ -73,11 +84,12 @@ async def _prepare(
 
 
 async def _ask(
-    config: MirrorConfig, on_absent: Callable[[str], None] | None
+    config: MirrorConfig, on_absent: Callable[[str], None] | None, on_denied: Callable[[str], None] | None
 ) -> tuple[tuple[FlowPreview, ...], tuple[ConfigWarning, ...]]:
     away = None if on_absent is None else lambda alias, absent: on_absent(awaited(config, alias, absent))
+    hold = None if on_denied is None else lambda problem: on_denied(awaited_right(problem))
     try:
-        flows = await preview(config, away)
+        flows = await preview(config, away, hold)
     except NotReady as refused:
         raise NotReady(*refused.problems, *await _mm2_too(config)) from None
     return flows, await refuse_running_mm2(config, [flow.flow for flow in flows])

@@ -40,7 +40,7 @@ class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the supervisor needs to start. `instance_id` is created with a mirror, and stays when the mirror changes.
     `dead_instance`: the previous instance, if its process is known to have died. `started_ms`: the Unix time of the
     command to run the mirror. A `detached` mirror continues when no process follows it. `unchecked`: flows that had
-    a cluster that did not answer when the mirror started.
+    a cluster that did not answer, or missed a right, when the mirror started.
     """
 
     config: ConfigRef

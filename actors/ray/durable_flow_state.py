@@ -11,7 +11,7 @@ topic. The topic is retried, since other mirrors cannot see that this one copies
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -20,7 +20,7 @@ from actors.control.ports import RememberedFlow
 from actors.model.states import Desired, StopKind, turned_text
 from engine.base.clock import now_s, wall_ms
 from engine.base.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
-from engine.core.events.events import Event
+from engine.core.events.events import AnyEvent, Event
 from engine.state.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
 
 RETRY_S = 2.0
@@ -50,6 +50,7 @@ class EventServiceLike(Protocol):
     def append(self, events: Iterable[Event]) -> None: ...
     async def run(self) -> None: ...
     async def flush(self) -> None: ...
+    def take_events(self) -> Sequence[AnyEvent]: ...
 
 
 class _Refused(NamedTuple):

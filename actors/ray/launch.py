@@ -66,7 +66,7 @@ def plan_launch(
 ) -> LaunchPlan:
     """Decide what to launch: address given, else RAY_ADDRESS (which every Ray job has), else local. Raises OSError.
 
-    `unchecked`: flows that could not be checked, because a cluster is unreachable.
+    `unchecked`: flows that have to be checked later: a cluster is unreachable, or a right is missing.
     """
     namespace = session.namespace_of(name or usual_name(config))
     executors, heap = (config.spark.executors if config.spark.on else 0), config.spark.memory_bytes

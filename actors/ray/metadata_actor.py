@@ -218,7 +218,8 @@ class FlowLoops:
         )
 
     def _take_events(self) -> None:
-        for one in (*self._services, *([self._watch.audit] if self._watch.audit is not None else [])):
+        audits = [self._watch.audit] if self._watch.audit is not None else []
+        for one in (*self._services, *audits, self._watch.events):
             self._events.extend(one.take_events())
 
     def answer(self) -> DiscoveryAnswer:

@@ -58,11 +58,15 @@ _SHOWN = 3
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A line for the user; `stops`: the flow copies nothing because of this problem."""
+    """A line for the user; `stops`: the flow copies nothing because of this problem.
+
+    `is_right`: a right is missing, which may be granted while the mirror runs.
+    """
 
     flow: FlowName
     text: str
     stops: bool
+    is_right: bool = False
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +212,8 @@ class CreationCheck:
             partitions = len(self._metadata[one.cluster].topics[topic.name].partitions)
             try:
                 check_partitions(client, topic.name, partitions, topic.partitions, self._as_it_is(one, partitions))
-                await check_policy(client, topic.name, dict(topic.configs))
+                unread = await check_policy(client, topic.name, dict(topic.configs))
+                self.doubts += [unread] if unread else []
             except KafkaRefusal as refusal:
                 setting = "offset.storage.partitions" if refusal.code == INVALID_PARTITIONS else one.setting
                 found.append(self._problem(setting, f"{refusal.asked}: {refusal.name}", refusal.right, one.needed))
@@ -309,7 +314,8 @@ class CreationCheck:
                     f"grant {right} on {'these topics' if grows else 'the cluster or on these topics'}"
                     f" to {self._clients[cluster].grantee.who}"
                 )
-                yield self._problem_of(cluster, wrong, right, stops=stops)
+                problem = self._problem_of(cluster, wrong, right, stops=stops)
+                yield msgspec.structs.replace(problem, is_right=True)
             elif why.code == _TOO_FEW:
                 wrong = f"{counted(replicas, 'replica')} of {named} on cluster {cluster!r}: {why.text}"
                 right = f"the cluster would refuse every write: set {why.text.rpartition(' ')[2]} or more"

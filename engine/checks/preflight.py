@@ -97,13 +97,18 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def preview(
-    config: MirrorConfig, bear: Callable[[str, BrokerUnreachable], None] | None = None, *, young: bool = False
+    config: MirrorConfig,
+    bear: Callable[[str, BrokerUnreachable], None] | None = None,
+    hold: Callable[[Problem], None] | None = None,
+    *,
+    young: bool = False,
 ) -> tuple[FlowPreview, ...]:
     """Ask both clusters of every flow what would be copied.
 
     With `bear`, as for `run`: `bear` is called with the alias of each unreachable cluster and the cause, and the flows
     of that cluster are left out. A problem that does not stop its flow goes into `doubts`. Without `bear`, everything
-    that is wrong is raised. `young`: the clusters started a moment ago. They do not list a group before they have
+    that is wrong is raised. `hold` is called with each missing right that stops a flow, and that flow is left out, if
+    other flows can start. `young`: the clusters started a moment ago. They do not list a group before they have
     loaded it, so idle patterns of groups are not reported.
 
     Raises NotReady,
@@ -129,7 +134,7 @@ async def preview(
         away = {alias: await clients[alias].unreachable(found.brokers) for alias, found in metadata.items()}
         present = [flow for flow in config.flows if not absent.keys() & set(flow.name)]
         _bear_absent(absent, bear, alone=not present)
-        flows = tuple(preview_flow(flow, metadata, config.places) for flow in present)
+        flows = [preview_flow(flow, metadata, config.places) for flow in present]
         abilities = await _abilities(config, {alias: clients[alias] for alias in metadata})
         problems, doubts = await _judge(config, present, flows, clients, metadata)
         for flow in present:
@@ -143,6 +148,15 @@ async def preview(
         }
         if absent and bear is None:
             problems += await _judge_alone(config, clients, metadata)
+        held = frozenset[FlowName]() if hold is None else _held(config, problems)
+        for problem in problems:
+            if hold is not None and problem.stops and problem.flow in held:
+                hold(problem)
+        problems = [problem for problem in problems if problem.flow not in held]
+        present, flows = (
+            [one for one in present if one.name not in held],
+            [one for one in flows if one.flow not in held],
+        )
         if any(problem.stops or bear is None for problem in problems) or (absent and bear is None):
             raise _not_ready(config, absent if bear is None else {}, problems)
         for problem in problems:
@@ -190,6 +204,13 @@ def _bear_absent(
             raise absent[alias]
     for alias in sorted(absent):
         bear(alias, absent[alias])
+
+
+def _held(config: MirrorConfig, problems: Sequence[Problem]) -> frozenset[FlowName]:
+    """Return the flows that only missing rights stop; none if nothing else would start."""
+    stopped = {problem.flow for problem in problems if problem.stops}
+    held = stopped - {problem.flow for problem in problems if problem.stops and not problem.is_right}
+    return frozenset(held) if len(stopped) < len(config.flows) else frozenset()
 
 
 async def _judge(
@@ -274,7 +295,7 @@ async def _unfenced(
         where = f"{' and '.join(missing)} on transactional id {asked} on cluster {flow.name.target!r}"
         wrong = f"{where}: {error_name(code)} ({code})"
         text = at_cluster(config, flow.name.target, wrong, f"exactly-once mode needs it: {GRANT}")
-        problems.append(Problem(flow.name, text, stops=True))
+        problems.append(Problem(flow.name, text, stops=True, is_right=True))
     return missing
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from engine.base.clock import backoff_s, pause
-from engine.base.errors import MirrorError
+from engine.base.errors import KafkaRefusal, MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import Event
 from engine.flow.topic_logs.event_log import EventLog, EventOptions
@@ -38,6 +38,9 @@ class EventService(EventLog):
         try:
             await self._client.open()
             await ensure_internal_topic(self._client, self.options.topic, self._replication_factor, EVENTS_CONFIGS)
+        except KafkaRefusal as refusal:
+            self.refused(str(refusal))
+            return False
         except MirrorError as error:
             self.trouble = str(error)
             return False

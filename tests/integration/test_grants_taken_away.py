@@ -2,7 +2,7 @@
 
 One mirror with two flows on two secured clusters; the rights of the first flow are taken one by one. `USES` says for
 each right what makes the mirror use it. A right that only a start uses, or whose lack costs nothing that could be seen,
-is in `UNSEEN`, with the reason.
+is in `UNSEEN`, with the reason; `test_grants_at_start.py` takes these.
 """
 
 import asyncio

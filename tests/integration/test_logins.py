@@ -24,12 +24,13 @@ from engine.services.topic_service import TopicService
 from policies.model import PartitionSet
 from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical
-from tests.harness.eventually import until
+from tests.harness.eventually import until, until_equal
 from tests.harness.jvm import jvm
-from tests.harness.kdc import REALM, has_kdc, running_kdc
+from tests.harness.kdc import BROKER, by_kerberos, by_keytab, has_kdc, kerberos_listener, running_kdc
 from tests.harness.keytool import export, make_key_store, make_trust_store
 from tests.harness.listeners import add_listeners
 from tests.harness.load import numbered, produce
+from tests.harness.scram import set_password
 from tests.harness.token_server import AUDIENCE, CLIENT_ID, ISSUER, SECRET, TokenServer, serving
 
 pytestmark = pytest.mark.integration
@@ -143,16 +144,25 @@ SCRAM = {
 
 
 @contextmanager
-def guarded_clusters(folder: Path) -> Iterator[Guarded]:
-    """Start both clusters and the token server."""
-    with serving(TokenServer(lifetime_s=TOKEN_S)) as tokens:
+def guarded_pair(folder: Path, tokens: TokenServer) -> Iterator[Guarded]:
+    """Make both clusters, which a test has to start, and let the token server serve."""
+    with serving(tokens):
         made = Guarded(folder, tokens)
         # A broker asks only addresses that are permitted to it, by a property of its Java.
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens.url.replace('/token', '/jwks')}"
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("JAVA_TOOL_OPTIONS", allowed)
-            with running_clusters(made.source, made.target):
-                yield made
+            yield made
+
+
+@contextmanager
+def guarded_clusters(folder: Path) -> Iterator[Guarded]:
+    """Start both clusters and the token server."""
+    with (
+        guarded_pair(folder, TokenServer(lifetime_s=TOKEN_S)) as made,
+        running_clusters(made.source, made.target),
+    ):
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +178,15 @@ async def can_ask(cluster: ClusterConfig) -> None:
         assert (await client.open()).cluster_id
     finally:
         await client.close()
+
+
+async def accepted(cluster: ClusterConfig) -> bool:
+    """Whether the brokers let the mirror in: they learn of a password a moment after the controller's answer."""
+    try:
+        await can_ask(cluster)
+    except ClusterRefuses:
+        return False
+    return True
 
 
 @asynccontextmanager
@@ -214,16 +233,16 @@ def by_password(guarded: Guarded, mechanism: str, password: str) -> str:
 
 
 def admit(cluster: EmbeddedCluster, password: str) -> None:
-    known = ("--alter", "--entity-type", "users", "--entity-name", "mirror")
-    added = ("--add-config", f"SCRAM-SHA-256=[password={password}]")
-    cluster.tool("kafka.admin.ConfigCommand", "--bootstrap-server", cluster.bootstrap_servers, *known, *added)
+    """Give the mirror a password, in a thread without a loop."""
+    asyncio.run(set_password(cluster, "mirror", password))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 async def test_a_connection_outlives_what_the_broker_accepts_of_a_login(guarded: Guarded, mechanism: str) -> None:
-    if mechanism != "PLAIN":
-        await asyncio.to_thread(admit, guarded.source, "open sesame")
     config = guarded.config(f"{mechanism}.properties", by_password(guarded, mechanism, "open sesame"))
+    if mechanism != "PLAIN":
+        await set_password(guarded.source, "mirror", "open sesame")
+        await until_equal(lambda: accepted(config.clusters["A"]), True)
     await lives_on(config.clusters["A"], REAUTH_S)
 
 
@@ -248,12 +267,15 @@ async def test_each_client_of_a_cluster_logs_in_by_its_own_login(guarded: Guarde
 async def test_a_password_that_is_rotated_needs_no_restart(guarded: Guarded) -> None:
     secret = guarded.folder / "secret.properties"
     secret.write_text("password = one\n")
-    await asyncio.to_thread(admit, guarded.source, "one")
+    await set_password(guarded.source, "mirror", "one")
     login = by_password(guarded, "SCRAM-SHA-256", f"${{file:{secret}:password}}")
-    options = handshake_options(guarded.config("rotated.properties", login).clusters["A"], "test")
+    cluster = guarded.config("rotated.properties", login).clusters["A"]
+    await until_equal(lambda: accepted(cluster), True)
+    options = handshake_options(cluster, "test")
     host, port = guarded.at["SCRAM"].split(":")
     first = await Connection.open(host, int(port), options)
-    await asyncio.to_thread(admit, guarded.source, "two")
+    await set_password(guarded.source, "mirror", "two")
+    await until_equal(lambda: accepted(cluster), False)
     with pytest.raises(BrokerRefuses, match="does not know the user name and password"):
         await Connection.open(host, int(port), options)
     secret.write_text("password = two\n")
@@ -304,6 +326,7 @@ def test_sparks_java_client_logs_in_by_the_same_settings(guarded: Guarded, spark
         "a password": by_password(guarded, "SCRAM-SHA-256", "open sesame"),
     }
     config = guarded.config("java.properties", settings[login])
+    asyncio.run(until_equal(lambda: accepted(config.clusters["A"]), True))
     asked_by_java(spark_client, config.clusters["A"])
 
 
@@ -349,37 +372,24 @@ def copied(copier: Copier, count: int) -> Callable[[], bool]:
     return lambda: any(lane.source_next >= count for lane in copier.progress().lanes)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not has_kdc(), reason="needs Debian's krb5-kdc, krb5-admin-server and krb5-user")
 async def test_kerberos_by_keytab_and_by_ticket_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gssapi")
     with running_kdc(tmp_path / "realm") as realm:
-        broker, mirror = realm.principal("kafka/localhost"), realm.principal("mirror")
+        broker, mirror = realm.principal(BROKER), realm.principal("mirror")
         for name, value in realm.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Djava.security.krb5.conf={realm.config}")
         cluster = EmbeddedCluster("kerberos", tmp_path / "cluster")
-        login = f'useKeyTab=true storeKey=true keyTab="{broker}" principal="kafka/localhost@{REALM}"'
-        guarded = {
-            "sasl.enabled.mechanisms": "GSSAPI",
-            "gssapi.sasl.jaas.config": f"com.sun.security.auth.module.Krb5LoginModule required {login};",
-            "gssapi.connections.max.reauth.ms": f"{REAUTH_S * 1000:.0f}",
-            "sasl.kerberos.service.name": "kafka",
-        }
-        address = add_listeners(cluster, {"KERBEROS": ("SASL_PLAINTEXT", guarded)})["KERBEROS"]
+        listener = ("SASL_PLAINTEXT", kerberos_listener(broker, REAUTH_S))
+        address = add_listeners(cluster, {"KERBEROS": listener})["KERBEROS"]
         cache = tmp_path / "cache"
         realm.run("kinit", "-k", "-t", str(mirror), "-c", f"FILE:{cache}", "mirror")
         with cluster:
-            for own in (
-                f'useKeyTab=true storeKey=true keyTab="{mirror}" principal="mirror@{REALM}"',
-                f'useTicketCache=true ticketCache="{cache}"',
-            ):
+            for own in (by_keytab(mirror, "mirror"), f'useTicketCache=true ticketCache="{cache}"'):
                 path = tmp_path / "mirror.properties"
-                path.write_text(
-                    f"{FLOW}A.bootstrap.servers = localhost:{address.rpartition(':')[2]}\n"
-                    "A.security.protocol = SASL_PLAINTEXT\nA.sasl.mechanism = GSSAPI\n"
-                    "A.sasl.kerberos.service.name = kafka\n"
-                    f"A.sasl.jaas.config = com.sun.security.auth.module.Krb5LoginModule required {own};\n"
-                    f"B.bootstrap.servers = {cluster.bootstrap_servers}\n"
-                )
+                plain = f"B.bootstrap.servers = {cluster.bootstrap_servers}\n"
+                path.write_text(FLOW + by_kerberos("A", address, own) + plain)
                 await lives_on(load_config(path).clusters["A"], REAUTH_S)
     assert "KRB5_CONFIG" in os.environ

@@ -87,19 +87,31 @@ async def test_a_source_that_may_not_be_written_costs_one_event(
     assert await assert_identical(guarded_cluster, target_cluster, "guarded-orders", copied) == 400
 
 
-async def test_a_topic_that_may_not_be_made_is_taken_to_be_there(guarded_cluster: EmbeddedCluster) -> None:
-    words = ("--deny-principal", "User:ANONYMOUS", "--operation", "Create", "--cluster", "--topic", "heartbeats")
+async def test_a_topic_that_may_not_be_made_is_taken_to_be_there_only_if_it_may_not_be_seen(
+    guarded_cluster: EmbeddedCluster,
+) -> None:
+    who = ("--deny-principal", "User:ANONYMOUS")
+    unmade = (*who, "--operation", "Create", "--cluster", "--topic", "heartbeats")
+    unseen = (*who, "--operation", "Describe", "--topic", "heartbeats")
     acls = ("--bootstrap-server", guarded_cluster.bootstrap_servers)
-    guarded_cluster.tool(_ACLS, *acls, "--add", *words)
+    guarded_cluster.tool(_ACLS, *acls, "--add", *unmade)
     client = cluster_client("guarded", guarded_cluster.bootstrap_servers)
+
+    async def code() -> int:
+        return (await client.metadata(["heartbeats"])).topics["heartbeats"].error_code
+
     try:
         await until_told(guarded_cluster, "heartbeats", TopicAuthorizationFailedError.errno)
         await client.open()
+        with pytest.raises(KafkaRefusal, match=r"creating topic heartbeats .*grant Create on topic heartbeats"):
+            await ensure_mm2_topic(client, "heartbeats", 1, "a.key")
+        guarded_cluster.tool(_ACLS, *acls, "--add", *unseen)
+        await until_equal(code, TopicAuthorizationFailedError.errno)
         await ensure_mm2_topic(client, "heartbeats", 1, "a.key")
-        assert not (await client.metadata(["heartbeats"])).topics["heartbeats"].partitions
     finally:
         await client.close()
-        guarded_cluster.tool(_ACLS, *acls, "--remove", "--force", *words)
+        for words in (unmade, unseen):
+            guarded_cluster.tool(_ACLS, *acls, "--remove", "--force", *words)
     await until_told(guarded_cluster, "heartbeats", NoError.errno)
 
 

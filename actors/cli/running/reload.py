@@ -207,7 +207,7 @@ class Reload:
     def _not_checked(self, found: ConfigDifference) -> list[str]:
         """Refuse to add a flow that could not be checked: unlike a start, a reload can be repeated at any time."""
         return [
-            f"{flow}: one of its clusters is unreachable, so it cannot be checked; reload again when both answer"
+            f"{flow}: a cluster is unreachable or a right is missing, so nobody checked it; mend that, and reload again"
             for flow in found.named(ADDED)
             if flow in self._unchecked
         ]

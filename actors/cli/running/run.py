@@ -39,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check everything that needs no Ray, then run. Exit code 0 after a drain, 1 if the mirror did not end in order.
 
-    The mirror waits for a cluster that does not answer. A cluster that refuses the login ends the command here.
+    The mirror waits for a cluster that does not answer. A cluster that refuses the login ends the command here, and so
+    does a missing right that stops every flow. If it stops only some, the others start.
     """
     steps = StartSteps(quiet=args.json)
     steps.say(f"reading {args.config}")
@@ -50,7 +51,11 @@ def run(args: argparse.Namespace) -> int:
 
     config = load_config(args.config)
     steps.say(f"asking the clusters {' and '.join(config.clusters)}")
-    config, checked = ask_clusters(config, lambda awaited: warn(worded(awaited, args.config)))
+
+    def tell(waits: str) -> None:
+        warn(worded(waits, args.config))
+
+    config, checked = ask_clusters(config, tell, tell)
     for warning in config.warnings:
         warn(f"{args.config}: {worded(str(warning), args.config)}")
     for secret in shipped_secrets(args.config, config):

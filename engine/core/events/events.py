@@ -27,6 +27,7 @@ from engine.core.events.renewal_events import CopyDeleted as CopyDeleted
 from engine.core.events.renewal_events import CopyKept as CopyKept
 from engine.core.events.renewal_events import IdentityChanged as IdentityChanged
 from engine.core.events.renewal_events import TopicRenewed as TopicRenewed
+from engine.core.events.start_events import EventsNotStored as EventsNotStored
 from engine.core.events.start_events import Mm2Active as Mm2Active
 from engine.core.events.start_events import StartDoubt as StartDoubt
 from policies.model import TopicPartition
@@ -376,6 +377,7 @@ AnyEvent = (
     | TopicFailed
     | Mm2Active
     | StartDoubt
+    | EventsNotStored
     | GroupNotSynced
     | GroupWentBack
     | GroupBrokerAway

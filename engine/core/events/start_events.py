@@ -1,4 +1,4 @@
-"""Events of a flow's start."""
+"""Events of a flow's start, and of its own topics."""
 
 from typing import ClassVar
 
@@ -36,3 +36,19 @@ class StartDoubt(Event, frozen=True, kw_only=True, tag="start_doubt"):
 
     def text(self) -> str:
         return self.what
+
+
+class EventsNotStored(Event, frozen=True, kw_only=True, tag="events_not_stored"):
+    """The target refuses the events of a flow, or their topic: only the status and the logs have them."""
+
+    severity: ClassVar[str] = "error"
+    topic: str
+    why: str
+
+    @property
+    def about(self) -> str:
+        """Name the topic."""
+        return self.topic
+
+    def text(self) -> str:
+        return f"{self.topic}: events are not stored: {self.why}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from engine.base.clock import backoff_s, pause, wall_ms
-from engine.core.events.events import Event
+from engine.core.events.events import Event, EventsNotStored
 from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.flow.lane.bounded_retry import BoundedRetry
 from engine.flow.lane.partition_writer import PartitionWriter
@@ -53,6 +53,8 @@ class EventLog:
         where = f"topic {options.topic} on cluster {options.flow.target!r}"
         self._patience = BoundedRetry(where, options.patience_s, lambda: "")
         self._queue: deque[Record] = deque()
+        self._refusals: list[EventsNotStored] = []
+        self._is_refused = False
         self._untold = 0
         self._news = asyncio.Event()
         self._empty = asyncio.Event()
@@ -69,6 +71,18 @@ class EventLog:
         if self._queue:
             self._empty.clear()
             self._news.set()
+
+    def take_events(self) -> list[EventsNotStored]:
+        """Return the refusals since the last call; one until a write succeeds again."""
+        found, self._refusals = self._refusals, []
+        return found
+
+    def refused(self, why: str) -> None:
+        """Note that the target refuses events or their topic."""
+        self.trouble = why
+        if not self._is_refused:
+            self._is_refused = True
+            self._refusals.append(EventsNotStored(flow=self.options.flow, topic=self.options.topic, why=why))
 
     def _record(self, event: Event, now_ms: int) -> Record:
         key, value = self._codec.encode(event, now_ms)
@@ -98,12 +112,13 @@ class EventLog:
         """Append one batch, for as long as it takes; drop what the broker refuses."""
         outcome = await self._send(encode_batch(records, GZIP))
         if outcome.kind is OutcomeKind.APPENDED:
-            self.trouble = ""
+            self.trouble, self._is_refused = "", False
         elif outcome.kind is OutcomeKind.TOO_LARGE and len(records) > 1:
             for record in records:
                 await self._write([record])
         else:
             self._drop(len(records))
+            self.refused(self.trouble)
 
     async def _send(self, payload: bytearray) -> Outcome:
         attempt = 0

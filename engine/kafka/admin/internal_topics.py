@@ -3,6 +3,7 @@
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.kafka.admin.admin import create_topic, describe_topic_configs
+from engine.kafka.admin.hidden_topics import refused_by
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.protocol.faults import (
     AUTHORIZATION,
@@ -10,6 +11,7 @@ from engine.kafka.protocol.faults import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
 )
+from policies.sync.acl_sync import Operation
 from policies.words import counted
 
 _POLICY = "cleanup.policy"
@@ -62,17 +64,19 @@ async def ensure_internal_topic(
 
     Raises KafkaRefusal with what to change, and ConnectionLost if no broker knows a topic that exists.
     """
-    found = await _partitions(client, topic)
+    found, hidden = await _partitions(client, topic)
     if not found and await create_topic(client, topic, partitions, replication_factor, configs, key=POSITIONS_KEY):
         return True
     attempt, give_up_at = 0, now_s() + HEARD_S
     while not found:  # the controller has the topic; brokers learn of it a little later
+        if hidden is not None:
+            raise hidden
         if now_s() > give_up_at:
             where = f"topic {topic} on cluster {client.alias!r}"
             raise ConnectionLost(f"{where} exists, but the brokers still do not know it after {HEARD_S:g} s")
         attempt += 1
         await pause(backoff_s(attempt))
-        found = await _partitions(client, topic)
+        found, hidden = await _partitions(client, topic)
     check_partitions(client, topic, found, partitions, how_to_recreate(partitions, configs))
     await check_policy(client, topic, configs)
     return False
@@ -93,9 +97,11 @@ async def ensure_quarantine_topic(client: ClusterClient, topic: str, replication
         await ensure_internal_topic(client, topic, replication_factor, only_policy, partitions=partitions)
 
 
-async def _partitions(client: ClusterClient, topic: str) -> int:
-    found = (await client.metadata([topic])).topics.get(topic)
-    return len(found.partitions) if found is not None else 0
+async def _partitions(client: ClusterClient, topic: str) -> tuple[int, KafkaRefusal | None]:
+    """Return the number of partitions, 0 if brokers show none; and the refusal if they would not show the topic."""
+    metadata = await client.metadata([topic])
+    found = metadata.topics.get(topic)
+    return len(found.partitions) if found is not None else 0, refused_by(client, metadata, topic, Operation.WRITE)
 
 
 def how_to_recreate(partitions: int, configs: dict[str, str]) -> str:
@@ -110,12 +116,21 @@ def check_partitions(client: ClusterClient, topic: str, found: int, partitions: 
         raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", INVALID_PARTITIONS, what, right)
 
 
-async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str]) -> None:
-    """Check that the cleanup policy is that of `configs`. Raises KafkaRefusal with what to change."""
+async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str]) -> str:
+    """Check that the cleanup policy is that of `configs`; return why it is not known if a right is missing, else "".
+
+    Raises KafkaRefusal with what to change.
+    """
     wanted, where = configs[_POLICY], f"topic {topic} on cluster {client.alias!r}"
-    policy = await _policy(client, topic)
+    try:
+        policy = await _policy(client, topic)
+    except KafkaRefusal as refusal:
+        if refusal.code in AUTHORIZATION:
+            return f"cannot check that {where} has {_POLICY}={wanted}, without which it loses records: {refusal}"
+        raise
     if policy is not None and set(policy.split(",")) != set(wanted.split(",")):
         raise KafkaRefusal(where, _INVALID_CONFIG, f"has {_POLICY}={policy}", f"set {_POLICY}={wanted} on the topic")
+    return ""
 
 
 def mm2_replicas(asked: int, brokers: int) -> int:
@@ -127,8 +142,8 @@ async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor
     """Create a compacted topic of one partition for MM2's records; an existing topic stays as it is.
 
     `replication_factor` 0: MM2's three, or one per broker if there are fewer. If raymirror is not permitted to create
-    the topic, or the broker cannot, this assumes like MM2 (MirrorUtils.createCompactedTopic) that the topic exists.
-    Raises KafkaRefusal for other refusals.
+    a topic that it may not see, or the broker cannot, this assumes like MM2 (MirrorUtils.createCompactedTopic) that the
+    topic exists. Raises KafkaRefusal for other refusals.
     """
     found = (await client.metadata([topic])).topics.get(topic)
     if found is not None and found.partitions:
@@ -137,16 +152,20 @@ async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor
     try:
         await create_topic(client, topic, 1, replicas, MM2_CONFIGS, key=key)
     except KafkaRefusal as refusal:
-        if refusal.code not in AUTHORIZATION and refusal.code != UNSUPPORTED_VERSION:
+        is_hidden = found is not None and found.error_code in AUTHORIZATION
+        if refusal.code != UNSUPPORTED_VERSION and not (refusal.code in AUTHORIZATION and is_hidden):
             raise
 
 
 async def _policy(client: ClusterClient, topic: str) -> str | None:
-    """Return a topic's cleanup policy; None if asking is not permitted or possible, or the topic is not known yet."""
+    """Return a topic's cleanup policy; None if brokers cannot be asked, or do not know the topic yet.
+
+    Raises KafkaRefusal.
+    """
     try:
         configs = (await describe_topic_configs(client, [topic]))[topic]
     except KafkaRefusal as refusal:
-        if refusal.code in AUTHORIZATION | {UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION}:
+        if refusal.code in {UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION}:
             return None
         raise
     return configs[_POLICY].value.replace(" ", "") if _POLICY in configs else None

@@ -20,6 +20,8 @@ _NO_LAYER = b"\x01\0\0\0"
 _NO_LAYER_BIT = 0x01
 _KDC_UNREACHABLE = -1765328228 & 0xFFFFFFFF
 """KRB5_KDC_UNREACH."""
+_TICKET_EXPIRED = -1765328352 & 0xFFFFFFFF
+"""KRB5KRB_AP_ERR_TKT_EXPIRED: the library reports the old ticket, not why it got no new one."""
 _FILE = "FILE:"
 _caches = count(1)
 
@@ -55,8 +57,15 @@ class KerberosLogin:
                 raise LoginFailed("the broker wants a Kerberos security layer, which Kafka does not have")
             yield context.wrap(_NO_LAYER, False).message
         except gssapi.exceptions.GSSError as error:
-            passes = getattr(error, "min_code", 0) & 0xFFFFFFFF == _KDC_UNREACHABLE
-            raise LoginFailed(f"Kerberos: {_reason(error)}", may_pass=passes) from None
+            code = getattr(error, "min_code", 0) & 0xFFFFFFFF
+            expired = f"; {self._renewal()}" if code == _TICKET_EXPIRED else ""
+            raise LoginFailed(f"Kerberos: {_reason(error)}{expired}", may_pass=code == _KDC_UNREACHABLE) from None
+
+    def _renewal(self) -> str:
+        """Say what to look at if there is no new ticket."""
+        if self._store is not None and "client_keytab" in self._store:
+            return "the KDC gave no new one: does the keytab hold the principal's present key (klist -k, kvno)?"
+        return "renew the ticket cache (kinit)"
 
     def _context(self, gssapi: ModuleType, host: str) -> Any:
         kerberos = gssapi.MechType.kerberos

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from actors.config import checks
@@ -10,7 +11,7 @@ from engine.base.errors import BrokerRefuses, BrokerUnreachable, ConnectionLost,
 from engine.checks import mm2_preflight
 from engine.checks.creation_check import Problem
 from engine.checks.mm2_preflight import Mm2Runs, OtherConnector, refuse_running_mm2
-from engine.checks.preflight import FlowPreview, _not_ready
+from engine.checks.preflight import FlowPreview, _held, _not_ready
 from engine.config.settings import FlowConfig, MirrorConfig
 from policies.model import FlowName
 from tests.unit.engine.config_files import mirror
@@ -39,6 +40,20 @@ def test_clusters_that_are_away_stand_among_the_problems() -> None:
         f"mm2.properties:2: A.bootstrap.servers: {why}",
         f"mm2.properties:3: B.bootstrap.servers: {why}",
         PROBLEM.text,
+    )
+
+
+def test_a_missing_right_holds_its_flow_if_another_one_can_start() -> None:
+    back, right = FlowName("B", "A"), msgspec.structs.replace(PROBLEM, is_right=True)
+    other = msgspec.structs.replace(right, flow=back)
+    two = mirror(TWO_WAYS)
+    assert _held(two, [right]) == {FLOW}
+    assert _held(two, [right, msgspec.structs.replace(other, stops=False)]) == {FLOW}
+    assert _held(two, [right, other]) == frozenset(), "nothing would start"
+    assert _held(two, [right, PROBLEM]) == frozenset(), "something else is wrong with it"
+    assert _held(mirror(), [right]) == frozenset()
+    assert checks.awaited_right(right) == (
+        "f:1: key: wrong; right; A->B waits for it, asks again every few seconds, and begins when it has it"
     )
 
 

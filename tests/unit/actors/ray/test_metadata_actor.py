@@ -122,6 +122,9 @@ class FakeEvents:
     async def flush(self) -> None:
         return
 
+    def take_events(self) -> list[AnyEvent]:
+        return []
+
 
 class FakeGroups:
     """A group keeper that notes whether it may write, whenever it is asked for its report."""

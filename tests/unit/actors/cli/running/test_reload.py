@@ -76,7 +76,7 @@ class Stage:
             assert args.address is None
             yield self.mirror, self.place
 
-        def ask(config: MirrorConfig, _bear: Callable[[str], None]) -> tuple[MirrorConfig, tuple[Any, ...]]:
+        def ask(config: MirrorConfig, *_tell: Callable[[str], None]) -> tuple[MirrorConfig, tuple[Any, ...]]:
             checked = tuple(SimpleNamespace(flow=one.name) for one in config.flows if str(one.name) not in self.away)
             return msgspec.structs.replace(config, warnings=(ConfigWarning(3, "topics", "matches nothing"),)), checked
 
@@ -114,7 +114,7 @@ def test_a_flow_that_cannot_be_checked_is_not_added(stage: Stage, capsys: pytest
     stage.away = ("A->C",)
     assert raymirror("reload") == exits.UNUSABLE
     assert not stage.mirror.taken
-    assert "A->C: one of its clusters is unreachable" in capsys.readouterr().err
+    assert "A->C: a cluster is unreachable or a right is missing" in capsys.readouterr().err
     stage.away = ("A->B",)
     assert raymirror("reload") == exits.OK, "one that is copied needs no check"
 

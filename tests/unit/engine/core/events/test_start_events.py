@@ -1,6 +1,6 @@
 """Events at the start of a flow."""
 
-from engine.core.events.start_events import Mm2Active, StartDoubt
+from engine.core.events.start_events import EventsNotStored, Mm2Active, StartDoubt
 from policies.model import FlowName
 
 FLOW = FlowName("A", "B")
@@ -16,3 +16,8 @@ def test_doubts_are_told_one_by_one() -> None:
     one, other = (StartDoubt(flow=FLOW, what=what) for what in ("small disks", "no such topic"))
     assert one.about != other.about
     assert (one.severity, one.text()) == ("warning", "small disks")
+
+
+def test_events_that_are_not_stored_name_their_topic() -> None:
+    event = EventsNotStored(flow=FLOW, topic="e", why="no right")
+    assert (event.severity, event.about, event.text()) == ("error", "e", "e: events are not stored: no right")

@@ -89,11 +89,19 @@ async def test_refused_events_are_dropped_and_told_once_others_pass() -> None:
             await stage.log.flush()
         assert stage.log.dropped == 2
         assert stage.log.trouble == "refused"
+        (told,) = stage.log.take_events()
+        assert told.text() == f"{events_topic('A')}: events are not stored: refused"
+        stage.log.append([event(2)])
+        async with asyncio.timeout(20):
+            await stage.log.flush()
+        assert stage.log.take_events() == [], "it was told"
         stage.topic.refuses = lambda _key: False
         stage.log.append([event(3)])
     found = await stage.log.read()
     assert numbers(found) == [3]
-    assert [one.event.count for one in found if isinstance(one.event, EventsDropped)] == [2]
+    assert [one.event.count for one in found if isinstance(one.event, EventsDropped)] == [3]
+    stage.log.refused("the next refusal")
+    assert [one.why for one in stage.log.take_events()] == ["the next refusal"]
 
 
 async def test_nothing_to_append_is_nothing_to_wait_for() -> None:

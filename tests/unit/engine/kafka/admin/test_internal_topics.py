@@ -10,6 +10,7 @@ from engine.kafka.admin import internal_topics
 from engine.kafka.admin.internal_topics import (
     MAP_CONFIGS,
     QUARANTINE_CONFIGS,
+    check_policy,
     ensure_internal_topic,
     ensure_quarantine_topic,
 )
@@ -21,15 +22,17 @@ class Client:
     """A cluster whose brokers hear of a topic after a few answers; None: never."""
 
     alias = "B"
+    grantee = SimpleNamespace(needs_on_topic=lambda operation, topic: f"grant {operation.name} on {topic}")
 
-    def __init__(self, partitions: int, unheard: int | None) -> None:
-        self._partitions, self._unheard = partitions, unheard
+    def __init__(self, partitions: int, unheard: int | None, code: int = 0) -> None:
+        self._partitions, self._unheard, self._code = partitions, unheard, code
         self.asked = 0
 
     async def metadata(self, topics: list[str]) -> Any:
         self.asked += 1
         heard = self._unheard is not None and self.asked > self._unheard
-        return SimpleNamespace(topics={TOPIC: SimpleNamespace(partitions=range(self._partitions))} if heard else {})
+        topic = SimpleNamespace(partitions=range(self._partitions), error_code=self._code)
+        return SimpleNamespace(topics={TOPIC: topic} if heard else {})
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +63,13 @@ async def test_a_topic_that_somebody_made_just_now_is_taken() -> None:
     client = Client(5, 2)
     assert not await ensure(client)
     assert client.asked == 3
+
+
+async def test_a_topic_that_is_there_and_may_not_be_seen_is_refused_at_once() -> None:
+    client = Client(0, 0, code=29)
+    with pytest.raises(KafkaRefusal, match=f"topic {TOPIC} on cluster 'B'.*grant WRITE on {TOPIC}"):
+        await ensure(client)
+    assert client.asked == 1
 
 
 async def test_a_topic_that_no_broker_hears_of_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +103,21 @@ async def test_other_refusals_of_the_quarantine_topic_are_passed_on(monkeypatch:
     given: Any = Client(3, None)
     with pytest.raises(KafkaRefusal, match="TopicAuthorizationFailed"):
         await ensure_quarantine_topic(given, TOPIC, 1)
+
+
+@pytest.mark.parametrize(("code", "passes"), [(29, True), (35, False)])
+async def test_a_policy_that_may_not_be_read_is_a_doubt(
+    code: int, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> str:
+        raise KafkaRefusal("configs", code, "refused", "grant DescribeConfigs")
+
+    monkeypatch.setattr(internal_topics, "_policy", refused)
+    given: Any = Client(5, 0)
+    if passes:
+        doubt = await check_policy(given, TOPIC, MAP_CONFIGS)
+        assert doubt.startswith(f"cannot check that topic {TOPIC} on cluster 'B' has cleanup.policy=compact, ")
+        assert doubt.endswith("grant DescribeConfigs")
+    else:
+        with pytest.raises(KafkaRefusal):
+            await check_policy(given, TOPIC, MAP_CONFIGS)

@@ -137,6 +137,18 @@ def test_the_library_s_reason_is_told(library: Library) -> None:
     assert not caught.value.may_pass
 
 
+@pytest.mark.parametrize(
+    ("options", "right"),
+    [(KEYTAB, "does the keytab hold the principal's present key"), ("useTicketCache=true", "renew the ticket cache")],
+)
+def test_a_ticket_that_ended_says_what_to_look_at(library: Library, options: str, right: str) -> None:
+    library.error = GSSError(-1765328352 & 0xFFFFFFFF, "Ticket expired")
+    with pytest.raises(LoginFailed, match="Kerberos: Ticket expired; ") as caught:
+        read_login(settings(options)).exchange("h")
+    assert right in str(caught.value)
+    assert not caught.value.may_pass
+
+
 def test_a_broker_that_wants_to_encrypt(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Context, "layers", b"\x04\x00\x10\x00")
     exchange = read_login(settings(KEYTAB)).exchange("h")
