@@ -1,0 +1,125 @@
+"""A person at a shell who operates one flow `ALIAS->there`: types commands, starts its mirror, kills a command."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from deploy.local.cluster import EmbeddedCluster
+from tests.harness.compare import read_topic
+from tests.harness.flow_file import QUIET, flow_settings, write_settings
+from tests.harness.shell import DEADLINE_S, Shell
+
+
+class Operator:
+    """The flow, its configuration file, and whoever types. `more`: settings beside those of `flow_settings`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        alias: str,
+        source: EmbeddedCluster,
+        target: EmbeddedCluster,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        self.alias, self.source, self.target = alias, source, target
+        self.topic, self.flow, self.back = f"{alias}-t", f"{alias}->there", f"there->{alias}"
+        self.shell, self.config = Shell(folder), folder / "mm2.properties"
+        self.settings = flow_settings(
+            alias, source, target, {**QUIET, "sync.topic.acls.enabled": "false"} | (more or {})
+        )
+        write_settings(self.config, self.settings)
+
+    def turned(self) -> Path:
+        """Write the file of the flow back, as a person does who copies the file and turns its flow."""
+        turned = {key.replace(self.flow, self.back): value for key, value in self.settings.items()}
+        return write_settings(self.config.with_name("back.properties"), turned)
+
+    # --- commands ------------------------------------------------------------------------------------------------
+
+    async def gives(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Give a command of raymirror, and wait for its end."""
+        return await asyncio.to_thread(self.shell, *words)
+
+    async def fails_over(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`raymirror failover` of the flow, with JSON."""
+        return await self.gives("failover", self.flow, "--config", str(self.config), "--json", *words)
+
+    async def types(self, action: str, *words: str) -> tuple[int, Any]:
+        """Type `raymirror dr ACTION`: exit code and JSON, or what it complained of."""
+        done = await self.gives("dr", action, self.flow, "--config", str(self.config), "--json", *words)
+        return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+    def begins(self, *words: str) -> subprocess.Popen[str]:
+        """Begin a command of raymirror, and return at once."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "actors", *words],
+            env=self.shell.env,
+            cwd=self.shell.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    async def kills_at(self, step: str, action: str, *words: str) -> None:
+        """Type `raymirror dr ACTION`, and kill it as soon as it says that it begins a step."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "actors", "dr", action, self.flow, "--config", str(self.config), *words),
+            env=self.shell.env,
+            cwd=self.shell.folder,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        said = b""
+        async with asyncio.timeout(DEADLINE_S):
+            while f", {step}: ".encode() not in said:
+                line = await process.stderr.readline()
+                assert line, f"it ended before step {step}:\n{said.decode()}"
+                said += line
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    # --- mirrors -------------------------------------------------------------------------------------------------
+
+    async def runs(self, config: Path, records: int) -> None:
+        """Start a mirror and wait until it has copied so many records."""
+        self.shell.start("run", str(config))
+        await self.has_copied(records)
+
+    async def has_copied(self, records: int) -> None:
+        """Wait until the mirror has copied so many records since its start."""
+        await asyncio.to_thread(self.shell.until, lambda status: status["flows"][0]["records"] >= records)
+
+    async def ends(self) -> None:
+        """Wait until the mirror is gone."""
+        assert self.shell.started is not None
+        assert await asyncio.to_thread(self.shell.started.wait, DEADLINE_S) == 0
+
+    async def stops(self) -> None:
+        """Stop the mirror, and wait until it is gone."""
+        assert (await self.gives("stop")).returncode == 0
+        await self.ends()
+
+    def close(self) -> None:
+        """End what still runs."""
+        started = self.shell.started
+        if started is not None and started.poll() is None:
+            self.shell("stop")
+            try:
+                started.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
+
+    # --- logs ----------------------------------------------------------------------------------------------------
+
+    async def values(self, cluster: EmbeddedCluster, partition: int = 0) -> list[bytes]:
+        """Read the values of one partition of the topic, which has the same name on both clusters."""
+        records = await read_topic(cluster, self.topic, committed=True, timestamps=False)
+        return [one.value or b"" for one in records[partition]]
