@@ -26,6 +26,7 @@ from engine.flow.ports.discovery import Discovery
 from engine.services.runner import Copier
 from engine.services.topic_service import TopicService
 from policies.model import PartitionSet
+from tests.harness.flow_file import flow_settings, write_settings
 
 T = TypeVar("T")
 DEADLINE_S = 240.0
@@ -44,19 +45,7 @@ class Rayless:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.flow, self.path = f"{alias}->there", folder / "mm2.properties"
-        wanted = {
-            "clusters": f"{alias}, there",
-            f"{alias}.bootstrap.servers": source.bootstrap_servers,
-            "there.bootstrap.servers": target.bootstrap_servers,
-            f"{self.flow}.enabled": "true",
-            f"{self.flow}.topics": f"{alias}-t.*",
-            f"{self.flow}.groups": f"{alias}-.*",
-            "replication.factor": "1",
-            "offset.storage.replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
-            **(settings or {}),
-        }
-        self.path.write_text("".join(f"{key} = {value}\n" for key, value in wanted.items()))
+        write_settings(self.path, flow_settings(alias, source, target, settings))
         self.config = load_config(self.path)
         self._flow = next(flow for flow in self.config.flows if str(flow.name) == self.flow)
         self._loop = asyncio.get_running_loop()
