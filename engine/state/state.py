@@ -112,8 +112,10 @@ class Deployment(Value, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        mirror, _, command = self.mirror.removesuffix(")").partition(" (")  # a command adds its name in brackets
+        who = f"command {command!r} beside mirror {mirror!r}" if command else f"mirror {mirror!r}"
         return (
-            f"mirror {self.mirror!r} on {self.where} (version {self.version}, deployment {self.deployment_id}, instance"
+            f"{who} on {self.where} (version {self.version}, deployment {self.deployment_id}, instance"
             f" {self.instance_id}, since {since}, term {self.term})"
         )
 
