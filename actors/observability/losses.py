@@ -13,8 +13,13 @@ def loss_text(found: DrPreview) -> str:
     unknown = sum(one.unknown for one in found.losses)
     least = "" if all(one.is_exact for one in found.losses) else "about "
     besides = f", and what is in {counted(unknown, 'partition')} is not known" if unknown else ""
+    left_out = sum(one.left_out for one in found.losses)
+    refused = f"{counted(left_out, 'record')} that the target refused (see: raymirror quarantine list)"
+    known = " of what is known" if unknown else ""
     if not records:
-        return f"a failover now would lose nothing{' of what is known' if unknown else ''}{besides}"
+        what = f"{refused}, and nothing else" if left_out else "nothing"
+        return f"a failover now would lose {what}{known}{besides}"
     oldest = max(one.seconds for one in found.losses)
     age = f", the oldest {oldest:.1f} s old" if oldest >= 0 else ""
-    return f"a failover now would lose {least}{counted(records, 'record')} ({bytes_text(size)}){age}{besides}"
+    more = f", and {refused}" if left_out else ""
+    return f"a failover now would lose {least}{counted(records, 'record')} ({bytes_text(size)}){age}{more}{besides}"
