@@ -194,9 +194,13 @@ OPERATION_SCOPE = "operation"
 """Entries of operations have an owner of their own: the driver, while the flow's mirror owns the other entries."""
 
 
+_STATE, _INTERNAL = "raymirror-state.", ".internal"
+_ENDS = 2
+
+
 def state_topic(source: str) -> str:
     """Name the topic that holds the state of flows from a source, on their target."""
-    return f"raymirror-state.{source}.internal"
+    return f"{_STATE}{source}{_INTERNAL}"
 
 
 def events_topic(source: str) -> str:
@@ -278,6 +282,29 @@ def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:
     """Return the entry of the mirror that has the flow, None if no mirror ever had it."""
     owner = entries.get(DEPLOYMENT)
     return owner if isinstance(owner, Deployment) else None
+
+
+def is_state_topic(topic: str) -> bool:
+    """Whether a topic holds states of flows, whatever their source."""
+    return topic.startswith(_STATE) and topic.endswith(_INTERNAL)
+
+
+def flows_in(records: Iterable[Stored], scope: str) -> tuple[FlowName, ...]:
+    """Return the flows that have entries of a scope in a state topic."""
+    found: set[FlowName] = set()
+    for key, _ in records:
+        flow, _, one = _owner_named(key).partition(" ")
+        if one == scope and len(ends := flow.split("->")) == _ENDS:
+            found.add(FlowName(*ends))
+    return tuple(sorted(found))
+
+
+def _owner_named(key: bytes | None) -> str:
+    """Return what an entry's key names as its owner; empty for anything else."""
+    try:
+        return msgspec.json.decode(key or b"", type=_WireKey).flow
+    except UNREADABLE:
+        return ""
 
 
 class _WireKey(msgspec.Struct, frozen=True, omit_defaults=True):
