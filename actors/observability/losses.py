@@ -1,12 +1,19 @@
 """Says in a sentence what a failover would lose, for `raymirror dr preview` and the typed interface."""
 
+from actors.observability.instants import clock_text
 from actors.observability.lagging import bytes_text
 from engine.flow.surveys.dr_preview import DrPreview
 from policies.words import counted
 
 
 def loss_text(found: DrPreview) -> str:
-    """Say in a sentence what a failover would lose now."""
+    """Say in a sentence what a failover would lose now; if the flow was stopped by one before, that comes first."""
+    if found.failed_over_ms >= 0:
+        return f"it was failed over or switched over at {clock_text(found.failed_over_ms)} already; {_loss_text(found)}"
+    return _loss_text(found)
+
+
+def _loss_text(found: DrPreview) -> str:
     if found.source:
         return f"the source does not answer ({found.source}), so what a failover would lose is not known"
     records, size = sum(one.records for one in found.losses), sum(one.bytes for one in found.losses)

@@ -284,6 +284,13 @@ def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:
     return owner if isinstance(owner, Deployment) else None
 
 
+def failed_over_at(entries: Mapping[Key, Value]) -> int:
+    """Return when a flow was failed over, by its stored entries (Unix ms); -1: it was not, or was failed back since."""
+    wanted = entries.get(DESIRED)
+    is_failed_over = isinstance(wanted, DesiredState) and wanted.state == "stopped" and wanted.stop == "failover"
+    return wanted.at_ms if isinstance(wanted, DesiredState) and is_failed_over else -1
+
+
 def is_state_topic(topic: str) -> bool:
     """Whether a topic holds states of flows, whatever their source."""
     return topic.startswith(_STATE) and topic.endswith(_INTERNAL)

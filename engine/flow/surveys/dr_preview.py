@@ -82,6 +82,7 @@ class DrPreview(msgspec.Struct, frozen=True, kw_only=True):
     `source`: why the source does not answer; then the loss is not known, and neither what applications would miss nor a
     failback is judged. `unread`:
     partitions of the positions topic that could not be read, and why. `failed`: groups whose way back is not known.
+    `failed_over_ms`: when a failover or a switchover stopped the flow (Unix ms); -1: it was not.
     """
 
     flow: str
@@ -94,6 +95,7 @@ class DrPreview(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupFailback, ...] = ()
     failed: dict[str, str] = {}
     unread: dict[str, str] = {}
+    failed_over_ms: int = -1
 
     @property
     def unequal(self) -> tuple[GroupPartitionStatus, ...]:

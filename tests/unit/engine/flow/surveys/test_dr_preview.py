@@ -95,6 +95,12 @@ def test_records_that_the_target_refused_are_no_whole_copy() -> None:
     )
 
 
+def test_a_flow_that_was_failed_over_before_says_so_first() -> None:
+    assert loss_text(preview(failed_over_ms=1)) == (
+        "it was failed over or switched over at 1970-01-01T00:00:00Z already; a failover now would lose nothing"
+    )
+
+
 def test_without_a_source_every_loss_is_unknown() -> None:
     lane = KnownLane(lane=LANE.source, target=LANE.target, source_next=1, at_ms=1, ours=True)
     (one,) = unknown_losses([lane, lane])
