@@ -1,6 +1,6 @@
 """Reads the operations that are stored on one cluster, without driving them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -17,6 +17,7 @@ from engine.state.state import (
     StateCodec,
     Value,
     flows_in,
+    is_state_topic,
     owner_of,
     state_topic,
 )
@@ -81,6 +82,11 @@ def standing_fences(copy: OperationCopy, cluster: str) -> set[Binding]:
             rows = copy.notes(operation, FENCE_NOTES) or []
             found |= {msgspec.json.decode(row, type=FenceRow).binding for row in rows}
     return found
+
+
+def lenders(topics: Iterable[str], flow: FlowName) -> dict[str, bool]:
+    """Return which topics of a flow's source have states of flows, and whether they are those of the flow back."""
+    return {topic: topic == state_topic(flow.target) for topic in topics if is_state_topic(topic)}
 
 
 async def lent_by(cluster: Cluster, topic: str) -> tuple[LentConfig, ...]:

@@ -8,12 +8,11 @@ config that is lent to a topic is taken back when its time is over. Mirrored it 
 from collections.abc import Mapping
 
 from engine.base.errors import KafkaRefusal
-from engine.flow.operations.reading import lent_by, read_copy, standing_fences
+from engine.flow.operations.reading import lenders, lent_by, read_copy, standing_fences
 from engine.flow.ports.ports import Answers, Cluster
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.protocol.faults import TOPIC_AUTHORIZATION_FAILED
-from engine.state.state import is_state_topic, state_topic
 from policies.dr.lent_config import LentConfig, as_before, may_be_lent
 from policies.model import FlowName
 from policies.sync.acl_sync import Binding, Permission, Resource
@@ -42,12 +41,12 @@ class UnfencedSettings(KafkaSettings):
 
         Who may not read the states of another flow sees what that has lent as if somebody had set it.
         """
-        own, lent = state_topic(self._flow.target), list[LentConfig]()
-        for topic in filter(is_state_topic, await self.topics(None)):
+        lent = list[LentConfig]()
+        for topic, is_own in lenders(await self.topics(None), self._flow).items():
             try:
                 lent += await lent_by(self._source, topic)
             except KafkaRefusal as refusal:
-                if topic == own or refusal.code != TOPIC_AUTHORIZATION_FAILED:
+                if is_own or refusal.code != TOPIC_AUTHORIZATION_FAILED:
                     raise
         return lent
 
