@@ -10,13 +10,7 @@ from actors.cli.common import exits
 from actors.cli.dr.driving import control_of, driven, refuse_kind
 from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
-from actors.cli.dr.operation_tables import (
-    as_json,
-    failed_over_json,
-    failed_over_texts,
-    show_history,
-    show_operation,
-)
+from actors.cli.dr.operation_tables import as_json, show_history, show_operation
 from engine.services.dr.operation_service import OperationClusters, StoredOperations
 from engine.services.dr.switchover.flow_control import FlowControl
 from policies.dr.operations import DrOperation, OperationState, running
@@ -67,11 +61,7 @@ def run_status(args: argparse.Namespace) -> int:
     current = running(stored.operations)
     shown = current or (stored.operations[-1] if stored.operations else None)
     if args.json:
-        answer = {
-            "operation": None if shown is None else as_json(shown, stored),
-            "away": _away(stored),
-            "failed_over": failed_over_json(stored),
-        }
+        answer = {"operation": None if shown is None else as_json(shown, stored), "away": _away(stored)}
         print(msgspec.json.encode(answer).decode())
     elif shown is None:
         print(f"no operation of {args.flow} was ever begun")
@@ -79,7 +69,6 @@ def run_status(args: argparse.Namespace) -> int:
         show_operation(shown, stored)
         if how := _left_to_start(shown):
             print(f"{shown.kind} left to the operator: {how}")
-    _say_failed_over(stored, json=args.json)
     _say_away(stored, json=args.json)
     return exits.OK if current is None else exits.FAILED
 
@@ -89,11 +78,9 @@ def run_history(args: argparse.Namespace) -> int:
     stored = asyncio.run(read(operated_flow(args)))
     if args.json:
         rows = [as_json(one, stored) for one in stored.operations]
-        answer = {"operations": rows, "away": _away(stored), "failed_over": failed_over_json(stored)}
-        print(msgspec.json.encode(answer).decode())
+        print(msgspec.json.encode({"operations": rows, "away": _away(stored)}).decode())
     else:
         show_history(stored.operations)
-    _say_failed_over(stored, json=args.json)
     _say_away(stored, json=args.json)
     return exits.OK
 
@@ -106,11 +93,6 @@ async def read(found: OperatedFlow) -> StoredOperations:
 
 def _away(stored: StoredOperations) -> dict[str, str]:
     return {side.value: why for side, why in stored.away.items()}
-
-
-def _say_failed_over(stored: StoredOperations, *, json: bool) -> None:
-    for text in () if json else failed_over_texts(stored):
-        print(text)
 
 
 def _say_away(stored: StoredOperations, *, json: bool) -> None:

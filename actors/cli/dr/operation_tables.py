@@ -59,20 +59,6 @@ def show_operation(operation: DrOperation, stored: StoredOperations) -> None:
         print(f"it has not ended; if no command drives it now: {goes_on(kind, flow)}{back}")
 
 
-def failed_over_json(stored: StoredOperations) -> list[dict[str, object]]:
-    """Return the flows that were failed over, which is no operation with steps."""
-    return [{"flow": flow, "at_ms": one.at_ms, "who": one.who} for flow, one in stored.failed_over.items()]
-
-
-def failed_over_texts(stored: StoredOperations) -> list[str]:
-    """Say of each flow that was failed over when, by whom, and that it is not copied."""
-    return [
-        f"{flow} was failed over or switched over at {clock_text(one.at_ms)}{f' by {one.who}' if one.who else ''}: no"
-        " start copies it again"
-        for flow, one in stored.failed_over.items()
-    ]
-
-
 def _unequal(row: Mapping[str, Any]) -> str:
     """Say why a group is not equal, as a switchover or a failback has stored it; empty if it is equal."""
     if "topic" not in row:

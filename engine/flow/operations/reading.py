@@ -7,11 +7,9 @@ import msgspec
 from engine.flow.operations.store import notes_of, operations_of
 from engine.flow.ports.ports import Cluster
 from engine.state.state import (
-    DESIRED,
     LENT_SCOPE,
     OPERATION_SCOPE,
     Deployment,
-    DesiredState,
     Key,
     LentEntry,
     StateCodec,
@@ -29,11 +27,9 @@ from policies.sync.acl_sync import Binding
 
 
 class OperationCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """What one cluster has of the operations between two clusters, and whether the flow `into` it is to run."""
+    """What one cluster has of the operations between two clusters."""
 
     entries: Mapping[Key, Value] = {}
-    into: str = ""
-    wanted: DesiredState | None = None
 
     @property
     def operations(self) -> tuple[DrOperation, ...]:
@@ -60,15 +56,8 @@ async def read_copy(cluster: Cluster, flow: FlowName) -> OperationCopy:
     topic = state_topic(flow.source)
     if not await cluster.leaders([TopicPartition(topic, 0)]):
         return OperationCopy()
-    records = await cluster.read_records(topic)
-    of_mirror = StateCodec(flow, topic)
-    (key,) = of_mirror.encode({DESIRED: None})  # alone: what a mirror has besides may be of a later version
-    wanted = of_mirror.decode([one for one in records if one[0] == key]).get(DESIRED)
-    return OperationCopy(
-        entries=StateCodec(flow, topic, OPERATION_SCOPE).decode(records),
-        into=str(flow),
-        wanted=wanted if isinstance(wanted, DesiredState) else None,
-    )
+    codec = StateCodec(flow, topic, OPERATION_SCOPE)
+    return OperationCopy(entries=codec.decode(await cluster.read_records(topic)))
 
 
 def standing_fences(copy: OperationCopy, cluster: str) -> set[Binding]:

@@ -21,7 +21,7 @@ from engine.kafka.admin.reach import SOURCE_WITHIN_S, open_known_source, open_so
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.clients import clients_of
 from engine.services.maps import clusters_of
-from engine.state.state import OPERATION_SCOPE, DesiredState, StateHolder, state_topic
+from engine.state.state import OPERATION_SCOPE, StateHolder, state_topic
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, in_force
 from policies.model import FlowName
@@ -156,12 +156,6 @@ class StoredOperations(msgspec.Struct, frozen=True, kw_only=True):
     def operations(self) -> tuple[DrOperation, ...]:
         """All operations, the oldest first; of each the copy that is in force."""
         return tuple(in_force(copy.operations for copy in self.copies.values()).values())
-
-    @property
-    def failed_over(self) -> dict[str, DesiredState]:
-        """The flows that a failover, or a switchover, has stopped for good: who did it, and when. By name."""
-        wanted = {copy.into: copy.wanted for copy in self.copies.values() if copy.wanted is not None}
-        return {flow: one for flow, one in wanted.items() if one.failed_over and one.stop == "failover"}
 
     def notes(self, operation: DrOperation, name: str) -> list[msgspec.Raw]:
         """Return the rows that an operation has under a name, as JSON; empty if there are none."""

@@ -3,20 +3,14 @@
 import msgspec
 import pytest
 
-from actors.cli.dr.operation_tables import (
-    as_json,
-    failed_over_json,
-    failed_over_texts,
-    show_history,
-    show_operation,
-)
+from actors.cli.dr.operation_tables import as_json, show_history, show_operation
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.operations.reading import OperationCopy
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.reversal import GROUP_START_NOTES, GROWN_NOTES, GroupStart
 from engine.services.dr.switchover.steps import GROUP_NOTES, GroupRow
 from engine.services.dr.switchover.world import GrownPartition
-from engine.state.state import DesiredState, Key, OperationNotes, Value, notes_key
+from engine.state.state import Key, OperationNotes, Value, notes_key
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, Fact, NotesPlace, aborting, begun, done, failed, finished
@@ -100,18 +94,3 @@ def test_the_sentence_of_the_reverse_flow_is_not_in_the_table(capsys: pytest.Cap
     said = capsys.readouterr().out
     assert "reverse_runs False" in said
     assert "raymirror run FILE" not in said
-
-
-def test_a_failover_which_has_no_steps_is_told_beside_operations() -> None:
-    wanted = DesiredState(state="stopped", stop="failover", who="raymirror failover on h", at_ms=1)
-    copies = {
-        FlowSide.TARGET: OperationCopy(into="A->B", wanted=wanted),
-        FlowSide.SOURCE: OperationCopy(into="B->A", wanted=DesiredState(state="stopped", stop="failback", at_ms=1)),
-    }
-    found = StoredOperations(copies=copies)
-    (text,) = failed_over_texts(found)
-    assert text == (
-        "A->B was failed over or switched over at 1970-01-01T00:00:00Z by raymirror failover on h: no start copies it"
-        " again"
-    )
-    assert failed_over_json(found) == [{"flow": "A->B", "at_ms": 1, "who": "raymirror failover on h"}]
