@@ -85,6 +85,13 @@ class Operator:
                 process.kill()
             await process.wait()
 
+    def elsewhere(self) -> tuple[Shell, str]:
+        """Return a shell that has no state file of the mirror, as on another machine, and the mirror's Ray address."""
+        (state,) = (self.shell.folder / "state" / "raymirror" / "mirrors").glob("*.json")
+        folder = self.shell.folder / "elsewhere"
+        folder.mkdir()
+        return Shell(folder), str(json.loads(state.read_text())["address"])
+
     # --- mirrors -------------------------------------------------------------------------------------------------
 
     async def runs(self, config: Path, records: int) -> None:

@@ -110,7 +110,7 @@ async def test_after_a_failover_despite_a_switchover_the_flow_stays_failed_over(
         one.close()
 
 
-async def test_of_two_failovers_at_once_one_is_refused(
+async def test_of_two_failovers_at_once_on_two_machines_one_is_refused(
     source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     one, _ = await started(tmp_path, "twice", source_cluster, target_cluster)
@@ -120,11 +120,12 @@ async def test_of_two_failovers_at_once_one_is_refused(
         async with stock.joined(target_cluster, "twice-busy", one.topic):  # the first one waits for that group
             first = one.begins(*words, "--timeout", "40")
             await asyncio.to_thread(one.shell.until, lambda status: status["flows"][0]["desired"] == "paused")
-            second = await one.gives(*words)
+            other, address = one.elsewhere()
+            second = await asyncio.to_thread(other, *words, "--address", address)
             assert first.poll() is None, "the first one did not wait for the group"
             code, out, errors = await ended(first)
         assert (second.returncode, second.stdout) == (2, ""), second.stderr
-        assert "failover" in second.stderr
+        assert "are driven by command 'failover' beside mirror" in second.stderr
         assert "wait until that command ends" in second.stderr
         assert code == 4, errors
         assert json.loads(out)["stopped"]
