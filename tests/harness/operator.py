@@ -29,9 +29,8 @@ class Operator:
         self.alias, self.source, self.target = alias, source, target
         self.topic, self.flow, self.back = f"{alias}-t", f"{alias}->there", f"there->{alias}"
         self.shell, self.config = Shell(folder), folder / "mm2.properties"
-        self.settings = flow_settings(
-            alias, source, target, {**QUIET, "sync.topic.acls.enabled": "false"} | (more or {})
-        )
+        usual = {**QUIET, "sync.topic.acls.enabled": "false"}
+        self.settings = flow_settings(alias, source, target, {**usual, **(more or {})})
         write_settings(self.config, self.settings)
 
     def turned(self) -> Path:
