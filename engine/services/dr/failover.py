@@ -9,6 +9,8 @@ import msgspec
 from engine.base.clock import now_s, pause
 from engine.base.errors import (
     BrokerUnreachable,
+    ClusterAway,
+    ClusterRefuses,
     ConnectionLost,
     KafkaRefusal,
     MirrorError,
@@ -56,6 +58,15 @@ _AGAIN_S = 0.25
 _UNLENT = (ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable)
 
 
+class TargetAway(ClusterAway):
+    """No broker of the target of a flow answers; same arguments as ClusterAway."""
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()}; it is the target of the flow: without it nothing can be judged or stored"
+        )
+
+
 class Failover(Opened):
     """Questions and commits of one failover, over connections of its own, as an async context.
 
@@ -76,7 +87,12 @@ class Failover(Opened):
 
     async def _open(self) -> None:
         source, target = self._clients
-        await target.open()
+        try:
+            await target.open()
+        except ClusterRefuses:
+            raise
+        except ClusterAway as away:
+            raise TargetAway(*away.args) from None
         await check_clusters(self._flow, None, target)
         self.gone = await open_known_source(self._flow, source, target)
 
