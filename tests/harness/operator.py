@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ from typing import Any
 from deploy.local.cluster import EmbeddedCluster
 from tests.harness.compare import read_topic
 from tests.harness.flow_file import QUIET, flow_settings, write_settings
-from tests.harness.shell import DEADLINE_S, Shell
+from tests.harness.rayless import Rayless
+from tests.harness.shell import Shell
+
+PATIENCE_S = 900.0
 
 
 class Operator:
@@ -40,9 +43,9 @@ class Operator:
 
     # --- commands ------------------------------------------------------------------------------------------------
 
-    async def gives(self, *words: str) -> subprocess.CompletedProcess[str]:
+    async def gives(self, *words: str, shell: Shell | None = None) -> subprocess.CompletedProcess[str]:
         """Give a command of raymirror, and wait for its end."""
-        return await asyncio.to_thread(self.shell, *words)
+        return await asyncio.to_thread(shell or self.shell, *words, deadline_s=PATIENCE_S)
 
     async def fails_over(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`raymirror failover` of the flow, with JSON."""
@@ -53,36 +56,23 @@ class Operator:
         done = await self.gives("dr", action, self.flow, "--config", str(self.config), "--json", *words)
         return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
-    def begins(self, *words: str) -> subprocess.Popen[str]:
+    async def begins(self, *words: str) -> asyncio.subprocess.Process:
         """Begin a command of raymirror, and return at once."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "actors", *words],
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "actors", *words),
             env=self.shell.env,
             cwd=self.shell.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
         )
 
     async def kills_at(self, step: str, action: str, *words: str) -> None:
         """Type `raymirror dr ACTION`, and kill it as soon as it says that it begins a step."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "actors", "dr", action, self.flow, "--config", str(self.config), *words),
-            env=self.shell.env,
-            cwd=self.shell.folder,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stderr is not None
-        said = b""
-        async with asyncio.timeout(DEADLINE_S):
-            while f", {step}: ".encode() not in said:
-                line = await process.stderr.readline()
-                assert line, f"it ended before step {step}:\n{said.decode()}"
-                said += line
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        process = await self.begins("dr", action, self.flow, "--config", str(self.config), "--json", *words)
+        await reaches(process, step)
+        with suppress(ProcessLookupError):
+            process.kill()
+        await ended(process)
 
     def elsewhere(self) -> tuple[Shell, str]:
         """Return a shell that has no state file of the mirror, as on another machine, and the mirror's Ray address."""
@@ -100,17 +90,27 @@ class Operator:
 
     async def has_copied(self, records: int) -> None:
         """Wait until the mirror has copied so many records since its start."""
-        await asyncio.to_thread(self.shell.until, lambda status: status["flows"][0]["records"] >= records)
+        await self.until(lambda flow: flow["records"] >= records)
+
+    async def until(self, holds: Callable[[Any], bool]) -> None:
+        """Wait for the status of the flow."""
+        await asyncio.to_thread(self.shell.until, lambda status: holds(status["flows"][0]), PATIENCE_S)
 
     async def ends(self) -> None:
         """Wait until the mirror is gone."""
         assert self.shell.started is not None
-        assert await asyncio.to_thread(self.shell.started.wait, DEADLINE_S) == 0
+        assert await asyncio.to_thread(self.shell.started.wait, PATIENCE_S) == 0
 
     async def stops(self) -> None:
         """Stop the mirror, and wait until it is gone."""
         assert (await self.gives("stop")).returncode == 0
         await self.ends()
+
+    async def copies(self, config: Path, flow: str, records: int) -> None:
+        """Copy so many records without Ray, as a mirror does: a start of Ray takes most of a test's time."""
+        world = Rayless.of(config, flow)
+        async with world.run():
+            await world.until(lambda lanes: sum(lane.records for lane in lanes) >= records, f"{records} are copied")
 
     def close(self) -> None:
         """End what still runs."""
@@ -118,7 +118,7 @@ class Operator:
         if started is not None and started.poll() is None:
             self.shell("stop")
             try:
-                started.wait(DEADLINE_S)
+                started.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 started.kill()
                 started.wait()
@@ -129,3 +129,21 @@ class Operator:
         """Read the values of one partition of the topic, which has the same name on both clusters."""
         records = await read_topic(cluster, self.topic, committed=True, timestamps=False)
         return [one.value or b"" for one in records[partition]]
+
+
+async def reaches(process: asyncio.subprocess.Process, step: str) -> None:
+    """Wait until a command says that it begins a step of its operation."""
+    assert process.stderr is not None
+    said = b""
+    async with asyncio.timeout(PATIENCE_S):
+        while f", {step}: ".encode() not in said:
+            line = await process.stderr.readline()
+            assert line, f"it ended before step {step}:\n{said.decode()}"
+            said += line
+
+
+async def ended(process: asyncio.subprocess.Process) -> tuple[int, str, str]:
+    """Wait for the end of a command: exit code, output, and what it has complained of since."""
+    async with asyncio.timeout(PATIENCE_S):
+        out, errors = await process.communicate()
+    return process.returncode or 0, out.decode(), errors.decode()

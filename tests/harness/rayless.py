@@ -44,10 +44,20 @@ class Rayless:
         target: EmbeddedCluster,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.flow, self.path = f"{alias}->there", folder / "mm2.properties"
-        write_settings(self.path, flow_settings(alias, source, target, settings))
+        path = write_settings(folder / "mm2.properties", flow_settings(alias, source, target, settings))
+        self._read(path, f"{alias}->there")
+
+    @classmethod
+    def of(cls, path: Path, flow: str) -> "Rayless":
+        """Return the flow of a file that is there already."""
+        made = cls.__new__(cls)
+        made._read(path, flow)
+        return made
+
+    def _read(self, path: Path, flow: str) -> None:
+        self.flow, self.path = flow, path
         self.config = load_config(self.path)
-        self._flow = next(flow for flow in self.config.flows if str(flow.name) == self.flow)
+        self._flow = next(one for one in self.config.flows if str(one.name) == self.flow)
         self._loop = asyncio.get_running_loop()
         self._copier: Copier | None = None
         self.outcomes: list[FailoverOutcome] = []

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import stat
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,64 +11,45 @@ import pytest
 from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
-from tests.harness.eventually import until
 from tests.harness.flow_file import IDENTITY
-from tests.harness.load import numbered, produce
-from tests.harness.operator import Operator
-from tests.harness.shell import DEADLINE_S
+from tests.harness.load import numbered, produce, producer
+from tests.harness.operator import Operator, ended, reaches
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
 
 RECORDS = 50
+_OPEN_MS = 900_000
+"""The longest time for which brokers let a transaction be open."""
 
 
-class HeldFence:
-    """A fence command that does not end while the fence is held, so that a switchover stands in its second step."""
-
-    def __init__(self, folder: Path) -> None:
-        self._asked, self._held, self.script = folder / "asked", folder / "held", folder / "fence.sh"
-        self.script.write_text(
-            f'#!/bin/sh\ntouch "{self._asked}"\nwhile [ -e "{self._held}" ]; do sleep 0.1; done\nexit 0\n'
-        )
-        self.script.chmod(self.script.stat().st_mode | stat.S_IXUSR)
-
-    @asynccontextmanager
-    async def holds(self, one: Operator) -> AsyncIterator[subprocess.Popen[str]]:
-        """Begin a switchover; the block runs while its fence is being made."""
-        self._held.touch()
-        words = ("--config", str(one.config), "--fence", "command", "--yes", "--json")
-        process = one.begins("dr", "switchover", one.flow, *words)
-        try:
-            await until(self._asked.exists, "the switchover makes its fence")
-            yield process
-        finally:
-            self._held.unlink()
-
-
-async def started(
-    folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster
-) -> tuple[Operator, HeldFence]:
+async def started(folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster) -> Operator:
     """Run a mirror that has copied everything."""
-    fence = HeldFence(folder)
-    one = Operator(folder, alias, source, target, IDENTITY | {"raymirror.dr.fence.command": str(fence.script)})
+    one = Operator(folder, alias, source, target, IDENTITY)
     await create_topics(source, {one.topic: 1})
     await produce(source, one.topic, 0, numbered(RECORDS))
     await one.runs(one.config, RECORDS)
-    return one, fence
+    return one
 
 
-async def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Wait for the end of a command: exit code, output and complaints."""
-    out, errors = await asyncio.to_thread(process.communicate, timeout=DEADLINE_S)
-    return process.returncode, out, errors
+@asynccontextmanager
+async def draining(one: Operator) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Begin a switchover that waits in its drain for as long as the block runs: a transaction is open on the source."""
+    options = {"transactional_id": f"{one.alias}-x", "transaction_timeout_ms": _OPEN_MS}
+    async with producer(one.source, **options) as client, client.transaction():
+        await client.send(one.topic, b"decided later", partition=0)
+        await client.flush()
+        words = ("--config", str(one.config), "--fence", "none", "--timeout", "1800", "--yes", "--json")
+        process = await one.begins("dr", "switchover", one.flow, *words)
+        await reaches(process, "drain")
+        yield process
 
 
 async def test_a_failover_is_refused_during_a_switchover_which_ends_in_order(
     source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    one, fence = await started(tmp_path, "beside", source_cluster, target_cluster)
+    one = await started(tmp_path, "beside", source_cluster, target_cluster)
     try:
-        async with fence.holds(one) as switchover:
+        async with draining(one) as switchover:
             done = await one.fails_over()
             assert (done.returncode, done.stdout) == (2, ""), done.stderr
             assert "switchover" in done.stderr
@@ -90,11 +69,11 @@ async def test_a_failover_is_refused_during_a_switchover_which_ends_in_order(
 async def test_after_a_failover_despite_a_switchover_the_flow_stays_failed_over(
     source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    one, fence = await started(tmp_path, "despite", source_cluster, target_cluster)
+    one = await started(tmp_path, "despite", source_cluster, target_cluster)
     try:
-        async with fence.holds(one) as switchover:
-            done = await one.fails_over("--despite-operation")
-            assert done.returncode == 0, done.stderr
+        async with draining(one) as switchover:
+            done = await one.fails_over("--despite-operation", "--now")
+            assert done.returncode in (0, 4), done.stderr
             assert "has not ended" in done.stderr
             assert json.loads(done.stdout)["stopped"]
         code, _, errors = await ended(switchover)
@@ -113,21 +92,20 @@ async def test_after_a_failover_despite_a_switchover_the_flow_stays_failed_over(
 async def test_of_two_failovers_at_once_on_two_machines_one_is_refused(
     source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    one, _ = await started(tmp_path, "twice", source_cluster, target_cluster)
+    one = await started(tmp_path, "twice", source_cluster, target_cluster)
     await stock.commit(source_cluster, "twice-busy", one.topic, {0: 10})
     words = ("failover", one.flow, "--config", str(one.config), "--json")
     try:
         async with stock.joined(target_cluster, "twice-busy", one.topic):  # the first one waits for that group
-            first = one.begins(*words, "--timeout", "40")
-            await asyncio.to_thread(one.shell.until, lambda status: status["flows"][0]["desired"] == "paused")
+            first = await one.begins(*words, "--timeout", "1800")
+            await one.until(lambda flow: flow["desired"] == "paused")
             other, address = one.elsewhere()
-            second = await asyncio.to_thread(other, *words, "--address", address)
-            assert first.poll() is None, "the first one did not wait for the group"
-            code, out, errors = await ended(first)
+            second = await one.gives(*words, "--address", address, shell=other)
+        code, out, errors = await ended(first)
         assert (second.returncode, second.stdout) == (2, ""), second.stderr
         assert "are driven by command 'failover' beside mirror" in second.stderr
         assert "wait until that command ends" in second.stderr
-        assert code == 4, errors
+        assert code == 0, errors
         assert json.loads(out)["stopped"]
         await one.ends()
     finally:

@@ -15,7 +15,7 @@ from tests.harness.flow_file import IDENTITY, QUIET, flow_settings, write_settin
 from tests.harness.load import Sent, append, numbered, produce, producer
 from tests.harness.operator import Operator
 
-pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
+pytestmark = [pytest.mark.integration, pytest.mark.full]
 
 SHARED, LATE, NEW = numbered(40), numbered(9, first=100), numbered(20, first=200)
 DAY_MS = "86400000"
@@ -25,17 +25,13 @@ FENCED = ("--fenced-by-hand", "--yes")
 async def failed_over(
     folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster, partitions: int = 1
 ) -> Operator:
-    """Run a mirror of a flow that keeps names, fail it over, and let both clusters have records alone."""
+    """Copy a flow that keeps names, fail it over, and let both clusters have records alone."""
     one = Operator(folder, alias, source, target, IDENTITY)
     await create_topics(source, {one.topic: partitions}, configs={"retention.ms": DAY_MS})
     await produce(source, one.topic, 0, SHARED)
-    try:
-        await one.runs(one.config, len(SHARED))
-        done = await one.fails_over()
-        assert done.returncode == 0, done.stderr
-        await one.ends()
-    finally:
-        one.close()
+    await one.copies(one.config, one.flow, len(SHARED))
+    done = await one.fails_over()
+    assert done.returncode == 0, done.stderr
     await produce(target, one.topic, 0, NEW)
     await produce(source, one.topic, 0, LATE)
     return one

@@ -39,10 +39,6 @@ class Scene(Operator):
         self.shell.start("run", str(self.config))
         await self.until(lambda flow: flow["records"] == 2 * RECORDS and flow["lag_records"] == 0)
 
-    async def until(self, holds: Any) -> None:
-        """Wait for the status of the flow."""
-        await asyncio.to_thread(self.shell.until, lambda status: holds(status["flows"][0]))
-
     async def commit(self, group: str, offsets: dict[int, int]) -> None:
         """Commit on the source, and wait until the checkpoints mean that place: what it is on the target is told then.
 
