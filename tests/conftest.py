@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from deploy.local.broker import Broker
 from deploy.local.cluster import EmbeddedCluster, running_clusters
 from deploy.local.tools import QUICK_FLAGS
-from engine.base.redaction import forget_secrets
+from tests.harness.known_secrets import forget_secrets
 from tests.harness.outside import nothing_outside
 from tests.harness.virtual_time import TestLoops, virtual_time
 

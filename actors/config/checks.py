@@ -60,7 +60,10 @@ def awaited(config: MirrorConfig, alias: str, absent: BrokerUnreachable) -> str:
     """Say that a cluster is unreachable, where its addresses are set, and which flows wait for it."""
     flows = [str(flow.name) for flow in config.flows if alias in flow.name]
     wait, ask, begin = ("wait", "ask", "begin") if len(flows) > 1 else ("waits", "asks", "begins")
-    return f"{absent}; {' and '.join(flows)} {wait} for it, {ask} again every few seconds, and {begin} when it answers"
+    return (
+        f"{absent}; {' and '.join(flows)} {wait} for it, {ask} again every few seconds, and {begin} when it answers,"
+        " unless a failover has stopped the flow"
+    )
 
 
 def awaited_right(problem: Problem) -> str:

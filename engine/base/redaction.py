@@ -96,15 +96,6 @@ def remember_environment(environment: Mapping[str, str]) -> None:
                 remember_secret(_SCHEME.sub("", unquote(header.partition("=")[2])))
 
 
-def forget_secrets() -> None:
-    """Forget all values: for tests."""
-    global _search, _is_stale
-    with _lock:
-        _kept.clear()
-        _passing.clear()
-        _search, _is_stale = None, False
-
-
 def redacted(text: str) -> str:
     """Return a text of a library, of Java or of a server without secrets."""
     return _NAMED.sub(rf"\1{HIDDEN}", own_redacted(text))

@@ -6,7 +6,7 @@ the target took.
 """
 
 import enum
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -168,10 +168,19 @@ class RefusedRecords:
             stopped[lane] = str(row.name)
             return ReplayResult(name=row.name, why_not=failed.why)
 
-    async def drop(self, rows: Sequence[RefusedRow]) -> None:
-        """Mark records as dropped, and remove their contents. Raises ReplayFailed, ConnectionLost, KafkaRefusal."""
+    async def drop(self, wanted: Callable[[RefusedRow], bool], tell: Callable[[RefusedRow], None]) -> list[RefusedRow]:
+        """Mark the wanted records that are not done with as dropped, and remove their contents; return the others.
+
+        The rows are read once a replay that ran is fenced off. Raises ReplayFailed, also if a replay begins meanwhile,
+        and as `rows` does.
+        """
+        await self._replay.begin_drops()
+        rows = [row for row in await self.rows() if wanted(row)]
         for row in rows:
-            await self._replay.drop(row.state)
+            if row.is_open:
+                await self._replay.drop(row.state)
+                tell(row)
+        return [row for row in rows if not row.is_open]
 
     async def close(self) -> None:
         """Close what replays have opened."""

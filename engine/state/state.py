@@ -112,8 +112,10 @@ class Deployment(Value, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        mirror, _, command = self.mirror.removesuffix(")").partition(" (")  # a command adds its name in brackets
+        who = f"command {command!r} beside mirror {mirror!r}" if command else f"mirror {mirror!r}"
         return (
-            f"mirror {self.mirror!r} on {self.where} (version {self.version}, deployment {self.deployment_id}, instance"
+            f"{who} on {self.where} (version {self.version}, deployment {self.deployment_id}, instance"
             f" {self.instance_id}, since {since}, term {self.term})"
         )
 
@@ -192,9 +194,13 @@ OPERATION_SCOPE = "operation"
 """Entries of operations have an owner of their own: the driver, while the flow's mirror owns the other entries."""
 
 
+_STATE, _INTERNAL = "raymirror-state.", ".internal"
+_ENDS = 2
+
+
 def state_topic(source: str) -> str:
     """Name the topic that holds the state of flows from a source, on their target."""
-    return f"raymirror-state.{source}.internal"
+    return f"{_STATE}{source}{_INTERNAL}"
 
 
 def events_topic(source: str) -> str:
@@ -276,6 +282,36 @@ def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:
     """Return the entry of the mirror that has the flow, None if no mirror ever had it."""
     owner = entries.get(DEPLOYMENT)
     return owner if isinstance(owner, Deployment) else None
+
+
+def failed_over_at(entries: Mapping[Key, Value]) -> int:
+    """Return when a flow was failed over, by its stored entries (Unix ms); -1: it was not, or was failed back since."""
+    wanted = entries.get(DESIRED)
+    is_failed_over = isinstance(wanted, DesiredState) and wanted.state == "stopped" and wanted.stop == "failover"
+    return wanted.at_ms if isinstance(wanted, DesiredState) and is_failed_over else -1
+
+
+def is_state_topic(topic: str) -> bool:
+    """Whether a topic holds states of flows, whatever their source."""
+    return topic.startswith(_STATE) and topic.endswith(_INTERNAL)
+
+
+def flows_in(records: Iterable[Stored], scope: str) -> tuple[FlowName, ...]:
+    """Return the flows that have entries of a scope in a state topic."""
+    found: set[FlowName] = set()
+    for key, _ in records:
+        flow, _, one = _owner_named(key).partition(" ")
+        if one == scope and len(ends := flow.split("->")) == _ENDS:
+            found.add(FlowName(*ends))
+    return tuple(sorted(found))
+
+
+def _owner_named(key: bytes | None) -> str:
+    """Return what an entry's key names as its owner; empty for anything else."""
+    try:
+        return msgspec.json.decode(key or b"", type=_WireKey).flow
+    except UNREADABLE:
+        return ""
 
 
 class _WireKey(msgspec.Struct, frozen=True, omit_defaults=True):

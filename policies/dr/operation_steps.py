@@ -7,7 +7,7 @@ An operation has at most one point of no return. Before its begin is stored, an 
 After that only forward is safe. Steps before it that name no undo change nothing that harms the old direction.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 
 import msgspec
@@ -103,19 +103,3 @@ TABLES: Mapping[OperationKind, tuple[StepRule, ...]] = {
     OperationKind.FAILBACK: FAILBACK,
 }
 """The steps of each kind. Operations of a kind without a table are shown, and not driven."""
-
-
-def table_faults(steps: tuple[StepRule, ...]) -> Iterator[str]:
-    """Yield what is wrong with a table; a test asks this of every table."""
-    names = [step.name for step in steps]
-    if len(set(names)) < len(names):
-        yield f"two steps have one name: {names}"
-    final = [at for at, step in enumerate(steps) if step.ends_return]
-    if len(final) > 1:
-        yield f"there are {len(final)} points of no return"
-    for step in steps:
-        if bool(step.undo) != bool(step.undo_needs):
-            yield f"{step.name}: what undoes it and what that needs must both be named, or neither"
-    for step in steps[final[0] :] if final else ():
-        if step.undo:
-            yield f"{step.name} names what undoes it, but it is behind the point of no return"

@@ -26,6 +26,7 @@ from engine.flow.ports.discovery import Discovery
 from engine.services.runner import Copier
 from engine.services.topic_service import TopicService
 from policies.model import PartitionSet
+from tests.harness.flow_file import flow_settings, write_settings
 
 T = TypeVar("T")
 DEADLINE_S = 240.0
@@ -43,22 +44,20 @@ class Rayless:
         target: EmbeddedCluster,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.flow, self.path = f"{alias}->there", folder / "mm2.properties"
-        wanted = {
-            "clusters": f"{alias}, there",
-            f"{alias}.bootstrap.servers": source.bootstrap_servers,
-            "there.bootstrap.servers": target.bootstrap_servers,
-            f"{self.flow}.enabled": "true",
-            f"{self.flow}.topics": f"{alias}-t.*",
-            f"{self.flow}.groups": f"{alias}-.*",
-            "replication.factor": "1",
-            "offset.storage.replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
-            **(settings or {}),
-        }
-        self.path.write_text("".join(f"{key} = {value}\n" for key, value in wanted.items()))
+        path = write_settings(folder / "mm2.properties", flow_settings(alias, source, target, settings))
+        self._read(path, f"{alias}->there")
+
+    @classmethod
+    def of(cls, path: Path, flow: str) -> "Rayless":
+        """Return the flow of a file that is there already."""
+        made = cls.__new__(cls)
+        made._read(path, flow)
+        return made
+
+    def _read(self, path: Path, flow: str) -> None:
+        self.flow, self.path = flow, path
         self.config = load_config(self.path)
-        self._flow = next(flow for flow in self.config.flows if str(flow.name) == self.flow)
+        self._flow = next(one for one in self.config.flows if str(one.name) == self.flow)
         self._loop = asyncio.get_running_loop()
         self._copier: Copier | None = None
         self.outcomes: list[FailoverOutcome] = []

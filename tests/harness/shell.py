@@ -31,7 +31,7 @@ class Shell:
             "PYTHONPATH": str(ROOT),
         }
 
-    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *words: str, deadline_s: float = DEADLINE_S) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
             [sys.executable, "-m", "actors", *words],
@@ -39,7 +39,7 @@ class Shell:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=DEADLINE_S,
+            timeout=deadline_s,
             check=False,
         )
 

@@ -21,6 +21,7 @@ from engine.services.runner import Copier
 from engine.services.topic_service import TopicService
 from policies.dr.operations import DrOperation, NextMove
 from policies.model import PartitionSet
+from tests.harness.flow_file import QUIET, flow_settings, write_settings
 
 DEADLINE_S = 240.0
 
@@ -103,23 +104,8 @@ class SwitchoverStage:
             f'open) rm -f "{self.gate}" ;;\nesac\n'
         )
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
-        wanted = {
-            "clusters": f"{alias}, there",
-            f"{alias}.bootstrap.servers": source.bootstrap_servers,
-            "there.bootstrap.servers": target.bootstrap_servers,
-            f"{self.flow}.enabled": "true",
-            f"{self.flow}.topics": f"{alias}-t.*",
-            f"{self.flow}.groups": f"{alias}-.*",
-            "emit.heartbeats.enabled": "false",
-            "heartbeats.replication.enabled": "false",
-            "sync.topic.acls.enabled": "false",
-            "replication.factor": "1",
-            "offset.storage.replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
-            "raymirror.dr.fence.command": str(script),
-            **(settings or {}),
-        }
-        self.path.write_text("".join(f"{key} = {value}\n" for key, value in wanted.items()))
+        usual = {**QUIET, "sync.topic.acls.enabled": "false", "raymirror.dr.fence.command": str(script)}
+        write_settings(self.path, flow_settings(alias, source, target, {**usual, **(settings or {})}))
 
     @property
     def found(self) -> OperatedFlow:

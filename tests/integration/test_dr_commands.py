@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from actors.cli.main import main
 from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics, delete_records, delete_topic
+from tests.harness.flow_file import QUIET
 from tests.harness.load import append, numbered, produce, producer
 from tests.harness.rayless import Rayless
+from tests.harness.typed import typed
 
 pytestmark = [pytest.mark.integration]
 
 RECORDS, LOST, NEW = 50, 7, 3
-SETTINGS = {"emit.heartbeats.enabled": "false", "heartbeats.replication.enabled": "false"}
 Preview = Callable[[], Awaitable[tuple[int, dict[str, Any]]]]
 
 
@@ -31,11 +31,10 @@ class Previewed:
 
     async def run(self, *words: str) -> tuple[int, dict[str, Any]]:
         """Run an action of the command; return its exit code and what it prints with --json."""
-        self._capsys.readouterr()
         action, *more = words
-        at = ["dr", action, self.world.flow, "--config", str(self.world.path), *more, "--json"]
-        code = await asyncio.to_thread(main, at)
-        return code, json.loads(self._capsys.readouterr().out)
+        at = ("dr", action, self.world.flow, "--config", str(self.world.path), *more)
+        code, told, _ = await typed(self._capsys, *at)
+        return code, told
 
     async def preview(self) -> tuple[int, dict[str, Any]]:
         return await self.run("preview")
@@ -54,7 +53,7 @@ def opened(
 ) -> Open:
     """Give a mirror whose source has a name of its own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return lambda name: Previewed(Rayless(tmp_path, name, source_cluster, target_cluster, SETTINGS), capsys)
+    return lambda name: Previewed(Rayless(tmp_path, name, source_cluster, target_cluster, QUIET), capsys)
 
 
 async def test_a_preview_counts_what_each_cluster_has_alone(

@@ -1,7 +1,6 @@
 """`raymirror dr failback` on real clusters: both logs record by record, and groups by what a consumer reads next."""
 
 import asyncio
-import json
 import random
 import sys
 from collections.abc import Sequence
@@ -11,22 +10,18 @@ from typing import Any
 
 import pytest
 
-from actors.cli.main import main
 from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics, own_configs
 from tests.harness.compare import read_topic
+from tests.harness.flow_file import IDENTITY, QUIET
 from tests.harness.load import Sent, numbered, produce, producer
 from tests.harness.rayless import DEADLINE_S, Rayless
+from tests.harness.typed import typed
 
 pytestmark = [pytest.mark.integration]
 
 SHARED, LATE, NEW, NEXT = numbered(60), numbered(9, first=100), numbered(20, first=200), numbered(1, first=300)
-SETTINGS = {
-    "replication.policy.class": "IdentityReplicationPolicy",
-    "emit.heartbeats.enabled": "false",
-    "heartbeats.replication.enabled": "false",
-}
 
 
 class Case:
@@ -42,7 +37,7 @@ class Case:
     ) -> None:
         self.source, self.target, self.folder, self._capsys = source, target, folder, capsys
         self.topic, self.group = f"{alias}-t", f"{alias}-g"
-        self.world = Rayless(folder, alias, source, target, SETTINGS)
+        self.world = Rayless(folder, alias, source, target, {**IDENTITY, **QUIET})
 
     async def copied(self, *, partitions: int = 1, configs: dict[str, str] | None = None) -> None:
         """Copy what both clusters share."""
@@ -61,10 +56,7 @@ class Case:
 
     async def ask(self, *words: str) -> tuple[int, Any, str]:
         """Give a command: exit code, its JSON (None: it printed none), and what it complained of."""
-        self._capsys.readouterr()
-        code = await asyncio.to_thread(main, [*words, "--config", str(self.world.path), "--json"])
-        said = self._capsys.readouterr()
-        return code, json.loads(said.out) if said.out else None, said.err
+        return await typed(self._capsys, *words, "--config", str(self.world.path))
 
     async def fails_over(self) -> None:
         code, found, errors = await self.ask("failover", self.world.flow)

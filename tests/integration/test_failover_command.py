@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,34 +15,21 @@ from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic
 from tests.harness.load import numbered, produce
+from tests.harness.operator import Operator
 from tests.harness.places import every_checkpoint, read_places, same_place
-from tests.harness.shell import DEADLINE_S, Shell
+from tests.harness.shell import DEADLINE_S
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
 RECORDS = 300
 
 
-class Scene:
+class Scene(Operator):
     """A flow of its own with one topic of two partitions, and the command line beside it."""
 
     def __init__(self, folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster) -> None:
-        self.source, self.target, self.alias, self.topic = source, target, alias, f"{alias}-t"
-        self.copied, self.flow = f"{alias}.{alias}-t", f"{alias}->there"
-        self.shell, self.config = Shell(folder), folder / "mm2.properties"
-        lines = (
-            f"clusters = {alias}, there",
-            f"{alias}.bootstrap.servers = {source.bootstrap_servers}",
-            f"there.bootstrap.servers = {target.bootstrap_servers}",
-            f"{self.flow}.enabled = true",
-            f"{self.flow}.topics = {self.topic}",
-            f"{self.flow}.groups = {alias}-.*",
-            "replication.factor = 1",
-            "offset.storage.replication.factor = 1",
-            "emit.heartbeats.enabled = false",
-            "heartbeats.replication.enabled = false",  # others of the shared clusters have theirs
-        )
-        self.config.write_text("\n".join([*lines, ""]))
+        super().__init__(folder, alias, source, target, {"sync.topic.acls.enabled": "true"})
+        self.copied = f"{alias}.{self.topic}"
 
     async def start(self) -> None:
         """Make the topic, fill it, start the mirror and wait until it has copied everything."""
@@ -52,10 +38,6 @@ class Scene:
             await produce(self.source, self.topic, partition, numbered(RECORDS))
         self.shell.start("run", str(self.config))
         await self.until(lambda flow: flow["records"] == 2 * RECORDS and flow["lag_records"] == 0)
-
-    async def until(self, holds: Any) -> None:
-        """Wait for the status of the flow."""
-        await asyncio.to_thread(self.shell.until, lambda status: holds(status["flows"][0]))
 
     async def commit(self, group: str, offsets: dict[int, int]) -> None:
         """Commit on the source, and wait until the checkpoints mean that place: what it is on the target is told then.
@@ -83,11 +65,6 @@ class Scene:
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)
 
-    async def ended(self) -> None:
-        """Wait until the mirror is gone: its last flow has failed over."""
-        assert self.shell.started is not None
-        assert await asyncio.to_thread(self.shell.started.wait, DEADLINE_S) == 0
-
     async def stored(self, cluster: EmbeddedCluster, group: str, topic: str) -> dict[int, int | None]:
         """Return what is committed, as a stock client reads it."""
         consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group)
@@ -97,17 +74,6 @@ class Scene:
         finally:
             await consumer.stop()
 
-    def end(self) -> None:
-        """End what still runs."""
-        started = self.shell.started
-        if started is not None and started.poll() is None:
-            self.shell("stop")
-            try:
-                started.wait(DEADLINE_S)
-            except subprocess.TimeoutExpired:
-                started.kill()
-                started.wait()
-
 
 @pytest.fixture
 def scene(source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[Scene]:
@@ -115,7 +81,7 @@ def scene(source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_
     try:
         yield made
     finally:
-        made.end()
+        made.close()
 
 
 async def test_consumers_move_and_come_back(scene: Scene) -> None:
@@ -124,7 +90,7 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
     await scene.commit("moving-busy", {0: 10})
     async with stock.joined(scene.target, "moving-busy", scene.copied):
         code, found = await scene.ask("--timeout", "5")
-    await scene.ended()
+    await scene.ends()
     assert (code, found["drained"], found["stopped"], found["source"]) == (4, True, True, "")
     assert [(one["drained"], one["source_end"], one["why"]) for one in found["partitions"]] == [(True, RECORDS, "")] * 2
     stood = (await asyncio.to_thread(scene.shell, "status")).stderr
@@ -167,7 +133,7 @@ def lost(target_cluster: EmbeddedCluster, tmp_path: Path, request: pytest.Fixtur
         try:
             yield made
         finally:
-            made.end()
+            made.close()
 
 
 async def test_a_source_that_is_gone(lost: Scene) -> None:
@@ -184,7 +150,7 @@ async def test_a_source_that_is_gone(lost: Scene) -> None:
     assert (ending.returncode, "does not answer" in ending.stderr) == (3, False), ending.stderr
     assert "mirror lost-there" in ending.stderr
     assert "lost->there" in ending.stderr  # how it stood
-    await lost.ended()
+    await lost.ends()
     ended = await asyncio.to_thread(lost.shell, "status")
     assert "mirror lost-there ended" in ended.stderr
     assert "lost->there was failed over, and raymirror run" in ended.stderr
@@ -207,7 +173,7 @@ async def test_a_source_that_is_gone(lost: Scene) -> None:
 async def test_a_source_that_was_away_when_the_mirror_was_started(lost: Scene) -> None:
     await lost.start()
     assert (await asyncio.to_thread(lost.shell, "stop")).returncode == 0
-    await lost.ended()
+    await lost.ends()
     await asyncio.to_thread(lost.source.stop)
     lost.shell.start("run", str(lost.config))
     await lost.until(lambda flow: "no broker" in flow["waiting_for"])
@@ -216,7 +182,7 @@ async def test_a_source_that_was_away_when_the_mirror_was_started(lost: Scene) -
     failing = await asyncio.to_thread(lost.shell, "status", "--fail-if", "unknown>0")
     assert failing.returncode == 1, failing.stdout
     code, found = await lost.ask("--timeout", "5")
-    await lost.ended()
+    await lost.ends()
     assert (code, found["drained"], found["stopped"], found["undiscovered"]) == (4, False, True, True)
     assert [(one["source_next"], one["records"]) for one in found["partitions"]] == [(RECORDS, -1)] * 2
     ended = await asyncio.to_thread(lost.shell, "status")

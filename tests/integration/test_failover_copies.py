@@ -1,21 +1,19 @@
 """A failover without a mirror while the source answers: a partition is drained only if its copy has the records."""
 
-import asyncio
-import json
 from pathlib import Path
 
 import pytest
 
-from actors.cli.main import main
 from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import create_topics, delete_topic
+from tests.harness.flow_file import QUIET
 from tests.harness.load import numbered, produce
 from tests.harness.rayless import Rayless
+from tests.harness.typed import typed
 
 pytestmark = [pytest.mark.integration]
 
 RECORDS = 50
-NOTHING_CHANGES = {"emit.heartbeats.enabled": "false", "heartbeats.replication.enabled": "false"}
 
 
 async def test_a_copy_that_is_gone_is_not_drained(
@@ -27,7 +25,7 @@ async def test_a_copy_that_is_gone_is_not_drained(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    world = Rayless(tmp_path, "copies", source_cluster, target_cluster, NOTHING_CHANGES)
+    world = Rayless(tmp_path, "copies", source_cluster, target_cluster, QUIET)
     await create_topics(source_cluster, {"copies-t": 1, "copies-t-kept": 1})
     for topic in ("copies-t", "copies-t-kept"):
         await produce(source_cluster, topic, 0, numbered(RECORDS))
@@ -35,11 +33,8 @@ async def test_a_copy_that_is_gone_is_not_drained(
         await world.until(lambda lanes: sum(lane.records for lane in lanes) == 2 * RECORDS, "all is copied")
 
     async def fail_over() -> tuple[int, dict[str, tuple[bool, str]]]:
-        words = ["failover", world.flow, "--config", str(world.path), "--json"]
-        capsys.readouterr()
-        code = await asyncio.to_thread(main, words)
-        rows = json.loads(capsys.readouterr().out)["partitions"]
-        return code, {row["topic"]: (row["drained"], row["why"]) for row in rows}
+        code, told, _ = await typed(capsys, "failover", world.flow, "--config", str(world.path))
+        return code, {row["topic"]: (row["drained"], row["why"]) for row in told["partitions"]}
 
     assert await fail_over() == (0, {"copies-t": (True, ""), "copies-t-kept": (True, "")})
     await delete_topic(target_cluster, "copies.copies-t")

@@ -1,10 +1,7 @@
 """`raymirror dr switchover` on a real mirror, typed as the runbook has it."""
 
 import asyncio
-import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,63 +11,13 @@ from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic
 from tests.harness.eventually import until_equal
 from tests.harness.load import numbered, produce
-from tests.harness.shell import DEADLINE_S, Shell
+from tests.harness.operator import Operator
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
 
 RECORDS, MORE = 200, 30
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 DEFAULT = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
-
-
-class Operator:
-    """A person at a shell, with a configuration of `ALIAS->there`."""
-
-    def __init__(self, folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster, *more: str) -> None:
-        self.source, self.target, self.topic, self.flow = source, target, f"{alias}-t", f"{alias}->there"
-        self.shell, self.config = Shell(folder), folder / "mm2.properties"
-        lines = (
-            f"clusters = {alias}, there",
-            f"{alias}.bootstrap.servers = {source.bootstrap_servers}",
-            f"there.bootstrap.servers = {target.bootstrap_servers}",
-            f"{self.flow}.enabled = true",
-            f"{self.flow}.topics = {self.topic}",
-            f"{self.flow}.groups = {alias}-.*",
-            f"there->{alias}.topics = {self.topic}",
-            "replication.factor = 1",
-            "offset.storage.replication.factor = 1",
-            "sync.topic.acls.enabled = false",
-            "emit.heartbeats.enabled = false",
-            "heartbeats.replication.enabled = false",
-        )
-        self.config.write_text("\n".join([*lines, *more, ""]))
-
-    async def types(self, action: str, *words: str) -> tuple[int, Any]:
-        """Type `raymirror dr ACTION`: exit code and JSON."""
-        line = ("dr", action, self.flow, "--config", str(self.config), "--json", *words)
-        done = await asyncio.to_thread(self.shell, *line)
-        return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
-
-    async def runs(self, config: Path, records: int) -> None:
-        """Start a mirror and wait until it has copied."""
-        self.shell.start("run", str(config))
-        await asyncio.to_thread(self.shell.until, lambda status: status["flows"][0]["records"] >= records)
-
-    async def ends(self) -> None:
-        """Wait until the mirror is gone."""
-        assert self.shell.started is not None
-        assert await asyncio.to_thread(self.shell.started.wait, DEADLINE_S) == 0
-
-    def close(self) -> None:
-        """End what still runs."""
-        started = self.shell.started
-        if started is not None and started.poll() is None:
-            self.shell("stop")
-            try:
-                started.wait(DEADLINE_S)
-            except subprocess.TimeoutExpired:
-                started.kill()
-                started.wait()
 
 
 async def keys(cluster: EmbeddedCluster, topic: str) -> dict[int, list[bytes | None]]:
@@ -80,7 +27,7 @@ async def keys(cluster: EmbeddedCluster, topic: str) -> dict[int, list[bytes | N
 async def test_copies_that_keep_their_names(
     source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    one = Operator(tmp_path, "typed", source_cluster, target_cluster, f"replication.policy.class = {IDENTITY}")
+    one = Operator(tmp_path, "typed", source_cluster, target_cluster, {"replication.policy.class": IDENTITY})
     reversed_file = tmp_path / "reversed.properties"
     await create_topics(source_cluster, {one.topic: 2})
     for partition in range(2):
@@ -125,8 +72,11 @@ async def test_copies_with_a_prefix_and_a_flow_back_in_the_same_mirror(
         "both",
         source_cluster,
         target_cluster,
-        f"replication.policy.class = {DEFAULT}",
-        "there->both.enabled = true",
+        {
+            "replication.policy.class": DEFAULT,
+            "there->both.enabled": "true",
+            "there->both.topics": "both-t",
+        },
     )
     await create_topics(source_cluster, {one.topic: 1})
     await create_topics(target_cluster, {one.topic: 1})

@@ -15,7 +15,7 @@ import msgspec
 
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
-from actors.cli.dr.driving import ShownProgress
+from actors.cli.dr.driving import ShownProgress, waited_for
 from actors.cli.dr.failback_tables import show_failback, show_look
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
@@ -182,6 +182,8 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
             store = await stack.enter_async_context(clusters.driving(holder))
             return FailbackResult(operation=await abort_alone(store, found, clusters))
         service = await stack.enter_async_context(_service(found))
+        for text in waited_for(await clusters.read()):
+            ShownProgress().told(text)
         guard = await stack.enter_async_context(owned(config, flow, found.reverse, holder, dead))
         await service.prepare()
         store = await stack.enter_async_context(clusters.driving(holder))

@@ -43,7 +43,7 @@ def show_preview(found: DrPreview) -> None:
     print(f"{found.flow} at {clock_text(found.at_ms)}: {loss_text(found)}")
     for partition, why in found.unread.items():
         print(f"{partition} cannot be read, so partitions may be missing below: {why}")
-    lossy = [one for one in found.losses if one.records or one.unknown]
+    lossy = [one for one in found.losses if one.is_lossy]
     if lossy:
         console.print(loss_table(lossy[:ROWS]))
         _say_more(len(lossy), "topic")
@@ -73,7 +73,8 @@ def _say_more(count: int, what: str) -> None:
 
 def loss_table(losses: Sequence[TopicLoss]) -> Table:
     """Draw the topics of which a failover would lose something."""
-    table = plain_table(["topic"], ["partitions", "records", "bytes", "oldest (s)", "torn transactions", "not known"])
+    numbers = ["partitions", "records", "bytes", "oldest (s)", "torn transactions", "refused", "not known"]
+    table = plain_table(["topic"], numbers)
     for one in losses:
         about = "" if one.is_exact or not one.records else "~"
         table.add_row(
@@ -83,6 +84,7 @@ def loss_table(losses: Sequence[TopicLoss]) -> Table:
             f"{about}{bytes_text(one.bytes)}",
             f"{one.seconds:.1f}" if one.seconds >= 0 else "unknown",
             str(one.torn),
+            str(one.left_out),
             str(one.unknown),
         )
     return table

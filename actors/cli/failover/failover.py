@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import os
 import sys
+from asyncio import to_thread
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
@@ -36,7 +37,8 @@ from actors.cli.failover.failover_tables import (
     show_undiscovered,
     stopped_text,
 )
-from actors.cli.failover.open_operation import DESPITE, refuse_failover
+from actors.cli.failover.open_operation import DESPITE, only_failover
+from actors.cli.failover.owning import holder_of
 from actors.cli.failover.step_times import FailoverStep, StepTimes, steps_text
 from actors.local import session
 from actors.model.states import Command, Desired, UnknownFlow
@@ -233,9 +235,10 @@ async def fail_over(
 ) -> Result:
     """Drain (not with `--now`), pause, hold the groups, stop.
 
-    Raises OperationOpen, MirrorLost, BrokerUnreachable, Unfinished.
+    Raises OperationOpen, OperationHeld, OperationTaken, MirrorLost, BrokerUnreachable, Unfinished.
 
-    A flow that was stopped before is not started again for it: nothing is drained, and its positions are judged.
+    A flow that was stopped before is not started again for it: nothing is drained, and its positions are judged. Long
+    waits for the mirror have a thread of their own: the lease of this command is renewed meanwhile.
     """
     name, budget, times, least_ms = str(flow.name), DrainBudget(args.timeout), StepTimes(), tombstones_ms(args)
     was_stopped = any(one.flow == name and one.desired is Desired.STOPPED for one in mirror.status().flows)
@@ -243,7 +246,8 @@ async def fail_over(
     async with AsyncExitStack() as stack:
         with times.of(FailoverStep.CONNECT):
             asked = await stack.enter_async_context(Failover(config, flow))
-            await refuse_failover(asked, name, despite=args.despite_operation)
+            holder = holder_of(config, mirror.namespace, "failover")
+            await stack.enter_async_context(only_failover(asked, name, holder, despite=args.despite_operation))
         with times.of(FailoverStep.DRAIN):
             waited_for = Ends() if args.now or was_stopped else await drain(mirror, flow, asked, budget.drain_until_s)
         before = {lane.lane: lane for lane in lanes_of(mirror, flow)}
@@ -251,10 +255,13 @@ async def fail_over(
             mirror.command(Command.PAUSE, name)
         try:
             with times.of(FailoverStep.PAUSE):
+                rest_s = budget.left_s / 2
                 if was_stopped:  # its last copiers may still drain
-                    until(budget.left_s / 2, lambda: all(copier.flow != name for copier in mirror.status().copiers))
+                    await to_thread(
+                        until, rest_s, lambda: all(copier.flow != name for copier in mirror.status().copiers)
+                    )
                 else:
-                    comes_to_rest(mirror, name, (), budget.left_s / 2)
+                    await to_thread(comes_to_rest, mirror, name, (), rest_s)
             with times.of(FailoverStep.JUDGE):
                 if was_stopped:
                     found = await judged_by_positions(asked, flow, await asked.stored(), WAS_STOPPED)
@@ -275,11 +282,11 @@ async def fail_over(
         except (KeyboardInterrupt, asyncio.CancelledError):
             print(Unfinished(name, "interrupted", state.value), file=sys.stderr)
             raise
-    ending = Ending(mirror, place, name)
-    with times.of(FailoverStep.STOP):
-        outcome = outcome_of(found.partitions, standing, raised, is_whole=found.is_whole, renamed=renames(flow))
-        mirror.fail_over(name, outcome)
-        stopped = until(SETTLE_S, ending.is_over)
+        ending = Ending(mirror, place, name)
+        with times.of(FailoverStep.STOP):
+            outcome = outcome_of(found.partitions, standing, raised, is_whole=found.is_whole, renamed=renames(flow))
+            mirror.fail_over(name, outcome)
+            stopped = await to_thread(until, SETTLE_S, ending.is_over)
     return Result(
         flow=name,
         source=found.ends.gone,

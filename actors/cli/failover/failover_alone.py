@@ -15,7 +15,7 @@ from actors.cli.common import exits
 from actors.cli.failover.draining import DrainBudget
 from actors.cli.failover.failover_outcome import Result, outcome_of, renames
 from actors.cli.failover.failover_stored import judged_by_positions
-from actors.cli.failover.open_operation import refuse_failover
+from actors.cli.failover.open_operation import only_failover
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.cli.failover.step_times import FailoverStep, StepTimes
 from actors.config.config_ref import digest_of
@@ -34,7 +34,7 @@ from engine.services.dr.failover import Failover
 from engine.services.event_service import EventService
 from engine.services.holding import held
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, DesiredState, Key, Value, owner_of
+from engine.state.state import DESIRED, Deployment, DesiredState, Key, StateHolder, Value, owner_of
 
 EVENT_S = 10.0
 """Seconds to write the event of the failover; it is not worth a longer wait."""
@@ -72,27 +72,23 @@ async def fail_over_alone(
 
     `despite_operation`: also while an operation of the flow or its reverse is open.
 
-    Raises OperationOpen, NothingKnown, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is written;
-    NotFinished after that.
+    Raises NothingKnown, OperationOpen, OperationHeld, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is
+    written; NotFinished after that.
     """
     name, times = session.namespace_of(mirror or usual_name(config)), StepTimes()
     async with AsyncExitStack() as stack:
         with times.of(FailoverStep.CONNECT):
             asked = await stack.enter_async_context(Failover(config, flow))
-            await refuse_failover(asked, str(flow.name), despite=despite_operation)
         before = owner_of(await asked.state())
         if not (await asked.stored()).ours:
             raise NothingKnown(str(flow.name), flow.positions_topic, flow.name.target)
-        if before is not None and not before.released:
-            most_s = StateOptions(flow=flow.name, topic="").dead_after_s
-            print(
-                f"raymirror failover: {before} has not given the flow back; waiting up to {most_s:.0f} s for a sign of"
-                " life of that owner",
-                file=sys.stderr,
-            )
         async with AsyncExitStack() as owned:
+            holder = holder_of(config, name, "failover")
             with times.of(FailoverStep.TAKE):
-                service = await owned.enter_async_context(_held(config, flow, name))
+                only = only_failover(asked, str(flow.name), holder, despite=despite_operation)
+                await owned.enter_async_context(only)
+                _say_waits(flow, before)
+                service = await owned.enter_async_context(_held(config, flow, holder, name))
             budget = DrainBudget(timeout_s)
             with times.of(FailoverStep.JUDGE):
                 found = await judged_by_positions(asked, flow, await asked.stored(), NO_MIRROR)
@@ -124,6 +120,17 @@ async def fail_over_alone(
         renamed=renames(flow),
         steps=times.done,
         mirror_goes_on=False,
+    )
+
+
+def _say_waits(flow: FlowConfig, owner: Deployment | None) -> None:
+    if owner is None or owner.released:
+        return
+    most_s = StateOptions(flow=flow.name, topic="").dead_after_s
+    print(
+        f"raymirror failover: {owner} has not given the flow back; waiting up to {most_s:.0f} s for a sign of life of"
+        " that owner",
+        file=sys.stderr,
     )
 
 
@@ -172,14 +179,16 @@ async def _write_down(config: MirrorConfig, flow: FlowConfig, event: Event) -> s
 
 
 @asynccontextmanager
-async def _held(config: MirrorConfig, flow: FlowConfig, mirror: str) -> AsyncIterator[StateService]:
+async def _held(
+    config: MirrorConfig, flow: FlowConfig, holder: StateHolder, mirror: str
+) -> AsyncIterator[StateService]:
     """Own the flow while the block runs; an error or an interrupt in the block is reported as NotFinished.
 
     Raises what `held` raises before this command owns the flow, then NotFinished.
     """
     is_ours = False
     try:
-        async with held(config, flow, holder_of(config, mirror, "failover"), known_dead(mirror)) as service:
+        async with held(config, flow, holder, known_dead(mirror)) as service:
             is_ours = True
             yield service
     except MirrorError as failure:

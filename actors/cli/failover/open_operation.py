@@ -2,13 +2,19 @@
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
 from engine.base.errors import MirrorError
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
+from engine.flow.operations.errors import OperationHeld
+from engine.flow.operations.reading import OperationCopy
+from engine.flow.operations.store import DEAD_AFTER_S
 from engine.services.dr.operation_service import OperationClusters
+from engine.state.state import StateHolder
 from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, running
 
@@ -35,11 +41,14 @@ class OperationOpen(MirrorError):
         )
 
 
-class AsksOperation(Protocol):
+class TakesOperations(Protocol):
     """Whoever is connected to the target of a flow, as `Failover` is."""
 
-    async def operation(self) -> DrOperation | None:
-        """Return the operation of the flow or its reverse that has not ended, None if there is none."""
+    async def operations(self) -> OperationCopy:
+        """Read the operations of the flow and its reverse, and who drives them."""
+
+    def operating(self, holder: StateHolder) -> AbstractAsyncContextManager[DrOperation | None]:
+        """Own them while the block runs; give the one that has not ended. Raises OperationHeld."""
 
 
 def ways_out(operation: DrOperation) -> str:
@@ -52,28 +61,55 @@ def ways_out(operation: DrOperation) -> str:
     return f"take it back: {back}, or go on with it: {go_on}" if operation.can_return else f"go on with it: {go_on}"
 
 
-async def refuse_failover(asked: AsksOperation, flow: str, *, despite: bool) -> None:
-    """Refuse a failover while an operation is open; `despite`: only say that one is. Raises OperationOpen.
+@asynccontextmanager
+async def only_failover(
+    asked: TakesOperations, flow: str, holder: StateHolder, *, despite: bool
+) -> AsyncIterator[None]:
+    """Let no other failover or operation of the two clusters begin while the block runs.
 
-    A failover never waits for an operation that cannot be read: it says so and goes on.
+    A failover never waits for what cannot be read or owned: it says so and goes on. `despite`: it goes on beside an
+    open operation too, and says that one is open. Raises OperationOpen and OperationHeld before the block, and
+    OperationTaken in it if this command was silent for so long that another one has taken over.
     """
-    try:
-        async with asyncio.timeout(LOOK_S):
-            operation = await asked.operation()
-    except (MirrorError, TimeoutError) as unknown:
-        why = str(unknown) or f"no answer within {LOOK_S:.0f} s"
-        print(f"raymirror failover: whether an operation of {flow} is open is not known: {why}", file=sys.stderr)
-        return
+    async with AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                found = await asked.operations()
+            _refuse(running(found.operations), flow, despite=despite)
+            if found.driver is not None and not found.driver.released:
+                _say(
+                    f"{found.driver} has not given its lease back: waits up to {DEAD_AFTER_S:.0f} s for a sign of life"
+                )
+            async with asyncio.timeout(DEAD_AFTER_S + LOOK_S):
+                opened = await stack.enter_async_context(asked.operating(holder))
+        except OperationOpen:
+            raise
+        except OperationHeld as held:
+            if not despite:
+                raise
+            _say(f"{held.holder} is at work, and {flow} is failed over despite that")
+        except (MirrorError, TimeoutError) as unknown:
+            _say(f"whether an operation of {flow} is open is not known: {str(unknown) or 'no answer in time'}")
+        else:
+            if running(found.operations) is None:
+                _refuse(opened, flow, despite=despite)  # it has begun since the first look
+        yield
+
+
+def _refuse(operation: DrOperation | None, flow: str, *, despite: bool) -> None:
+    """Refuse a failover while an operation is open; `despite`: only say that one is. Raises OperationOpen."""
     if operation is None:
         return
-    refused = OperationOpen(operation, _FAILOVER, DESPITE)
     if not despite:
-        raise refused
-    print(
-        f"raymirror failover: {operation.kind} {operation.id} of {operation.flow} has not ended, and its flow is failed"
-        f" over despite that; afterwards {ways_out(operation)}",
-        file=sys.stderr,
+        raise OperationOpen(operation, _FAILOVER, DESPITE)
+    _say(
+        f"{operation.kind} {operation.id} of {operation.flow} has not ended, and {flow} is failed over despite that;"
+        f" afterwards {ways_out(operation)}"
     )
+
+
+def _say(text: str) -> None:
+    print(f"raymirror failover: {text}", file=sys.stderr)
 
 
 async def refuse_forgetting(config: MirrorConfig, flow: FlowConfig) -> None:

@@ -211,10 +211,15 @@ async def _drop(
     """
     async with quarantine_of(config, flow) as found:
         rows = [row for row in await found.rows() if wanted(row)]
-        opened = [row for row in rows if row.is_open]
-        await found.drop(opened)
-    is_kept = await write_audit(config, _COMMAND, drop_rows(new_run(flow.name, who(_COMMAND)), opened))
-    return opened, [row for row in rows if not row.is_open], is_kept
+        if not any(row.is_open for row in rows):
+            return [], rows, True
+        dropped = list[RefusedRow]()
+        try:
+            left = await found.drop(wanted, dropped.append)
+        finally:  # also what was dropped before the target went away
+            run = new_run(flow.name, who(_COMMAND))
+            is_kept = await write_audit(config, _COMMAND, drop_rows(run, dropped))
+    return dropped, left, is_kept
 
 
 # --- the audit trail -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ Under the identity policy both flows cannot be enabled at once: they would copy 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -37,11 +37,16 @@ def reversed_properties(properties: Properties, flow: FlowName) -> Properties:
 
 
 def reversed_text(text: str, changes: Mapping[str, str]) -> str:
-    """Return the text of a file with changed settings at its end; lines that set them before become comments."""
-    return "".join((*_without(text, changes), *(f"{key} = {value}\n" for key, value in sorted(changes.items()))))
+    """Return the text of a file with changed settings: where it sets them, else at its end.
 
-
-def _without(text: str, changes: Mapping[str, str]) -> Iterator[str]:
+    So a file that is turned again and again does not grow.
+    """
+    lines, left = list[str](), dict(changes)
     for line in text.splitlines():
         name = re.split(r"[=:\s]", line.strip(), maxsplit=1)[0]
-        yield f"#{line}\n" if name in changes else f"{line}\n"
+        if name in left:
+            lines.append(f"{name} = {left.pop(name)}")
+        elif name not in changes:
+            lines.append(line)
+    lines += [f"{key} = {value}" for key, value in sorted(left.items())]
+    return "".join(f"{line}\n" for line in lines)

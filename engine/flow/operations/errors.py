@@ -35,7 +35,7 @@ class OperationHeld(MirrorError):
     def __str__(self) -> str:
         return (
             f"operations of {self.flow} are driven by {self.holder}, which renews its entry in topic {self.topic}; wait"
-            " until that command ends, or end it (Ctrl-C leaves the operation as it is), then resume the operation"
+            " until that command ends, or end it (Ctrl-C leaves an operation as it is), then give this command again"
         )
 
 

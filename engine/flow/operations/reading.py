@@ -1,6 +1,6 @@
 """Reads the operations that are stored on one cluster, without driving them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -14,6 +14,8 @@ from engine.state.state import (
     LentEntry,
     StateCodec,
     Value,
+    flows_in,
+    is_state_topic,
     owner_of,
     state_topic,
 )
@@ -71,19 +73,25 @@ def standing_fences(copy: OperationCopy, cluster: str) -> set[Binding]:
     return found
 
 
-async def lent_on(cluster: Cluster, flow: FlowName) -> tuple[LentConfig, ...]:
-    """Return the configs that are lent to topics of a cluster, which is the target of this flow.
+def lenders(topics: Iterable[str], flow: FlowName) -> dict[str, bool]:
+    """Return which topics of a flow's source have states of flows, and whether they are those of the flow back."""
+    return {topic: topic == state_topic(flow.target) for topic in topics if is_state_topic(topic)}
 
-    A failback of the reverse flow lends to its source, and a failover of this flow to its target: to this cluster, and
-    it has the records of both. Raises as `read_copy` does.
+
+async def lent_by(cluster: Cluster, topic: str) -> tuple[LentConfig, ...]:
+    """Return the configs that are lent to topics of a cluster by flows whose states are in one of its topics.
+
+    A failback lends to the source of its flow, and a failover to the target. Both are noted on that cluster, whichever
+    flows it has besides. Raises as `read_copy` does.
     """
-    topic = state_topic(flow.source)
-    if not await cluster.leaders([TopicPartition(topic, 0)]):
-        return ()
-    records = await cluster.read_records(topic)
-    copy = OperationCopy(entries=StateCodec(flow, topic, OPERATION_SCOPE).decode(records))
-    lent = StateCodec(flow, topic, LENT_SCOPE).decode(records).values()
-    return (*_lent_by(copy, flow.target), *(one.config for one in lent if isinstance(one, LentEntry)))
+    records, found = await cluster.read_records(topic), list[LentConfig]()
+    for flow in flows_in(records, OPERATION_SCOPE):
+        copy = OperationCopy(entries=StateCodec(flow, topic, OPERATION_SCOPE).decode(records))
+        found += _lent_by(copy, flow.target)
+    for flow in flows_in(records, LENT_SCOPE):
+        entries = StateCodec(flow, topic, LENT_SCOPE).decode(records).values()
+        found += [one.config for one in entries if isinstance(one, LentEntry)]
+    return tuple(found)
 
 
 def _lent_by(copy: OperationCopy, source: str) -> Iterator[LentConfig]:

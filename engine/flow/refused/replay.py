@@ -3,12 +3,13 @@
     begin    a new epoch of one transactional id: what an earlier replay left open is rolled back
              the note that this producer id replays, so that no lane takes its records for another writer's
     replay   one transaction: the record at the end of the copy's partition, and the mark with its offset
-    drop     the mark, then the entry again without contents, then a tombstone for the contents
+    drop     the mark in a transaction, then the entry again without contents, then a tombstone for the contents
 
-A record and its mark are committed together. So a replay that died replays nothing twice when it is started again.
+A record and its mark are committed together. So a replay that died replays nothing twice when it is started again. A
+drop takes a new epoch too: a replay that runs cannot commit a record that was dropped meanwhile, nor the other way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from engine.base.clock import backoff_s, pause
@@ -52,7 +53,7 @@ class ReplayFailed(MirrorError):
 
 
 class Replay:
-    """Replays and drops records of one flow. One at a time: a second one fences the first."""
+    """Replays or drops records of one flow. One command at a time: a second one fences the first."""
 
     def __init__(
         self, target: Cluster, flow: FlowName, wall_ms: Callable[[], int], request_timeout_s: float = 30.0
@@ -72,13 +73,29 @@ class Replay:
 
         Raises ReplayFailed without transactions or the right to the transactional id, and what the Cluster port raises.
         """
-        producer = await self._target.enter(self.transactional_id)
-        if not producer.fenced:
-            why = _NO_TRANSACTIONS if producer.unfenced_by == NO_TRANSACTIONS else f"not permitted; {_NO_RIGHT}"
-            raise ReplayFailed(f"transactional id {self.transactional_id}", why)
-        self._producer, self._sequences = producer, {}
-        self.begun += 1
+        producer = await self._entered()
+        if producer is None:
+            raise self._unfenced(_NO_TRANSACTIONS)
         await self._write(self.reader.marks, producer_of(producer.producer_id, self._wall_ms()))
+
+    async def begin_drops(self) -> None:
+        """Take the producer, so that what a replay has open is rolled back; without transactions nobody replays.
+
+        Raises ReplayFailed without the right to the transactional id, and what the Cluster port raises.
+        """
+        await self._entered()
+
+    async def _entered(self) -> Producer | None:
+        """Take a new epoch of the transactional id; None if the target has no transactions."""
+        producer = await self._target.enter(self.transactional_id)
+        if not producer.fenced and producer.unfenced_by != NO_TRANSACTIONS:
+            raise self._unfenced(f"not permitted; {_NO_RIGHT}")
+        self._producer, self._sequences = producer if producer.fenced else None, {}
+        self.begun += 1
+        return self._producer
+
+    def _unfenced(self, why: str) -> ReplayFailed:
+        return ReplayFailed(f"transactional id {self.transactional_id}", why)
 
     async def replay(self, state: RefusedState, record: Record) -> int:
         """Append a record to its copy's partition and mark it; return its target offset.
@@ -90,21 +107,29 @@ class Replay:
         target, name = state.record.target, str(state.record.name)
         producer = self._producer
         assert producer is not None, "call begin first"
-        try:
-            await self._target.add_to_transaction(self.transactional_id, producer, [target, self.reader.marks])
-        except KafkaRefusal as refusal:
-            raise ReplayFailed(name, str(refusal)) from refusal
+        await self._open(producer, name, [target, self.reader.marks])
         outcome = await self._append(producer, target, record)
         if outcome.kind is not OutcomeKind.APPENDED:
             await self._give_up(name, "the target answers", outcome)
         mark = RefusedMark(
             did="replayed", at_ms=self._wall_ms(), target_topic=target.topic, target_offset=outcome.base_offset
         )
-        marked = await self._append(producer, self.reader.marks, mark_of(self._flow.source, state.record.name, mark))
-        if marked.kind is not OutcomeKind.APPENDED:
-            await self._give_up(name, "its mark cannot be written:", marked)
-        await self._commit(producer, name)
+        await self._mark(producer, state, mark)
         return outcome.base_offset
+
+    async def _open(self, producer: Producer, name: str, partitions: Sequence[TopicPartition]) -> None:
+        try:
+            await self._target.add_to_transaction(self.transactional_id, producer, partitions)
+        except KafkaRefusal as refusal:
+            raise ReplayFailed(name, str(refusal)) from refusal
+
+    async def _mark(self, producer: Producer, state: RefusedState, mark: RefusedMark) -> None:
+        """Append a mark in the open transaction, and commit it."""
+        name = state.record.name
+        marked = await self._append(producer, self.reader.marks, mark_of(self._flow.source, name, mark))
+        if marked.kind is not OutcomeKind.APPENDED:
+            await self._give_up(str(name), "its mark cannot be written:", marked)
+        await self._commit(producer, str(name))
 
     async def _give_up(self, name: str, what: str, outcome: Outcome) -> NoReturn:
         """Roll the open transaction back by a new epoch, unless another replay has done so."""
@@ -113,10 +138,17 @@ class Replay:
         raise ReplayFailed(name, f"{what} {outcome.message or outcome.kind.value}")
 
     async def drop(self, state: RefusedState) -> None:
-        """Mark a record as dropped, write its entry again, and remove its contents. Raises ReplayFailed."""
-        facts = state.record
+        """Mark a record as dropped, write its entry again, and remove its contents; call `begin_drops` first.
+
+        Raises ReplayFailed, also if a replay or another drop has begun since: nothing is dropped then.
+        """
+        facts, producer = state.record, self._producer
         mark = RefusedMark(did="dropped", at_ms=self._wall_ms())
-        await self._write(self.reader.marks, mark_of(self._flow.source, facts.name, mark))
+        if producer is None:
+            await self._write(self.reader.marks, mark_of(self._flow.source, facts.name, mark))
+        else:
+            await self._open(producer, str(facts.name), [self.reader.marks])
+            await self._mark(producer, state, mark)
         if facts.held:
             await self._write(self.reader.entries, entry_of(self._flow.source, emptied(facts)))
             await self._write(self.reader.held, contents_record(self._flow.source, facts, None))

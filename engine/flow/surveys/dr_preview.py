@@ -21,7 +21,8 @@ class TopicLoss(msgspec.Struct, frozen=True, kw_only=True):
     `bytes`: as the source stores them. `seconds`: the age of the oldest; 0.0: nothing is lost; -1.0: its time is not
     known. `torn`: transactions of which the target has a part. `is_exact`: false if a part was too large to read, and
     the numbers are projected, or was deleted before it was copied, and offsets are counted. `unknown`: partitions about
-    which nothing is known, so the loss is at least what is counted.
+    which nothing is known, so the loss is at least what is counted. `left_out`: records that the target refused, which
+    no copy has and which are in no other number; the quarantine topic of the target holds those that were not skipped.
     """
 
     topic: str
@@ -32,6 +33,12 @@ class TopicLoss(msgspec.Struct, frozen=True, kw_only=True):
     torn: int
     is_exact: bool
     unknown: int
+    left_out: int = 0
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether the copies lack something, or may lack it."""
+        return bool(self.records or self.unknown or self.left_out)
 
 
 class PartitionFailback(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +82,7 @@ class DrPreview(msgspec.Struct, frozen=True, kw_only=True):
     `source`: why the source does not answer; then the loss is not known, and neither what applications would miss nor a
     failback is judged. `unread`:
     partitions of the positions topic that could not be read, and why. `failed`: groups whose way back is not known.
+    `failed_over_ms`: when a failover or a switchover stopped the flow (Unix ms); -1: it was not.
     """
 
     flow: str
@@ -87,6 +95,7 @@ class DrPreview(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupFailback, ...] = ()
     failed: dict[str, str] = {}
     unread: dict[str, str] = {}
+    failed_over_ms: int = -1
 
     @property
     def unequal(self) -> tuple[GroupPartitionStatus, ...]:
@@ -97,7 +106,7 @@ class DrPreview(msgspec.Struct, frozen=True, kw_only=True):
     def is_whole(self) -> bool:
         """Whether a failover would lose nothing, as far as everything is known."""
         known = not self.source and not self.unread
-        return known and not any(one.records or one.unknown for one in self.losses)
+        return known and not any(one.is_lossy for one in self.losses)
 
     @property
     def is_equal(self) -> bool:
@@ -128,6 +137,7 @@ def _loss(topic: str, found: Sequence[SurveyedPartition], at_ms: int) -> TopicLo
         torn=sum(one.torn for one in contents),
         is_exact=all(one.is_whole for one in contents) and not expired,
         unknown=sum(not _is_loss_known(one) for one in found),
+        left_out=sum(one.separation.left_out for one in found),
     )
 
 

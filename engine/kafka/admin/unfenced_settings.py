@@ -7,11 +7,13 @@ config that is lent to a topic is taken back when its time is over. Mirrored it 
 
 from collections.abc import Mapping
 
-from engine.flow.operations.reading import lent_on, read_copy, standing_fences
+from engine.base.errors import KafkaRefusal
+from engine.flow.operations.reading import lenders, lent_by, read_copy, standing_fences
 from engine.flow.ports.ports import Answers, Cluster
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.client.cluster import ClusterClient
-from policies.dr.lent_config import as_before, may_be_lent
+from engine.kafka.protocol.faults import TOPIC_AUTHORIZATION_FAILED
+from policies.dr.lent_config import LentConfig, as_before, may_be_lent
 from policies.model import FlowName
 from policies.sync.acl_sync import Binding, Permission, Resource
 from policies.sync.topic_configs import ConfigEntry
@@ -25,15 +27,28 @@ class UnfencedSettings(KafkaSettings):
         self._source, self._target, self._flow = source, target, flow
 
     async def configs(self, topics: Mapping[str, tuple[str, ...] | None]) -> Answers[dict[str, ConfigEntry]]:
-        """Describe configs; a lent one as it was before. Raises also what `lent_on` raises.
+        """Describe configs; a lent one as it was before. Raises also what `lent_by` raises.
 
         What is lent is read after the configs: it is stored before it is lent, so none is missed.
         """
         found = await super().configs(topics)
         if not any(may_be_lent(entries) for entries in found.found.values()):
             return found
-        lent = await lent_on(self._source, FlowName(self._flow.target, self._flow.source))
-        return Answers(as_before(found.found, lent), found.failed)
+        return Answers(as_before(found.found, await self._lent()), found.failed)
+
+    async def _lent(self) -> list[LentConfig]:
+        """Return what is lent to topics of the cluster by this flow and its reverse, and by other flows too.
+
+        Who may not read the states of another flow sees what that has lent as if somebody had set it.
+        """
+        lent = list[LentConfig]()
+        for topic, is_own in lenders(await self.topics(None), self._flow).items():
+            try:
+                lent += await lent_by(self._source, topic)
+            except KafkaRefusal as refusal:
+                if is_own or refusal.code != TOPIC_AUTHORIZATION_FAILED:
+                    raise
+        return lent
 
     async def acls(self, resource: Resource) -> set[Binding]:
         """Return the bindings that are no fence's. Raises also what `read_copy` raises.

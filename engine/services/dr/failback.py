@@ -41,7 +41,7 @@ from engine.services.holding import held
 from engine.services.maps import last_known_of, maps_of
 from engine.services.runner import options_for
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, Deployment, DesiredState, Key, StateCodec, StateHolder, Value, state_topic
+from engine.state.state import DESIRED, Deployment, DesiredState, StateCodec, StateHolder, failed_over_at, state_topic
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.dr.failback import FailbackChoice
 from policies.model import FlowName, TopicPartition
@@ -169,13 +169,6 @@ def clusters_to_copy(
         KafkaCluster(client, request_timeout_s=flow.request_timeout_s, inflated_bytes=most) for client in clients
     )
     return source, target
-
-
-def failed_over_at(entries: Mapping[Key, Value]) -> int:
-    """Return when a flow was failed over, by its stored entries (Unix ms); -1: it was not, or was failed back since."""
-    wanted = entries.get(DESIRED)
-    is_failed_over = isinstance(wanted, DesiredState) and wanted.state == "stopped" and wanted.stop == "failover"
-    return wanted.at_ms if isinstance(wanted, DesiredState) and is_failed_over else -1
 
 
 class _ReadGuard:

@@ -9,6 +9,8 @@ import msgspec
 from engine.base.clock import now_s, pause
 from engine.base.errors import (
     BrokerUnreachable,
+    ClusterAway,
+    ClusterRefuses,
     ConnectionLost,
     KafkaRefusal,
     MirrorError,
@@ -24,7 +26,8 @@ from engine.flow.groups.failback import Failback
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
 from engine.flow.groups.translations import Translations
-from engine.flow.operations.reading import read_copy
+from engine.flow.operations.reading import OperationCopy, read_copy
+from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
 from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.refused.quarantine_reader import Replayers
@@ -39,9 +42,11 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.kafka.groups.reachable_groups import ReachableGroups
 from engine.services.clients import clients_of
 from engine.services.dr.lifting import LiftedFences, lift_fences
+from engine.services.dr.operation_service import leased, operation_log
 from engine.services.maps import clusters_of, last_known_of, maps_of
-from engine.state.state import Key, Value
-from policies.dr.operations import DrOperation, running
+from engine.state.state import Key, StateHolder, Value
+from policies.dr.operation_steps import FlowSide
+from policies.dr.operations import DrOperation
 from policies.model import LaneName, TopicPartition
 
 CLIENT_ID = "raymirror-failover"
@@ -51,6 +56,15 @@ COPIES_WITHIN_S = 30.0
 """Time for the target's brokers to name the leaders of the copies: there may be thousands of topics."""
 _AGAIN_S = 0.25
 _UNLENT = (ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable)
+
+
+class TargetAway(ClusterAway):
+    """No broker of the target of a flow answers; same arguments as ClusterAway."""
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()}; it is the target of the flow: without it nothing can be judged or stored"
+        )
 
 
 class Failover(Opened):
@@ -73,7 +87,12 @@ class Failover(Opened):
 
     async def _open(self) -> None:
         source, target = self._clients
-        await target.open()
+        try:
+            await target.open()
+        except ClusterRefuses:
+            raise
+        except ClusterAway as away:
+            raise TargetAway(*away.args) from None
         await check_clusters(self._flow, None, target)
         self.gone = await open_known_source(self._flow, source, target)
 
@@ -114,12 +133,26 @@ class Failover(Opened):
         """Read the durable state of the flow. Raises what `stored_state` raises."""
         return await stored_state(self._target, self._flow.name)
 
-    async def operation(self) -> DrOperation | None:
-        """Return the operation of the flow or its reverse that by the target has not ended, None if there is none.
+    async def operations(self) -> OperationCopy:
+        """Read the operations of the flow and its reverse, and who drives them, as the target has them.
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable.
         """
-        return running((await read_copy(self._target, self._flow.name)).operations)
+        return await read_copy(self._target, self._flow.name)
+
+    @asynccontextmanager
+    async def operating(self, holder: StateHolder) -> AsyncIterator[DrOperation | None]:
+        """Own the operations of the target while the block runs, so that no other one begins; give the open one.
+
+        The lease on the target is enough: every operation and every failover takes it, and the source may be dead.
+
+        Raises OperationHeld if another driver is alive, OperationTaken in the block if one takes over; and what
+        `operations` raises.
+        """
+        name, replicas = self._flow.name, self._flow.positions_replication_factor
+        log = await operation_log(self._clients[1], self._target, name, replicas, holder)
+        async with leased(OperationStore(str(name), {FlowSide.TARGET: log})) as store:
+            yield store.current
 
     async def hold(
         self, timeout_s: float, *, commit: bool, undrained: Mapping[TopicPartition, str], gone: str = ""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -12,6 +12,7 @@ from engine.base.tasks import first_cause
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.operations.reading import OperationCopy, read_copy
 from engine.flow.operations.store import DEAD_AFTER_S, OperationStore
+from engine.flow.ports.ports import Cluster
 from engine.flow.ports.state_options import StateOptions
 from engine.flow.topic_logs.state_log import StateLog
 from engine.kafka.admin.flow_clusters import check_clusters
@@ -104,32 +105,45 @@ class OperationClusters(Opened):
         Raises OperationHeld if another driver is alive, OperationTaken in the block if one takes over; KafkaRefusal,
         BrokerUnreachable, ConnectionLost, NewerFormat, StateUnreadable.
         """
-        async with AsyncExitStack() as stack:
-            store = OperationStore(str(self.flow.name), await self._logs(holder))
-            stack.push_async_callback(store.close)
-            await store.open()
-            try:
-                async with asyncio.TaskGroup() as group:
-                    renewing = group.create_task(store.run())
-                    yield store
-                    renewing.cancel()
-            except BaseExceptionGroup as failures:
-                raise first_cause(failures) from None
-
-    async def _logs(self, holder: StateHolder) -> Mapping[FlowSide, StateLog]:
         logs: dict[FlowSide, StateLog] = {}
         for side in self.answering:
-            flow, replicas = self.into(side), self.flow.positions_replication_factor
-            options = StateOptions(
-                flow=flow,
-                topic=state_topic(flow.source),
-                scope=OPERATION_SCOPE,
-                dead_after_s=DEAD_AFTER_S,
-                kin_dead_after_s=DEAD_AFTER_S,
-            )
-            await ensure_internal_topic(self._clients[side], options.topic, replicas, STATE_CONFIGS)
-            logs[side] = StateLog(options, self._ports[side], holder)
-        return logs
+            replicas = self.flow.positions_replication_factor
+            logs[side] = await operation_log(self._clients[side], self._ports[side], self.into(side), replicas, holder)
+        async with leased(OperationStore(str(self.flow.name), logs)) as store:
+            yield store
+
+
+async def operation_log(
+    client: ClusterClient, cluster: Cluster, into: FlowName, replicas: int, holder: StateHolder
+) -> StateLog:
+    """Return the log of operations on a cluster, which is the target of flow `into`; its topic is made if need be.
+
+    Raises KafkaRefusal, BrokerUnreachable.
+    """
+    options = StateOptions(
+        flow=into,
+        topic=state_topic(into.source),
+        scope=OPERATION_SCOPE,
+        dead_after_s=DEAD_AFTER_S,
+        kin_dead_after_s=DEAD_AFTER_S,
+    )
+    await ensure_internal_topic(client, options.topic, replicas, STATE_CONFIGS)
+    return StateLog(options, cluster, holder)
+
+
+@asynccontextmanager
+async def leased(store: OperationStore) -> AsyncIterator[OperationStore]:
+    """Own a store while the block runs. Raises what `OperationClusters.driving` raises."""
+    try:
+        await store.open()
+        async with asyncio.TaskGroup() as group:
+            renewing = group.create_task(store.run())
+            yield store
+            renewing.cancel()
+    except BaseExceptionGroup as failures:
+        raise first_cause(failures) from None
+    finally:
+        await store.close()
 
 
 class StoredOperations(msgspec.Struct, frozen=True, kw_only=True):

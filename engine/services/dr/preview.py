@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from engine.base.clock import wall_ms
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.refused.quarantine_reader import QuarantineReader
@@ -20,6 +22,7 @@ from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.admin.unfenced_settings import UnfencedSettings
 from engine.services.dr.failover import Failover
 from engine.services.maps import last_known_of
+from engine.state.state import failed_over_at
 from policies.dr.readiness import ClientRules
 from policies.model import LaneName, TopicPartition
 from policies.sync.config_sync import TopicState
@@ -39,10 +42,11 @@ class PreviewService(Failover):
     async def preview(self) -> DrPreview:
         """Read both clusters, or the target alone if the source does not answer.
 
-        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable.
         """
         known = await last_known_of(self._flow, self._target)
-        return await (self._of_target(known) if self.gone else self._of_both(known))
+        found = await (self._of_target(known) if self.gone else self._of_both(known))
+        return msgspec.structs.replace(found, failed_over_ms=failed_over_at(await self.state()))
 
     async def _of_target(self, known: LastKnown) -> DrPreview:
         return DrPreview(

@@ -88,7 +88,7 @@ export class FailoverPage {
 
   #found(found) {
     const { preview } = found;
-    const losses = preview.losses.filter((one) => one.records || one.unknown);
+    const losses = preview.losses.filter((one) => one.records || one.unknown || one.left_out);
     return [
       answers(found),
       h(
@@ -253,6 +253,7 @@ function lossTable(losses) {
     ["Bytes", "number"],
     ["Oldest", "number"],
     ["Torn transactions", "number"],
+    ["Refused by the target", "number"],
     ["Partitions not known", "number"],
   ];
   const rows = [...losses].sort((one, other) => other.records - one.records || other.unknown - one.unknown);
@@ -285,6 +286,7 @@ function lossTable(losses) {
               h("td", { class: "number" }, `${about}${format.size(one.bytes)}`),
               h("td", { class: "number" }, one.seconds < 0 ? "not known" : format.duration(one.seconds)),
               h("td", { class: "number" }, format.whole(one.torn)),
+              h("td", { class: "number" }, format.whole(one.left_out)),
               h("td", { class: "number" }, format.whole(one.unknown)),
             );
           }),

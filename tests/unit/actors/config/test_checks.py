@@ -73,5 +73,5 @@ def test_a_cluster_that_is_waited_for_is_named_with_its_line(tmp_path: Path) -> 
     absent = ClusterAway(config.clusters["B"].bootstrap_place(), "B", "b:1: refused")
     assert awaited(config, "B", absent) == (
         f"{path}:3: B.bootstrap.servers: no broker of cluster 'B' answers: b:1: refused; A->B and B->A wait for it,"
-        " ask again every few seconds, and begin when it answers"
+        " ask again every few seconds, and begin when it answers, unless a failover has stopped the flow"
     )

@@ -16,13 +16,13 @@ from engine.base.redaction import (
     HIDDEN,
     LEAST,
     error_text,
-    forget_secrets,
     own_redacted,
     redacted,
     remember_environment,
     remember_secret,
     remember_token,
 )
+from tests.harness.known_secrets import forget_secrets
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQ\n-----END PRIVATE KEY-----"
 

@@ -3,13 +3,14 @@
 import pytest
 
 from engine.base.errors import ConfigError
-from engine.base.redaction import HIDDEN, forget_secrets, own_redacted
+from engine.base.redaction import HIDDEN, own_redacted
 from engine.config.config import plain_settings, reread_config
 from engine.config.file.properties import parse_properties
 from engine.config.http.http_config import secrets_of
 from engine.config.http.http_secrets import digest_of_secret, logins_of, tls_context
 from engine.config.settings import HttpConfig, HttpUser
 from policies.roles import Role
+from tests.harness.known_secrets import forget_secrets
 from tests.unit.engine.config_files import BASE, mirror
 
 USER = "raymirror.http.users = eve\nraymirror.http.user.eve.password = hunter2\n"

@@ -11,7 +11,7 @@ import pytest
 from rich.pretty import pretty_repr
 
 from engine.base.errors import MirrorError
-from engine.base.redaction import forget_secrets, own_redacted
+from engine.base.redaction import own_redacted
 from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.config.secrets import SECRET_KEYS, handshake_options, is_secret, literal_secrets, resolved_settings
@@ -19,6 +19,7 @@ from engine.config.settings import MirrorConfig
 from engine.jobs.runtime.kafka_options import kafka_options
 from engine.security.mechanisms import read_login
 from engine.security.sasl.jaas import JAAS
+from tests.harness.known_secrets import forget_secrets
 
 PLANTED = "Tr0ub4dor&3-planted"
 BASE = """\

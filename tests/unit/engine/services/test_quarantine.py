@@ -47,7 +47,7 @@ async def test_each_record_is_told_by_what_became_of_it() -> None:
         forge(stage, states[0], offset=99)
         forge(stage, states[0], offset=3, contents_at=-1)
         assert await standings(found) == {1: S.HELD, 2: S.COPIED, 3: S.SKIPPED, 99: S.PENDING}
-        await found.drop([row for row in await found.rows() if row.name.offset == 3])
+        await found.drop(lambda row: row.name.offset == 3, lambda _row: None)
         assert (await standings(found))[3] is S.DROPPED
         other = forge(stage, states[0], offset=1, topic_id="of a topic that was deleted")
         rows = {row.name: row.standing for row in await found.rows()}
@@ -122,6 +122,36 @@ async def test_behind_a_record_that_is_still_refused_its_partition_waits() -> No
         stage.targets[0].refuses = lambda key: key == b"1"
         (only,) = await found.replay(lambda row: row.name.offset == 3, lambda _one: None)
         assert only.target_offset >= 0
+
+
+async def test_a_drop_fences_a_replay_that_runs_and_leaves_what_that_has_replayed() -> None:
+    stage = Held()
+    async with stage.running():
+        states = await stage.mended()
+        await stage.replayed(states[0])
+        found, dropped = quarantine_over(stage), list[RefusedRow]()
+        left = await found.drop(lambda _row: True, dropped.append)
+        assert ([one.name.offset for one in dropped], [one.name.offset for one in left]) == ([3], [1])
+        with pytest.raises(ReplayFailed, match="t-0@3"):
+            await stage.replay.replay(states[1], Record(0, 1, b"3", b"3"))
+        assert await standings(found) == {1: S.REPLAYED, 3: S.DROPPED}
+        assert stage.keys() == [b"0", b"2", b"4", b"1"]
+
+
+async def test_a_replay_that_begins_during_a_drop_stops_it() -> None:
+    stage = Held()
+    async with stage.running():
+        await stage.held()
+        found = quarantine_over(stage)
+
+        def replay_begins(_row: RefusedRow) -> None:
+            name = stage.replay.transactional_id
+            producer_id, epoch = stage.b.transactional[name]
+            stage.b.transactional[name] = producer_id, epoch + 1
+
+        with pytest.raises(ReplayFailed, match="t-0@3"):
+            await found.drop(lambda _row: True, replay_begins)
+        assert await standings(found) == {1: S.DROPPED, 3: S.HELD}
 
 
 async def test_contents_that_were_dropped_meanwhile_are_not_replayed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,26 @@
 """The tables of steps: every one is well formed, and what is not is named."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from policies.dr.operation_steps import BOTH, TABLES, OperationKind, StepRule, table_faults
+from policies.dr.operation_steps import BOTH, TABLES, OperationKind, StepRule
+
+
+def table_faults(steps: tuple[StepRule, ...]) -> Iterator[str]:
+    """Yield what is wrong with a table."""
+    names = [step.name for step in steps]
+    if len(set(names)) < len(names):
+        yield f"two steps have one name: {names}"
+    final = [at for at, step in enumerate(steps) if step.ends_return]
+    if len(final) > 1:
+        yield f"there are {len(final)} points of no return"
+    for step in steps:
+        if bool(step.undo) != bool(step.undo_needs):
+            yield f"{step.name}: what undoes it and what that needs must both be named, or neither"
+    for step in steps[final[0] :] if final else ():
+        if step.undo:
+            yield f"{step.name} names what undoes it, but it is behind the point of no return"
 
 
 def rule(name: str, **changes: object) -> StepRule:

@@ -22,12 +22,15 @@ from engine.core.events.events import Event
 from engine.core.reports.drain import Ends
 from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
+from engine.flow.operations.errors import OperationHeld
+from engine.flow.operations.reading import OperationCopy
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.lifting import LiftedFences
-from engine.state.state import DEPLOYMENT, DESIRED, Deployment, DesiredState, Key, Value
+from engine.state.state import DEPLOYMENT, DESIRED, Deployment, DesiredState, Key, StateHolder, Value
 from policies.dr.lent_config import LentConfig
 from policies.dr.operations import DrOperation, StepRecord, StepState
 from policies.model import TopicPartition
+from tests.unit.actors.cli.failover.operation_copies import copy_of
 from tests.unit.engine.config_files import BASE
 
 LANE = TopicPartition("t", 0)
@@ -59,6 +62,8 @@ class World:
         self.unsaid = ""
         self.opened: DrOperation | None = None
         self.unreadable: Exception | None = None
+        self.at_work, self.owner_of_operations = "", ""
+        self.begun_since: DrOperation | None = None
         self.raised = LentConfigs()
         self.done: list[Any] = []
         self.lifted = LiftedFences()
@@ -77,10 +82,20 @@ class World:
     async def state(self) -> Mapping[Key, Value]:
         return self.entries
 
-    async def operation(self) -> DrOperation | None:
+    async def operations(self) -> OperationCopy:
         if self.unreadable is not None:
             raise self.unreadable
-        return self.opened
+        return copy_of(self.opened)
+
+    @asynccontextmanager
+    async def operating(self, holder: StateHolder) -> AsyncIterator[DrOperation | None]:
+        if self.at_work:
+            raise OperationHeld("A->B", self.at_work, "raymirror-state.A.internal")
+        self.owner_of_operations = holder.mirror
+        try:
+            yield self.opened or self.begun_since
+        finally:
+            self.owner_of_operations = ""
 
     async def stored(self) -> LastKnown:
         return self.known
@@ -121,6 +136,7 @@ class World:
         return self.entries
 
     async def put(self, entries: Mapping[Key, Value | None]) -> None:
+        assert self.unreadable or self.at_work or self.owner_of_operations == "raymirror-A-B (failover)"
         self.entries.update({key: value for key, value in entries.items() if value is not None})
         self.done.append("stopped")
 
@@ -198,7 +214,30 @@ def test_an_open_operation_refuses_a_failover_until_it_is_overridden(
     assert "the same command with --despite-operation" in said
     ask(config, "--despite-operation")
     assert "stopped" in world.done
-    assert "its flow is failed over despite that" in capsys.readouterr().err
+    assert "A->B is failed over despite that" in capsys.readouterr().err
+
+
+def test_of_two_failovers_at_once_the_second_is_refused_until_it_is_overridden(
+    world: World, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.at_work = "command 'failover' beside mirror 'raymirror-A-B' on east-1"
+    assert ask(config) == exits.UNUSABLE
+    assert world.done == [], "nothing was taken, held or stopped"
+    said = capsys.readouterr().err
+    assert "operations of A->B are driven by command 'failover' beside mirror 'raymirror-A-B' on east-1" in said
+    assert "wait until that command ends, or end it" in said
+    ask(config, "--despite-operation")
+    assert "stopped" in world.done
+    assert "on east-1 is at work, and A->B is failed over despite that" in capsys.readouterr().err
+
+
+def test_an_operation_that_begins_in_the_same_moment_is_seen(
+    world: World, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.begun_since = operation("switchover")
+    assert ask(config) == exits.UNUSABLE
+    assert world.done == [], "nothing was taken, held or stopped"
+    assert "switchover op7 of A->B has not ended" in capsys.readouterr().err
 
 
 def test_a_failover_does_not_wait_for_operations_that_cannot_be_read(

@@ -2,8 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,10 +21,13 @@ from engine.base.errors import BrokerUnreachable
 from engine.core.reports.drain import Ends
 from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupStatus
+from engine.flow.operations.reading import OperationCopy
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.lifting import LiftedFences
+from engine.state.state import StateHolder
 from policies.dr.operations import DrOperation
 from policies.model import FlowName, TopicPartition
+from tests.unit.actors.cli.failover.operation_copies import copy_of
 from tests.unit.actors.telemetry.statuses import flow_status, mirror_status
 from tests.unit.engine.config_files import BASE
 
@@ -46,6 +49,7 @@ class World:
         self.discovered, self.desired = False, Desired.RUNNING
         self.opened: DrOperation | None = None
         self.done: list[Any] = []
+        self.namespace = "raymirror-t"
 
     # --- of the mirror
 
@@ -72,8 +76,13 @@ class World:
     ) -> None:
         return None
 
-    async def operation(self) -> DrOperation | None:
-        return self.opened
+    async def operations(self) -> OperationCopy:
+        return copy_of(self.opened)
+
+    @asynccontextmanager
+    async def operating(self, holder: StateHolder) -> AsyncIterator[DrOperation | None]:
+        assert holder.mirror == "raymirror-t (failover)"
+        yield self.opened
 
     async def stored(self) -> LastKnown:
         return self.known

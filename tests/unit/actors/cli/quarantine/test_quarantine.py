@@ -1,7 +1,7 @@
 """The output and exit codes of `raymirror quarantine`."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,12 @@ class Fake:
                 tell(found[-1])
         return found
 
-    async def drop(self, rows: Sequence[RefusedRow]) -> None:
-        self.dropped += [one.name.offset for one in rows]
+    async def drop(self, wanted: Callable[[RefusedRow], bool], tell: Callable[[RefusedRow], None]) -> list[RefusedRow]:
+        for one in ROWS:
+            if wanted(one) and one.is_open:
+                self.dropped.append(one.name.offset)
+                tell(one)
+        return [one for one in ROWS if wanted(one) and not one.is_open]
 
 
 @pytest.fixture

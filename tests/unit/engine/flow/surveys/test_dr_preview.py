@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from actors.observability.losses import loss_text
 from engine.core.reports.log_content import LogContent
 from engine.flow.groups.failback import FailbackRow
 from engine.flow.groups.status import NOT_COMMITTED, GroupPartitionStatus, GroupStatus
@@ -82,6 +83,22 @@ def test_what_retention_took_before_it_was_copied_is_lost_too() -> None:
     assert not preview(losses=(one,)).is_whole
     (never,) = losses_of([surveyed(content(0), source=bounds, source_next=-1)], NOW_MS)
     assert (never.records, never.is_exact) == (0, True)
+
+
+def test_records_that_the_target_refused_are_no_whole_copy() -> None:
+    (one,) = losses_of([surveyed(content(0), left_out=2), surveyed(content(0), left_out=1)], NOW_MS)
+    assert (one.records, one.left_out) == (0, 3)
+    found = preview(losses=(one,))
+    assert not found.is_whole
+    assert loss_text(found) == (
+        "a failover now would lose 3 records that the target refused (see: raymirror quarantine list), and nothing else"
+    )
+
+
+def test_a_flow_that_was_failed_over_before_says_so_first() -> None:
+    assert loss_text(preview(failed_over_ms=1)) == (
+        "it was failed over or switched over at 1970-01-01T00:00:00Z already; a failover now would lose nothing"
+    )
 
 
 def test_without_a_source_every_loss_is_unknown() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from engine.flow.operations.reading import lent_on
+from engine.base.errors import KafkaRefusal
+from engine.flow.operations.reading import lent_by
 from engine.flow.topic_logs.lent_log import LentLog
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.admin.unfenced_settings import UnfencedSettings
@@ -34,7 +35,11 @@ def shown(there: FakeSettings, clusters: Clusters, flow: FlowName, monkeypatch: 
     async def configs(_self: Any, topics: Any) -> Any:
         return await there.configs(topics)
 
+    async def topics(_self: Any, _names: None) -> dict[str, None]:
+        return dict.fromkeys([cluster_topic.topic for cluster_topic in clusters.clusters[side].targets])
+
     monkeypatch.setattr(KafkaSettings, "configs", configs)
+    monkeypatch.setattr(KafkaSettings, "topics", topics)
     side, other = (FlowSide.SOURCE, FlowSide.TARGET) if flow == FORWARD else (FlowSide.TARGET, FlowSide.SOURCE)
     return UnfencedSettings(None, clusters.clusters[side], clusters.clusters[other], flow)  # type: ignore[arg-type]
 
@@ -43,8 +48,8 @@ async def test_an_open_failback_has_lent_from_before_the_first_change_until_its_
     clusters = Clusters()
 
     async def lent() -> tuple[LentConfig, ...]:
-        assert await lent_on(clusters.clusters[FlowSide.TARGET], FORWARD) == (), "nothing is lent to topics of B"
-        return await lent_on(clusters.clusters[FlowSide.SOURCE], BACK)
+        assert await lent_by(clusters.clusters[FlowSide.TARGET], state_topic("A")) == (), "nothing is lent on B"
+        return await lent_by(clusters.clusters[FlowSide.SOURCE], state_topic("B"))
 
     async with clusters.opened() as store:
         one = await store.claim(new(kind="failback"), "ann")
@@ -87,6 +92,41 @@ async def test_raised_tombstones_of_a_failover_are_not_mirrored(monkeypatch: pyt
     await log.forget([TOMBSTONES])
     assert await log.read() == ()
     await log.close()
+
+
+@pytest.mark.parametrize("flow", [FlowName("A", "C"), FlowName("B", "C")])
+async def test_what_is_lent_goes_to_no_third_cluster(flow: FlowName, monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters, there = Clusters(), FakeSettings(flow.source)
+    there.put("keys", cleanup_policy="compact", delete_retention_ms=TOMBSTONES.value)
+    there.put("t", retention_ms="-1")
+    settings = shown(there, clusters, FORWARD if flow.source == "A" else BACK, monkeypatch)
+    settings._flow = flow
+    log = LentLog(clusters.clusters[FlowSide.TARGET], FORWARD, 5.0)
+    await log.note([TOMBSTONES])
+    await log.close()
+    async with clusters.opened() as store:
+        one = await store.claim(new(kind="failback"), "ann")
+        await store.save(begun(one, LENT_STEP, 1), {LENT_NOTES: [ENDLESS]})
+        found = (await settings.configs({"t": None, "keys": None})).found
+    seen = found["t"]["retention.ms"].value, found["keys"]["delete.retention.ms"].value
+    assert seen == (("5000", TOMBSTONES.value) if flow.source == "A" else ("-1", "86400000"))
+
+
+async def test_states_that_may_not_be_read_lend_nothing_unless_they_are_of_the_flow_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clusters, there = Clusters(), FakeSettings("B")
+    there.put("t", retention_ms="-1")
+    settings = shown(there, clusters, BACK, monkeypatch)
+
+    def denied(_asked: str, _partitions: object) -> None:
+        raise KafkaRefusal("reading", 29, "TopicAuthorizationFailed", "grant Read")
+
+    clusters.clusters[FlowSide.TARGET].fail = denied
+    with pytest.raises(KafkaRefusal, match="grant Read"):
+        await settings.configs({"t": None})
+    settings._flow = FlowName("B", "C")
+    assert (await settings.configs({"t": None})).found["t"]["retention.ms"].value == "-1"
 
 
 async def test_only_a_flow_that_is_wanted_to_run_is_copied() -> None:
