@@ -93,6 +93,7 @@ class StoredOperationsPage(ApiStruct, frozen=True, kw_only=True):
     took_seconds: float
     operations: tuple[dict[str, Any], ...]
     failovers: tuple[dict[str, Any], ...]
+    failovers_unread: dict[str, str]
     away: dict[str, str]
 
 
@@ -195,6 +196,7 @@ def operations(call: HttpCall, view: ApiView) -> HttpAnswer:
             took_seconds=found.took_seconds if found is not None else 0.0,
             operations=tuple(stored["operations"]),
             failovers=tuple(stored["failovers"]),
+            failovers_unread=stored["failovers_unread"],
             away=stored["away"],
         )
     )
