@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from bench import commands, drain, house, idle, metadata, proof, rest, start
+from bench import commands, drain, house, idle, metadata, page, proof, rest, start
 from bench.configsync import command as configsync
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
@@ -33,6 +33,7 @@ BENCHES = {
     "latency": latency,
     "metadata": metadata,
     "outage": outage,
+    "page": page,
     "plot": plot,
     "priority": priority,
     "proof": proof,

@@ -276,7 +276,7 @@ async def test_a_yes_to_a_failover_tells_whether_the_target_was_looked_at(tmp_pa
         await console.show("failover")
         await tab.value(f"location.hash = {json.dumps(f'#/flows/{WIDE}')}")
         await tab.until(f"{tile}?.textContent.includes('applications miss 1 thing there')")
-        assert "Yes, but something is missing" in await tab.value(f"{tile}.textContent")
+        assert "Yes, with that loss" in await tab.value(f"{tile}.textContent")
 
 
 async def test_a_dead_source_has_one_cause_in_the_headline_and_no_loss_that_nobody_knows(tmp_path: Path) -> None:
