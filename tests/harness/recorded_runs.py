@@ -13,7 +13,7 @@ from engine.base.clock import wall_ms
 
 STEPS = ("connect", "drain", "pause", "judge", "groups", "tombstones", "stop")
 FAILOVER = {"stopped": True, "drained": True, "equal": True, "source": "", "standing": {"groups": 9}}
-DRY = {"reasons": [], "facts": {}, "steps": []}
+DRY: dict[str, Any] = {"reasons": [], "facts": {}, "steps": []}
 REASONS = {"reasons": [["groups-not-equal", "billing: orders-2: not translated"]], "facts": {}, "steps": []}
 
 
