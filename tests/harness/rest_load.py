@@ -141,7 +141,7 @@ class RestLoad:
         return max(one.done_s for one in away) - min(one.sent_s for one in away) if away else 0.0
 
     def refused_s(self, since_s: float) -> float:
-        """Seconds from `since_s` to the last request whose connection was refused or cut: then the port is open again."""
+        """Seconds from `since_s` to the last request whose connection was refused or cut: then the port is open."""
         return max((one.done_s - since_s for one in self._away(since_s, (CUT,))), default=0.0)
 
     def _away(self, since_s: float, statuses: tuple[int, ...]) -> list[Answered]:

@@ -71,7 +71,7 @@ async def test_a_killed_supervisor_gives_no_wrong_answer(
     try:
         await asyncio.to_thread(live.until_whole, {"pressed->calm": RECORDS})
         load = RestLoad(port, SOURCE.replace(">", "%3E"), READS)
-        kills = []
+        kills, made_of = [], []
         async with load.running():
             await until(lambda: load.accepted["resume"] >= 5, "commands are accepted")
             for _ in range(KILLS):
