@@ -80,7 +80,7 @@ class FailbackOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_field
     """Take back a failback that has not copied anything yet."""
 
 
-class DrillOrder(FlowOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RehearsalOrder(FlowOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of `POST .../drill`."""
 
     groups: Words = ()
@@ -105,7 +105,7 @@ ORDERS: Final[dict[RunKind, type[FlowOrder]]] = {
     RunKind.FAILOVER: FailoverOrder,
     RunKind.SWITCHOVER: SwitchoverOrder,
     RunKind.FAILBACK: FailbackOrder,
-    RunKind.DRILL: DrillOrder,
+    RunKind.DRILL: RehearsalOrder,
     RunKind.RESUME: ResumeOrder,
     RunKind.ABORT: AbortOrder,
 }
@@ -154,7 +154,7 @@ def _failback(order: FailbackOrder) -> Iterator[str]:
     yield from _fence(order)
 
 
-def _drill(order: DrillOrder) -> Iterator[str]:
+def _drill(order: RehearsalOrder) -> Iterator[str]:
     yield from ("dr", "drill", order.flow, f"--sample={order.sample}", f"--timeout={order.timeout_seconds}")
     yield from (f"--groups={one}" for one in order.groups)
 

@@ -7,9 +7,9 @@ import pytest
 from actors.api.orders import (
     ORDERS,
     AbortOrder,
-    DrillOrder,
     FailbackOrder,
     FailoverOrder,
+    RehearsalOrder,
     ResumeOrder,
     RunKind,
     SwitchoverOrder,
@@ -71,7 +71,7 @@ def test_a_value_is_never_an_option_of_the_command(value: str) -> None:
             flow="A->B", dry_run=True, ignore=(value,), principals=(value,), own_principal=value
         ),
         RunKind.FAILBACK: FailbackOrder(flow="A->B", dry_run=True, principals=(value,)),
-        RunKind.DRILL: DrillOrder(flow="A->B", groups=(value,)),
+        RunKind.DRILL: RehearsalOrder(flow="A->B", groups=(value,)),
         RunKind.RESUME: ResumeOrder(flow="A->B", ignore=(value,)),
         RunKind.ABORT: AbortOrder(flow="A->B", why=value),
     }
