@@ -11,7 +11,15 @@ from actors.model.step_lines import StepLine, timed
 from actors.rest.exchange import HttpRefusal, StartCommand
 from engine.base.clock import wall_ms
 
-STEPS = ("connect", "drain", "pause", "judge", "groups", "tombstones", "stop")
+STEPS = {
+    "connect": "connect to the clusters, and ask whether another operation is open",
+    "drain": "copy what the source still has",
+    "pause": "pause the flow",
+    "judge": "compare what is copied with the ends of the source",
+    "groups": "place the consumer groups on the target",
+    "tombstones": "let compacted copies keep tombstones for longer, and lift old fences of the target",
+    "stop": "stop the flow for good",
+}
 FAILOVER = {"stopped": True, "drained": True, "equal": True, "source": "", "standing": {"groups": 9}}
 DRY: dict[str, Any] = {"reasons": [], "facts": {}, "steps": []}
 REASONS = {"reasons": [["groups-not-equal", "billing: orders-2: not translated"]], "facts": {}, "steps": []}
@@ -46,10 +54,10 @@ class RecordedRuns(RunBook):
 
     def _files(self, call: StartCommand, whole: str) -> RunFiles:
         code, printed, said = self.done.get(call.run, (None, None, ""))
-        begun = STEPS[:3] if code is None else STEPS
+        begun = list(STEPS.items())[: 3 if code is None else None]
         lines = [
-            timed(at, str(StepLine(number=at + 1, of=len(STEPS), name=name, does=f"does {name}")))
-            for at, name in enumerate(begun)
+            timed(at, str(StepLine(number=at + 1, of=len(STEPS), name=name, does=does)))
+            for at, (name, does) in enumerate(begun)
         ]
         return RunFiles(
             call=call,
