@@ -154,8 +154,9 @@ def why_of(files: RunFiles) -> str:
     """Return the error with which a command has ended: what it said last, without its name."""
     if files.code is None and not files.alive:
         return "its process has ended without an exit code; how far it came is in its steps, and in raymirror dr status"
-    lines = [line for line in files.said.splitlines() if line.startswith("raymirror ")]
-    return lines[-1].partition(": ")[2] if lines else ""
+    lines = [line for line in files.said.splitlines() if line.strip()]
+    own = [line.partition(": ")[2] for line in lines if line.startswith("raymirror ")]
+    return (own or lines or ["it has said nothing"])[-1]
 
 
 def _result(data: bytes) -> Any:

@@ -52,7 +52,7 @@ class RunBook:
         self._folder, self._program, self._begins_s = folder, tuple(program), begins_s
 
     async def start(self, call: StartCommand) -> None:
-        """Start a command, and wait until it has begun its first step or ended.
+        """Start a command, and wait until it is past its first step, has ended, or has taken `begins_s` seconds.
 
         Raises HttpRefusal (409) with the reason, if it has changed nothing and refuses.
         """
@@ -62,7 +62,7 @@ class RunBook:
             found = await asyncio.to_thread(self._read, call.run)
             if found is None or not found.alive:
                 break
-            if steps_of(found.said.splitlines()):
+            if has_begun(found):
                 return
             await pause(_LOOK_S)
         found = await asyncio.to_thread(self._read, call.run, is_whole=True)
@@ -116,6 +116,12 @@ class RunBook:
         ended = [one for one in self.all() if not one.alive]
         for one in ended[MOST_KEPT:]:
             shutil.rmtree(self._folder / one.call.run, ignore_errors=True)
+
+
+def has_begun(found: RunFiles) -> bool:
+    """Whether a command is past its first step, in which it connects and refuses what does not fit."""
+    steps = steps_of(found.said.splitlines())
+    return any(step.number > 1 for step in steps)
 
 
 def _env(env: Mapping[str, str], user: str) -> dict[str, str]:

@@ -157,7 +157,8 @@ export function runView(run) {
       h(
         "span",
         { class: "soft" },
-        ` begun by ${run.user} at ${format.clock(run.began_ms)}`,
+        ` begun by ${run.user} at `,
+        time(run.began_ms, format.instant),
         run.ended_ms ? `, ended after ${format.duration((run.ended_ms - run.began_ms) / 1000)}` : "",
       ),
     ),

@@ -21,13 +21,15 @@ pytestmark = pytest.mark.local
 
 STEPS = """
 import os, sys, time
-print("  0.1 s  step 1 of 1, drain: copy", file=sys.stderr, flush=True)
+print("  0.1 s  step 1 of 2, connect: ask", file=sys.stderr, flush=True)
+print("  0.2 s  step 2 of 2, drain: copy", file=sys.stderr, flush=True)
 while not os.path.exists(os.environ["GATE"]): time.sleep(0.01)
 print('{"asked_by": "%s", "words": %d}' % (os.environ["RAYMIRROR_ASKED_BY"], len(sys.argv)))
 sys.exit(4)
 """
 REFUSES = """
 import sys
+print("  0.1 s  step 1 of 2, connect: ask", file=sys.stderr, flush=True)
 print("warning: x", file=sys.stderr)
 print("raymirror failover: an operation is open", file=sys.stderr)
 sys.exit(2)
@@ -56,7 +58,7 @@ async def test_a_command_runs_on_without_its_book_and_another_book_finds_its_end
     book = RunBook(tmp_path / "runs", program("raise SystemExit(9)"))
     (found,) = book.all("r1")
     assert (found.alive, found.code, state_of(found)) == (True, None, RunState.RUNNING)
-    assert [step.name for step in run_of(found).steps] == ["drain"]
+    assert [step.name for step in run_of(found).steps] == ["connect", "drain"]
     gate.touch()
     await until(lambda: book.all()[0].code is not None, "it has ended")
     (found,) = book.all("r1")
