@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import msgspec
@@ -40,7 +40,6 @@ from actors.cli.failover.failover_tables import (
 from actors.cli.failover.open_operation import DESPITE, refuse_failover
 from actors.cli.failover.step_times import WITH_MIRROR, FailoverStep, StepTimes, steps_text
 from actors.local import session
-from actors.local.command_lock import only_one
 from actors.model.states import Command, Desired, UnknownFlow
 from actors.ray.mirror import Mirror, MirrorLost
 from engine.base.clock import wall_ms
@@ -186,9 +185,7 @@ def with_mirror(args: argparse.Namespace) -> Result:
                 raise UnknownFlow(args.flow, names)
             return alone(args, f"the mirror on this machine copies {' and '.join(names)}")
         config = load_config(args.config or Path(status.config_path))
-        flow = chosen(config, args.flow)
-        with alone_of_its_kind(config, flow):
-            result = asyncio.run(fail_over(mirror, place, config, flow, args))
+        result = asyncio.run(fail_over(mirror, place, config, chosen(config, args.flow), args))
         goes_on = mirror_goes_on(mirror, place)
         if result.stopped and place.pid and not goes_on and not is_noted(place):
             until(NOTED_S, lambda: is_noted(place))  # so that the next command can say at once that it ends
@@ -201,27 +198,20 @@ def alone(args: argparse.Namespace, why: str) -> Result:
     flow = chosen(config, args.flow)
     commit = not args.no_commit
     print(f"raymirror failover: no mirror of {flow.name} runs ({why}); reading its target", file=sys.stderr)
-    with alone_of_its_kind(config, flow):
-        result = asyncio.run(
-            fail_over_alone(
-                config,
-                flow,
-                why=why,
-                mirror=args.mirror,
-                timeout_s=args.timeout,
-                commit=commit,
-                tombstones_ms=tombstones_ms(args),
-                despite_operation=args.despite_operation,
-            )
+    result = asyncio.run(
+        fail_over_alone(
+            config,
+            flow,
+            why=why,
+            mirror=args.mirror,
+            timeout_s=args.timeout,
+            commit=commit,
+            tombstones_ms=tombstones_ms(args),
+            despite_operation=args.despite_operation,
         )
+    )
     note_here(args.config, str(flow.name))
     return result
-
-
-def alone_of_its_kind(config: MirrorConfig, flow: FlowConfig) -> AbstractContextManager[None]:
-    """Let no second failover of the flow run beside this one. Entering it raises CommandRuns."""
-    target = str(sorted(config.clusters[flow.name.target].bootstrap))
-    return only_one("failover", str(flow.name), target, os.environ)
 
 
 def tombstones_ms(args: argparse.Namespace) -> int:
