@@ -4,12 +4,13 @@
  */
 
 import * as api from "../api.js";
-import { confirm, Dialog, typing } from "../dialog.js";
+import { confirm } from "../dialog.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
 import { icon } from "../icons.js";
-import { command, flowHead, loading, panel, quoted, refusal, tile } from "../parts.js";
-import { Past, Runs, runView } from "../runs.js";
+import { Form, operate } from "../operate.js";
+import { flowHead, loading, panel, refusal, tile } from "../parts.js";
+import { Past, Runs } from "../runs.js";
 import { named, standTable } from "./groups.js";
 
 const MOST_ROWS = 200;
@@ -82,8 +83,8 @@ export class FailoverPage {
           ),
           this.#button("restart", "Drill…", () => this.#drill()),
           isOver
-            ? this.#button("failover", "Fail back…", () => this.#checked("failback"))
-            : this.#button("failover", "Switch over…", () => this.#checked("switchover")),
+            ? this.#button("failover", "Fail back…", () => operate(this, "failback"))
+            : this.#button("failover", "Switch over…", () => operate(this, "switchover")),
           h(
             "button",
             {
@@ -174,7 +175,8 @@ export class FailoverPage {
       h(
         "p",
         {},
-        "A failover copies what it can for a minute at most, stops the flow for good, and moves its consumer groups to the target. Stop the applications of the source first, or they go on writing what nobody copies.",
+        "A failover copies what it can for a minute at most, stops the flow for good, and moves its consumer groups to the target. " +
+          "Stop the applications of the source first, or they go on writing what nobody copies.",
       ),
       this.app.store.flows.size === 1
         ? h(
@@ -186,54 +188,17 @@ export class FailoverPage {
       form.fields(
         { verb: "Fail over", danger: true, isReady: !this.asking },
         () => this.runs.begin("failover"),
-        ["raymirror", "failover", this.flow, ...this.#file()],
+        ["raymirror", "failover", this.flow],
       ),
     ];
-  }
-
-  /** Switches over or fails back: checks first, shows what speaks against it, then asks for the name of the flow. */
-  async #checked(kind) {
-    const told = OPERATIONS[kind];
-    let run = null;
-    let refused = "";
-    let fence = "";
-    const check = async () => {
-      run = null;
-      refused = "";
-      form.update();
-      try {
-        run = await this.runs.ended(await this.runs.begin(kind, { dry_run: true, fence }));
-      } catch (error) {
-        refused = error.message;
-      }
-      form.update();
-    };
-    const form = new Form(this, told.verb, () => {
-      const isFree = run?.state === "done";
-      return [
-        h("h2", {}, `${told.verb} ${this.flow}?`),
-        told.text(this.flow).map((line) => h("p", {}, line)),
-        fenceChoice(fence, (value) => ((fence = value), check())),
-        run || refused ? null : h("p", { class: "computing", role: "status" }, "Checking: nothing is changed…"),
-        refused ? refusal(refused) : null,
-        run ? runView(run) : null,
-        form.fields(
-          { verb: told.verb, danger: true, isReady: isFree },
-          () => this.runs.begin(kind, { fence }),
-          ["raymirror", "dr", kind, this.flow, ...(fence ? ["--fence", fence] : []), ...this.#file()],
-        ),
-      ];
-    });
-    const opened = form.open();
-    await check();
-    await opened;
   }
 
   #drill() {
     return confirm({
       title: `Rehearse a failover of ${this.flow}?`,
       text: [
-        "A drill waits until what the source has now is copied, translates the groups, reads with consumers of its own and writes to a scratch topic on the target. Producers, consumers and live groups notice nothing.",
+        "A drill waits until what the source has now is copied, translates the groups, reads with consumers of its own and writes to a scratch topic on the target.",
+        "Producers, consumers and live groups notice nothing.",
         "It takes everything away that it has made. It reads from both clusters.",
       ],
       verb: "Drill",
@@ -276,113 +241,6 @@ export class FailoverPage {
       h("span", {}, text),
     );
   }
-
-  #file() {
-    const file = this.app.store.mirror?.config_path;
-    return file ? ["--config", file] : [];
-  }
-}
-
-/** A dialog that does something only after the name of the flow was typed. */
-class Form {
-  constructor(page, verb, content) {
-    this.page = page;
-    this.typed = "";
-    this.busy = false;
-    this.refused = "";
-    this.dialog = new Dialog({ label: `${verb} ${page.flow}`, wide: true, view: content });
-  }
-
-  open() {
-    return this.dialog.open();
-  }
-
-  update() {
-    this.dialog.update();
-  }
-
-  /** The field of the name, the buttons, and the same as a command for a terminal. */
-  fields({ verb, danger, isReady }, run, words) {
-    const { flow, app } = this.page;
-    const may = app.may("admin");
-    const isTyped = this.typed === flow;
-    const act = async () => {
-      if (this.busy || !isTyped) return;
-      this.busy = true;
-      this.refused = "";
-      this.update();
-      try {
-        await run();
-        this.dialog.close(true);
-      } catch (error) {
-        this.refused = error.message;
-      }
-      this.busy = false;
-      this.update();
-    };
-    return [
-      may ? typing(flow, this.typed, (value) => ((this.typed = value), this.update())) : null,
-      may ? null : h("p", { class: "soft" }, "To do it here you need the role admin."),
-      this.refused ? refusal(this.refused) : null,
-      h(
-        "details",
-        { key: "command" },
-        h("summary", {}, "As a command, for a machine that reaches the clusters"),
-        command(words.map(quoted).join(" ")),
-      ),
-      h(
-        "div",
-        { class: "dialog-buttons" },
-        h("button", { type: "button", class: "button", on: { click: () => this.dialog.close() } }, "Close"),
-        may
-          ? h(
-              "button",
-              {
-                type: "button",
-                class: danger ? "button danger" : "button primary",
-                disabled: !isTyped || !isReady || this.busy,
-                on: { click: act },
-              },
-              this.busy ? "Starting…" : verb,
-            )
-          : null,
-      ),
-    ];
-  }
-}
-
-const OPERATIONS = {
-  switchover: {
-    verb: "Switch over",
-    text: (flow) => [
-      `It keeps producers from ${flow.split("->")[0]}, copies what is left, moves the groups, and makes ${flow.split("->")[1]} the cluster that is written to. No record is lost.`,
-      "A step that fails can be tried again, or taken back until the point of no return.",
-    ],
-  },
-  failback: {
-    verb: "Fail back",
-    text: (flow) => [
-      `It gives ${flow.split("->")[0]} what only ${flow.split("->")[1]} has, and keeps what ${flow.split("->")[0]} has alone on both clusters. No mirror may run the flow or its reverse meanwhile.`,
-    ],
-  },
-};
-
-function fenceChoice(fence, changed) {
-  const words = {
-    "": "as usual: by ACLs",
-    command: "by the command of raymirror.dr.fence.command",
-    none: "not at all: I have stopped the producers",
-  };
-  return h(
-    "label",
-    { class: "select" },
-    h("span", {}, "How producers are kept from the source"),
-    h(
-      "select",
-      { on: { change: (event) => changed(event.target.value) } },
-      Object.entries(words).map(([value, text]) => h("option", { value, selected: value === fence }, text)),
-    ),
-  );
 }
 
 export function groupsText(found) {

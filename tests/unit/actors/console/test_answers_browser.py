@@ -88,7 +88,9 @@ async def test_what_is_not_known_is_never_told_as_well(tmp_path: Path) -> None:
     async with watched(tmp_path) as console:
         await console.open()
         for changes, wanted in MAY_I:
-            assert await made(console.tab, "overview", "failover([given])", {**FLOW, **changes}) == [wanted], changes
+            assert await made(
+                console.tab, "overview", "failover([given], {previews: new Map()})", {**FLOW, **changes}
+            ) == [wanted], changes
         for changes, wanted in IS_IT_WHOLE:
             assert await made(console.tab, "overview", "whole([given], 9)", {**FLOW, **changes}) == [wanted], changes
         for changes, told in UNKNOWN:
