@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from bench import commands, drain, history, house, idle, metadata, proof, rest, start
+from bench import commands, drain, history, house, idle, metadata, page, proof, rest, start
 from bench.configsync import command as configsync
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
@@ -34,6 +34,7 @@ BENCHES = {
     "latency": latency,
     "metadata": metadata,
     "outage": outage,
+    "page": page,
     "plot": plot,
     "priority": priority,
     "proof": proof,

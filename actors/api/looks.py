@@ -37,6 +37,8 @@ _FINE: Final[Mapping[ApiNeed, tuple[int, ...]]] = {
     ApiNeed.SYNC_PLAN: (0, 1, 5),
     ApiNeed.HISTORY: (0,),
     ApiNeed.AUDIT: (0,),
+    ApiNeed.OPERATIONS: (0,),
+    ApiNeed.OPEN_OPERATION: (0, 1),
 }
 """The exit codes with which a command has printed what it has found (`actors/cli/common/exits.py`)."""
 
@@ -63,6 +65,13 @@ def words_of(need: ApiNeed, call: HttpCall, view: ApiView) -> tuple[str, ...]:
             topics = number(call, "topics", USUAL_TOPICS, most=MOST_TOPICS)
             more = ("--since", since, "--most-topics", str(topics), "--config", path, "--json")
             return ("lag", flow, "--history", *more)
+        case ApiNeed.OPERATIONS:
+            return ("dr", "history", view.operated_flow(call), "--config", path, "--json")
+        case ApiNeed.OPEN_OPERATION if view.named_flow(call).failed_over and call.flag("failed_over"):
+            return ("dr", "status", view.named_flow(call).flow, "--config", path, "--json")
+        case ApiNeed.RUNS:
+            view.operated_flow(call)
+            return ()
         case ApiNeed.AUDIT if view.facts.storage:
             part_of(call)  # what cannot be read is refused before anything runs
             since = _instant(since_of(call, now_ms, _AUDIT_SINCE))
@@ -97,7 +106,7 @@ def printed(need: ApiNeed, view: ApiView) -> CommandOutcome | None:
 def failover_preview(_call: HttpCall, view: ApiView) -> HttpAnswer:
     """Return what a failover would lose now."""
     found = printed(ApiNeed.PREVIEW, view)
-    preview = _decoded(found, DrPreview)
+    preview = decoded(found, DrPreview)
     losses = preview.losses
     seconds = [one.seconds for one in losses if one.records]
     unknown = sum(one.unknown for one in losses)
@@ -134,7 +143,7 @@ class PrintedPlans(msgspec.Struct, frozen=True):
 def sync_plan(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Return what differs in topics, configs and ACLs of a flow."""
     found = printed(ApiNeed.SYNC_PLAN, view)
-    (plan,) = _decoded(found, PrintedPlans).flows
+    (plan,) = decoded(found, PrintedPlans).flows
     took = found.took_seconds if found is not None else 0.0
     return HttpAnswer(
         body=SyncPlanPage(flow=call.path["flow"], took_seconds=took, changes=len(plan.changes), plan=plan)
@@ -144,7 +153,7 @@ def sync_plan(call: HttpCall, view: ApiView) -> HttpAnswer:
 def history(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Return the history of the lag of a flow."""
     found = printed(ApiNeed.HISTORY, view)
-    summary = _decoded(found, dict[str, Any]) if found is not None else None
+    summary = decoded(found, dict[str, Any]) if found is not None else None
     return HttpAnswer(body=HistoryPage(flow=call.path["flow"], kept=view.facts.storage, summary=summary))
 
 
@@ -188,7 +197,7 @@ def _plan_of(view: ApiView, found: ConfigDifference, error: str) -> FilePlan:
     )
 
 
-def _decoded(found: CommandOutcome | None, kind: Any) -> Any:
+def decoded(found: CommandOutcome | None, kind: Any) -> Any:
     """Read what a command has printed. Raises HttpRefusal (409)."""
     try:
         return msgspec.json.decode(found.printed if found is not None else b"", type=kind)

@@ -80,7 +80,7 @@ def _events_from(present: MirrorStatus) -> int:
 
 def stream(call: HttpCall, _view: ApiView) -> HttpAnswer:
     """Return what the live stream begins with; it is sent by the server."""
-    return HttpAnswer(content_type=EVENT_STREAM, follow=FollowStream(call.last_event_id))
+    return HttpAnswer(content_type=EVENT_STREAM, follow=FollowStream(call.last_event_id, call.user))
 
 
 def groups(call: HttpCall, view: ApiView) -> HttpAnswer:

@@ -3,10 +3,14 @@
 import msgspec
 
 from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopics
-from actors.api.view import ApiView
+from actors.api.looks import decoded, printed
+from actors.api.runs import refuse_beside, running_of
+from actors.api.view import ApiNeed, ApiView
 from actors.model.requests import ApplyFile, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command
 from actors.rest.exchange import Deed, HttpAnswer, HttpCall, HttpRefusal
+from policies.dr.operation_commands import goes_on
+from policies.dr.operations import DrOperation
 
 
 def pause(call: HttpCall, view: ApiView) -> HttpAnswer:
@@ -17,9 +21,12 @@ def pause(call: HttpCall, view: ApiView) -> HttpAnswer:
 def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Resume all flows, a flow, or some topics of it; partitions that had stopped on an error try again.
 
-    Raises HttpRefusal (400) for a flow that was failed over, unless the query says that its failover be forgotten.
+    Raises HttpRefusal: 400 for a flow that was failed over, unless the query says that its failover be forgotten; 409
+    while a command runs for it, and if a failover is to be forgotten in the middle of an operation.
     """
     answer = _give(call, view, Command.RESUME)
+    if "flow" in call.path:
+        refuse_beside(running_of(view), view.named_flow(call).flow)
     if "flow" not in call.path or not view.named_flow(call).failed_over:
         return answer
     name = view.named_flow(call).flow
@@ -29,7 +36,26 @@ def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
             f"Flow {name} was failed over: its consumers use the target now. To copy again all the same: raymirror"
             f" resume '{name}' --forget-failover, or ?failed_over=true",
         )
+    _refuse_open_operation(view, name)
     return msgspec.structs.replace(answer, deeds=(GiveCommand(Command.FORGET, name), *answer.deeds))
+
+
+def _refuse_open_operation(view: ApiView, flow: str) -> None:
+    """Refuse to forget a failover in the middle of an operation. Raises HttpRefusal (409), also if none can be read."""
+    found = decoded(printed(ApiNeed.OPEN_OPERATION, view), FoundOperation).operation
+    if found is not None and not found.has_ended:
+        raise HttpRefusal(
+            409,
+            f"{found.kind} {found.id} of {found.flow} has not ended (last driven by {found.who}), and to copy in the"
+            f" old direction now would change what it has counted and lent; see: raymirror dr status '{flow}'; go on"
+            f" with it: {goes_on(found.kind, found.flow)}",
+        )
+
+
+class FoundOperation(msgspec.Struct, frozen=True):
+    """What `raymirror dr status --json` prints, as far as it matters here."""
+
+    operation: DrOperation | None
 
 
 def stop(call: HttpCall, view: ApiView) -> HttpAnswer:
@@ -44,8 +70,12 @@ def _give(call: HttpCall, view: ApiView, command: Command) -> HttpAnswer:
 
 
 def restart(call: HttpCall, view: ApiView) -> HttpAnswer:
-    """Replace the copiers of a flow, one by one, or some of them. Raises HttpRefusal (404) for an unknown copier."""
+    """Replace the copiers of a flow, one by one, or some of them.
+
+    Raises HttpRefusal: 404 for an unknown copier, 409 while a command runs for the flow.
+    """
     flow = view.named_flow(call).flow
+    refuse_beside(running_of(view), flow)
     copiers = call.body.copiers if isinstance(call.body, SomeCopiers) else ()
     there = {one.copier_id for one in view.present.copiers if one.flow == flow}
     if unknown := sorted(set(copiers) - there):

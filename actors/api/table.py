@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from actors.api import looks, partitions, seeing, steering
+from actors.api import looks, partitions, runs, seeing, steering
 from actors.api.entities import (
     Accepted,
     AuditPage,
@@ -25,7 +25,9 @@ from actors.api.entities import (
     SyncPlanPage,
     TopicPage,
 )
+from actors.api.orders import ORDERS, RunKind
 from actors.api.queries import PAGE_QUERY, SINCE_QUERY
+from actors.api.runs import CommandRun, RunPage, StoredOperationsPage
 from actors.api.view import ApiNeed
 from actors.model.status import MirrorStatus
 from actors.rest.exchange import EVENT_STREAM
@@ -37,6 +39,8 @@ _FLOW: Final = f"{_ROOT}/flows/{{flow}}"
 _TAG: Final = "Mirror"
 _LOOK: Final[dict[str, Any]] = {"within_s": 90.0, "is_large": True}
 """A command has a minute; its answer may be large."""
+START_S: Final = 60.0
+"""Seconds until a command that was started is answered: it has begun its first step, or has refused, long before."""
 RELOAD_S: Final = 120.0
 """Seconds until a reload is answered; it goes on after them."""
 
@@ -44,6 +48,21 @@ RELOAD_S: Final = 120.0
 def _get(path: str, summary: str, handler: HttpHandler, gives: Any, **more: Any) -> HttpRoute:
     usual: dict[str, Any] = {"need": ApiNeed.STATUS, "tag": _TAG}
     return HttpRoute(method="GET", template=path, summary=summary, handler=handler, gives={200: gives}, **usual | more)
+
+
+def _start(kind: RunKind, path: str, summary: str) -> HttpRoute:
+    return HttpRoute(
+        method="POST",
+        template=f"{_FLOW}/{path}",
+        summary=summary,
+        handler=runs.Starter(kind),
+        role=Role.ADMIN,
+        need=ApiNeed.RUNS,
+        takes=ORDERS[kind],
+        gives={202: CommandRun},
+        tag=_TAG,
+        within_s=START_S,
+    )
 
 
 def _command(path: str, summary: str, handler: HttpHandler, **more: Any) -> HttpRoute:
@@ -133,6 +152,23 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         **_LOOK,
     ),
     _get(
+        f"{_FLOW}/operations",
+        "Its switchovers, failbacks and failovers, as they are stored; asks both clusters",
+        runs.operations,
+        StoredOperationsPage,
+        need=ApiNeed.OPERATIONS,
+        **_LOOK,
+    ),
+    _get(f"{_FLOW}/runs", "Commands that requests have started for it", runs.runs, RunPage, need=ApiNeed.RUNS),
+    _get(
+        f"{_FLOW}/runs/{{run}}",
+        "One of them: its steps and, at its end, its result",
+        runs.run,
+        CommandRun,
+        need=ApiNeed.RUNS,
+        is_large=True,
+    ),
+    _get(
         f"{_ROOT}/audit",
         "Who changed what on the copies, newest first",
         looks.audit,
@@ -171,11 +207,23 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         steering.resume,
         takes=SomeTopics,
         query={"failed_over": "`true`: resume a flow that was failed over, too"},
+        need=ApiNeed.OPEN_OPERATION,
+        within_s=90.0,
     ),
     _command(f"{_FLOW}/stop", "Stop a flow; its mirror stays", steering.stop),
     _command(
-        f"{_FLOW}/restart", "Replace its copiers, one by one, or some of them", steering.restart, takes=SomeCopiers
+        f"{_FLOW}/restart",
+        "Replace its copiers, one by one, or some of them",
+        steering.restart,
+        takes=SomeCopiers,
+        need=ApiNeed.RUNS,
     ),
+    _start(RunKind.FAILOVER, "failover", "Fail it over, as `raymirror failover` does"),
+    _start(RunKind.SWITCHOVER, "switchover", "Switch it over, or only check whether that is possible"),
+    _start(RunKind.FAILBACK, "failback", "Give its source what only its target has, or only count that"),
+    _start(RunKind.DRILL, "drill", "Rehearse a failover of it"),
+    _start(RunKind.RESUME, "operation/resume", "Go on with a switchover that has not ended"),
+    _start(RunKind.ABORT, "operation/abort", "Take back a switchover that has not ended"),
     _command(
         f"{_ROOT}/reload",
         "Apply the file on disk, as `raymirror reload` does",

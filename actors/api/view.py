@@ -8,7 +8,7 @@ import msgspec
 from actors.api.entities import ClusterSummary
 from actors.api.series import SeriesRing
 from actors.model.status import FlowStatus
-from actors.rest.exchange import HttpCall, HttpRefusal
+from actors.rest.exchange import HttpCall, HttpRefusal, StartCommand
 from actors.rest.view import MirrorView
 
 
@@ -31,6 +31,33 @@ class ApiNeed(enum.Enum):
     """What `raymirror lag --history` prints about a flow."""
     AUDIT = enum.auto()
     """What `raymirror audit` prints."""
+    OPERATIONS = enum.auto()
+    """What `raymirror dr history` prints about a flow."""
+    RUNS = enum.auto()
+    """The status, and the commands that requests have started; of the run that the path names also its result."""
+    OPEN_OPERATION = enum.auto()
+    """The same, and what `raymirror dr status` prints if a request would forget a failover."""
+
+
+class CommandPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a command finds the mirror: its name, and the address of its Ray; empty: as on this machine."""
+
+    mirror: str = ""
+    address: str = ""
+
+
+class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """A started command as its files say. `code`: its exit code; None while it runs, and if it was killed.
+
+    `said`: the end of its standard error; `printed`: its standard output, if that was asked for.
+    """
+
+    call: StartCommand
+    alive: bool
+    code: int | None = None
+    ended_ms: int | None = None
+    said: str = ""
+    printed: bytes = b""
 
 
 class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +66,7 @@ class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
     clusters: tuple[ClusterSummary, ...] = ()
     objectives_s: dict[str, float] = {}
     """By flow, if set."""
+    place: CommandPlace = CommandPlace()
     storage: str = ""
     """Where the audit trail and the history are; empty if they are not kept."""
 
@@ -49,6 +77,8 @@ class ApiView(MirrorView, frozen=True, kw_only=True):
     facts: ApiFacts = ApiFacts()
     ring: SeriesRing
     found: Any = None
+    runs: tuple[RunFiles, ...] = ()
+    """Newest first; empty if the need does not ask for them."""
 
     def named_flow(self, call: HttpCall) -> FlowStatus:
         """Return the flow that a path names. Raises HttpRefusal (404)."""
@@ -58,3 +88,19 @@ class ApiView(MirrorView, frozen=True, kw_only=True):
             there = ", ".join(flow.flow for flow in self.present.flows) or "none"
             raise HttpRefusal(404, f"No flow {name!r} in this mirror; it has: {there}")
         return found
+
+    def operated_flow(self, call: HttpCall) -> str:
+        """Return the flow that a path names: one of the mirror, or the reverse of one, as after a switchover.
+
+        Raises HttpRefusal (404).
+        """
+        named = call.path["flow"]
+        if any(flow.flow == reverse_of(named) for flow in self.present.flows):
+            return named
+        return self.named_flow(call).flow
+
+
+def reverse_of(flow: str) -> str:
+    """Return the flow in the other direction."""
+    source, _, target = flow.partition("->")
+    return f"{target}->{source}"

@@ -37,7 +37,17 @@ from actors.model.events import (
     spark_event,
 )
 from actors.model.messages import MirrorSpec, Orders, Report
-from actors.model.states import Command, CopierState, Desired, NotAtRest, Replaced, StopKind, UnknownFlow, desired_after
+from actors.model.states import (
+    Command,
+    CopierState,
+    Desired,
+    FailedOverFlow,
+    NotAtRest,
+    Replaced,
+    StopKind,
+    UnknownFlow,
+    desired_after,
+)
 from actors.model.status import MirrorStatus
 from engine.core.events.events import Event
 from policies.model import FlowName
@@ -339,9 +349,11 @@ class Supervisor:
     def restart(self, flow: str, copiers: Collection[str] | None = None) -> None:
         """Replace the copiers of a flow, one by one, and try its quarantined sets again; `copiers`: only these.
 
-        Raises UnknownFlow. A copier that has ended since is ignored.
+        Raises UnknownFlow, FailedOverFlow: it has no copiers. A copier that has ended since is ignored.
         """
         flow_state = self._flow_state(flow)
+        if flow_state.failed_over:
+            raise FailedOverFlow("restart", flow, flow_state.wanted.stop)
         flow_state.release()
         for handle in flow_state.handles.values():
             if copiers is None or handle.copier_id in copiers:

@@ -5,4 +5,6 @@ the size and the time of each request and answer are bounded, so no client can h
 only if a port is configured: aiohttp takes 6 MiB of memory.
 
 `connections` accepts, `guarded` repeats nothing of what is no HTTP, `server` answers, `views` asks the supervisor.
+`login_limit` and `shares` bound what an address and a user may do. `command_looks` runs commands that find something
+out, `command_runs` those that do something and outlive this process.
 """

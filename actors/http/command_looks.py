@@ -1,4 +1,4 @@
-"""Runs a command of raymirror in a process of its own, and returns what it prints: two at most at one time.
+"""Runs a command of raymirror in a process of its own, and returns what it prints: three at most at one time.
 
 Requests for the same command share one run, and its outcome for a few seconds. The process has less priority than the
 mirror, may print so much, and is killed when its time is over or when the server ends.
@@ -17,7 +17,8 @@ from actors.api.looks import CommandOutcome
 from actors.rest.exchange import HttpRefusal
 from engine.base.clock import now_s
 
-MOST_RUNS: Final = 2
+MOST_RUNS: Final = 3
+"""One more than a user may have at one time (`shares.py`): so no user keeps the others from a preview."""
 RUN_S: Final = 60.0
 RECENT_S: Final = 5.0
 """Seconds for which an outcome is returned again, from its end on."""

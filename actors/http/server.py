@@ -7,23 +7,28 @@ A port that is taken or a certificate that cannot be read never stops the mirror
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from functools import partial
 from typing import Final
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from actors.api.hub import StreamHub
+from actors.api.hub import MOST_READERS, StreamHub
 from actors.console.entering import ConsoleNeed, ConsoleVisit, SessionCookie
 from actors.console.sessions import SessionBook
+from actors.console.table import SESSION
 from actors.http.connections import HttpListener, listen
 from actors.http.guarded import GuardedServer
+from actors.http.login_limit import LoginLimit
+from actors.http.shares import MOST_STREAMS, UserShares
 from actors.http.streams import send_stream
 from actors.http.table import ALL_ROUTES
 from actors.http.views import SupervisorViews
 from actors.logging.logs import log_sentence
 from actors.rest.access import SAFE_METHODS
-from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal, HttpRequest
+from actors.rest.exchange import FollowStream, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
 from actors.rest.routes import AdmittedRequest, HttpRoute, admit, refuse_unread, with_body
 from actors.rest.view import MirrorView
@@ -72,17 +77,24 @@ class RefusalLog:
 
 
 class MirrorServer:
-    """Serves one port. `sessions` outlive it; `again_s`: seconds between two tries to open it."""
+    """Serves one port. `sessions` outlive it; `again_s`: seconds between two tries to open it; `limit`: of log-ins."""
 
     def __init__(
-        self, config: HttpConfig, views: SupervisorViews, sessions: SessionBook, *, again_s: float = AGAIN_S
+        self,
+        config: HttpConfig,
+        views: SupervisorViews,
+        sessions: SessionBook,
+        *,
+        again_s: float = AGAIN_S,
+        limit: LoginLimit | None = None,
     ) -> None:
         self._config, self._views, self._sessions, self._again_s = config, views, sessions, again_s
         self._cookie = SessionCookie(config.port, bool(config.certificate))
         self._logins: tuple[HttpLogin, ...] = ()
         self._logins_until_s = 0.0
         self._said = ""
-        self._refusals = RefusalLog()
+        self._refusals, self._shares = RefusalLog(), UserShares()
+        self._limit = limit if limit is not None else LoginLimit()
         self._hub = StreamHub(views)
 
     async def run(self) -> None:
@@ -139,11 +151,15 @@ class MirrorServer:
         answer = await self._answered(request, parts)
         if answer.follow is not None and request.method != "HEAD":
             try:
-                with self._hub.join(answer.follow.last_id) as reader:
+                with self._share_of(answer.follow), self._hub.join(answer.follow.last_id) as reader:
                     return await send_stream(request, answer, reader, _USUAL, partial(self._may_ask, parts))
             except HttpRefusal as refusal:
                 answer = refusal.answer()
         return await self._send(request, answer)
+
+    def _share_of(self, follow: FollowStream) -> AbstractContextManager[None]:
+        """Hold a stream of a user; a server without users has one, who may have all of them."""
+        return self._shares.stream(follow.user, MOST_STREAMS if self._config.users else MOST_READERS)
 
     async def _send(self, request: web.BaseRequest, answer: HttpAnswer) -> web.StreamResponse:
         response = web.Response(
@@ -179,9 +195,12 @@ class MirrorServer:
 
     async def _answer(self, request: web.BaseRequest, parts: HttpRequest) -> HttpAnswer:
         try:
-            visit, admitted = await self._admitted(parts)
-            if isinstance(admitted, HttpAnswer):
-                return admitted
+            with self._attempt(request.remote, parts):
+                visit, admitted = await self._admitted(parts)
+                if isinstance(admitted, HttpAnswer):
+                    return admitted
+                if admitted.route.need is ConsoleNeed.SESSION:
+                    return await self._carry_out(request, parts.headers, admitted, visit)
             return (await self._carry_out(request, parts.headers, admitted, visit)).unless_known(
                 parts.headers.get("if-none-match", "")
             )
@@ -189,6 +208,24 @@ class MirrorServer:
             if refusal.status in (401, 403):
                 self._refusals.note(f"an HTTP request of {request.remote} was refused: {refusal.message}")
             raise
+
+    @contextmanager
+    def _attempt(self, address: str | None, parts: HttpRequest) -> Iterator[None]:
+        """Let a request show a secret in the block, if its address may. Raises HttpRefusal (429)."""
+        if not self._config.users or not shows_secret(parts):
+            yield
+            return
+        self._limit.take(address)
+        has_failed = True
+        try:
+            yield
+            has_failed = False
+        except HttpRefusal as refusal:
+            has_failed = refusal.status == 401
+            raise
+        finally:
+            if not has_failed:
+                self._limit.give_back(address)
 
     async def _admitted(self, parts: HttpRequest) -> tuple[ConsoleVisit, AdmittedRequest | HttpAnswer]:
         """Find the route of a request, and check who asks. Raises HttpRefusal."""
@@ -213,13 +250,20 @@ class MirrorServer:
             if route.need is ConsoleNeed.SESSION:
                 answer = await _made(route, call, visit)
             else:
-                view = await self._views.view(route.need, call)
-                refuse_unread(admitted, view)
-                answer = await _made(route, call, view)
+                answer = await self._answer_of(admitted, call)
             for deed in answer.deeds:
                 await self._views.do(deed)
         _note(request, admitted, answer)
         return answer
+
+    async def _answer_of(self, admitted: AdmittedRequest, call: HttpCall) -> HttpAnswer:
+        """Make an answer from a view of the mirror; of large ones each user has a share."""
+        async with AsyncExitStack() as stack:
+            if admitted.route.is_large:
+                await stack.enter_async_context(self._shares.large(admitted.login.name))
+            view = await self._views.view(admitted.route.need, call)
+            refuse_unread(admitted, view)
+            return await _made(admitted.route, call, view)
 
     async def _present_logins(self) -> tuple[HttpLogin, ...]:
         """Return the users; a changed password behind a placeholder is used after LOGINS_LAST_S seconds."""
@@ -230,6 +274,13 @@ class MirrorServer:
             except ConfigError as error:
                 self._say_once(f"users of HTTP keep their passwords and tokens: {error}")
         return self._logins
+
+
+def shows_secret(parts: HttpRequest) -> bool:
+    """Whether a request shows a password or token, right or wrong; a session has shown its own before."""
+    return "authorization" in parts.headers or (
+        parts.method == "POST" and parts.target.partition("?")[0].rstrip("/") == SESSION
+    )
 
 
 def _parts_of(request: web.BaseRequest) -> HttpRequest:

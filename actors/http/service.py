@@ -16,7 +16,7 @@ import ray
 
 from actors.api.entities import ClusterSummary
 from actors.api.series import EVERY_MS, SeriesRing
-from actors.api.view import ApiFacts
+from actors.api.view import ApiFacts, CommandPlace
 from actors.console.sessions import SessionBook
 from actors.http.views import MirrorFacts, SupervisorViews, TelemetryPages
 from actors.model.messages import ConsoleDoor, MirrorSpec
@@ -110,13 +110,18 @@ def _at_node(config: HttpConfig) -> HttpConfig:
 
 def _facts(spec: MirrorSpec, config: MirrorConfig) -> MirrorFacts:
     return MirrorFacts(
-        api=api_facts(config),
+        api=msgspec.structs.replace(api_facts(config), place=_place(spec)),
         connectors=connectors_of(config, spec.config.kept),
         version=spec.version,
         config_path=spec.config.path,
         host=f"{socket.gethostname()}:{config.http.port}",
         node=ray.get_runtime_context().get_node_id() if ray.is_initialized() else "",
     )
+
+
+def _place(spec: MirrorSpec) -> CommandPlace:
+    address = str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else ""
+    return CommandPlace(mirror=spec.namespace, address=address)
 
 
 def api_facts(config: MirrorConfig) -> ApiFacts:

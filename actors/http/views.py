@@ -3,6 +3,7 @@
 import asyncio
 import enum
 import logging
+import os
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -14,12 +15,14 @@ from actors.config.config_ref import ConfigMissing
 from actors.config.difference import ConfigDifference
 from actors.config.reload_errors import CannotReload
 from actors.http.command_looks import CommandLooks
+from actors.http.command_runs import RunBook, runs_folder
+from actors.local import session
 from actors.model.messages import StoredOffset
 from actors.model.requests import AnyRequest, AskFilePlan, AskPositions, AskStatus
 from actors.model.status import MirrorStatus, decode_status
 from actors.rest.connectors import ConnectorKind, MirrorConnector
 from actors.rest.entities import LoggerLevel
-from actors.rest.exchange import Deed, HttpCall, SetLogLevel
+from actors.rest.exchange import Deed, HttpCall, SetLogLevel, StartCommand
 from actors.rest.loggers import LOGGERS, NUMBERS, ROOT, level_named
 from actors.rest.view import MirrorView, Need
 from engine.base.clock import now_s, wall_ms
@@ -30,6 +33,8 @@ _MOST_DEAR = 2
 """Answers with all partitions that are made at one time."""
 _OPEN = (Need.HEALTH, Need.READINESS)
 """The needs of routes that everybody may ask."""
+_WITH_RUNS = (ApiNeed.RUNS, ApiNeed.OPEN_OPERATION)
+"""The needs of routes that start commands, or show what became of them."""
 _LANES_LAST_S = 1.0
 _OPEN_LASTS_S = 1.0
 """Seconds for which they are answered without asking again, so that nobody can keep the supervisor busy with them."""
@@ -72,6 +77,7 @@ class SupervisorViews:
         facts: MirrorFacts,
         ring: SeriesRing | None = None,
         looks: CommandLooks | None = None,
+        runs: RunBook | None = None,
     ) -> None:
         self._supervisor, self._pages, self._facts = supervisor, pages, facts
         self._ring = ring if ring is not None else SeriesRing()
@@ -81,6 +87,8 @@ class SupervisorViews:
         """The last view for each of _OPEN, and when it was made."""
         self._lanes = RecentLanes()
         self._looks = looks if looks is not None else CommandLooks()
+        states = session.folder(os.environ)
+        self._runs = runs if runs is not None else RunBook(runs_folder(states, facts.api.place.mirror))
 
     def reload(self, pages: TelemetryPages, facts: MirrorFacts) -> None:
         """Use other facts from now on."""
@@ -116,6 +124,9 @@ class SupervisorViews:
         view = _of_status(ApiView(**self._known(), facts=self._facts.api, ring=self._ring), status)
         if need is ApiNeed.FILE_PLAN:
             return msgspec.structs.replace(view, found=await self._file_plan())
+        if need in _WITH_RUNS:
+            runs = await asyncio.to_thread(self._runs.all, call.path.get("run", ""))
+            view = msgspec.structs.replace(view, runs=runs)
         words = words_of(need, call, view)
         return msgspec.structs.replace(view, found=await self._looks.run(words)) if words else view
 
@@ -199,6 +210,8 @@ class SupervisorViews:
         if isinstance(deed, SetLogLevel):
             _logger(deed.logger).setLevel(NUMBERS[deed.level])
             self._modified_ms[deed.logger] = wall_ms()
+        elif isinstance(deed, StartCommand):
+            await self._runs.start(deed)
         else:
             await self._ask(deed)
 

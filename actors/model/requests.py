@@ -16,6 +16,8 @@ from engine.base.errors import MirrorError
 from policies.roles import Role
 
 CALL_TIMEOUT_S: Final = 15.0
+ASKED_BY: Final = "RAYMIRROR_ASKED_BY"
+"""The variable that tells a command which user of HTTP has asked for it."""
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method"):

@@ -27,6 +27,8 @@ from actors.remote.login import BadLogin, RemoteLogin, login_of
 _API: Final = "/api/v1"
 _BUSY: Final = (409, 429)
 _MOST_ANSWER: Final = 256 * 1024 * 1024
+FORGET_S: Final = 90.0
+"""Seconds for the server to forget a failover: it asks both clusters for an open operation."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -88,7 +90,8 @@ class HttpMirror(AnsweringMirror):
             case AskStatus():
                 return self._status(lanes=request.lanes, timeout_s=timeout_s)
             case GiveCommand():
-                self._ask("POST", _path_of(request), {"topics": request.topics} if request.topics else None, timeout_s)
+                within_s = FORGET_S if request.command is Command.FORGET else timeout_s
+                self._ask("POST", _path_of(request), {"topics": request.topics} if request.topics else None, within_s)
                 return self._status(lanes=False, timeout_s=timeout_s)
             case RestartFlow():
                 self._ask("POST", f"{_flow(request.flow)}/restart", None, timeout_s)

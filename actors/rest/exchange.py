@@ -40,14 +40,33 @@ class SetLogLevel(msgspec.Struct, frozen=True):
     level: LogLevel
 
 
-Deed = AnyRequest | SetLogLevel
+class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """Starts a command of raymirror in a process of its own, which outlives the one that answers.
+
+    `run`: its name; `words`: the command without its own name; `user`: who has asked; `began_ms`: Unix ms.
+    """
+
+    run: str
+    kind: str
+    flow: str
+    words: tuple[str, ...]
+    user: str
+    dry_run: bool
+    began_ms: int
+
+
+Deed = AnyRequest | SetLogLevel | StartCommand
 """What must be done before an answer is sent."""
 
 
 class FollowStream(msgspec.Struct, frozen=True):
-    """An answer that goes on: the live stream of the mirror, after the message with this id if it is still known."""
+    """An answer that goes on: the live stream of the mirror, after the message with this id if it is still known.
+
+    `user`: who reads it.
+    """
 
     last_id: str = ""
+    user: str = ""
 
 
 class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):

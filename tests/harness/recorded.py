@@ -39,6 +39,7 @@ from engine.flow.surveys.readiness_survey import Readiness
 from engine.jobs.proof.state import FlowProof, LaneProof
 from policies.dr.readiness import Unready, UnreadyName
 from policies.model import TopicPartition
+from tests.harness.recorded_runs import RecordedRuns
 
 CONFIG = """clusters = east, west, archive
 east.bootstrap.servers = kafka-1.east.example:9092, kafka-2.east.example:9092
@@ -306,13 +307,23 @@ class RecordedLooks(CommandLooks):
     async def run(self, words: tuple[str, ...]) -> CommandOutcome:
         """Answer as the command would."""
         printed = {
-            "dr": lambda: msgspec.json.encode(_preview(words[2])),
+            "dr": lambda: _OPERATIONS if words[1] == "history" else msgspec.json.encode(_preview(words[2])),
             "plan": lambda: json.dumps({"flows": [_PLAN]}).encode(),
             "audit": lambda: b"\n".join(msgspec.json.encode(row) for row in _audit()),
         }[words[0]]()
         return CommandOutcome(code=0, printed=printed, said="", took_seconds=0.4)
 
 
+_OPERATIONS = json.dumps(
+    {
+        "operations": [
+            {"id": "op-1", "kind": "switchover", "flow": BACK, "state": "aborted", "began_ms": 1, "why": "told to"}
+        ],
+        "failovers": [{"flow": BACK, "at_ms": 2, "stands": False, "text": "with 3 records not copied", "who": ""}],
+        "failovers_unread": {},
+        "away": {},
+    }
+).encode()
 _PLAN = {
     "changes": [
         {
@@ -402,8 +413,8 @@ class RecordedMirror:
             node="n",
         )
         self.supervisor = RecordedSupervisor(status)
-        self.sessions = SessionBook()
-        views = SupervisorViews(self.supervisor, _Pages(), facts, past(status), RecordedLooks())
+        self.sessions, self.runs = SessionBook(), RecordedRuns()
+        views = SupervisorViews(self.supervisor, _Pages(), facts, past(status), RecordedLooks(), self.runs)
         self.server = MirrorServer(config, views, self.sessions)
         self.port = config.port
         self.url = f"http://127.0.0.1:{config.port}"

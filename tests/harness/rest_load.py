@@ -137,5 +137,12 @@ class RestLoad:
 
     def away_s(self, since_s: float) -> float:
         """Seconds from the first request after `since_s` that was not answered, or with 409, to the last of them."""
-        away = [one for one in self.answered if one.done_s >= since_s and one.status in (409, CUT)]
+        away = self._away(since_s, (409, CUT))
         return max(one.done_s for one in away) - min(one.sent_s for one in away) if away else 0.0
+
+    def refused_s(self, since_s: float) -> float:
+        """Seconds from `since_s` to the last request whose connection was refused or cut: then the port is open."""
+        return max((one.done_s - since_s for one in self._away(since_s, (CUT,))), default=0.0)
+
+    def _away(self, since_s: float, statuses: tuple[int, ...]) -> list[Answered]:
+        return [one for one in self.answered if one.done_s >= since_s and one.status in statuses]

@@ -71,21 +71,24 @@ async def test_a_killed_supervisor_gives_no_wrong_answer(
     try:
         await asyncio.to_thread(live.until_whole, {"pressed->calm": RECORDS})
         load = RestLoad(port, SOURCE.replace(">", "%3E"), READS)
-        kills = []
+        kills, made_of = [], []
         async with load.running():
             await until(lambda: load.accepted["resume"] >= 5, "commands are accepted")
             for _ in range(KILLS):
                 victim = await asyncio.to_thread(supervisor_of, live.process.pid)
-                killed_s, before = time.monotonic(), load.accepted.total()
+                killed_s, killed_at_s, before = time.monotonic(), time.time(), load.accepted.total()
                 victim.kill()
                 await until(lambda before=before: load.accepted.total() >= before + 20, "commands are accepted again")  # type: ignore[misc]
                 kills.append(load.away_s(killed_s))
+                born = (await asyncio.to_thread(supervisor_of, live.process.pid)).create_time() - killed_at_s
+                made_of.append(f"process {born:.1f} s, port {load.refused_s(killed_s):.1f} s")
         states = load.expected
         assert len(states) == 1
         await _until_state(load, states)
         said = Counter("cut off" if one.status == CUT else str(one.status) for one in load.answered)
         away = ", ".join(f"{one:.1f} s" for one in kills)
         print(f"\n{len(load.answered)} requests: {dict(said)}; without an answer, or 409, after a kill: {away}")  # noqa: T201
+        print(f"until there was a new process, and until its port was open: {'; '.join(made_of)}")  # noqa: T201
         assert load.wrong == []
         assert max(kills) < MOST_AWAY_S
         assert min(kills) > 0.0, "the kills were felt"

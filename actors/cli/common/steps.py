@@ -4,6 +4,7 @@ import sys
 from typing import Final, TextIO
 
 from actors.local.ending import FULL, LOST
+from actors.model.step_lines import timed
 from engine.base.clock import now_s
 
 _UNSEEN: Final = (*FULL, *LOST)
@@ -21,12 +22,12 @@ class StartSteps:
         if self._quiet:
             return
         stream = self._out or sys.stdout
-        since = f"{now_s() - self._began_s:5.1f} s"
+        line = timed(now_s() - self._began_s, text)
         try:
             if stream.isatty():
-                _print_rich(stream, since, text)
+                _print_rich(stream, line.removesuffix(text), text)
             else:
-                print(f"{since}  {text}", file=stream, flush=True)
+                print(line, file=stream, flush=True)
         except OSError as error:
             if error.errno not in _UNSEEN:
                 raise
@@ -36,4 +37,4 @@ def _print_rich(stream: TextIO, since: str, text: str) -> None:
     from rich.console import Console  # a log needs no rich
     from rich.text import Text
 
-    Console(file=stream).print(Text.assemble((since, "dim"), "  ", text), soft_wrap=True)
+    Console(file=stream).print(Text.assemble((since, "dim"), text), soft_wrap=True)

@@ -11,7 +11,9 @@ from rich.console import RenderableType
 
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
+from actors.cli.common.steps import StartSteps
 from actors.cli.dr.flow_choice import add_flow, flow_of
+from actors.model.step_lines import StepLine
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
 from actors.observability.lagging import bytes_text
@@ -104,12 +106,19 @@ def wish_of(args: argparse.Namespace) -> DrillWish:
         patterns = PatternList(args.groups)
     except BadPattern as bad:
         raise BadQuestion(f"--groups: {bad}", "give Java regular expressions that match whole names") from None
+    lines = StartSteps(quiet=False, out=sys.stderr)
     return DrillWish(
         chosen=patterns.matches if args.groups else lambda _group: True,
         sample=args.sample,
         drain_s=args.timeout,
-        at_step=lambda step: print(f"raymirror dr drill: {_DOES[step]}", file=sys.stderr),
+        at_step=lambda step: lines.say(step_text(step)),
     )
+
+
+def step_text(step: DrillStep) -> str:
+    """Say which step begins."""
+    steps = tuple(DrillStep)
+    return str(StepLine(number=steps.index(step) + 1, of=len(steps), name=step.value, does=_DOES[step]))
 
 
 def _cleaned(args: argparse.Namespace, runs: dict[str, tuple[str, ...]]) -> int:

@@ -13,6 +13,7 @@ from actors.cli.dr.mirror_control import MirrorControl, how_to_reverse
 from actors.cli.dr.operated_flow import OperatedFlow, fitting, who_operates
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.local import session
+from actors.model.step_lines import TOLD, StepLine
 from actors.ray.launch import usual_name
 from engine.flow.operations.driver import OperationDriver, Step
 from engine.flow.operations.errors import OperationRefused
@@ -41,16 +42,21 @@ class ShownProgress:
         if move.step is None:
             return
         names = [rule.name for rule in operation.rules]
-        at = f"step {names.index(move.step.name) + 1} of {len(names)}"
-        what = move.step.undo if move.move is MoveKind.UNDO else move.step.does
-        word = "undo " if move.move is MoveKind.UNDO else ""
-        self._lines.say(f"{at}, {word}{move.step.name}: {what}")
+        is_undo = move.move is MoveKind.UNDO
+        line = StepLine(
+            number=names.index(move.step.name) + 1,
+            of=len(names),
+            name=move.step.name,
+            does=move.step.undo if is_undo else move.step.does,
+            is_undo=is_undo,
+        )
+        self._lines.say(str(line))
 
     def told(self, text: str) -> None:
         """See OperationWatcher."""
         if text != self._last:
             self._last = text
-            self._lines.say(f"  {text}")
+            self._lines.say(f"{TOLD}{text}")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from actors.cli.common.questions import BadQuestion
 from actors.cli.common.running_config import running_config
 from actors.cli.dr.flow_choice import NoConfigNamed
 from actors.local import session
+from actors.model.requests import ASKED_BY
 from engine.base.errors import MirrorError
 from engine.config.config import load_config, read_properties, reread_config
 from engine.config.file.reversed_flow import reversed_properties
@@ -100,5 +101,6 @@ def _named(config: MirrorConfig, name: FlowName) -> FlowConfig | None:
 
 
 def who_operates() -> str:
-    """Return who drives an operation, for people."""
-    return f"{getpass.getuser()} on {socket.gethostname()}"
+    """Return who drives an operation, for people; `asked`: the user of HTTP who has asked for it."""
+    asked = os.environ.get(ASKED_BY, "")
+    return f"{f'{asked} by HTTP, as ' if asked else ''}{getpass.getuser()} on {socket.gethostname()}"

@@ -8,6 +8,7 @@ import msgspec
 
 from actors.cli.common import exits
 from actors.cli.dr.driving import control_of, driven, refuse_kind
+from actors.cli.dr.failovers import FoundFailovers, read_failovers, show_failovers
 from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operation_tables import as_json, show_history, show_operation
@@ -23,11 +24,13 @@ _DRIVES = (
 
 def add_operating(actions: Any) -> None:
     """Declare the actions."""
-    status = actions.add_parser("status", help="show the operation that runs, or the last one; changes nothing")
+    status = actions.add_parser(
+        "status", help="show the operation that runs, or the last one, and a failover that stands"
+    )
     add_flow(status)
     status.epilog = "exit codes: 0 no operation runs; 1 one has not ended; 2 bad input, or no cluster answers"
     status.set_defaults(action=run_status)
-    history = actions.add_parser("history", help="list the operations of a flow and of its reverse; changes nothing")
+    history = actions.add_parser("history", help="list the operations and failovers of a flow and of its reverse")
     add_flow(history)
     history.epilog = "exit codes: 0 they are listed; 2 bad input, or no cluster answers"
     history.set_defaults(action=run_history)
@@ -57,31 +60,37 @@ def _add_driving(parser: argparse.ArgumentParser) -> None:
 
 def run_status(args: argparse.Namespace) -> int:
     """Print the running or last operation. Raises what `operated_flow` raises, NoClusterAnswers."""
-    stored = asyncio.run(read(operated_flow(args)))
+    stored, failovers = asyncio.run(_read_all(operated_flow(args)))
     current = running(stored.operations)
     shown = current or (stored.operations[-1] if stored.operations else None)
     if args.json:
-        answer = {"operation": None if shown is None else as_json(shown, stored), "away": _away(stored)}
-        print(msgspec.json.encode(answer).decode())
-    elif shown is None:
+        operation = None if shown is None else as_json(shown, stored)
+        print(msgspec.json.encode({"operation": operation, **_as_json(stored, failovers)}).decode())
+        return _code(current)
+    if shown is None:
         print(f"no operation of {args.flow} was ever begun")
     else:
         show_operation(shown, stored)
         if how := _left_to_start(shown):
             print(f"{shown.kind} left to the operator: {how}")
-    _say_away(stored, json=args.json)
+    show_failovers(failovers.rows)
+    _say_unknown(stored, failovers)
+    return _code(current)
+
+
+def _code(current: DrOperation | None) -> int:
     return exits.OK if current is None else exits.FAILED
 
 
 def run_history(args: argparse.Namespace) -> int:
     """Print all operations that are kept. Raises as `run_status` does."""
-    stored = asyncio.run(read(operated_flow(args)))
+    stored, failovers = asyncio.run(_read_all(operated_flow(args)))
     if args.json:
         rows = [as_json(one, stored) for one in stored.operations]
-        print(msgspec.json.encode({"operations": rows, "away": _away(stored)}).decode())
+        print(msgspec.json.encode({"operations": rows, **_as_json(stored, failovers)}).decode())
     else:
-        show_history(stored.operations)
-    _say_away(stored, json=args.json)
+        show_history(stored.operations, failovers.rows)
+        _say_unknown(stored, failovers)
     return exits.OK
 
 
@@ -91,13 +100,25 @@ async def read(found: OperatedFlow) -> StoredOperations:
         return await clusters.read()
 
 
-def _away(stored: StoredOperations) -> dict[str, str]:
-    return {side.value: why for side, why in stored.away.items()}
+async def _read_all(found: OperatedFlow) -> tuple[StoredOperations, FoundFailovers]:
+    stored = await read(found)
+    return stored, await read_failovers(found, stored.away)
 
 
-def _say_away(stored: StoredOperations, *, json: bool) -> None:
-    for side, why in {} if json else stored.away.items():
+def _as_json(stored: StoredOperations, failovers: FoundFailovers) -> dict[str, object]:
+    away = {side.value: why for side, why in stored.away.items()}
+    return {
+        "failovers": msgspec.to_builtins(failovers.rows),
+        "failovers_unread": failovers.unread,
+        "away": away,
+    }
+
+
+def _say_unknown(stored: StoredOperations, failovers: FoundFailovers) -> None:
+    for side, why in stored.away.items():
         print(f"the {side.value} does not answer, so it may know more: {why}")
+    for flow, why in failovers.unread.items():
+        print(f"whether {flow} was failed over is not known: {why}")
 
 
 def run_resume(args: argparse.Namespace) -> int:

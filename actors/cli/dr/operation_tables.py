@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
+from actors.cli.dr.failovers import FailoverRow
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
 from actors.observability.tables import plain_table
@@ -81,18 +82,22 @@ def step_table(operation: DrOperation) -> Table:
     return table
 
 
-def show_history(operations: Sequence[DrOperation]) -> None:
-    """Print operations, the oldest first."""
+def show_history(operations: Sequence[DrOperation], failovers: Sequence[FailoverRow] = ()) -> None:
+    """Print operations and failovers, the oldest first."""
     table = plain_table(["operation", "kind", "flow", "state", "began"], ["seconds"], ["last step"])
-    for one in operations:
-        last = one.last
-        table.add_row(
-            one.id,
-            one.kind,
-            one.flow,
-            one.state.value,
-            clock_text(one.began_ms),
-            f"{one.seconds:.1f}" if one.has_ended else "",
-            "" if last is None else f"{last.name} ({last.state.value})",
-        )
+    rows = [(one.began_ms, _operation_row(one)) for one in operations]
+    rows += [(one.at_ms, _failover_row(one)) for one in failovers]
+    for _, row in sorted(rows, key=lambda row: row[0]):
+        table.add_row(*row)
     stdout_console().print(table)
+
+
+def _operation_row(one: DrOperation) -> tuple[str, ...]:
+    last = one.last
+    seconds = f"{one.seconds:.1f}" if one.has_ended else ""
+    step = "" if last is None else f"{last.name} ({last.state.value})"
+    return one.id, one.kind, one.flow, one.state.value, clock_text(one.began_ms), seconds, step
+
+
+def _failover_row(one: FailoverRow) -> tuple[str, ...]:
+    return "-", "failover", one.flow, "stands" if one.stands else "ended", clock_text(one.at_ms), "", one.text

@@ -22,6 +22,7 @@ from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray, w
 from actors.cli.common.flags import add_needed_flow_argument
 from actors.cli.common.questions import BadQuestion
 from actors.cli.common.quiesce import comes_to_rest, until
+from actors.cli.common.steps import StartSteps
 from actors.cli.failover.draining import DrainBudget, drain, lanes_of
 from actors.cli.failover.failover_alone import fail_over_alone, note_here
 from actors.cli.failover.failover_outcome import Result, outcome_of, renames
@@ -39,7 +40,7 @@ from actors.cli.failover.failover_tables import (
 )
 from actors.cli.failover.open_operation import DESPITE, only_failover
 from actors.cli.failover.owning import holder_of
-from actors.cli.failover.step_times import FailoverStep, StepTimes, steps_text
+from actors.cli.failover.step_times import WITH_MIRROR, FailoverStep, StepTimes, steps_text
 from actors.local import session
 from actors.model.states import Command, Desired, UnknownFlow
 from actors.ray.mirror import Mirror, MirrorLost
@@ -240,7 +241,8 @@ async def fail_over(
     A flow that was stopped before is not started again for it: nothing is drained, and its positions are judged. Long
     waits for the mirror have a thread of their own: the lease of this command is renewed meanwhile.
     """
-    name, budget, times, least_ms = str(flow.name), DrainBudget(args.timeout), StepTimes(), tombstones_ms(args)
+    name, budget, least_ms = str(flow.name), DrainBudget(args.timeout), tombstones_ms(args)
+    times = StepTimes(WITH_MIRROR, StartSteps(quiet=False, out=sys.stderr))
     was_stopped = any(one.flow == name and one.desired is Desired.STOPPED for one in mirror.status().flows)
     state = Desired.STOPPED if was_stopped else Desired.PAUSED
     async with AsyncExitStack() as stack:

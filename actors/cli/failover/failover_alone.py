@@ -12,12 +12,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from actors.cli.common import exits
+from actors.cli.common.steps import StartSteps
 from actors.cli.failover.draining import DrainBudget
 from actors.cli.failover.failover_outcome import Result, outcome_of, renames
 from actors.cli.failover.failover_stored import judged_by_positions
 from actors.cli.failover.open_operation import only_failover
 from actors.cli.failover.owning import holder_of, known_dead
-from actors.cli.failover.step_times import FailoverStep, StepTimes
+from actors.cli.failover.step_times import ALONE, FailoverStep, StepTimes
 from actors.config.config_ref import digest_of
 from actors.local import session
 from actors.model.events import KINDS, FailedOver
@@ -75,7 +76,8 @@ async def fail_over_alone(
     Raises NothingKnown, OperationOpen, OperationHeld, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is
     written; NotFinished after that.
     """
-    name, times = session.namespace_of(mirror or usual_name(config)), StepTimes()
+    name = session.namespace_of(mirror or usual_name(config))
+    times = StepTimes(ALONE, StartSteps(quiet=False, out=sys.stderr))
     async with AsyncExitStack() as stack:
         with times.of(FailoverStep.CONNECT):
             asked = await stack.enter_async_context(Failover(config, flow))

@@ -1,11 +1,14 @@
-"""Measures how long each step of a failover takes: together they are the recovery time of the flow."""
+"""Says which step of a failover begins, and measures how long each takes: together they are its recovery time."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from typing import Final
 
 import msgspec
 
+from actors.cli.common.steps import StartSteps
+from actors.model.step_lines import StepLine
 from engine.base.clock import now_s
 
 
@@ -25,6 +28,21 @@ class FailoverStep(Enum):
     STOP = "stop"
 
 
+_DOES: Final = {
+    FailoverStep.CONNECT: "connect to the clusters, and ask whether another operation is open",
+    FailoverStep.TAKE: "take the flow from a mirror that does not run",
+    FailoverStep.DRAIN: "copy what the source still has",
+    FailoverStep.PAUSE: "pause the flow",
+    FailoverStep.JUDGE: "compare what is copied with the ends of the source",
+    FailoverStep.GROUPS: "place the consumer groups on the target",
+    FailoverStep.TOMBSTONES: "let compacted copies keep tombstones for longer, and lift old fences of the target",
+    FailoverStep.STOP: "stop the flow for good",
+}
+ALONE: Final = tuple(step for step in FailoverStep if step not in (FailoverStep.DRAIN, FailoverStep.PAUSE))
+"""The steps without a mirror."""
+WITH_MIRROR: Final = tuple(step for step in FailoverStep if step is not FailoverStep.TAKE)
+
+
 class StepTime(msgspec.Struct, frozen=True):
     """How long a step took, in seconds."""
 
@@ -33,9 +51,10 @@ class StepTime(msgspec.Struct, frozen=True):
 
 
 class StepTimes:
-    """The times of the steps of one failover, in their order."""
+    """The times of the steps of one failover, in their order. `plan`: all of them; each is printed as it begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Sequence[FailoverStep], shown: StartSteps) -> None:
+        self._plan, self._shown = tuple(plan), shown
         self._done: list[StepTime] = []
 
     @property
@@ -47,6 +66,8 @@ class StepTimes:
     def of(self, step: FailoverStep) -> Iterator[None]:
         """Measure the block; a step that fails is no finished step."""
         began_s = now_s()
+        number = self._plan.index(step) + 1
+        self._shown.say(str(StepLine(number=number, of=len(self._plan), name=step.value, does=_DOES[step])))
         yield
         self._done.append(StepTime(step, now_s() - began_s))
 

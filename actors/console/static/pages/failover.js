@@ -1,14 +1,16 @@
 /**
- * What a failover would lose now, and the failover itself. The dialog computes the loss first and asks to type the name of
- * the flow. The server has no route for a failover, because it must outlive this server: the dialog shows the command.
+ * What a failover would lose now, and failover, switchover, failback and drill themselves. Each dialog computes or checks
+ * first and asks to type the name of the flow. What is started is a command of its own, which outlives this server.
  */
 
 import * as api from "../api.js";
-import { Dialog, typing } from "../dialog.js";
+import { confirm } from "../dialog.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
 import { icon } from "../icons.js";
-import { command, flowHead, loading, panel, quoted, refusal, tile } from "../parts.js";
+import { Form, operate } from "../operate.js";
+import { flowHead, loading, panel, refusal, tile } from "../parts.js";
+import { Past, Runs } from "../runs.js";
 import { named, standTable } from "./groups.js";
 
 const MOST_ROWS = 200;
@@ -20,6 +22,8 @@ export class FailoverPage {
     this.found = null;
     this.refused = "";
     this.asking = false;
+    this.runs = new Runs(app, flow);
+    this.past = new Past(app, flow);
   }
 
   title() {
@@ -29,10 +33,12 @@ export class FailoverPage {
   start() {
     this.abort = new AbortController();
     this.ask();
+    this.runs.start();
   }
 
   stop() {
     this.abort.abort();
+    this.runs.stop();
   }
 
   /** Computes the loss; the answer may take seconds, because both clusters are asked. */
@@ -58,31 +64,60 @@ export class FailoverPage {
 
   view() {
     const { found } = this;
+    const isOver = this.app.store.flow(this.flow)?.failed_over;
     return [
       flowHead(this.app, this.flow, "failover"),
+      this.runs.view(this.#ways()),
       h(
         "div",
         { class: "sub-head" },
         h("h2", {}, "If the source were gone now"),
         h("span", { class: "grow" }),
         h(
-          "button",
-          { type: "button", class: "button", disabled: this.asking, on: { click: () => this.ask() } },
-          this.asking ? "Asking both clusters…" : "Compute again",
-        ),
-        h(
-          "button",
-          { type: "button", class: "button danger", on: { click: () => this.#prepare() } },
-          icon("failover"),
-          h("span", {}, "Fail over…"),
+          "div",
+          { class: "actions", role: "group", "aria-label": "Failover" },
+          h(
+            "button",
+            { type: "button", class: "button", disabled: this.asking, on: { click: () => this.ask() } },
+            this.asking ? "Asking both clusters…" : "Compute again",
+          ),
+          this.#button("restart", "Drill…", () => this.#drill()),
+          isOver
+            ? this.#button("failover", "Fail back…", () => operate(this, "failback"))
+            : this.#button("failover", "Switch over…", () => operate(this, "switchover")),
+          h(
+            "button",
+            {
+              type: "button",
+              class: "button danger",
+              disabled: isOver || Boolean(this.runs.running),
+              title: isOver ? "It was failed over already" : null,
+              on: { click: () => this.#failover() },
+            },
+            icon("failover"),
+            h("span", {}, "Fail over…"),
+          ),
         ),
       ),
+      isOver
+        ? h(
+            "p",
+            { class: "notice" },
+            icon("off"),
+            h(
+              "span",
+              {},
+              "This flow was failed over: its consumers use the target. What follows is what only the source has now.",
+            ),
+          )
+        : null,
       this.refused ? refusal(this.refused) : null,
       found
         ? this.#found(found)
         : this.refused
           ? null
           : loading("Asking both clusters: what the source has and the target does not…"),
+      this.past.view(),
     ];
   }
 
@@ -110,64 +145,102 @@ export class FailoverPage {
     ];
   }
 
-  async #prepare() {
-    let typed = "";
-    const dialog = new Dialog({
-      label: `Fail over ${this.flow}`,
-      wide: true,
-      view: () => this.#dialog(dialog, typed, (value) => ((typed = value), dialog.update())),
-    });
-    const opened = dialog.open();
-    await this.ask(() => dialog.update());
+  /** Fails over: computes the loss, asks for the name of the flow, then starts the command. */
+  async #failover() {
+    const form = new Form(this, "Fail over", () => this.#failoverDialog(form));
+    const opened = form.open();
+    await this.ask(() => form.update());
     await opened;
   }
 
-  #dialog(dialog, typed, changed) {
+  #failoverDialog(form) {
     const { found } = this;
-    const isTyped = typed === this.flow;
-    const file = this.app.store.mirror?.config_path;
-    const words = ["raymirror", "failover", this.flow, ...(file ? ["--config", file] : [])].map(quoted).join(" ");
+    const isGood = found?.whole && found.equal;
     return [
       h("h2", {}, `Fail over ${this.flow}?`),
       this.asking ? h("p", { class: "computing", role: "status" }, "Computing the loss: asking both clusters…") : null,
       this.refused && !this.asking ? refusal(`The loss is not known: ${this.refused}`) : null,
       found && !this.asking
-        ? [
+        ? h(
+            "p",
+            { class: `notice ${isGood ? "ok" : "trouble"}` },
+            icon(isGood ? "ok" : "trouble"),
             h(
-              "p",
-              { class: `notice ${found.whole && found.equal ? "ok" : "trouble"}` },
-              icon(found.whole && found.equal ? "ok" : "trouble"),
-              h("span", {}, `${sentence(found.sentence)} ${groupsText(found)}`),
+              "span",
+              {},
+              `As of ${format.clock(found.at_ms)}: ${found.sentence}. ${groupsText(found)} What the source gets from then on comes on top.`,
             ),
-          ]
+          )
         : null,
       h(
         "p",
         {},
-        "A failover stops the flow and moves its consumer groups to the target. Stop the applications of the source first, or they go on writing what nobody copies.",
+        "A failover copies what it can for a minute at most, stops the flow for good, and moves its consumer groups to the target. " +
+          "Stop the applications of the source first, or they go on writing what nobody copies.",
       ),
-      this.asking ? null : typing(this.flow, typed, changed),
-      isTyped && !this.asking
-        ? [
-            h(
-              "p",
-              {},
-              "The console does not do this itself: a failover must not end with the server that you look at. Type this on a machine that reaches the target:",
-            ),
-            command(words),
-          ]
+      this.app.store.flows.size === 1
+        ? h(
+            "p",
+            {},
+            "It is the mirror's only flow: the mirror ends with it, and this page too. The command goes on by itself; raymirror dr status tells its end.",
+          )
         : null,
-      h(
-        "div",
-        { class: "dialog-buttons" },
-        h("button", { type: "button", class: "button", on: { click: () => dialog.close() } }, "Close"),
+      form.fields(
+        { verb: "Fail over", danger: true, isReady: !this.asking },
+        () => this.runs.begin("failover"),
+        ["raymirror", "failover", this.flow],
       ),
     ];
   }
-}
 
-function sentence(text) {
-  return `${capital(text)}.`;
+  #drill() {
+    return confirm({
+      title: `Rehearse a failover of ${this.flow}?`,
+      text: [
+        "A drill waits until what the source has now is copied, translates the groups, reads with consumers of its own and writes to a scratch topic on the target.",
+        "Producers, consumers and live groups notice nothing.",
+        "It takes everything away that it has made. It reads from both clusters.",
+      ],
+      verb: "Drill",
+      run: () => this.runs.begin("drill"),
+    });
+  }
+
+  /** What goes on with an operation whose step has failed, or takes it back. */
+  #ways() {
+    const run = this.runs.chosen;
+    const isOpen = run && ["failed", "lost"].includes(run.state) && ["switchover", "resume", "abort"].includes(run.kind);
+    if (!isOpen || run.dry_run || !this.app.may("admin")) return null;
+    return h(
+      "div",
+      { class: "actions", role: "group", "aria-label": "What to do now" },
+      this.#button("play", "Go on", () => this.#again("operation/resume", "Go on", "Goes on with the step that has failed.")),
+      this.#button("restart", "Take back", () =>
+        this.#again("operation/abort", "Take back", "Takes the steps back, the last one first; the source serves again."),
+      ),
+    );
+  }
+
+  #again(route, verb, text) {
+    return confirm({
+      title: `${verb}: ${this.flow}?`,
+      text,
+      verb,
+      word: this.flow,
+      run: () => this.runs.begin(route),
+    });
+  }
+
+  #button(sign, text, run, more = "") {
+    const may = this.app.may("admin") && !this.runs.running;
+    const why = this.app.may("admin") ? (this.runs.running ? "A command runs" : null) : "Needs the role admin";
+    return h(
+      "button",
+      { type: "button", class: `button ${more}`, disabled: !may, title: why, on: { click: run } },
+      icon(sign),
+      h("span", {}, text),
+    );
+  }
 }
 
 export function groupsText(found) {

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from actors.api.looks import CommandOutcome
 from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command, Desired
 from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of
@@ -45,7 +47,9 @@ def test_a_flow_that_was_failed_over_is_resumed_only_if_that_is_meant() -> None:
     assert "failed over" in message
     assert "resume 'A->B' --forget-failover" in message
     resume = GiveCommand(Command.RESUME, "A->B")
-    meant = ask("POST", f"{FLOW}/resume?failed_over=true", view=view)
+    none = CommandOutcome(code=0, printed=b'{"operation": null, "away": {}}', said="", took_seconds=1.0)
+    looked = msgspec.structs.replace(view, found=none)
+    meant = ask("POST", f"{FLOW}/resume?failed_over=true", view=looked)
     assert meant.deeds == (GiveCommand(Command.FORGET, "A->B"), resume), "the supervisor refuses a resume alone"
     assert ask("POST", f"{FLOW}/resume?failed_over=true").deeds == (resume,), "there is nothing to forget"
     assert ask("POST", f"{FLOW}/stop", view=view).status == 202

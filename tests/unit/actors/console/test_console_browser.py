@@ -24,6 +24,7 @@ from tests.harness.axe import NO_AXE, axe_source, serious_findings
 from tests.harness.browser import NAMES, Tab, browser, find_browser
 from tests.harness.console_page import ConsolePage
 from tests.harness.recorded import BACK, COLD, SILENT, WIDE, RecordedMirror, recorded
+from tests.harness.recorded_runs import FAILOVER
 from tests.unit.actors.http.http_servers import free_port
 
 pytestmark = [
@@ -177,22 +178,83 @@ async def test_a_topic_is_paused_alone_and_a_setting_is_changed_after_a_look(tmp
         assert console.tab.complaints == []
 
 
-async def test_a_failover_shows_the_loss_then_asks_for_the_name_then_shows_the_command(tmp_path: Path) -> None:
+async def test_a_failover_shows_the_loss_then_asks_for_the_name_then_runs_and_shows_its_steps(tmp_path: Path) -> None:
     async with watched(tmp_path) as console:
-        tab = console.tab
+        tab, runs = console.tab, console.mirror.runs
         await console.open(PAGES["failover"][0])
         await console.show("failover")
         await console.click("Fail over…")
         await tab.until("document.querySelector('dialog .notice') !== null")
         said = await tab.value("document.querySelector('dialog .notice').textContent")
+        assert "As of " in said
         assert "1,207 records" in said
         assert "1 of 9 groups would not continue exactly" in said
-        assert await tab.value("document.querySelector('dialog .command')") is None
-        await console.type("dialog input", WIDE)
-        await tab.until("document.querySelector('dialog .command') !== null")
         command = await tab.value("document.querySelector('dialog .command code').textContent")
         assert command == f"raymirror failover '{WIDE}' --config /etc/raymirror/mm2.properties"
+        assert await tab.value("document.querySelector('dialog .button.danger').disabled")
+        await console.type("dialog input", WIDE)
+        runs.refuses = "an operation is open"
+        await console.click("Fail over", "dialog")
+        await tab.until("document.querySelector('dialog .refused')?.textContent === 'an operation is open'")
+        tab.complaints.clear()  # the browser's own line about an answer 409
+        runs.refuses = ""
+        await console.click("Fail over", "dialog")
+        await tab.until("document.querySelectorAll('.run-steps li').length === 4")
+        assert [call.words[:2] for call in runs.started] == [("failover", WIDE)]
+        assert "4 more steps" in await tab.value("document.querySelector('.run-steps').textContent")
+        if PICTURES:
+            await tab.picture(Path(PICTURES) / "failover-runs-light.png", most_height=900)
+        runs.end(0, FAILOVER)
+        await tab.until("document.querySelector('.run .badge.ok')?.textContent === 'Done'")
+        await tab.until("document.querySelector('.run')?.textContent.includes('Each of 9 groups stands exactly')")
         await console.show("groups")
+        assert tab.complaints == []
+
+
+async def test_a_switchover_is_checked_first_and_a_step_that_fails_says_what_to_do(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        tab, runs = console.tab, console.mirror.runs
+        await console.open(PAGES["failover"][0])
+        await console.show("failover")
+        runs.is_blocked = True
+        await console.click("Switch over…")
+        await tab.until("document.querySelector('dialog')?.textContent.includes('groups-not-equal: billing')")
+        await console.type("dialog input", WIDE)
+        assert await tab.value("document.querySelector('dialog .button.danger').disabled"), "a reason stands"
+        runs.is_blocked = False
+        await console.click("Close", "dialog")
+        await console.click("Switch over…")
+        await tab.until("document.querySelector('dialog')?.textContent.includes('Nothing is in the way')")
+        await console.type("dialog input", WIDE)
+        await console.click("Switch over", "dialog")
+        await tab.until("document.querySelectorAll('.run-steps li').length === 4")
+        assert [call.dry_run for call in runs.started] == [True, True, False]
+        assert "--yes" in runs.started[-1].words
+        runs.end(1, said=f"raymirror dr: step 'drain': late; continue: raymirror dr resume '{WIDE}'")
+        await tab.until("document.querySelector('.run .refused')?.textContent.includes('raymirror dr resume')")
+        await console.click("Go on", ".run")
+        await console.type("dialog input", WIDE)
+        await console.click("Go on", "dialog")
+        await tab.until("document.querySelector('.run .badge.info') !== null")
+        assert runs.started[-1].words[:3] == ("dr", "resume", WIDE)
+        await console.click("Read from both clusters")
+        await tab.until("document.querySelectorAll('.past li').length === 2")
+        assert tab.complaints == []
+
+
+async def test_without_the_role_a_failover_is_only_a_command(tmp_path: Path) -> None:
+    async with watched(tmp_path, USERS) as console:
+        tab = console.tab
+        await console.open()
+        await console.click("Token")
+        await console.type("input[name=token]", "t0ken")
+        await console.click("Log in")
+        await console.show("failover")
+        await console.click("Fail over…")
+        await tab.until("document.querySelector('dialog .notice') !== null")
+        assert await tab.value("document.querySelector('dialog input')") is None
+        assert await tab.value("document.querySelector('dialog .button.danger')") is None
+        assert "you need the role admin" in await tab.value("document.querySelector('dialog').textContent")
         assert tab.complaints == []
 
 
@@ -214,7 +276,7 @@ async def test_a_yes_to_a_failover_tells_whether_the_target_was_looked_at(tmp_pa
         await console.show("failover")
         await tab.value(f"location.hash = {json.dumps(f'#/flows/{WIDE}')}")
         await tab.until(f"{tile}?.textContent.includes('applications miss 1 thing there')")
-        assert "Yes, but something is missing" in await tab.value(f"{tile}.textContent")
+        assert "Yes, with that loss" in await tab.value(f"{tile}.textContent")
 
 
 async def test_a_dead_source_has_one_cause_in_the_headline_and_no_loss_that_nobody_knows(tmp_path: Path) -> None:

@@ -98,6 +98,14 @@ def test_a_failover_of_the_last_flow_ends_the_mirror(fleet: FakeFleet, clock: Cl
     assert not supervisor.status().flows[0].may_return
 
 
+def test_a_restart_of_a_flow_that_was_failed_over_is_refused(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = resumable(fleet, clock)
+    supervisor.restart("A->B")
+    supervisor.fail_over("A->B", OUTCOME)
+    with pytest.raises(FailedOverFlow, match="cannot restart flow A->B: it was failed over"):
+        supervisor.restart("A->B")
+
+
 def test_a_stop_of_the_whole_mirror_ends_it(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = stopped(fleet, clock, resumable(fleet, clock))
     supervisor.command(Command.STOP)

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from actors.console.sessions import SessionBook
+from actors.http.command_looks import CommandLooks
+from actors.http.login_limit import LoginLimit
 from actors.http.server import MirrorServer
 from actors.http.views import MirrorFacts, SupervisorViews
 from engine.config.settings import HttpConfig
@@ -24,15 +26,23 @@ def free_port() -> int:
 
 
 class ServedMirror:
-    """A server, and what it is made of."""
+    """A server, and what it is made of; by default log-ins may fail as often as a test wants."""
 
-    def __init__(self, config: HttpConfig, supervisor: FakeSupervisor) -> None:
+    def __init__(
+        self,
+        config: HttpConfig,
+        supervisor: FakeSupervisor,
+        limit: LoginLimit | None = None,
+        looks: CommandLooks | None = None,
+    ) -> None:
         self.config = config if config.port else msgspec.structs.replace(config, port=free_port())
         self.supervisor = supervisor
         self.facts: MirrorFacts = facts()
         self.sessions = SessionBook()
-        views = SupervisorViews(supervisor, FakePages(), self.facts)
-        self.server = MirrorServer(self.config, views, self.sessions, again_s=0.02)
+        views = SupervisorViews(supervisor, FakePages(), self.facts, looks=looks)
+        self.server = MirrorServer(
+            self.config, views, self.sessions, again_s=0.02, limit=limit or LoginLimit(1_000_000)
+        )
 
     @property
     def port(self) -> int:
@@ -75,10 +85,13 @@ class ServedMirror:
 
 @asynccontextmanager
 async def served(
-    config: HttpConfig | None = None, supervisor: FakeSupervisor | None = None
+    config: HttpConfig | None = None,
+    supervisor: FakeSupervisor | None = None,
+    limit: LoginLimit | None = None,
+    looks: CommandLooks | None = None,
 ) -> AsyncIterator[ServedMirror]:
     """Serve until the end of the block."""
-    mirror = ServedMirror(config or HttpConfig(), supervisor or FakeSupervisor())
+    mirror = ServedMirror(config or HttpConfig(), supervisor or FakeSupervisor(), limit, looks)
     task = asyncio.create_task(mirror.server.run())
     try:
         yield mirror

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from actors.http import command_looks
-from actors.http.command_looks import CommandLooks
+from actors.http.command_looks import MOST_RUNS, CommandLooks
 from actors.rest.exchange import HttpRefusal
 from tests.harness.eventually import until
 
@@ -37,12 +37,12 @@ async def test_requests_for_one_command_share_its_run_and_its_outcome_for_a_whil
     assert (await looks.run(("a",))).printed != first.printed
 
 
-async def test_two_run_at_one_time_and_a_third_is_refused() -> None:
+async def test_so_many_run_at_one_time_and_one_more_is_refused() -> None:
     looks = CommandLooks(SLEEP)
-    under_way = [asyncio.create_task(looks.run((name,))) for name in ("a", "b")]
+    under_way = [asyncio.create_task(looks.run((name,))) for name in map(str, range(MOST_RUNS))]
     await asyncio.sleep(0)
     with pytest.raises(HttpRefusal) as refused:
-        await looks.run(("c",))
+        await looks.run(("one more",))
     assert refused.value.status == 429
     looks.close()
     assert all(

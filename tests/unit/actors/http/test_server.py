@@ -11,8 +11,10 @@ import aiohttp
 import pytest
 
 from actors.http import connections, server
+from actors.http.login_limit import LoginLimit
 from actors.model.states import UnknownFlow
 from bench.tls import make_certificates
+from engine.config.http.http_secrets import logins_of
 from engine.config.settings import HttpConfig, HttpUser
 from policies.roles import Role
 from tests.harness.eventually import until, until_equal
@@ -378,3 +380,22 @@ async def test_what_is_no_http_fills_no_log_and_its_text_is_in_none(
             assert status_of(await mirror.send(GET + b"Authorization: Bearer hunter2\x01\r\n" + END)) == 400
     assert [text for _, text in told] == ["a connection of 127.0.0.1 was closed: it sent no HTTP (BadHttpMessage)"] * 2
     assert caplog.records == []
+
+
+async def test_too_many_wrong_passwords_are_refused_but_an_open_session_goes_on() -> None:
+    config = HttpConfig(users=(HttpUser(name="eve", role=Role.ADMIN, password="right"),))
+    async with served(config, limit=LoginLimit(2)) as mirror:
+        for _ in range(30):
+            assert (await get(mirror, "/connectors", headers=basic("eve:right")))[0] == 200
+            assert (await get(mirror, "/connectors"))[0] == 401, "who shows no secret has not failed"
+        opened = mirror.sessions.open(logins_of(config)[0])
+        wrong = [(await get(mirror, "/connectors", headers=basic("eve:wrong")))[0] for _ in range(4)]
+        assert wrong == [401, 401, 429, 429]
+        assert (await get(mirror, "/connectors", headers=basic("eve:right")))[0] == 429, "nor is a guess told from it"
+        cookie = {"Cookie": f"raymirror-{mirror.port}={opened.cookie}"}
+        assert (await get(mirror, "/connectors", headers=cookie))[0] == 200
+        body = b'{"user": "eve", "password": "x"}'
+        head = b"POST /console/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        entry = await mirror.send(head + b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        assert status_of(entry) == 429
+        assert b"\r\nRetry-After: " in entry

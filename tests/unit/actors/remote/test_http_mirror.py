@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from actors.api.looks import CommandOutcome
 from actors.cli.common.exits import NO_MIRROR
 from actors.cli.main import exit_code, main
 from actors.cli.running.stop import _has_ended
+from actors.http.command_looks import CommandLooks
 from actors.local_socket.client import RequestRefused
 from actors.model.requests import AskPositions, MirrorLost
 from actors.model.states import Command
@@ -39,9 +41,18 @@ async def test_the_status_is_the_one_of_the_supervisor() -> None:
         assert (await asyncio.to_thread(mirror_at(at).status)).lanes == ()
 
 
+class NothingOpen(CommandLooks):
+    """Finds no open operation."""
+
+    async def run(self, words: tuple[str, ...]) -> CommandOutcome:
+        """Answer as `raymirror dr status` does."""
+        assert words[:3] == ("dr", "status", "A->B")
+        return CommandOutcome(code=0, printed=b'{"operation": null}', said="", took_seconds=1.0)
+
+
 async def test_a_failover_is_forgotten_only_if_that_is_asked_for() -> None:
     supervisor = FakeSupervisor(status_with(failed_over=True))
-    async with served(supervisor=supervisor) as at:
+    async with served(supervisor=supervisor, looks=NothingOpen()) as at:
         await at.listens()
         mirror = mirror_at(at)
         with pytest.raises(RequestRefused, match="resume 'A->B' --forget-failover"):

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from actors.api.series import SeriesRing
-from actors.api.view import ApiView
+from actors.api.view import ApiView, RunFiles
 from actors.http.table import ROUTES
 from actors.model.messages import StoredOffset
 from actors.model.status import CopierStatus, MirrorStatus
 from actors.rest.connectors import connectors_of
 from actors.rest.entities import LoggerLevel
-from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest
+from actors.rest.exchange import HttpAnswer, HttpRefusal, HttpRequest, StartCommand
 from actors.rest.routes import admit, refuse_unread, with_body
 from actors.rest.view import MirrorView
 from engine.config.config import plain_settings, read_config
@@ -25,6 +25,9 @@ from tests.unit.engine.config_files import BASE
 SOURCE, CHECKPOINT, HEARTBEAT = (f"A->B.Mirror{kind}Connector" for kind in ("Source", "Checkpoint", "Heartbeat"))
 NAMES = (SOURCE, CHECKPOINT, HEARTBEAT)
 HERE = {"host": "localhost:8083"}
+DRILL = StartCommand(
+    run="r1", kind="drill", flow="A->B", words=("dr", "drill", "A->B"), user="eve", dry_run=False, began_ms=1000
+)
 
 
 def configured(extra: str = "") -> dict[str, Any]:
@@ -42,7 +45,7 @@ def status_with(
 
 
 def view_of(status: MirrorStatus | None = None, *, extra: str = "", **changes: object) -> ApiView:
-    """Return a view of a running mirror with two partitions, one of them copied up to 100."""
+    """Return a view of a running mirror with two partitions, one of them copied up to 100, and a drill that is done."""
     plain = ApiView(
         ring=SeriesRing(),
         connectors=configured(extra),
@@ -57,6 +60,7 @@ def view_of(status: MirrorStatus | None = None, *, extra: str = "", **changes: o
         ),
         loggers={"raymirror": LoggerLevel("INFO"), "root": LoggerLevel("WARN", 5)},
         metrics="# HELP x\n",
+        runs=(RunFiles(call=DRILL, alive=False, code=0, ended_ms=2000),),
     )
     return msgspec.structs.replace(plain, **changes)
 

@@ -58,6 +58,9 @@ def test_the_server_gives_this_document() -> None:
 FOUND = {
     "/api/v1/flows/{flow}/plan": outcome({"flows": [{"flow": "A->B", "topics": 3}]}),
     "/api/v1/flows/{flow}/failover-preview": outcome(preview(), code=4),
+    "/api/v1/flows/{flow}/operations": outcome(
+        {"operations": [{"id": "o1"}], "failovers": [], "failovers_unread": {}, "away": {"source": "no answer"}}
+    ),
 }
 """What commands have printed."""
 
@@ -65,7 +68,7 @@ FOUND = {
 @pytest.mark.parametrize("route", [one for one in ROUTES if one.method == "GET"], ids=lambda route: route.template)
 def test_answers_are_as_described(route: Any) -> None:
     target = route.template.replace("{connector}", SOURCE).replace("{task}", "0").replace("{flow}", "A->B")
-    target = target.replace("{plugin}", "MirrorSourceConnector").replace("{logger}", "root")
+    target = target.replace("{plugin}", "MirrorSourceConnector").replace("{logger}", "root").replace("{run}", "r1")
     answer = ask("GET", target, view=view_of(found=FOUND.get(route.template)))
     (content,) = DOCUMENT["paths"][route.template]["get"]["responses"]["200"]["content"].values()
     body = shown(answer) if answer.content_type == "application/json" else answer.encoded().decode()

@@ -24,6 +24,7 @@ FILLED = {
     "{task}": "0",
     "{plugin}": "MirrorSourceConnector",
     "{logger}": "raymirror",
+    "{run}": "r1",
 }
 TEMPLATES = sorted({route.template for route in ROUTES})
 by_route = pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.template}")

@@ -1,0 +1,245 @@
+"""Answers the commands that a request starts as processes of their own: how far each is, and what came of it.
+
+A run outlives the supervisor that started it: it is a command as somebody types it, and its files say how far it is.
+"""
+
+import enum
+import secrets
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from actors.api.entities import ApiStruct
+from actors.api.looks import decoded, printed
+from actors.api.orders import FlowOrder, RunKind, is_dry, words_of
+from actors.api.view import ApiNeed, ApiView, RunFiles, reverse_of
+from actors.model.step_lines import StepLine, read_line
+from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal, StartCommand
+
+MOST_LINES: Final = 200
+MOST_RUNS: Final = 4
+"""Commands of this kind that run at one time in a mirror: each joins its Ray, or connects to two clusters."""
+
+
+class RunState(enum.StrEnum):
+    """Where a run stands."""
+
+    RUNNING = "running"
+    DONE = "done"
+    NOT_EQUAL = "not_equal"
+    """It is done, and its result says what is not as it should be."""
+    FAILED = "failed"
+    REFUSED = "refused"
+    """Nothing was changed."""
+    LOST = "lost"
+    """Its process has ended without an exit code: it was killed, or the machine went down."""
+
+
+_STATES: Final = {
+    0: RunState.DONE,
+    2: RunState.REFUSED,
+    3: RunState.REFUSED,
+    4: RunState.NOT_EQUAL,
+}
+"""By exit code (`actors/cli/common/exits.py`)."""
+
+
+class RunStep(ApiStruct, frozen=True, kw_only=True):
+    """A step that a run has begun, `since_seconds` after its begin; `told`: what it said last about itself."""
+
+    number: int
+    of: int
+    name: str
+    does: str
+    undo: bool
+    since_seconds: float
+    told: str
+
+
+class CommandRun(ApiStruct, frozen=True, kw_only=True):
+    """A run. `why`: the error of the command, in its words; `result`: what it printed as JSON, only of one run."""
+
+    run: str
+    kind: str
+    flow: str
+    command: str
+    user: str
+    dry_run: bool
+    state: RunState
+    code: int | None
+    began_ms: int
+    ended_ms: int | None
+    steps: tuple[RunStep, ...]
+    said: tuple[str, ...]
+    """The last lines of what the command has said."""
+    why: str
+    result: Any
+
+
+class RunPage(ApiStruct, frozen=True, kw_only=True):
+    """`GET /api/v1/flows/F/runs`: the runs of a flow and its reverse that this machine still knows, newest first."""
+
+    flow: str
+    runs: tuple[CommandRun, ...]
+
+
+class StoredOperationsPage(ApiStruct, frozen=True, kw_only=True):
+    """`GET /api/v1/flows/F/operations`: what `raymirror dr history --json` prints."""
+
+    flow: str
+    took_seconds: float
+    operations: tuple[dict[str, Any], ...]
+    failovers: tuple[dict[str, Any], ...]
+    failovers_unread: dict[str, str]
+    away: dict[str, str]
+
+
+def run_of(files: RunFiles, *, with_result: bool = False) -> CommandRun:
+    """Return a run as the API shows it."""
+    lines = files.said.splitlines()
+    state = state_of(files)
+    return CommandRun(
+        run=files.call.run,
+        kind=files.call.kind,
+        flow=files.call.flow,
+        command=shlex.join(("raymirror", *files.call.words)),
+        user=files.call.user,
+        dry_run=files.call.dry_run,
+        state=state,
+        code=files.code,
+        began_ms=files.call.began_ms,
+        ended_ms=files.ended_ms,
+        steps=steps_of(lines),
+        said=tuple(lines[-MOST_LINES:]),
+        why="" if state in (RunState.RUNNING, RunState.DONE) else why_of(files),
+        result=_result(files.printed) if with_result else None,
+    )
+
+
+def state_of(files: RunFiles) -> RunState:
+    """Return where a run stands."""
+    if files.code is not None:
+        return _STATES.get(files.code, RunState.FAILED)
+    return RunState.RUNNING if files.alive else RunState.LOST
+
+
+def steps_of(lines: Iterable[str]) -> tuple[RunStep, ...]:
+    """Return the steps that lines of a command say it has begun, in their order."""
+    found: list[RunStep] = []
+    for line in lines:
+        read = read_line(line)
+        if read is not None and read.step is not None:
+            found.append(_step(read.step, read.since_s))
+        elif read is not None and found:
+            found[-1] = msgspec.structs.replace(found[-1], told=read.text)
+    return tuple(found)
+
+
+def _step(step: StepLine, since_s: float) -> RunStep:
+    return RunStep(
+        number=step.number,
+        of=step.of,
+        name=step.name,
+        does=step.does,
+        undo=step.is_undo,
+        since_seconds=since_s,
+        told="",
+    )
+
+
+def why_of(files: RunFiles) -> str:
+    """Return the error with which a command has ended: what it said last, without its name."""
+    if files.code is None and not files.alive:
+        return "its process has ended without an exit code; how far it came is in its steps, and in raymirror dr status"
+    lines = [line for line in files.said.splitlines() if line.strip()]
+    own = [line.partition(": ")[2] for line in lines if line.startswith("raymirror ")]
+    return (own or lines or ["it has said nothing"])[-1]
+
+
+def _result(data: bytes) -> Any:
+    """Read the JSON that a command has printed last; None if it has printed none."""
+    lines = data.strip().splitlines()
+    try:
+        return msgspec.json.decode(lines[-1]) if lines else None
+    except msgspec.DecodeError:
+        return None
+
+
+# --- handlers ---------------------------------------------------------------------------------------------------------
+
+
+def runs(call: HttpCall, view: ApiView) -> HttpAnswer:
+    """Return the runs of a flow and its reverse."""
+    name = view.operated_flow(call)
+    known = [run_of(files) for files in view.runs if files.call.flow in (name, reverse_of(name))]
+    return HttpAnswer(body=RunPage(flow=name, runs=tuple(known)))
+
+
+def run(call: HttpCall, view: ApiView) -> HttpAnswer:
+    """Return one run with its result. Raises HttpRefusal (404)."""
+    name, wanted = view.operated_flow(call), call.path["run"]
+    for files in view.runs:
+        if files.call.run == wanted and files.call.flow in (name, reverse_of(name)):
+            return HttpAnswer(body=run_of(files, with_result=True))
+    raise HttpRefusal(404, f"No run {wanted!r} of {name} is known on this machine")
+
+
+def operations(call: HttpCall, view: ApiView) -> HttpAnswer:
+    """Return the operations and failovers of a flow, as they are stored on its clusters."""
+    found = printed(ApiNeed.OPERATIONS, view)
+    stored = decoded(found, dict[str, Any])
+    return HttpAnswer(
+        body=StoredOperationsPage(
+            flow=call.path["flow"],
+            took_seconds=found.took_seconds if found is not None else 0.0,
+            operations=tuple(stored["operations"]),
+            failovers=tuple(stored["failovers"]),
+            failovers_unread=stored["failovers_unread"],
+            away=stored["away"],
+        )
+    )
+
+
+class Starter:
+    """Answers the orders of one kind."""
+
+    def __init__(self, kind: RunKind) -> None:
+        self._kind = kind
+
+    def __call__(self, call: HttpCall, view: ApiView) -> HttpAnswer:
+        """Start a command. Raises HttpRefusal: 400 if the body names another flow, 409 and 429 if others run."""
+        name, order = view.operated_flow(call), call.body
+        if not isinstance(order, FlowOrder) or order.flow != name:
+            raise HttpRefusal(400, f'To confirm, the body names the flow that the path names: {{"flow": "{name}"}}')
+        running = running_of(view)
+        refuse_beside(running, name)
+        if len(running) >= MOST_RUNS:
+            raise HttpRefusal(429, f"{MOST_RUNS} commands run; try again when one has ended", (("Retry-After", "5"),))
+        started = StartCommand(
+            run=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+            kind=self._kind,
+            flow=name,
+            words=words_of(self._kind, order, view.config_path, view.facts.place),
+            user=call.user,
+            dry_run=is_dry(order),
+            began_ms=view.present.at_ms,
+        )
+        shown = run_of(RunFiles(call=started, alive=True))
+        return HttpAnswer(status=202, body=shown, deeds=(started,))
+
+
+def running_of(view: ApiView) -> list[RunFiles]:
+    """Return the commands that run."""
+    return [one for one in view.runs if state_of(one) is RunState.RUNNING]
+
+
+def refuse_beside(running: Sequence[RunFiles], flow: str) -> None:
+    """Refuse to change a flow while a command runs for it or its reverse. Raises HttpRefusal (409)."""
+    for one in running:
+        if one.call.flow in (flow, reverse_of(flow)):
+            raise HttpRefusal(
+                409, f"A {one.call.kind} of {one.call.flow} runs (run {one.call.run}, begun by {one.call.user})"
+            )

@@ -1,0 +1,168 @@
+"""Starts commands of raymirror that outlive this process, and reads from their files how far they are.
+
+Each run has a folder: what was asked (`call`), the process (`pid`), what it prints (`printed`, `said`), and at its end
+its exit code (`code`). A shell between this process and the command writes that, in a session of its own: neither the
+end of the supervisor nor that of its Ray node ends it. So a supervisor that starts anew finds every run of its machine.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from actors.api.runs import RunState, state_of, steps_of, why_of
+from actors.api.view import RunFiles
+from actors.model.requests import ASKED_BY
+from actors.rest.exchange import HttpRefusal, StartCommand
+from engine.base.clock import now_s, pause, wall_ms
+
+MOST_KEPT: Final = 50
+MOST_SAID: Final = 64 * 1024
+MOST_PRINTED: Final = 16 * 1024 * 1024
+BEGINS_S: Final = 25.0
+"""Seconds in which a command shows whether it begins, or why not; then the request is answered all the same."""
+_LOOK_S: Final = 0.1
+_BORN_S: Final = 10.0
+"""Seconds after its start in which a run without a process is only slow."""
+_PROGRAM: Final = (sys.executable, "-m", "actors")
+_NOT_OURS: Final = ("RAY_ADDRESS", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
+"""What Ray tells its own worker process; a command joins Ray, if at all, by its own words."""
+_SHELL: Final = """
+folder=$1; shift
+(
+  "$@" >"$folder/printed" 2>"$folder/said" </dev/null &
+  echo $! >"$folder/pid"
+  wait $!
+  echo $? >"$folder/code.part"
+  mv "$folder/code.part" "$folder/code"
+) >/dev/null 2>&1 </dev/null &
+"""
+
+
+class RunBook:
+    """The runs of a mirror on this machine. `folder`: where they are; `program`: what is run with a command's words."""
+
+    def __init__(self, folder: Path, program: Sequence[str] = _PROGRAM, *, begins_s: float = BEGINS_S) -> None:
+        self._folder, self._program, self._begins_s = folder, tuple(program), begins_s
+
+    async def start(self, call: StartCommand) -> None:
+        """Start a command, and wait until it is past its first step, has ended, or has taken `begins_s` seconds.
+
+        Raises HttpRefusal (409) with the reason, if it has changed nothing and refuses.
+        """
+        await asyncio.to_thread(self._begin, call)
+        until_s = now_s() + self._begins_s
+        while now_s() < until_s:
+            found = await asyncio.to_thread(self._read, call.run)
+            if found is None or not found.alive:
+                break
+            if has_begun(found):
+                return
+            await pause(_LOOK_S)
+        found = await asyncio.to_thread(self._read, call.run, is_whole=True)
+        if found is not None and state_of(found) is RunState.REFUSED:
+            raise HttpRefusal(409, why_of(found) or f"raymirror {call.words[0]} refused, and said nothing")
+
+    def _begin(self, call: StartCommand) -> None:
+        folder = self._folder / call.run
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "call").write_bytes(msgspec.json.encode(call))
+        self._forget_oldest()
+        subprocess.run(
+            ("/bin/sh", "-c", _SHELL, "raymirror", str(folder), *self._program, *call.words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=_env(os.environ, call.user),
+            umask=0o077,
+            start_new_session=True,
+            check=True,
+        )
+
+    def all(self, whole: str = "") -> tuple[RunFiles, ...]:
+        """Return the runs, the newest first; of the one named `whole` also what it has printed."""
+        found = (self._read(run, is_whole=run == whole) for run in reversed(self._names()))
+        return tuple(one for one in found if one is not None)
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(one.name for one in self._folder.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def _read(self, run: str, *, is_whole: bool = False) -> RunFiles | None:
+        folder = self._folder / run
+        try:
+            call = msgspec.json.decode((folder / "call").read_bytes(), type=StartCommand)
+        except (OSError, msgspec.DecodeError):  # just being made, or of another version
+            return None
+        code, ended_ms = _ended(folder / "code")
+        return RunFiles(
+            call=call,
+            alive=code is None and _lives(folder / "pid", call),
+            code=code,
+            ended_ms=ended_ms,
+            said=_end_of(folder / "said", MOST_SAID).decode(errors="replace"),
+            printed=_end_of(folder / "printed", MOST_PRINTED) if is_whole else b"",
+        )
+
+    def _forget_oldest(self) -> None:
+        ended = [one for one in self.all() if not one.alive]
+        for one in ended[MOST_KEPT:]:
+            shutil.rmtree(self._folder / one.call.run, ignore_errors=True)
+
+
+def has_begun(found: RunFiles) -> bool:
+    """Whether a command is past its first step, in which it connects and refuses what does not fit."""
+    steps = steps_of(found.said.splitlines())
+    return any(step.number > 1 for step in steps)
+
+
+def _env(env: Mapping[str, str], user: str) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name not in _NOT_OURS} | {ASKED_BY: user}
+
+
+def _ended(file: Path) -> tuple[int | None, int | None]:
+    """Return the exit code of a run and when it ended (Unix ms); None while there is none."""
+    try:
+        return int(file.read_text()), int(file.stat().st_mtime * 1000)
+    except (FileNotFoundError, ValueError):
+        return None, None
+
+
+def _lives(file: Path, call: StartCommand) -> bool:
+    """Whether the process of a run lives: one of its number, with its words, because numbers are used again."""
+    try:
+        words = Path(f"/proc/{int(file.read_text())}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        words = b""
+    except ValueError:  # its number is just being written
+        words = b""
+    is_ours = all(word.encode() in words for word in call.words[:2])
+    return is_ours or _is_young(call)
+
+
+def _is_young(call: StartCommand) -> bool:
+    """Whether a run has begun so recently that its process may still be the shell that becomes it."""
+    return wall_ms() - call.began_ms < 1000 * _BORN_S
+
+
+def _end_of(file: Path, most: int) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            size = opened.seek(0, os.SEEK_END)
+            opened.seek(max(0, size - most))
+            return opened.read(most)
+    except FileNotFoundError:
+        return b""
+
+
+def runs_folder(states: Path, namespace: str) -> Path:
+    """Return where the runs of a mirror are; `states`: the folder of the state files of this user."""
+    return states.parent / "runs" / namespace

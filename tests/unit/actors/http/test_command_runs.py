@@ -1,0 +1,128 @@
+"""Commands that outlive who starts them: their files, their refusals, and what a book that begins anew finds."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from actors.api.runs import RunState, run_of, state_of
+from actors.http import command_runs
+from actors.http.command_runs import RunBook
+from actors.model.requests import ASKED_BY
+from actors.rest.exchange import HttpRefusal, StartCommand
+from engine.base.clock import wall_ms
+from tests.harness.eventually import until
+
+pytestmark = pytest.mark.local
+
+STEPS = """
+import os, sys, time
+print("  0.1 s  step 1 of 2, connect: ask", file=sys.stderr, flush=True)
+print("  0.2 s  step 2 of 2, drain: copy", file=sys.stderr, flush=True)
+while not os.path.exists(os.environ["GATE"]): time.sleep(0.01)
+print('{"asked_by": "%s", "words": %d}' % (os.environ["RAYMIRROR_ASKED_BY"], len(sys.argv)))
+sys.exit(4)
+"""
+REFUSES = """
+import sys
+print("  0.1 s  step 1 of 2, connect: ask", file=sys.stderr, flush=True)
+print("warning: x", file=sys.stderr)
+print("raymirror failover: an operation is open", file=sys.stderr)
+sys.exit(2)
+"""
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file at whose sight the command goes on."""
+    monkeypatch.setenv("GATE", str(tmp_path / "gate"))
+    return tmp_path / "gate"
+
+
+def call_of(run: str = "r1", began_ms: int = 0) -> StartCommand:
+    words = ("failover", "A->B", "it's; $(touch /tmp/x)")
+    began = began_ms or wall_ms()
+    return StartCommand(run=run, kind="failover", flow="A->B", words=words, user="eve", dry_run=False, began_ms=began)
+
+
+def program(text: str) -> tuple[str, ...]:
+    return sys.executable, "-c", text
+
+
+async def test_a_command_runs_on_without_its_book_and_another_book_finds_its_end(tmp_path: Path, gate: Path) -> None:
+    await RunBook(tmp_path / "runs", program(STEPS)).start(call_of())
+    book = RunBook(tmp_path / "runs", program("raise SystemExit(9)"))
+    (found,) = book.all("r1")
+    assert (found.alive, found.code, state_of(found)) == (True, None, RunState.RUNNING)
+    assert [step.name for step in run_of(found).steps] == ["connect", "drain"]
+    gate.touch()
+    await until(lambda: book.all()[0].code is not None, "it has ended")
+    (found,) = book.all("r1")
+    run = run_of(found, with_result=True)
+    assert (run.state, run.code, run.result) == (RunState.NOT_EQUAL, 4, {"asked_by": "eve", "words": 4})
+    assert run.ended_ms is not None
+    assert book.all()[0].printed == b"", "only of the one that is asked for"
+
+
+async def test_a_command_is_in_a_session_of_its_own_and_no_child(tmp_path: Path, gate: Path) -> None:
+    await RunBook(tmp_path / "runs", program(STEPS)).start(call_of())
+    pid = int((tmp_path / "runs" / "r1" / "pid").read_text())
+    assert os.getsid(pid) != os.getsid(0)
+    assert psutil.Process(pid) not in psutil.Process().children(recursive=True)
+    gate.touch()
+
+
+async def test_a_refusal_is_the_answer(tmp_path: Path) -> None:
+    book = RunBook(tmp_path / "runs", program(REFUSES))
+    with pytest.raises(HttpRefusal) as refused:
+        await book.start(call_of())
+    assert (refused.value.status, refused.value.message) == (409, "an operation is open")
+    (found,) = book.all()
+    assert state_of(found) is RunState.REFUSED
+
+
+async def test_a_killed_command_is_lost_and_its_reader_says_so(
+    tmp_path: Path, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_runs, "_BORN_S", 0.0)
+    await RunBook(tmp_path / "runs", program(STEPS)).start(call_of())
+    folder = tmp_path / "runs" / "r1"
+    pid = int((folder / "pid").read_text())
+    shell = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(shell, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+    book = RunBook(tmp_path / "runs")
+    await until(lambda: not book.all()[0].alive, "it is gone")
+    assert not gate.exists()
+    run = run_of(book.all()[0])
+    assert run.state is RunState.LOST
+    assert "without an exit code" in run.why
+
+
+async def test_a_number_that_another_process_has_now_is_no_run(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "r1"
+    folder.mkdir(parents=True)
+    (folder / "call").write_bytes(msgspec.json.encode(call_of(began_ms=wall_ms() - 3_600_000)))
+    (folder / "pid").write_text(f"{os.getpid()}\n")
+    (found,) = RunBook(tmp_path / "runs").all()
+    assert state_of(found) is RunState.LOST
+
+
+async def test_the_oldest_that_have_ended_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_runs, "MOST_KEPT", 2)
+    book = RunBook(tmp_path / "runs", program("pass"))
+    for number in range(4):
+        await book.start(call_of(f"r{number}"))
+    assert [one.call.run for one in book.all()] == ["r3", "r2", "r1"]
+
+
+def test_what_is_half_made_is_no_run(tmp_path: Path) -> None:
+    assert RunBook(tmp_path / "none").all() == ()
+    (tmp_path / "runs" / "r1").mkdir(parents=True)
+    (tmp_path / "runs" / "r1" / "call").write_bytes(b"{")
+    assert RunBook(tmp_path / "runs").all() == ()
+    assert ASKED_BY not in os.environ
