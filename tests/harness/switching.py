@@ -2,7 +2,7 @@
 
 import asyncio
 import stat
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from copy import copy
 from pathlib import Path
@@ -61,6 +61,7 @@ class CopierControl:
     def __init__(self, copier: Copier) -> None:
         self._copier = copier
         self.paused = self.stopped = False
+        self.paused_topics: list[str] = []
 
     async def is_copying(self) -> bool:
         return not self.paused and not self.stopped
@@ -70,6 +71,13 @@ class CopierControl:
         self.paused = True
         async with asyncio.timeout(DEADLINE_S):
             while not all(map(is_still, self._copier.progress().lanes)):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.05)
+
+    async def pause_topics(self, topics: Sequence[str]) -> None:
+        self._copier.pause(frozenset(topics))
+        self.paused_topics += topics
+        async with asyncio.timeout(DEADLINE_S):
+            while not all(is_still(one) for one in self._copier.progress().lanes if one.lane.topic in topics):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.05)
 
     async def resume(self) -> str:
