@@ -15,6 +15,7 @@ from actors.cli.dr.switchover import new_id
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.errors import ConnectionLost
 from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.reports.progress import LaneProgress
 from engine.services.dr.switchover.build import SwitchoverChoices, settled_choices
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.runner import Copier
@@ -77,8 +78,11 @@ class CopierControl:
         self._copier.pause(frozenset(topics))
         self.paused_topics += topics
         async with asyncio.timeout(DEADLINE_S):
-            while not all(is_still(one) for one in self._copier.progress().lanes if one.lane.topic in topics):  # noqa: ASYNC110 - it tells nobody
+            while not all(map(is_still, self._lanes_of(topics))):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.05)
+
+    def _lanes_of(self, topics: Sequence[str]) -> list[LaneProgress]:
+        return [one for one in self._copier.progress().lanes if one.lane.topic in topics]
 
     async def resume(self) -> str:
         self._copier.resume(None)

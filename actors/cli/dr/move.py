@@ -69,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "exit codes: 0 it is moved, or taken back (with --dry-run: it could be); for the list: no moved group consumes"
         " on the source, and no moved topic is written to there; 4 it is not, and the output says why by name; 1 a"
         " cluster, a step or the command of raymirror.move.command failed half-way: run the move again, or with"
-        " --topics: raymirror dr resume, or dr abort; 2 bad input, or a cluster that does not answer; a group needs no running"
-        " mirror, but without one nothing new is copied"
+        " --topics: raymirror dr resume, or dr abort; 2 bad input, or a cluster that does not answer; a group needs no"
+        " running mirror, but without one nothing new is copied"
     )
 
 

@@ -1,7 +1,8 @@
 """The move of one group: what is stored when, and what stops it."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -9,9 +10,20 @@ from engine.base.errors import ConnectionLost
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.translations import Translations
 from engine.flow.topic_logs.unowned_log import UnownedLog
+from engine.kafka.client.cluster import ClusterClient
+from engine.services.dr.moves.hook import HookFailed, MovePhase
+from engine.services.dr.moves.move_log import MoveLog
 from engine.services.dr.moving import GroupMover, MoveOutcome, MoveWish
 from engine.services.translate import GroupFailed
-from engine.state.state import MOVE_SCOPE, MovedGroup, MovedOffset, moved_key, state_topic
+from engine.state.state import (
+    MOVE_SCOPE,
+    MovedGroup,
+    MovedOffset,
+    MovedTopic,
+    moved_key,
+    moved_topic_key,
+    state_topic,
+)
 from policies.dr.moving import MoveRefusalName
 from policies.model import FlowName, TopicPartition
 from tests.fakes.cluster import FakeCluster
@@ -34,6 +46,8 @@ class World:
         self.maps.tell(LANE, [(0, 100, 50)], (50, 150))
         self.source.put("g", {LANE: 20})
         self.topics: dict[str, Any] = {"t": None}
+        self.there: dict[str, Any] = {}
+        self.hook = NotedHook()
 
     def log(self) -> UnownedLog:
         return UnownedLog(self.cluster, FLOW, MOVE_SCOPE, 5.0)
@@ -42,16 +56,19 @@ class World:
         config = mirror()
         flow = config.flow(FLOW)
         mover: Any = GroupMover(config, flow, "g", who="me", backwards=backwards)
-        mover._source, mover._target, mover._cluster, mover._moves = self.source, self.target, self.cluster, self.log()
+        mover._source, mover._target, mover._cluster = self.source, self.target, self.cluster
+        mover._moves = MoveLog(self.cluster, cast("ClusterClient", None), flow)
         mover._translations = Translations(flow.selection, self.maps, self.cluster)
         rules = CommitRules(backwards=backwards)
         mover._commits = GroupCommits(FLOW, self.target, mover._translations, rules=rules)
-        mover._clients = (SimpleNamespace(metadata=self._metadata), None)
+        mover._hook = self.hook
+        mover._clients = tuple(SimpleNamespace(metadata=self._metadata) for _ in range(2))
         made: GroupMover = mover
         return made
 
-    async def _metadata(self, _topics: object) -> Any:
-        return SimpleNamespace(topics=self.topics)
+    async def _metadata(self, wanted: list[str] | None) -> Any:
+        known = self.topics if wanted is None else self.there
+        return SimpleNamespace(topics=known)
 
     async def move(self, **wish: Any) -> MoveOutcome:
         return await self.mover().move(MoveWish(within_s=2.0, **wish))
@@ -134,13 +151,71 @@ async def test_a_move_that_broke_off_is_stored_as_such_and_repeated(world: World
     assert stored.state == "moving"
     world.target.before = lambda _what: None
     assert (await world.move()).moved
-    (standing,) = await world.mover().moved()
-    assert (standing.state, standing.source_moved, standing.partitions) == ("moved", 0, 1)
 
 
-async def test_a_group_that_goes_on_on_the_source_is_seen(world: World) -> None:
+async def test_a_group_gets_a_start_where_producers_will_write(world: World) -> None:
+    world.there = {"t": SimpleNamespace(partitions={0: None, 1: None})}
+    for partition in range(2):
+        world.cluster.source("t", partition).data(5)
+    world.target.put("g", {TopicPartition("t", 1): 2})
+    outcome = await world.move()
+    assert (outcome.moved, outcome.starts) == (True, ("t",))
+    assert world.target.stored["g"] == {COPY: (120, ""), LANE: (5, ""), TopicPartition("t", 1): (2, "")}
+
+
+async def test_a_late_group_starts_where_moved_producers_began(world: World) -> None:
+    world.there = {"t": SimpleNamespace(partitions={0: None})}
+    world.cluster.source("t", 0).data(5)
+    await world.log().put({moved_topic_key("t"): MovedTopic(at_ms=1, who="me", operation="1", ends=(50,), starts=(3,))})
+    assert (await world.move()).moved
+    assert world.target.stored["g"][LANE] == (3, "")
+
+
+async def test_a_move_is_taken_back_while_nobody_consumed_there(world: World) -> None:
+    assert [one.name for one in (await world.mover().undo()).refused] == [MoveRefusalName.NOT_MOVED]
     await world.move()
-    world.source.put("g", {LANE: 21})
-    world.source.members.add("g")
-    (standing,) = await world.mover().moved()
-    assert (standing.source_moved, standing.source_state, standing.target_state) == (1, "active", "inactive")
+    outcome = await world.mover().undo()
+    assert (outcome.undone, outcome.moved, outcome.refused) == (True, False, ())
+    assert await world.stored() is None
+
+
+async def test_a_group_that_consumed_there_stays(world: World) -> None:
+    await world.move()
+    world.target.put("g", {COPY: 121})
+    assert [one.name for one in (await world.mover().undo()).refused] == [MoveRefusalName.CONSUMED]
+    assert await world.stored() is not None
+    world.source.put("g", {LANE: 21})  # its progress was brought back
+    assert (await world.mover().undo()).undone
+
+
+class NotedHook:
+    """The operator's command, as it was called; it fails in one phase."""
+
+    def __init__(self, fails: MovePhase | None = None) -> None:
+        self.calls: list[tuple[str, list[str], str]] = []
+        self._fails = fails
+
+    async def call(self, phase: MovePhase, topics: Sequence[str], *, group: str = "") -> None:
+        self.calls.append((phase.value, list(topics), group))
+        if phase is self._fails:
+            raise HookFailed(phase.value, {"exit code 3": "no"})
+
+
+async def test_the_command_of_moves_is_called_before_and_after(world: World) -> None:
+    world.hook = NotedHook()
+    await world.move(commits=False)
+    assert world.hook.calls == []
+    await world.move()
+    await world.mover().undo()
+    assert world.hook.calls == [("before", [], "g"), ("after", ["t"], "g"), ("undone", ["t"], "g")]
+
+
+async def test_a_command_that_fails_leaves_the_move_to_be_repeated(world: World) -> None:
+    world.hook = NotedHook(fails=MovePhase.AFTER)
+    with pytest.raises(HookFailed, match=r"raymirror.move.command \(after\): exit code 3"):
+        await world.move()
+    stored = await world.stored()
+    assert stored is not None
+    assert stored.state == "moving"
+    world.hook = NotedHook()
+    assert (await world.move()).moved

@@ -126,6 +126,9 @@ class MemoryWorld:
     async def pause(self) -> None:
         self.done.append("paused")
 
+    async def pause_topics(self, topics: Sequence[str]) -> None:
+        self.done += [f"paused {topic}" for topic in topics]
+
     async def resume(self) -> str:
         self.done.append("resumed")
         return ""
