@@ -67,6 +67,10 @@ def show_progress(found: MoveProgress) -> None:
         f"{found.flow}: producers of {gone} of {counted(len(found.topics), 'topic')} have moved; those of {ready} may"
         " move (raymirror move --topics PATTERN)"
     )
+    for gap in found.clients:
+        print(f"{gap.name}: {gap.subject}: {gap.why}")
+    for alias, addresses in found.addresses.items():
+        print(f"bootstrap.servers of {alias}: {addresses}")
     for group in found.went_back:
         print(f"group {group} consumes on the source again: stop its consumers there, and move it again")
     for topic in found.written_since:

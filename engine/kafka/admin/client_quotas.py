@@ -18,14 +18,19 @@ async def client_quotas(client: ClusterClient) -> tuple[ClientQuota, ...]:
 
     Brokers before 2.6 do not have the request. It needs DescribeConfigs on the cluster.
     """
+    return await told_quotas(client) or ()
+
+
+async def told_quotas(client: ClusterClient) -> tuple[ClientQuota, ...] | None:
+    """Return all quotas; None if the cluster does not answer the request, as for `client_quotas`."""
     try:
         async with asyncio.timeout(_BROKER_S):
             connection = await client.any_connection()
             if not connection.supports(_KEY, _VERSION):
-                return ()
+                return None
             answer = await connection.call(DescribeClientQuotasRequest([], strict=False))
     except (TimeoutError, ConnectionLost, BrokerUnreachable):
-        return ()
+        return None
     if answer.error_code != NONE:
-        return ()
+        return None
     return tuple(ClientQuota(dict(entity), dict(limits)) for entity, limits in answer.entries or ())

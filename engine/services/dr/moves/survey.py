@@ -10,9 +10,13 @@ import msgspec
 
 from engine.base.clock import pause
 from engine.flow.ports.ports import Answers, GroupListing, Groups, Offsets
+from engine.kafka.admin.client_quotas import told_quotas
+from engine.kafka.admin.scram_users import scram_users
+from engine.services.dr.moves.hook import addresses_of
 from engine.services.dr.moves.move_log import MoveLog, Moves
 from engine.services.dr.switchover.world import DrainWorld
 from engine.state.state import MovedGroup, MovedTopic
+from policies.dr.move_clients import SCHEMAS, ClientGap, ClientSettings, client_gaps, schema_gaps
 from policies.dr.topic_moves import GroupPart, ReadingGroup, TopicProgress, part_of, topic_progress
 from policies.groups import DRILL_GROUPS, GroupSelection, GroupState
 from policies.model import TopicPartition
@@ -47,12 +51,17 @@ class MigratingGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MoveProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a migration. `failed`: groups and brokers that could not be asked, and why."""
+    """The state of a migration. `failed`: groups and brokers that could not be asked, and why.
+
+    `clients`: what applications lack on the target. `addresses`: `bootstrap.servers`, by cluster.
+    """
 
     flow: str
     topics: tuple[TopicProgress, ...]
     groups: tuple[MigratingGroup, ...]
     failed: Mapping[str, str] = {}
+    clients: tuple[ClientGap, ...] = ()
+    addresses: Mapping[str, str] = {}
 
     @property
     def went_back(self) -> tuple[str, ...]:
@@ -80,7 +89,23 @@ class MoveSurvey:
         at_ms = {name: one.at_ms for name, one in moves.topics.items()}
         rows = topic_progress(copies, found.groups, at_ms, await self._grown(moves.topics))
         groups = tuple(_migrating(one, moves.groups.get(one.group)) for one in found.groups)
-        return MoveProgress(flow=str(self._flow.name), topics=tuple(rows), groups=groups, failed=found.failed)
+        clusters = self._world.config.clusters
+        return MoveProgress(
+            flow=str(self._flow.name),
+            topics=tuple(rows),
+            groups=groups,
+            failed=found.failed,
+            clients=tuple(await self._clients(copies)),
+            addresses={alias: addresses_of(clusters[alias].bootstrap) for alias in self._flow.name},
+        )
+
+    async def _clients(self, copies: Mapping[str, str]) -> list[ClientGap]:
+        """Compare logins and quotas of both clusters, and look for schemas."""
+        here, there = self._world.source_client, self._world.target_client
+        source = ClientSettings(users=await scram_users(here), quotas=await told_quotas(here))
+        target = ClientSettings(users=await scram_users(there), quotas=await told_quotas(there))
+        has_schemas = bool(await self._world.source_settings.topics([SCHEMAS]))
+        return [*client_gaps(source, target), *schema_gaps(copies, has_schemas)]
 
     async def _grown(self, moved: Mapping[str, MovedTopic]) -> dict[str, int]:
         """Return how far moved topics were written to on the source since, in offsets; those that are known."""

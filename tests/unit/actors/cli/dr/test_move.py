@@ -12,6 +12,7 @@ from actors.cli.dr import move
 from actors.cli.main import main
 from engine.services.dr.moves.survey import MigratingGroup, MoveProgress
 from engine.services.dr.moving import MoveOutcome, MoveWish
+from policies.dr.move_clients import ClientGap
 from policies.dr.moving import MoveRefusal, MoveRefusalName, MovingOffset
 from policies.dr.topic_moves import GroupPart, TopicPart, TopicProgress
 from tests.unit.engine.config_files import BASE
@@ -209,12 +210,19 @@ def test_the_list_shows_what_has_moved_and_what_is_left(
         topics=(msgspec.structs.replace(ORDERS, **topic),),
         groups=(msgspec.structs.replace(MOVED, **group),),
         failed={"broker 3": "it is down"},
+        clients=(ClientGap(name="scram-user-missing", subject="ann", why="set a password"),),
+        addresses={"A": "a:9092", "B": "b:9092"},
     )
     monkeypatch.setattr(FakeSurvey, "found", found)
     assert given(config, *words, "--watch", "0.5") == code
     out = capsys.readouterr().out
     assert says in out
-    assert "not known: broker 3: it is down" in out
+    for text in (
+        "not known: broker 3: it is down",
+        "scram-user-missing: ann: set a password",
+        "bootstrap.servers of B: b:9092",
+    ):
+        assert text in out
     assert given(config, *words, "--json") == code
     answer = json.loads(capsys.readouterr().out)
     assert [one["group"] for one in answer["groups"]] == ["billing"]
