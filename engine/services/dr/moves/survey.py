@@ -10,8 +10,7 @@ import msgspec
 
 from engine.base.clock import pause
 from engine.flow.ports.ports import Answers, GroupListing, Groups, Offsets
-from engine.kafka.admin.client_quotas import told_quotas
-from engine.kafka.admin.scram_users import scram_users
+from engine.kafka.admin.client_quotas import scram_users, told_quotas
 from engine.services.dr.moves.hook import addresses_of
 from engine.services.dr.moves.move_log import MoveLog, Moves
 from engine.services.dr.switchover.world import DrainWorld
@@ -162,7 +161,7 @@ def _text(state: GroupState | None) -> str:
     return "unknown" if state is None else state.value
 
 
-class _Reading(msgspec.Struct, frozen=True, kw_only=True):
+class _ReadCommits(msgspec.Struct, frozen=True, kw_only=True):
     """What the source's commits and the stored move say of a group."""
 
     kind: str
@@ -194,11 +193,11 @@ def _reading(
     topics: frozenset[str],
     before: Mapping[str, Offsets],
     after: Mapping[str, Offsets],
-) -> _Reading:
+) -> _ReadCommits:
     group = "" if listing is None else listing.group
     earlier, now = before.get(group, {}), after.get(group, {})
     offsets = {lane: offset for lane, (offset, _) in now.items()}
-    return _Reading(
+    return _ReadCommits(
         kind="" if listing is None else listing.kind,
         move="" if move is None else move.state,
         gone_on=0 if move is None else gone_on(move, offsets),

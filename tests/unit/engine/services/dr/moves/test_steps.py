@@ -10,7 +10,6 @@ import pytest
 from engine.flow.operations.driver import StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
-from engine.services.dr.moves import steps
 from engine.services.dr.moves.hook import HookFailed, MovePhase
 from engine.services.dr.moves.move_log import Moves
 from engine.services.dr.moves.steps import (
@@ -22,7 +21,7 @@ from engine.services.dr.moves.steps import (
     move_choices_of,
     move_steps,
 )
-from engine.services.dr.moves.survey import GroupSurvey
+from engine.services.dr.moves.survey import WATCH_S, GroupSurvey
 from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, NoFence
 from engine.services.dr.switchover.steps import DRAINED_NOTES, CheckFailed, SettleStep
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, SwitchoverWorld
@@ -162,7 +161,7 @@ async def names(step: MoveCheckStep) -> list[str]:
 async def test_producers_may_move_after_all_consumers() -> None:
     found = MemoryWorld()
     assert await check(found).do(KeptRun().run) == {"fence": "none", "topics": 1}
-    assert found.watched == [steps.WATCH_S]
+    assert found.watched == [WATCH_S]
     assert found.done == []
 
 
