@@ -248,6 +248,7 @@ async def test_nothing_is_known_of_what_nobody_wrote() -> None:
     reader = stage.reader()
     await reader.follow()
     assert reader.map_of(LANE) is None
+    assert reader.begins(LANE) == -1
     assert reader.head(LANE) is None
     assert reader.translate(LANE, 0).how is How.STALE
     assert reader.source_of(LANE, 0).how is How.STALE

@@ -9,10 +9,11 @@ import pytest
 from engine.base.errors import ConnectionLost
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.translations import Translations
+from engine.flow.ports.ports import GroupListing
 from engine.flow.topic_logs.unowned_log import UnownedLog
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.dr.moves.hook import HookFailed, MovePhase
-from engine.services.dr.moves.move_log import MoveLog
+from engine.services.dr.moves.move_log import MoveLog, Moves
 from engine.services.dr.moving import GroupMover, MoveOutcome, MoveWish
 from engine.services.translate import GroupFailed
 from engine.state.state import (
@@ -186,6 +187,31 @@ async def test_a_group_that_consumed_there_stays(world: World) -> None:
     assert await world.stored() is not None
     world.source.put("g", {LANE: 21})  # its progress was brought back
     assert (await world.mover().undo()).undone
+
+
+async def test_topics_that_moved_are_stored_beside_groups(world: World) -> None:
+    log = world.mover()._moves
+    assert await log.read() == Moves()
+    one = MovedTopic(at_ms=1, who="me", operation="1", ends=(50,))
+    await log.put_topics({"t": one})
+    await world.move()
+    found = await log.read()
+    assert (list(found.groups), dict(found.topics)) == (["g"], {"t": one})
+
+
+async def test_share_and_streams_groups_are_refused_without_a_question_about_commits(world: World) -> None:
+    for kind, name in (("share", MoveRefusalName.SHARE), ("streams", MoveRefusalName.STREAMS_GROUP)):
+        world.source.listed["g"] = GroupListing("g", kind, kind)
+        world.source.before = lambda what: pytest.fail(what) if what == "offsets" else None
+        assert [one.name for one in (await world.move()).refused] == [name]
+
+
+async def test_the_begin_of_the_map_is_said(world: World) -> None:
+    world.maps.tell(LANE, [(30, 130, 20)], (50, 150), begins=(30, 130), first=False)
+    outcome = await world.move()
+    (refusal,) = outcome.refused
+    assert (refusal.name, outcome.offsets[0].exact_from) == (MoveRefusalName.NOT_EXACT, 30)
+    assert "raymirror's own map begins at offset 30 of the source, and the group is at 20" in refusal.why
 
 
 class NotedHook:
