@@ -441,13 +441,7 @@ USES = (
         "OffsetCommit",
         without="the command cannot move these groups",
     ),
-    _use(
-        GrantFeature.MOVE,
-        _TARGET,
-        ResourceGroup.STATE,
-        *_OWN_TOPIC,
-        without="nothing is stored, so nothing is moved",
-    ),
+    _use(GrantFeature.MOVE, _TARGET, ResourceGroup.STATE, *_OWN_TOPIC, without="nothing is stored, so nothing moves"),
     *(
         _use(
             GrantFeature.MOVE,

@@ -129,6 +129,7 @@ async def test_a_reader_follows_and_a_new_owner_goes_on_with_the_map() -> None:
         assert known is not None
         assert known.begins == stage.stored().map_start
         assert known.begins.first
+        assert reader.begins(LANE) == known.begins.source
         await stage.judge(reader)
     fresh = stage.reader()
     await fresh.follow()
