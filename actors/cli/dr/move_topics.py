@@ -54,7 +54,7 @@ def run_topics(args: argparse.Namespace) -> int:
             if topics:
                 ask(args, found, topics)
                 asyncio.run(hook.call(MovePhase.BEFORE, topics))
-        checked = asyncio.run(check(found, control, patterns, choices_from(args)))
+        checked = asyncio.run(check(found, control, patterns, choices_from(args), args.watch))
         if not checked.choices.topics:
             return _all_moved(args, checked)
         if args.dry_run or checked.left:
@@ -114,7 +114,9 @@ async def _split(world: SwitchoverWorld, patterns: PatternList) -> tuple[tuple[s
     return tuple(name for name in wanted if name not in moved), tuple(name for name in wanted if name in moved)
 
 
-async def check(found: OperatedFlow, control: FlowControl, patterns: PatternList, wanted: MoveChoices) -> CheckedMove:
+async def check(
+    found: OperatedFlow, control: FlowControl, patterns: PatternList, wanted: MoveChoices, watch_s: float
+) -> CheckedMove:
     """Look whether the producers may move; change nothing. Raises FenceRefused, NoWayToFence, BrokerUnreachable."""
     async with SwitchoverWorld(found.config, found.flow, found.reverse) as world:
         topics, moved = await _split(world, patterns)
@@ -125,7 +127,7 @@ async def check(found: OperatedFlow, control: FlowControl, patterns: PatternList
             return CheckedMove(choices=choices, reasons=(), left=(), moved=moved)
         fence = fence_of(choices, world.source_client, command, str(found.flow.name))
         step = MoveCheckStep(MoveSurvey(world), world.about(topics), fence, control, choices)
-        reasons, _ = await step.look()
+        reasons, _ = await step.look(watch_s)
         return CheckedMove(choices=choices, reasons=reasons, left=step.refused(reasons), moved=moved)
 
 

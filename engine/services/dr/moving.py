@@ -16,8 +16,9 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.ports.ports import LATEST, GroupListing
 from engine.services.dr.moves.hook import MoveHook, MovePhase, addresses_of
 from engine.services.dr.moves.move_log import MoveLog
+from engine.services.dr.moves.steps import ends_of
 from engine.services.dr.moves.survey import WATCH_S
-from engine.services.dr.switchover.world import DrainWorld, some_of
+from engine.services.dr.switchover.world import DrainedEnd, DrainWorld, some_of
 from engine.services.translate import GroupFailed, GroupTranslator, Translated, TranslationRow
 from engine.state.state import MovedGroup, MovedOffset, MovedTopic
 from policies.dr.moving import (
@@ -93,7 +94,7 @@ class GroupMover(GroupTranslator):
         if refused:
             return self._outcome(refused)
         internal = looked.internal
-        refused = await self._uncopied(internal, wish.within_s)
+        refused, ends = await self._uncopied(internal, wish.within_s)
         if refused:
             return self._outcome(refused)
         found = await self._translated(wish)
@@ -111,6 +112,7 @@ class GroupMover(GroupTranslator):
             return self._outcome([MoveRefusal(MoveRefusalName.NOT_COMMITTED, why)], rows)
         starts = await self._start(rows)
         await self._hook.call(MovePhase.AFTER, _topics(rows), group=self._group)
+        await self._moves.put_topics({name: self._with_it(name, ends) for name in internal})
         await self._store("moved", rows)
         return self._outcome([], rows, moved=True, internal=internal, starts=starts)
 
@@ -191,21 +193,34 @@ class GroupMover(GroupTranslator):
             after={},
         )
 
-    async def _uncopied(self, internal: tuple[str, ...], within_s: float) -> list[MoveRefusal]:
-        """Wait until the topics of a Streams application are copied whole, or time is up; say why they are not."""
+    async def _uncopied(
+        self, internal: tuple[str, ...], within_s: float
+    ) -> tuple[list[MoveRefusal], tuple[DrainedEnd, ...]]:
+        """Wait until the topics of a Streams application are copied whole, or time is up.
+
+        Return why they are not, and where they end on the source.
+        """
         if not internal:
-            return []
+            return [], ()
         give_up_at_s = now_s() + within_s
         async with DrainWorld(self._config, self._flow) as world:
             about = world.about(internal)
             while True:
-                why, _ = await about.undrained()
+                why, ends = await about.undrained()
                 if not why:
-                    return []
+                    return [], ends
                 if now_s() >= give_up_at_s:
                     text = f"its changelog and repartition topics are not copied whole: {some_of(why)}"
-                    return [MoveRefusal(MoveRefusalName.INTERNAL, text)]
+                    return [MoveRefusal(MoveRefusalName.INTERNAL, text)], ends
                 await pause(_AGAIN_S)
+
+    def _with_it(self, topic: str, ends: tuple[DrainedEnd, ...]) -> MovedTopic:
+        """Return the entry of a topic that only the group writes to, so that it has moved with the group."""
+        return MovedTopic(at_ms=wall_ms(), who=self._who, operation=self._own_move, ends=ends_of(topic, ends))
+
+    @property
+    def _own_move(self) -> str:
+        return f"move of group {self._group}"
 
     async def _commits_on_source(self) -> dict[TopicPartition, int]:
         found = await self._ask(self._source.offsets([self._group]))
@@ -264,10 +279,13 @@ class GroupMover(GroupTranslator):
             return self._outcome([MoveRefusal(MoveRefusalName.NOT_MOVED, "it has not moved")])
         rows = self._moving(await self.translate())
         state = await self._ask(self._target.states([self._group]))
-        refused = refused_undo(rows, state, {row.topic for row in entry.offsets} & moves.topics.keys())
+        own = {name for name, one in moves.topics.items() if one.operation == self._own_move}
+        moved = {row.topic for row in entry.offsets} & moves.topics.keys() - own
+        refused = refused_undo(rows, state, moved)
         if refused:
             return self._outcome(refused, rows)
         await self._hook.call(MovePhase.UNDONE, _topics(rows), group=self._group)
+        await self._moves.remove_topics(own)
         await self._moves.remove_group(self._group)
         return MoveOutcome(flow=str(self._flow.name), group=self._group, moved=False, offsets=rows, undone=True)
 

@@ -63,7 +63,13 @@ class MoveLog:
         """Store topics whose producers have moved."""
         await self._put({moved_topic_key(name): one for name, one in topics.items()})
 
+    async def remove_topics(self, topics: Iterable[str]) -> None:
+        """Forget the moves of topics."""
+        await self._put({moved_topic_key(name): None for name in topics})
+
     async def _put(self, entries: Mapping[Key, Value | None]) -> None:
+        if not entries:
+            return
         async with self._opened() as log:
             if not await log.exists():
                 replicas = self._flow.positions_replication_factor

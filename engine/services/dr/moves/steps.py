@@ -82,8 +82,11 @@ class MoveCheckStep:
         """Return the reasons that the operator does not accept."""
         return tuple(one for one in reasons if one[0] not in self._choices.ignore)
 
-    async def look(self) -> tuple[Reasons, Facts]:
-        """Return what is in the way, and the facts. Raises FenceRefused, BrokerUnreachable, KafkaRefusal."""
+    async def look(self, watch_s: float = WATCH_S) -> tuple[Reasons, Facts]:
+        """Return what is in the way, and the facts; `watch_s`: between two looks at commits.
+
+        Raises FenceRefused, BrokerUnreachable, KafkaRefusal.
+        """
         world, topics, found = self._world, self._choices.topics, list[tuple[str, str]]()
         facts = await self._fence.refuse(topics)
         if not await self._control.is_copying():
@@ -97,7 +100,7 @@ class MoveCheckStep:
         ready = await world.readiness()
         found += [(one.name.value, f"{one.subject}: {one.why}") for one in ready.unready]
         found += [("readiness-unknown", text) for text in ready.unknown]
-        found += await self.groups(WATCH_S)
+        found += await self.groups(watch_s)
         return tuple(found), {**facts, "topics": len(topics)}
 
     async def groups(self, watch_s: float) -> Reasons:
@@ -180,7 +183,7 @@ class HandOverStep:
                 at_ms=at_ms,
                 who=operation.who,
                 operation=operation.id,
-                ends=_ends_of(name, ends),
+                ends=ends_of(name, ends),
                 starts=starts.get(name, ()),
             )
             for name in self._topics
@@ -225,7 +228,8 @@ class HandOverStep:
         return {}
 
 
-def _ends_of(topic: str, ends: tuple[DrainedEnd, ...]) -> tuple[int, ...]:
+def ends_of(topic: str, ends: tuple[DrainedEnd, ...]) -> tuple[int, ...]:
+    """Return where the partitions of a topic end, by number."""
     found = {one.partition: one.end for one in ends if one.topic == topic}
     return tuple(found.get(number, 0) for number in range(max(found, default=-1) + 1))
 

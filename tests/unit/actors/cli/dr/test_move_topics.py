@@ -32,6 +32,7 @@ class Stage:
     def __init__(self) -> None:
         self.checked, self.topics = FREE, ("orders",)
         self.wanted: list[MoveChoices] = []
+        self.watched: list[float] = []
         self.patterns: list[PatternList] = []
         self.begun: list[MoveChoices] = []
         self.hooked: list[tuple[str, tuple[str, ...]]] = []
@@ -44,8 +45,11 @@ class Stage:
         self.patterns.append(patterns)
         return self.topics, ()
 
-    async def check(self, _found: object, _control: object, _patterns: object, wanted: MoveChoices) -> CheckedMove:
+    async def check(
+        self, _found: object, _control: object, _patterns: object, wanted: MoveChoices, watch_s: float
+    ) -> CheckedMove:
         self.wanted.append(wanted)
+        self.watched.append(watch_s)
         return self.checked
 
     async def move(self, _found: object, _control: object, choices: MoveChoices) -> tuple[DrOperation, Any]:
@@ -93,13 +97,14 @@ def test_producers_that_moved_are_told(stage: Stage, tmp_path: Path, capsys: pyt
 
 
 def test_options_are_what_was_asked_for(stage: Stage, tmp_path: Path) -> None:
-    words = ("--principal", "User:x", "--leave-group", "old", "--ignore", "no-topic", "--timeout", "9")
+    words = ("--principal", "User:x", "--leave-group", "old", "--ignore", "no-topic", "--timeout", "9", "--watch", "2")
     given(tmp_path, "orders, cl.*", "--dry-run", *words, "--fence", "none", "--everyone-allowed", "no", "A->B")
     assert stage.wanted == [
         MoveChoices(
             fence="none", principals=("User:x",), everyone="no", ignore=("no-topic",), left=("old",), timeout_s=9.0
         )
     ]
+    assert stage.watched == [2.0]
 
 
 def test_what_is_in_the_way_is_told_and_nothing_begins(

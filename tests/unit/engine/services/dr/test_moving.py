@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 
@@ -12,9 +12,11 @@ from engine.flow.groups.translations import Translations
 from engine.flow.ports.ports import GroupListing
 from engine.flow.topic_logs.unowned_log import UnownedLog
 from engine.kafka.client.cluster import ClusterClient
+from engine.services.dr import moving
 from engine.services.dr.moves.hook import HookFailed, MovePhase
 from engine.services.dr.moves.move_log import MoveLog, Moves
 from engine.services.dr.moving import GroupMover, MoveOutcome, MoveWish
+from engine.services.dr.switchover.world import DrainedEnd
 from engine.services.translate import GroupFailed
 from engine.state.state import (
     MOVE_SCOPE,
@@ -49,12 +51,13 @@ class World:
         self.topics: dict[str, Any] = {"t": None}
         self.there: dict[str, Any] = {}
         self.hook = NotedHook()
+        self.settings = ""
 
     def log(self) -> UnownedLog:
         return UnownedLog(self.cluster, FLOW, MOVE_SCOPE, 5.0)
 
     def mover(self, *, backwards: bool = False) -> GroupMover:
-        config = mirror()
+        config = mirror(self.settings)
         flow = config.flow(FLOW)
         mover: Any = GroupMover(config, flow, "g", who="me", backwards=backwards)
         mover._source, mover._target, mover._cluster = self.source, self.target, self.cluster
@@ -187,6 +190,45 @@ async def test_a_group_that_consumed_there_stays(world: World) -> None:
     assert await world.stored() is not None
     world.source.put("g", {LANE: 21})  # its progress was brought back
     assert (await world.mover().undo()).undone
+
+
+async def test_a_streams_application_moves_with_its_topics(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = "g-store-changelog"
+    world.topics[store] = None
+    world.settings = "replication.policy.class = IdentityReplicationPolicy\n"
+    world.cluster.source(*LANE).data(150)
+    streams = StreamsWorld()
+    monkeypatch.setattr(moving, "DrainWorld", lambda _config, _flow: streams)
+    (refusal,) = (await world.move()).refused
+    assert (refusal.name, "5 offsets left" in refusal.why) == (MoveRefusalName.INTERNAL, True)
+    streams.why = {}
+    outcome = await world.move()
+    assert (outcome.moved, outcome.internal_topics) == (True, (store,))
+    assert any("delete STATE_DIR/g" in text for text in outcome.advice)
+    moves = await world.mover()._moves.read()
+    assert {name: one.ends for name, one in moves.topics.items()} == {store: (9,)}
+    assert (await world.mover().undo()).undone
+    assert await world.mover()._moves.read() == Moves()
+
+
+class StreamsWorld:
+    """Whether the topics of an application are copied whole."""
+
+    def __init__(self) -> None:
+        self.why = {"g-store-changelog-0": "5 offsets left"}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        pass
+
+    def about(self, topics: Sequence[str]) -> Self:
+        assert tuple(topics) == ("g-store-changelog",)
+        return self
+
+    async def undrained(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
+        return self.why, (DrainedEnd("g-store-changelog", 0, 9),)
 
 
 async def test_topics_that_moved_are_stored_beside_groups(world: World) -> None:
