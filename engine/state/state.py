@@ -175,8 +175,9 @@ class MovedGroup(Value, frozen=True, kw_only=True):
 class MovedTopic(Value, frozen=True, kw_only=True):
     """Of `MOVE_SCOPE`: a topic whose producers write to the target for good.
 
-    `operation`: what moved it, by its id, or the move of a group. `ends`: where its partitions end on the source, by number. `starts`: where producers begin on the target, if they
-    write to another topic than the copy: consumers that move later start there.
+    `operation`: what moved it, by its id, or the move of a group. `ends`: where its partitions end on the source, by
+    number. `starts`: where producers begin on the target, if they write to another topic than the copy: consumers that
+    move later start there.
     """
 
     at_ms: int

@@ -1,6 +1,7 @@
 """What `raymirror move --topics` asks, refuses and prints, with a check and a driver that answer at once."""
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,8 @@ class Stage:
     """What the command finds, and what it did."""
 
     def __init__(self) -> None:
-        self.checked, self.topics = FREE, ("orders",)
+        self.checked = FREE
+        self.topics: tuple[str, ...] = ("orders",)
         self.wanted: list[MoveChoices] = []
         self.watched: list[float] = []
         self.patterns: list[PatternList] = []
@@ -146,10 +148,10 @@ def test_topics_that_moved_already_are_no_error(
 def test_somebody_must_say_yes(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(move_topics.sys, "stdin", SimpleNamespace(isatty=lambda: False))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
     assert given(tmp_path, "orders") == exits.UNUSABLE
     assert "add --yes" in capsys.readouterr().err
-    monkeypatch.setattr(move_topics.sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     for answer, code, begun_count in (("no", exits.UNUSABLE, 0), ("A->B", exits.OK, 1)):
         monkeypatch.setattr("builtins.input", lambda _text, answer=answer: answer)
         assert given(tmp_path, "orders") == code

@@ -100,14 +100,14 @@ class LoginBroker(Broker):
 
 
 async def test_users_are_read_with_their_mechanisms_and_nothing_else() -> None:
-    told = [
+    told: list[Any] = [
         ("ann", 0, None, [(1, 4096, {}), (2, 4096, {})], {}),
         ("bob", 0, None, [(9, 4096, {})], {}),
         ("eve", 91, "no such user", [], {}),
     ]
     assert await scram_users(client(LoginBroker(*told))) == {
-        "ann": {"SCRAM-SHA-256", "SCRAM-SHA-512"},
-        "bob": {"mechanism 9"},
+        "ann": frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"}),
+        "bob": frozenset({"mechanism 9"}),
     }
 
 
