@@ -28,13 +28,14 @@ from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, Swit
 from engine.state.state import MovedTopic
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operation_steps import MOVE
-from policies.dr.operations import DrOperation, begun, done, finished
+from policies.dr.operations import begun, done, finished
 from policies.dr.readiness import Unready, UnreadyName
 from policies.dr.topic_moves import ReadingGroup
 from policies.groups import GroupState
 from policies.model import FlowName, TopicPartition
 from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from tests.fakes.groups import FakeGroups
+from tests.fakes.kept_run import KeptRun
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.flow.operations.staged import Clusters, new
 
@@ -119,30 +120,11 @@ class MemoryWorld:
         self.done.append(f"{phase.value} {' '.join(topics)}")
 
 
-class KeptRun:
-    """A run whose notes are a dictionary."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, tuple[Any, ...]] = {
-            DRAINED_NOTES: (DrainedEnd("orders", 0, 5), DrainedEnd("orders", 1, 0))
-        }
-        self.operation = DrOperation(id="1", kind="move", source="A", target="B", who="ann", began_ms=1)
-
-    def notes(self, name: str, _kind: type[msgspec.Struct]) -> tuple[Any, ...] | None:
-        return self.rows.get(name)
-
-    async def keep(self, name: str, rows: Sequence[msgspec.Struct]) -> None:
-        self.rows[name] = tuple(rows)
-
-    def assure(self) -> None:
-        """Nobody else drives."""
-
-    def say(self, text: str) -> None:
-        del text
-
-    @property
-    def run(self) -> StepRun:
-        return cast("StepRun", self)
+def kept_run() -> KeptRun:
+    """Return a run behind the drain."""
+    run = KeptRun()
+    run.rows[DRAINED_NOTES] = DrainedEnd("orders", 0, 5), DrainedEnd("orders", 1, 0)
+    return run
 
 
 def check(found: MemoryWorld, **choices: Any) -> MoveCheckStep:
@@ -160,7 +142,7 @@ async def names(step: MoveCheckStep) -> list[str]:
 
 async def test_producers_may_move_after_all_consumers() -> None:
     found = MemoryWorld()
-    assert await check(found).do(KeptRun().run) == {"fence": "none", "topics": 1}
+    assert await check(found).do(kept_run().run) == {"fence": "none", "topics": 1}
     assert found.watched == [WATCH_S]
     assert found.done == []
 
@@ -189,7 +171,7 @@ async def test_everything_in_the_way_is_named() -> None:
     ]
     assert await names(check(found)) == wanted
     with pytest.raises(CheckFailed) as failed:
-        await check(found, ignore=tuple(wanted[1:])).do(KeptRun().run)
+        await check(found, ignore=tuple(wanted[1:])).do(kept_run().run)
     assert [name for name, _ in failed.value.reasons] == ["no-mirror"]
 
 
@@ -230,10 +212,10 @@ def world_config() -> Any:
 async def test_groups_are_looked_at_again_behind_the_fence() -> None:
     found = MemoryWorld()
     step = MoveGroupsStep(cast("Any", found), found.world, check(found), CHOICES)
-    assert await step.do(KeptRun().run) == {}
+    assert await step.do(kept_run().run) == {}
     found.reading = [BACK]
     with pytest.raises(CheckFailed, match="groups-back"):
-        await step.do(KeptRun().run)
+        await step.do(kept_run().run)
     assert set(found.watched) == {0.0}
 
 
@@ -243,11 +225,11 @@ async def test_groups_get_a_start_where_producers_will_write() -> None:
     found.target_settings.put("orders", partitions=2)
     found.target_groups.put("billing", {TopicPartition("orders", 1): 3})
     step = MoveGroupsStep(cast("Any", found), found.world, check(found), CHOICES)
-    assert await step.do(KeptRun().run) == {"producer_topics_there": 1, "group_starts": 1, "group_starts_failed": 0}
+    assert await step.do(kept_run().run) == {"producer_topics_there": 1, "group_starts": 1, "group_starts_failed": 0}
     assert found.target_groups.stored["billing"] == {LANE: (9, ""), TopicPartition("orders", 1): (3, "")}
     found.target_groups.members.add("audit")
     found.reading = [msgspec.structs.replace(MOVED, group="audit")]
-    run = KeptRun()
+    run = kept_run()
     assert (await step.do(run.run))["group_starts_failed"] == 2  # it commits itself
     assert all("members" in row.why for row in run.rows["group-starts"])
 
@@ -269,7 +251,7 @@ async def test_what_came_behind_the_fence_is_drained_without_a_pause() -> None:
 
     cast("Any", found).grown = grows
     step = SettleStep(found.world, GoesOn(), Noted("drain"), (Noted("groups"),))
-    assert await step.do(KeptRun().run) == {"offsets_behind_the_fence": 1}
+    assert await step.do(kept_run().run) == {"offsets_behind_the_fence": 1}
     assert order == ["groups", "drain", "groups"]
 
 
@@ -286,7 +268,7 @@ def hand_over(found: MemoryWorld, store: Any) -> HandOverStep:
 async def test_the_topics_are_paused_and_stored_and_the_command_is_called_before_that() -> None:
     found = MemoryWorld()
     step = hand_over(found, SimpleNamespace(operations=()))
-    run = KeptRun()
+    run = kept_run()
     assert await step.do(run.run) == {"topics": 1, "lifted_bindings": 0, "other_fences": ""}
     assert found.done == ["paused orders", "after orders", "stored orders"]
     moved = found.moves.topics["orders"]
@@ -298,11 +280,11 @@ async def test_the_starts_of_producers_are_stored_once() -> None:
     found.keeps_names = False
     found.target_settings.put("orders", partitions=2)
     step = hand_over(found, SimpleNamespace(operations=()))
-    await step.do(KeptRun().run)
+    await step.do(kept_run().run)
     assert found.done == ["after orders", "stored orders"]
     assert found.moves.topics["orders"].starts == (9, 9)
     found.end = 20  # producers write already, and the driver was killed before it stored that the step is done
-    await step.do(KeptRun().run)
+    await step.do(kept_run().run)
     assert found.moves.topics["orders"].starts == (9, 9)
 
 
@@ -315,7 +297,7 @@ async def test_a_command_that_fails_leaves_the_step_to_be_repeated() -> None:
 
     cast("Any", step)._hook = SimpleNamespace(call=fails)
     with pytest.raises(HookFailed):
-        await step.do(KeptRun().run)
+        await step.do(kept_run().run)
     assert found.moves == Moves()
 
 
@@ -331,6 +313,6 @@ async def test_only_what_keeps_producers_from_these_topics_is_lifted() -> None:
         back = await store.claim(new("2", source="B", target="A", began_ms=2), "ann")
         back = await store.save(begun(back, "fence", 1), {COMMAND_NOTES: [CalledCommand("close")]})
         await store.save(finished(done(back, "fence", 2, {}), 9))
-        facts = await hand_over(found, store).do(KeptRun().run)
+        facts = await hand_over(found, store).do(kept_run().run)
     assert facts == {"topics": 1, "lifted_bindings": 1, "other_fences": "2"}
     assert found.target_settings.bindings == {others}
