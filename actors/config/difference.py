@@ -54,6 +54,7 @@ _WIDE = {
     "proof": ("raymirror.proof",),
     "is_watched": ("raymirror.reload",),
     "fence_command": ("raymirror.dr.fence.command",),
+    "move_command": ("raymirror.move.command",),
 }
 _WHEN = {"deployment_id": NEXT_START, "spark": SPARK_BEGINS_AGAIN, "proof": SPARK_BEGINS_AGAIN}
 

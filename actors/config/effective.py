@@ -33,6 +33,7 @@ MIRROR_WIDE = (
     "deployment_id",
     "is_watched",
     "fence_command",
+    "move_command",
 )
 
 

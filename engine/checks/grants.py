@@ -31,6 +31,7 @@ _ALWAYS = (
     GrantFeature.PREVIEW,
     GrantFeature.SWITCHOVER,
     GrantFeature.DRILL,
+    GrantFeature.MOVE,
 )
 _ALL = (ResourceName(EVERY),)
 

@@ -132,6 +132,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
     proof = read_proof(reader, spark, storage)
     deployment_id = reader.text("raymirror.deployment.id", "")
     fence_command = reader.text("raymirror.dr.fence.command", "")
+    move_command = reader.text("raymirror.move.command", "")
     is_watched = reader.choice(RELOAD, ("command", "watch")) == "watch"
     unread = judge_unread(reader, aliases, [flow.name for flow in flows], keys.asked, accepted=accepted)
     return MirrorConfig(
@@ -145,6 +146,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
         is_watched=is_watched,
         deployment_id=deployment_id,
         fence_command=fence_command,
+        move_command=move_command,
         telemetry=telemetry,
         http=http,
         storage=storage,

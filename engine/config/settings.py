@@ -370,6 +370,8 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Days for which the audit trail is kept, 0: for ever."""
     fence_command: str = ""
     """The command that fences producers of a switchover; empty if there is none. Only `raymirror dr` calls it."""
+    move_command: str = ""
+    """The command that `raymirror move` calls before and after a move; empty if there is none."""
     spark: SparkConfig = SparkConfig()
     proof: ProofConfig = ProofConfig()
 

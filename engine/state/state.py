@@ -163,13 +163,30 @@ class MovedOffset(msgspec.Struct, frozen=True):
 class MovedGroup(Value, frozen=True, kw_only=True):
     """Of `MOVE_SCOPE`: a group whose consumers go to the target for good. `who` moved it, `at_ms` (Unix time).
 
-    `state`: `moving` is written before the offsets are committed, `moved` after they were read back.
+    `state`: `moving` is written before the offsets are committed, `moved` after they were read back. `repeats`: the
+    group reads some records again, because the offset of some partition is not exact.
     """
 
     state: Literal["moving", "moved"]
     at_ms: int
     who: str
     offsets: tuple[MovedOffset, ...]
+    repeats: bool = False
+
+
+class MovedTopic(Value, frozen=True, kw_only=True):
+    """Of `MOVE_SCOPE`: a topic whose producers write to the target for good.
+
+    `operation`: what moved it, by its id, or the move of a group. `ends`: where its partitions end on the source, by
+    number. `starts`: where producers begin on the target, if they write to another topic than the copy: consumers that
+    move later start there.
+    """
+
+    at_ms: int
+    who: str
+    operation: str
+    ends: tuple[int, ...]
+    starts: tuple[int, ...] = ()
 
 
 class OperationEntry(Value, frozen=True, kw_only=True):
@@ -213,9 +230,9 @@ DEPLOYMENT = Key("deployment")
 CANDIDATE = Key("candidate")
 LAST_DRILL = Key("drill")
 DRILL_RUN = "drill-run"
-MOVED = "moved"
+MOVED, MOVED_TOPIC = "moved", "moved-topic"
 MOVE_SCOPE = "move"
-"""Entries of moved groups have no owner either."""
+"""Entries of moved groups and topics have no owner either."""
 LENT = "lent-config"
 LENT_SCOPE = "lent"
 """Entries of lent configs have no owner either."""
@@ -231,6 +248,7 @@ KINDS: dict[str, type[Value]] = {
     LAST_DRILL.kind: LastDrill,
     DRILL_RUN: DrillRun,
     MOVED: MovedGroup,
+    MOVED_TOPIC: MovedTopic,
     LENT: LentEntry,
     "operation": OperationEntry,
     "operation-notes": OperationNotes,
@@ -255,6 +273,11 @@ def drill_run_key(run_id: str) -> Key:
 def moved_key(group: str) -> Key:
     """Return the key of a moved group."""
     return Key(MOVED, group)
+
+
+def moved_topic_key(topic: str) -> Key:
+    """Return the key of a moved topic."""
+    return Key(MOVED_TOPIC, topic)
 
 
 def lent_key(topic: str, name: str) -> Key:

@@ -20,6 +20,7 @@ class OperationKind(Enum):
     FAILOVER = "failover"
     FAILBACK = "failback"
     DRILL = "drill"
+    MOVE = "move"
 
 
 class FlowSide(Enum):
@@ -98,8 +99,24 @@ FAILBACK = (
     StepRule(name="close", does="restore the retention, and let the reverse flow run"),
 )
 
+MOVE = (
+    StepRule(name="check", does="check that all consumers of the topics have moved, and that their producers may"),
+    StepRule(
+        name="fence",
+        does="refuse writes to these topics on the source for every producer",
+        undo="take away what the fence has made",
+        undo_needs=(FlowSide.SOURCE,),
+    ),
+    StepRule(name="drain", does="wait until the target has every record of these topics"),
+    StepRule(name="groups", does="commit where consumers start in the topics that producers will write to"),
+    StepRule(name="settle", does="check that nothing was written behind the fence; drain it if something was"),
+    StepRule(name="hand-over", does="open the target to the producers, note that they have moved", ends_return=True),
+    StepRule(name="watch", does="check again that nothing was written behind the fence"),
+)
+
 TABLES: Mapping[OperationKind, tuple[StepRule, ...]] = {
     OperationKind.SWITCHOVER: SWITCHOVER,
     OperationKind.FAILBACK: FAILBACK,
+    OperationKind.MOVE: MOVE,
 }
 """The steps of each kind. Operations of a kind without a table are shown, and not driven."""

@@ -31,6 +31,7 @@ class GrantFeature(Enum):
     PREVIEW = "the command dr"
     SWITCHOVER = "the command dr switchover"
     DRILL = "the command dr drill"
+    MOVE = "the command move"
     CONFIGS = "sync.topic.configs.enabled"
     ACLS = "sync.topic.acls.enabled"
     RECREATED = "raymirror.topic.recreated"
@@ -48,7 +49,7 @@ BY_COMMAND = frozenset(
         GrantFeature.PREVIEW,
         GrantFeature.SWITCHOVER,
         GrantFeature.DRILL,
-        GrantFeature.SWITCHOVER,
+        GrantFeature.MOVE,
     }
 )
 """Features that no running mirror uses, only a command. They may run with a login of their own; scheduled drills run
@@ -421,6 +422,35 @@ USES = (
             "DescribeClientQuotas",
             needed=False,
             without="quotas are not compared",
+        )
+        for side in (_SOURCE, _TARGET)
+    ),
+    _use(
+        GrantFeature.MOVE,
+        _SOURCE,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        "DescribeShareGroupOffsets",
+        without="the command does not see these groups, so they are not waited for",
+    ),
+    _use(
+        GrantFeature.MOVE,
+        _TARGET,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        "OffsetCommit",
+        without="the command cannot move these groups",
+    ),
+    _use(GrantFeature.MOVE, _TARGET, ResourceGroup.STATE, *_OWN_TOPIC, without="nothing is stored, so nothing moves"),
+    *(
+        _use(
+            GrantFeature.MOVE,
+            side,
+            ResourceGroup.CLUSTER,
+            "DescribeUserScramCredentials",
+            "DescribeClientQuotas",
+            needed=False,
+            without="logins and quotas are not compared",
         )
         for side in (_SOURCE, _TARGET)
     ),

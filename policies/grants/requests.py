@@ -80,6 +80,7 @@ REQUESTS = (
     _row("DeleteGroups", 42, (_DELETE, _GROUP)),
     _row("IncrementalAlterConfigs", 44, (_ALTER_CONFIGS, _TOPIC)),
     _row("DescribeClientQuotas", 48, (_DESCRIBE_CONFIGS, _CLUSTER)),
+    _row("DescribeUserScramCredentials", 50, (_DESCRIBE, _CLUSTER)),
     _row("DescribeProducers", 61, (_READ, _TOPIC)),
     _row("DescribeTransactions", 65, (_DESCRIBE, _ID)),
     _row(
@@ -87,6 +88,13 @@ REQUESTS = (
         69,
         (_DESCRIBE, _GROUP),
         remark="from Kafka 4.0 on also Describe on every topic that the group's members read",
+    ),
+    _row(
+        "DescribeShareGroupOffsets",
+        90,
+        (_DESCRIBE, _GROUP),
+        (_DESCRIBE, _TOPIC),
+        remark="topics without this right are left out",
     ),
 )
 

@@ -83,6 +83,15 @@ ROWS = (
         ),
     ),
     ReadKey(
+        "raymirror.move.command",
+        "top",
+        "none",
+        (
+            "a command that `raymirror move` calls before and after a group or the producers of topics move, with names"
+            " and addresses in its environment, and the topics on standard input (docs/dr.md)"
+        ),
+    ),
+    ReadKey(
         "raymirror.otlp.endpoint",
         "top",
         "none",

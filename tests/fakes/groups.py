@@ -17,6 +17,8 @@ class FakeGroups:
         self.name = name
         self.stored: dict[str, Offsets] = {}
         self.members: set[str] = set()
+        self.shared: dict[str, Offsets] = {}
+        """Where share groups start."""
         self.listed: dict[str, GroupListing] = {}
         """How groups are listed, where that is not as a classic consumer group."""
         self.partitions = partitions
@@ -66,6 +68,9 @@ class FakeGroups:
             failed |= {group: "UnstableOffsetCommit" for group in asked if group in self.unstable}
         found = {group: dict(self.stored.get(group, {})) for group in asked if group not in failed}
         return Answers(found, failed, dict.fromkeys(self.away & set(groups), 3))
+
+    async def share_offsets(self, groups: Sequence[str]) -> Answers[Offsets]:
+        return Answers({group: dict(self.shared.get(group, {})) for group in groups}, {})
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, Stored]) -> dict[TopicPartition, str]:
         self.before("commit")

@@ -75,5 +75,9 @@ class FakeMaps:
     def head(self, lane: TopicPartition) -> MapHead | None:
         return self.maps[lane].head if lane in self.maps else None
 
+    def begins(self, lane: TopicPartition) -> int:
+        start = self.maps.get(lane, _NO_MAP).begins
+        return -1 if start is None else start.source
+
     def begun(self, lane: TopicPartition) -> bool:
         return self.head(lane) is not None

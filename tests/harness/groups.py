@@ -14,6 +14,7 @@ from deploy.local.cluster import EmbeddedCluster
 from deploy.local.tools import QUICK_FLAGS, start_tool
 
 _CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+_SHARE_CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 _END_S = 120.0
 _DEADLINE_S = 180.0
 
@@ -82,9 +83,27 @@ async def console_consumer(cluster: EmbeddedCluster, group: str, topic: str, log
         "--consumer-property",
         "auto.commit.interval.ms=100",
     )
-    process = start_tool(_CONSOLE, *words, *properties, log_file=log, heap_mib=128, flags=QUICK_FLAGS)
-    try:
+    async with _running(_CONSOLE, *words, *properties, log=log):
         yield log
+
+
+@asynccontextmanager
+async def share_consumer(cluster: EmbeddedCluster, group: str, topic: str, log: Path) -> AsyncIterator[Path]:
+    """Run Kafka's console share consumer (KIP-932) from the start of a topic; give the file that it prints to."""
+    where = ("--bootstrap-server", cluster.bootstrap_servers)
+    config = ("--alter", "--entity-type", "groups", "--entity-name", group, "--add-config")
+    start = "share.auto.offset.reset=earliest"
+    await asyncio.to_thread(cluster.tool, "kafka.admin.ConfigCommand", *where, *config, start)
+    async with _running(_SHARE_CONSOLE, *where, "--topic", topic, "--group", group, log=log):
+        yield log
+
+
+@asynccontextmanager
+async def _running(main_class: str, *words: str, log: Path) -> AsyncIterator[None]:
+    """Run one of Kafka's programs until the block ends."""
+    process = start_tool(main_class, *words, log_file=log, heap_mib=128, flags=QUICK_FLAGS)
+    try:
+        yield
     finally:
         process.terminate()
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import stat
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from copy import copy
 from pathlib import Path
@@ -15,6 +15,7 @@ from actors.cli.dr.switchover import new_id
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.errors import ConnectionLost
 from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.reports.progress import LaneProgress
 from engine.services.dr.switchover.build import SwitchoverChoices, settled_choices
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.runner import Copier
@@ -62,6 +63,7 @@ class CopierControl:
     def __init__(self, copier: Copier) -> None:
         self._copier = copier
         self.paused = self.stopped = False
+        self.paused_topics: list[str] = []
 
     async def is_copying(self) -> bool:
         return not self.paused and not self.stopped
@@ -72,6 +74,16 @@ class CopierControl:
         async with asyncio.timeout(DEADLINE_S):
             while not all(map(is_still, self._copier.progress().lanes)):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.05)
+
+    async def pause_topics(self, topics: Sequence[str]) -> None:
+        self._copier.pause(frozenset(topics))
+        self.paused_topics += topics
+        async with asyncio.timeout(DEADLINE_S):
+            while not all(map(is_still, self._lanes_of(topics))):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.05)
+
+    def _lanes_of(self, topics: Sequence[str]) -> list[LaneProgress]:
+        return [one for one in self._copier.progress().lanes if one.lane.topic in topics]
 
     async def resume(self) -> str:
         self._copier.resume(None)

@@ -85,13 +85,47 @@ async def test_groups_move_one_by_one(
         assert (code, found["moved"]) == (0, True), found
         (first,) = await stock.read_from(target_cluster, "leave-g", "leave.leave-t", 1)
         assert (first.partition, first.value) == (0, numbered(RECORDS)[7].value)
-        code, listed = await move("--list")
-        assert (code, [(one["group"], one["state"], one["source_moved"]) for one in listed]) == (
-            0,
-            [("leave-g", "moved", 0)],
-        )
+        code, listed = await move("--list", "--watch", "0.1")
+        parts = {one["group"]: one["part"] for one in listed["groups"]}
+        assert (code, parts["leave-g"], parts["leave-busy"]) == (0, "moved", "stopped")
+        (topic,) = [one for one in listed["topics"] if one["topic"] == "leave-t"]
+        assert (topic["part"], topic["moved"]) == ("consumers-left", 1)
         await stock.commit(source_cluster, "leave-g", "leave-t", {0: 9})
-        code, listed = await move("--list")
-        assert (code, [one["source_moved"] for one in listed]) == (4, [1])
+        code, listed = await move("--watch", "0.1")
+        assert (code, [one["gone_on"] for one in listed["groups"] if one["group"] == "leave-g"]) == (4, [1])
         code, found = await move("leave-g")
         assert (code, found["moved"]) == (0, True), "the group went on to 9 there, and stands before that here"
+        assert (await move("leave-busy"))[0] == 0
+        code, found = await move("leave-busy", "--undo")
+        assert (code, found["undone"]) == (0, True), found
+        await stock.commit(target_cluster, "leave-g", "leave.leave-t", {0: 10})
+        code, found = await move("leave-g", "--undo")
+        assert (code, [one["name"] for one in found["refused"]]) == (4, ["consumed-on-target"])
+
+
+async def test_a_streams_application_moves_with_its_topics(
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    world = Rayless(
+        tmp_path, "flows", source_cluster, target_cluster, SETTINGS | {"replication.policy.class": identity}
+    )
+    group, store = "flows-t-app", "flows-t-app-store-changelog"
+    await create_topics(source_cluster, {"flows-t": 1, store: 1})
+    for topic in ("flows-t", store):
+        await produce(source_cluster, topic, 0, numbered(RECORDS))
+    await stock.commit(source_cluster, group, "flows-t", {0: 7})
+    async with world.run():
+        await world.until(lambda lanes: sum(lane.records for lane in lanes) >= 2 * RECORDS, "all is copied")
+        given = ["move", group, "--config", str(world.path), "--json", "--watch", "0.1"]
+        code = await asyncio.to_thread(main, given)
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["moved"], found["internal_topics"]) == (0, True, [store]), found
+    assert any(f"delete STATE_DIR/{group}" in text for text in found["advice"])
+    (first,) = await stock.read_from(target_cluster, group, "flows-t", 1)
+    assert first.value == numbered(RECORDS)[7].value

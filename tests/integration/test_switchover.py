@@ -1,7 +1,7 @@
 """A switchover on real clusters: under load, with a driver that is killed before each step, and taken back."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -210,6 +210,9 @@ class IdleControl:
 
     async def pause(self) -> None:
         self.done.append("pause")
+
+    async def pause_topics(self, topics: Sequence[str]) -> None:
+        self.done += topics
 
     async def resume(self) -> str:
         self.done.append("resume")

@@ -19,6 +19,7 @@ from engine.flow.operations.driver import OperationDriver, Step
 from engine.flow.operations.errors import OperationRefused
 from engine.flow.operations.store import DEAD_AFTER_S, OperationStore
 from engine.kafka.client.cluster import ClusterClient
+from engine.services.dr.moves.steps import MoveChoices, move_choices_of, move_steps
 from engine.services.dr.operation_service import OperationClusters, StoredOperations
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, switchover_steps
 from engine.services.dr.switchover.flow_control import FlowControl, StoredControl
@@ -143,20 +144,24 @@ class Drive:
         """Drive; `choices`: of a new operation. Raises what `OperationDriver` raises."""
         flow, current = str(self._found.flow.name), self.store.current
         steps: dict[str, Step] = {}
-        if choices is None and current is not None and current.kind == OperationKind.SWITCHOVER.value:
-            choices = choices_of(current.choices)
+        if choices is None and current is not None:
+            choices = stored_choices(current)
         if choices is not None:
             space = session.namespace_of(usual_name(self._found.reverse.config))
             fence = fence_of(choices, self.source, self._found.config.fence_command, flow)
-            holder = holder_of(self._found.config, space, "switchover")
-            steps = switchover_steps(self._world, self.store, self._control, holder, fence, choices)
+            if isinstance(choices, MoveChoices):
+                steps = move_steps(self._world, self.store, self._control, fence, choices)
+            else:
+                holder = holder_of(self._found.config, space, "switchover")
+                steps = switchover_steps(self._world, self.store, self._control, holder, fence, choices)
         return await act(OperationDriver(self.store, flow, steps, ShownProgress(), self._clusters.away))
 
     async def resume(self, ignore: Sequence[str] = ()) -> DrOperation:
         """Go on with the operation that has not ended; `ignore`: reasons that the operator accepts from now on."""
         current, facts, choices = self.store.current, None, None
-        if ignore and current is not None and not current.has_ended:
-            choices = choices_of(current.choices).accepting(ignore)
+        known = None if current is None or current.has_ended else stored_choices(current)
+        if ignore and known is not None:
+            choices = known.accepting(ignore)
             facts = choices.facts()
         return await self.run(lambda driver: driver.resume(who_operates(), facts), choices)
 
@@ -165,9 +170,19 @@ class Drive:
         return await self.run(lambda driver: driver.abort(who_operates(), why))
 
 
+_CHOICES = {OperationKind.SWITCHOVER.value: choices_of, OperationKind.MOVE.value: move_choices_of}
+"""How an operation of a kind that is driven here has stored its choices."""
+
+
+def stored_choices(operation: DrOperation) -> SwitchoverChoices | None:
+    """Return what the operator has chosen; None if other commands drive the operation."""
+    of = _CHOICES.get(operation.kind)
+    return None if of is None else of(operation.choices)
+
+
 def refuse_kind(operation: DrOperation | None) -> None:
     """Refuse an operation that other commands drive. Raises OperationRefused."""
-    if operation is not None and operation.kind != OperationKind.SWITCHOVER.value:
+    if operation is not None and operation.kind not in _CHOICES:
         kind, flow = operation.kind, operation.flow
         back = f"; it is taken back with: {takes_back(kind, flow)}" if operation.can_return else ""
         raise OperationRefused("other-command", f"{kind} {operation.id} goes on with: {goes_on(kind, flow)}{back}")

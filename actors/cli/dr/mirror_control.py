@@ -5,7 +5,7 @@ meanwhile.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -58,6 +58,17 @@ class MirrorControl:
             return
         self._mirror.command(Command.PAUSE, self._flow)
         if not comes_to_rest(self._mirror, self._flow, (), REST_S):
+            raise NotAtRestInTime(self._flow, "at rest", REST_S)
+
+    async def pause_topics(self, topics: Sequence[str]) -> None:
+        """See FlowControl."""
+        await _thread(lambda: self._pause_topics(tuple(topics)))
+
+    def _pause_topics(self, topics: tuple[str, ...]) -> None:
+        if self._desired(self._flow) is Desired.STOPPED:
+            return
+        self._mirror.command(Command.PAUSE, self._flow, topics)
+        if not comes_to_rest(self._mirror, self._flow, topics, REST_S):
             raise NotAtRestInTime(self._flow, "at rest", REST_S)
 
     async def resume(self) -> str:

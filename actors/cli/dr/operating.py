@@ -10,10 +10,12 @@ from actors.cli.common import exits
 from actors.cli.dr.driving import control_of, driven, refuse_kind
 from actors.cli.dr.failovers import FoundFailovers, read_failovers, show_failovers
 from actors.cli.dr.flow_choice import add_flow
+from actors.cli.dr.move_tables import show_moved
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operation_tables import as_json, show_history, show_operation
 from engine.services.dr.operation_service import OperationClusters, StoredOperations
 from engine.services.dr.switchover.flow_control import FlowControl
+from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, OperationState, running
 
 _DRIVES = (
@@ -161,7 +163,9 @@ def show_outcome(args: argparse.Namespace, outcome: tuple[DrOperation, StoredOpe
         print(msgspec.json.encode(as_json(operation, stored)).decode())
         return
     show_operation(operation, stored)
-    if operation.state is OperationState.FINISHED:
+    if operation.kind == OperationKind.MOVE.value:
+        show_moved(operation)
+    elif operation.state is OperationState.FINISHED:
         how = _left_to_start(operation)
         runs = f"does not run yet: {how}" if how else "runs"
         print(f"cluster {operation.target!r} serves now; the flow {operation.target}->{operation.source} {runs}")

@@ -11,7 +11,8 @@ from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
 from actors.observability.tables import plain_table
 from engine.services.dr.operation_service import StoredOperations
-from engine.services.dr.switchover.reversal import GROUP_START_NOTES, GROWN_NOTES
+from engine.services.dr.switchover.group_starts import GROUP_START_NOTES
+from engine.services.dr.switchover.reversal import GROWN_NOTES
 from engine.services.dr.switchover.steps import GROUP_NOTES
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_commands import goes_on, takes_back

@@ -46,6 +46,9 @@ class Maps(Protocol):
     def head(self, lane: TopicPartition) -> MapHead | None:
         """Return where the copy of a lane ends; None if it is not known."""
 
+    def begins(self, lane: TopicPartition) -> int:
+        """Return the first source offset that the map of a lane answers; -1 if it is not known."""
+
     @property
     def generations(self) -> int:
         """A number that grows whenever a known lane changes to another generation."""
@@ -110,6 +113,10 @@ class Translations:
     def map_bytes(self) -> int:
         """The memory of the maps in bytes."""
         return self._maps.size_bytes
+
+    def begins(self, lane: TopicPartition) -> int:
+        """Return the first source offset of a lane with an exact answer, as of the last `places`; -1: not known."""
+        return self._maps.begins(lane)
 
     async def places(self, commits: Mapping[str, Offsets]) -> dict[str, list[TranslatedOffset]]:
         """Translate the commits of groups; partitions that the flow does not copy are left out.

@@ -327,6 +327,12 @@ class MapReader:
         known = self.map_of(lane)
         return None if known is None else known.head
 
+    def begins(self, lane: TopicPartition) -> int:
+        """Return the first source offset that the map of a lane answers; -1 if it is not known."""
+        known = self.map_of(lane)
+        start = None if known is None else known.begins
+        return -1 if start is None else start.source
+
     def head_ms(self, lane: TopicPartition) -> int:
         """Return when the position or offset sync with the lane's head was written (Unix ms); -1: not known."""
         return self._heads_ms.get(lane, -1)

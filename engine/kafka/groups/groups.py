@@ -33,6 +33,7 @@ from engine.kafka.protocol.requests import (
     CommitOffsets,
     ConsumerGroupDescribe,
     DescribeGroups,
+    DescribeShareOffsets,
     FetchOffsets,
     FindCoordinators,
     ListGroups,
@@ -178,6 +179,28 @@ class KafkaGroups:
             if code == NONE and offset >= 0
         }
         return answer.error_code, stored
+
+    async def share_offsets(self, groups: Sequence[str]) -> Answers[Offsets]:
+        """Return where share groups start (KIP-932); they have no commits. Brokers before 4.1 cannot say it."""
+
+        async def ask(connection: Connection, part: list[str]) -> dict[str, tuple[int, Offsets]]:
+            if not DescribeShareOffsets.spoken_by(connection):
+                return {group: (UNSUPPORTED_VERSION, {}) for group in part}
+            answer = await connection.call(DescribeShareOffsets(part), self._answer_s)
+            return {
+                group: (
+                    code,
+                    {
+                        TopicPartition(topic, row[0]): (row[1], "")
+                        for topic, _, partitions, *_ in topics
+                        for row in partitions
+                        if row[3] == NONE
+                    },
+                )
+                for group, topics, code, *_ in answer.groups
+            }
+
+        return await self._each(groups, ask)
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, Stored]) -> dict[TopicPartition, str]:
         """Commit without being a member. Repeat while the coordinator moves; repeating the same commit is harmless."""

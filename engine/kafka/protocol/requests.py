@@ -129,6 +129,13 @@ LOG_DIRS_4 = api(
            topics[name:text partitions[partition:int32 size:int64 lag:int64 is_future:bool]]
            total_bytes:int64 usable_bytes:int64]""",
 )
+SCRAM_USERS_0 = api(
+    50,
+    0,
+    "users[name:text]",
+    """throttle_time_ms:int32 error_code:int16 error_message:text
+       results[user:text error_code:int16 error_message:text credentials[mechanism:int8 iterations:int32]]""",
+)
 PRODUCERS_0 = api(
     61,
     0,
@@ -157,6 +164,16 @@ _CONSUMER_GROUPS = """throttle_time_ms:int32
 _ASKED_GROUPS = "group_ids:text[] include_authorized_operations:bool"
 CONSUMER_GROUPS_0 = api(69, 0, _ASKED_GROUPS, _CONSUMER_GROUPS % _MEMBER)
 CONSUMER_GROUPS_1 = api(69, 1, _ASKED_GROUPS, _CONSUMER_GROUPS % (_MEMBER + " member_type:int8"))
+SHARE_OFFSETS_0 = api(
+    90,
+    0,
+    "groups[group_id:text topics[name:text partitions:int32[]]]",
+    """throttle_time_ms:int32
+       groups[group_id:text
+           topics[name:text topic_id:uuid
+               partitions[partition:int32 start_offset:int64 leader_epoch:int32 error_code:int16 error_message:text]]
+           error_code:int16 error_message:text]""",
+)
 
 # --- what is known about the cluster ----------------------------------------------------------------------------------
 
@@ -268,6 +285,20 @@ class ConsumerGroupDescribe(Question, versions=(CONSUMER_GROUPS_0, CONSUMER_GROU
 
     def __init__(self, groups: Sequence[str]) -> None:
         super().__init__(list(groups), False)
+
+
+class DescribeShareOffsets(Question, versions=(SHARE_OFFSETS_0,)):
+    """Where share groups start in all topics that they read (KIP-932; brokers from 4.1 on)."""
+
+    def __init__(self, groups: Sequence[str]) -> None:
+        super().__init__([(group, None, {}) for group in groups])
+
+
+class DescribeScramUsers(Question, versions=(SCRAM_USERS_0,)):
+    """All users with SCRAM credentials, and their mechanisms, without the credentials (KIP-554; from 2.7 on)."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
 
 
 class FetchOffsets(Question, versions=(OFFSET_FETCH_8,)):

@@ -1,23 +1,19 @@
 """Fences without ACLs: a command of the operator's, or producers that the operator has stopped already."""
 
-import asyncio
-import os
 import shlex
-import signal
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import FenceFailed, FenceRefused
+from engine.services.dr.outside_command import failed_call
 
 COMMAND_KEY = "raymirror.dr.fence.command"
 COMMAND_S = 60.0
 """Seconds that the command may take; then it is killed with all its processes."""
 COMMAND_NOTES = "fence-command"
 """The name of the stored calls."""
-_SAID_BYTES = 500
 
 
 class CalledCommand(msgspec.Struct, frozen=True):
@@ -69,30 +65,8 @@ class CommandFence:
 
     async def _call(self, verb: str, operation: str, topics: Sequence[str]) -> None:
         words = [*shlex.split(self._command), verb, self._flow, operation]
-        tried = f"{COMMAND_KEY} ({verb})"
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise FenceFailed(tried, {"start": error.strerror or str(error)}) from error
-        try:
-            async with asyncio.timeout(self._within_s):
-                _, said = await process.communicate("".join(f"{topic}\n" for topic in topics).encode())
-        except TimeoutError:
-            raise FenceFailed(tried, {"end": f"it took more than {self._within_s:g} s"}) from None
-        finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-        if process.returncode:
-            text = said[-_SAID_BYTES:].decode(errors="replace").strip()
-            raise FenceFailed(tried, {f"exit code {process.returncode}": text or "it said nothing"})
+        if failed := await failed_call(words, topics, within_s=self._within_s):
+            raise FenceFailed(f"{COMMAND_KEY} ({verb})", failed)
 
 
 class NoFence:

@@ -1,6 +1,7 @@
 """Builds the steps of a switchover from what the operator has chosen; a resume builds them from what is stored."""
 
 from collections.abc import Iterable, Mapping
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -50,7 +51,7 @@ class SwitchoverChoices(msgspec.Struct, frozen=True, kw_only=True):
     ignore: tuple[str, ...] = ()
     timeout_s: float = 300.0
 
-    def accepting(self, names: Iterable[str]) -> "SwitchoverChoices":
+    def accepting(self, names: Iterable[str]) -> Self:
         """Return the choices with more reasons that are accepted."""
         return msgspec.structs.replace(self, ignore=tuple(dict.fromkeys((*self.ignore, *names))))
 
@@ -65,6 +66,9 @@ class SwitchoverChoices(msgspec.Struct, frozen=True, kw_only=True):
             "ignore": " ".join(self.ignore),
             "timeout_s": self.timeout_s,
         }
+
+
+Choices = TypeVar("Choices", bound=SwitchoverChoices)
 
 
 def _split(text: Fact) -> tuple[str, ...]:
@@ -111,9 +115,7 @@ def writers_of(reverse: ReverseConfig) -> tuple[str, ...]:
     return tuple(sorted(f"User:{user}" if user else "" for user in users))
 
 
-async def settled_choices(
-    choices: SwitchoverChoices, source: ClusterClient, command: str, reverse: ReverseConfig
-) -> SwitchoverChoices:
+async def settled_choices(choices: Choices, source: ClusterClient, command: str, reverse: ReverseConfig) -> Choices:
     """Complete what the operator has left open, by what the source says.
 
     Raises NoWayToFence, KafkaRefusal, BrokerUnreachable, ConnectionLost, ConfigError.

@@ -1,7 +1,7 @@
 """Port to whoever copies a flow, and the control of a flow that no mirror runs: its stored wish alone."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -23,6 +23,9 @@ class FlowControl(Protocol):
 
     async def pause(self) -> None:
         """Pause the flow, and return when nothing is on its way any more. Raises MirrorError if that takes too long."""
+
+    async def pause_topics(self, topics: Sequence[str]) -> None:
+        """Pause some topics, as an operator does, until they are resumed. Raises as `pause` does."""
 
     async def resume(self) -> str:
         """Copy again, or see to it that the next start copies; return why not if the flow was failed over, else ""."""
@@ -75,6 +78,14 @@ class StoredControl:
     async def pause(self) -> None:
         """See FlowControl."""
         await self._want(DesiredState(state="paused"))
+
+    async def pause_topics(self, topics: Sequence[str]) -> None:
+        """See FlowControl."""
+        async with held(self._config, self._flow, self._holder, self._known_dead) as service:
+            before = service.load().get(DESIRED)
+            known = before if isinstance(before, DesiredState) else DesiredState(state="running")
+            paused = tuple(dict.fromkeys((*known.paused_topics, *topics)))
+            await service.put({DESIRED: msgspec.structs.replace(known, paused_topics=paused, at_ms=wall_ms())})
 
     async def resume(self) -> str:
         """See FlowControl."""

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from engine.base.clock import now_s, pause
-from engine.base.errors import FlowHeld, GroupActive, MirrorError
+from engine.base.errors import FlowHeld
 from engine.core.offset_map.map_blocks import map_topic
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
@@ -21,6 +21,7 @@ from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
 from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
 from engine.services.dr.switchover.flow_control import FlowControl
+from engine.services.dr.switchover.group_starts import mirrored_groups, start_groups
 from engine.services.dr.switchover.steps import DRAINED_NOTES
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
@@ -36,12 +37,7 @@ from policies.words import counted
 HEARD_S = 30.0
 """Seconds within which brokers know a topic that was just created, and lead its partitions."""
 _LOOK_S = 0.5
-BEFORE_NOTES, START_NOTES, GROWN_NOTES, GROUP_START_NOTES = (
-    "positions-before",
-    "positions",
-    "behind-fence",
-    "group-starts",
-)
+BEFORE_NOTES, START_NOTES, GROWN_NOTES = "positions-before", "positions", "behind-fence"
 
 
 class StoredStart(msgspec.Struct, frozen=True):
@@ -57,16 +53,6 @@ class StoredStart(msgspec.Struct, frozen=True):
         return TopicPartition(self.topic, self.partition)
 
 
-class GroupStart(msgspec.Struct, frozen=True):
-    """A start offset of a group in a topic of the target; `why`: why it could not be committed, empty if it was."""
-
-    group: str
-    topic: str
-    partition: int
-    offset: int
-    why: str = ""
-
-
 class PositionsStep:
     """Stores where the reverse flow starts. Nothing may copy that flow meanwhile, so this step owns it."""
 
@@ -77,7 +63,7 @@ class PositionsStep:
         """See Step. Raises NotDrained, PositionsNotAltered, FlowHeld if the reverse flow runs and must not."""
         facts: Facts = {}
         if not self._world.keeps_names:
-            facts = await self._start_groups(run)
+            facts = await start_groups(run, self._world, await mirrored_groups(self._world))
         try:
             async with self._owned():
                 return {**facts, **await self._store(run)}
@@ -162,43 +148,6 @@ class PositionsStep:
         reverse = self._world.reverse
         async with PositionAlteration(reverse.config, reverse.flow) as alteration:
             await alteration.alter({lane: start - 1 if start > 0 else None for lane, start in starts.items()})
-
-    async def _start_groups(self, run: StepRun) -> Facts:
-        """Commit a start offset for groups in the topics that producers will write to, where they have none."""
-        world = self._world
-        topics = {row.topic for row in run.notes(DRAINED_NOTES, DrainedEnd) or ()}
-        there = await world.target_settings.topics(sorted(topics))
-        lanes = [TopicPartition(name, at) for name, state in there.items() for at in range(state.partitions)]
-        ends = await world.copy_ends(lanes) if lanes else {}
-        groups = await self._groups()
-        here, known = await world.source_groups.offsets(groups), await world.target_groups.offsets(groups)
-        rows: list[GroupStart] = []
-        for group in groups:
-            read = {lane.topic for lane in here.found.get(group, {})}
-            stored = known.found.get(group, {})
-            missing = {lane: (end, "") for lane, end in ends.items() if lane.topic in read and lane not in stored}
-            if missing:
-                rows += await self._commit(run, group, missing)
-        await run.keep(GROUP_START_NOTES, rows)
-        failed = sum(bool(row.why) for row in rows)
-        return {"producer_topics_there": len(there), "group_starts": len(rows) - failed, "group_starts_failed": failed}
-
-    async def _groups(self) -> list[str]:
-        selection = self._world.flow.groups.selection
-        listed = await self._world.source_groups.list_groups()
-        return sorted(one.group for one in listed.groups if selection.wants(one.group))
-
-    async def _commit(
-        self, run: StepRun, group: str, starts: Mapping[TopicPartition, tuple[int, str]]
-    ) -> list[GroupStart]:
-        run.assure()
-        try:
-            refused = await self._world.target_groups.commit(group, starts)
-        except GroupActive as active:
-            refused = dict.fromkeys(starts, str(active))
-        except MirrorError as failure:
-            refused = dict.fromkeys(starts, str(failure))
-        return [GroupStart(group, *lane, start, refused.get(lane, "")) for lane, (start, _) in sorted(starts.items())]
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""

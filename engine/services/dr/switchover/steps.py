@@ -293,11 +293,11 @@ def _by_group(rows: Iterable[GroupPartitionStatus]) -> dict[str, str]:
 class SettleStep:
     """Checks that nothing was written behind the fence; what was written is drained, and it checks again.
 
-    `drain`: what copies that; `again`: what must be done after it, with the flow at rest.
+    `halt`: what brings the flow to rest before that. `drain`: what copies that; `again`: what must be done after it.
     """
 
     def __init__(
-        self, world: SwitchoverWorld, halt: PauseStep, drain: Step, again: tuple[Step, ...], rounds: int = 3
+        self, world: SwitchoverWorld, halt: Step, drain: Step, again: tuple[Step, ...], rounds: int = 3
     ) -> None:
         self._world, self._halt, self._drain, self._again, self._rounds = world, halt, drain, again, rounds
 

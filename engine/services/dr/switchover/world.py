@@ -1,6 +1,8 @@
 """Reads the two clusters of a flow for the steps of a switchover, over connections of its own."""
 
 from collections.abc import Collection, Iterable, Mapping
+from copy import copy
+from typing import Self
 
 import msgspec
 
@@ -17,6 +19,7 @@ from engine.services.dr.preview import PreviewService
 from engine.state.state import DESIRED, DesiredState
 from policies.dr.readiness import ClientRules
 from policies.model import TopicPartition
+from policies.sync.config_sync import TopicState
 from policies.words import counted
 
 _NAMED = 5
@@ -72,16 +75,30 @@ def some_of(why: Mapping[str, str]) -> str:
     return "; ".join([*named, *more])
 
 
-class SwitchoverWorld(PreviewService):
+class DrainWorld(PreviewService):
     """The two clusters of a flow, as an async context. Raises what `Failover` raises; the source must answer."""
 
-    def __init__(self, config: MirrorConfig, flow: FlowConfig, reverse: ReverseConfig) -> None:
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         super().__init__(config, flow)
-        self.config, self.flow, self.reverse = config, flow, reverse
+        self.config, self.flow = config, flow
         self.source_settings, self.target_settings = self._here, self._there
         self.source_client, self.target_client = self._clients
         self.source, self.target = self._source, self._target
         self.source_groups, self.target_groups = KafkaGroups(self._clients[0]), KafkaGroups(self._clients[1])
+        self.chosen: frozenset[str] | None = None
+        """The topics that the operation is about; None: all."""
+
+    def about(self, topics: Iterable[str]) -> Self:
+        """Return the same world, over the same connections, as if the flow copied only some topics of the source."""
+        other = copy(self)
+        other.chosen = frozenset(topics)
+        return other
+
+    async def _topics(self) -> dict[str, TopicState]:
+        return {name: state for name, state in (await super()._topics()).items() if self._counts(name)}
+
+    def _counts(self, topic: str) -> bool:
+        return self.chosen is None or topic in self.chosen
 
     async def _open(self) -> None:
         await super()._open()
@@ -105,7 +122,8 @@ class SwitchoverWorld(PreviewService):
 
     async def ends_now(self, known: Collection[TopicPartition] = ()) -> Ends:
         """Return where the source's partitions end, without heartbeats. Raises BrokerUnreachable."""
-        ends = (await self.ends(known)).without(self.flow.naming.is_heartbeats_topic)
+        beats = self.flow.naming.is_heartbeats_topic
+        ends = (await self.ends(known)).without(lambda topic: beats(topic) or not self._counts(topic))
         if ends.gone:
             raise BrokerUnreachable(f"cluster {self.flow.name.source!r}", ends.gone)
         return ends
@@ -159,6 +177,14 @@ class SwitchoverWorld(PreviewService):
         if missing:
             raise NotDrained(missing)
         return {lane: found.end(lane) for lane in copies}
+
+
+class SwitchoverWorld(DrainWorld):
+    """The two clusters of a flow, and its reverse flow."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig, reverse: ReverseConfig) -> None:
+        super().__init__(config, flow)
+        self.reverse = reverse
 
 
 def _why(at: int, end: int, stable: int, unknown: str) -> str:

@@ -36,6 +36,7 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.storage"),
     ("top", "raymirror.audit.retention.days"),
     ("top", "raymirror.dr.fence.command"),
+    ("top", "raymirror.move.command"),
     ("top", "raymirror.otlp.endpoint"),
     ("top", "raymirror.otlp.interval.ms"),
     ("top", "raymirror.spark"),

@@ -1,10 +1,14 @@
-"""Which driver a command waits for before it drives."""
+"""Which driver a command waits for before it drives, and which operations it drives."""
 
 import msgspec
+import pytest
 
-from actors.cli.dr.driving import waited_for
+from actors.cli.dr.driving import refuse_kind, stored_choices, waited_for
+from engine.flow.operations.errors import OperationRefused
 from engine.flow.operations.reading import OperationCopy
+from engine.services.dr.moves.steps import MoveChoices
 from engine.services.dr.operation_service import StoredOperations
+from engine.services.dr.switchover.build import SwitchoverChoices
 from engine.state.state import DEPLOYMENT, Deployment, OperationEntry, operation_key
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation
@@ -28,3 +32,23 @@ def test_a_command_says_whose_lease_it_waits_for() -> None:
     (said,) = waited_for(stored(DRIVER))
     assert said.startswith("a command on host drove")
     assert not list(waited_for(stored(msgspec.structs.replace(DRIVER, released=True), NEW)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "choices"),
+    [("switchover", SwitchoverChoices(fence="none")), ("move", MoveChoices(fence="none", topics=("t",), left=("g",)))],
+)
+def test_switchovers_and_moves_go_on_with_their_own_choices(kind: str, choices: SwitchoverChoices) -> None:
+    operation = msgspec.structs.replace(NEW, kind=kind, choices=choices.facts())
+    refuse_kind(operation)
+    found = stored_choices(operation)
+    assert found == choices
+    assert type(found) is type(choices)
+
+
+def test_other_operations_have_a_command_of_their_own() -> None:
+    failback = msgspec.structs.replace(NEW, kind="failback")
+    assert stored_choices(failback) is None
+    with pytest.raises(OperationRefused, match="goes on with: raymirror dr failback"):
+        refuse_kind(failback)
+    refuse_kind(None)

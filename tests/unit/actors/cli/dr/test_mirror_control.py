@@ -40,8 +40,10 @@ class FakeMirror:
         copiers = [SimpleNamespace(flow=flow) for flow in self.copiers]
         return SimpleNamespace(flows=flows, copiers=copiers, phase="running", unremembered=(), lanes=self.lanes)
 
-    def command(self, command: Command, flow: str, _topics: tuple[str, ...] = ()) -> None:
-        self.commands.append((command.value, flow))
+    def command(self, command: Command, flow: str, topics: tuple[str, ...] = ()) -> None:
+        self.commands.append((command.value, " ".join((flow, *topics))))
+        if topics:
+            return
         if command is not Command.FORGET:
             self.flows[flow] = Desired.PAUSED if command is Command.PAUSE else Desired.RUNNING
 
@@ -88,6 +90,21 @@ async def test_a_flow_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(mirror_control, "comes_to_rest", lambda *_args: False)
     with pytest.raises(NotAtRestInTime, match="flow A->B was not at rest after 60 s"):
         await control(FakeMirror()).pause()
+
+
+async def test_some_topics_are_paused_unless_the_flow_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = FakeMirror()
+    asked = control(mirror)
+    await asked.pause_topics(["t", "u"])
+    assert mirror.commands == [("pause", "A->B t u")]
+    assert await asked.is_copying()
+    monkeypatch.setattr(mirror_control, "comes_to_rest", lambda *_args: False)
+    with pytest.raises(NotAtRestInTime):
+        await asked.pause_topics(["t"])
+    await asked.stop()
+    mirror.commands.clear()
+    await asked.pause_topics(["t"])
+    assert mirror.commands == []
 
 
 async def test_copiers_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from actors.cli.dr.operation_tables import as_json, show_history, show_operation
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.operations.reading import OperationCopy
 from engine.services.dr.operation_service import StoredOperations
-from engine.services.dr.switchover.reversal import GROUP_START_NOTES, GROWN_NOTES, GroupStart
+from engine.services.dr.switchover.group_starts import GROUP_START_NOTES, GroupStart
+from engine.services.dr.switchover.reversal import GROWN_NOTES
 from engine.services.dr.switchover.steps import GROUP_NOTES, GroupRow
 from engine.services.dr.switchover.world import GrownPartition
 from engine.state.state import Key, OperationNotes, Value, notes_key

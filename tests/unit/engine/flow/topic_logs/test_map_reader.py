@@ -129,6 +129,7 @@ async def test_a_reader_follows_and_a_new_owner_goes_on_with_the_map() -> None:
         assert known is not None
         assert known.begins == stage.stored().map_start
         assert known.begins.first
+        assert reader.begins(LANE) == known.begins.source
         await stage.judge(reader)
     fresh = stage.reader()
     await fresh.follow()
@@ -248,6 +249,7 @@ async def test_nothing_is_known_of_what_nobody_wrote() -> None:
     reader = stage.reader()
     await reader.follow()
     assert reader.map_of(LANE) is None
+    assert reader.begins(LANE) == -1
     assert reader.head(LANE) is None
     assert reader.translate(LANE, 0).how is How.STALE
     assert reader.source_of(LANE, 0).how is How.STALE

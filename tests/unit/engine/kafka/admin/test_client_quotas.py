@@ -12,8 +12,9 @@ from aiokafka.protocol.admin import (
 
 from engine.base.errors import ConnectionLost
 from engine.checks.quota_check import quota_doubts
-from engine.kafka.admin.client_quotas import client_quotas
+from engine.kafka.admin.client_quotas import client_quotas, scram_users, told_quotas
 from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.protocol.requests import SCRAM_USERS_0, DescribeScramUsers
 from policies.sync.client_quotas import ClientQuota
 from tests.unit.engine.config_files import mirror
 
@@ -81,3 +82,40 @@ async def test_each_quota_is_told_where_it_limits_the_flow() -> None:
             f" (request_percentage {by}): many partitions may be slow"
         ),
     )
+
+
+class LoginBroker(Broker):
+    """Tells users with SCRAM credentials."""
+
+    def supports(self, key: int, version: int) -> bool:
+        assert (key, version) == (50, 0)
+        return self.knows
+
+    async def call(self, request: DescribeScramUsers) -> Any:
+        if self.lost:
+            raise ConnectionLost("b:1")
+        assert request.build(SCRAM_USERS_0).encode() == b"\x00\x00", "all users, no tags"
+        answer = SCRAM_USERS_0.RESPONSE_TYPE
+        return answer.decode(answer.SCHEMA.encode((0, self.code, None, list(self.entries), {})))
+
+
+async def test_users_are_read_with_their_mechanisms_and_nothing_else() -> None:
+    told: list[Any] = [
+        ("ann", 0, None, [(1, 4096, {}), (2, 4096, {})], {}),
+        ("bob", 0, None, [(9, 4096, {})], {}),
+        ("eve", 91, "no such user", [], {}),
+    ]
+    assert await scram_users(client(LoginBroker(*told))) == {
+        "ann": frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"}),
+        "bob": frozenset({"mechanism 9"}),
+    }
+
+
+@pytest.mark.parametrize("broker", [LoginBroker(code=31), LoginBroker(knows=False), LoginBroker(lost=True)])
+async def test_a_cluster_that_does_not_tell_users_is_not_said_to_have_none(broker: LoginBroker) -> None:
+    assert await scram_users(client(broker)) is None
+
+
+@pytest.mark.parametrize("broker", [Broker(code=31), Broker(knows=False), Broker(lost=True)])
+async def test_a_cluster_that_does_not_tell_quotas_is_not_said_to_have_none(broker: Broker) -> None:
+    assert await told_quotas(client(broker)) is None

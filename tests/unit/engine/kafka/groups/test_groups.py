@@ -304,3 +304,21 @@ async def test_a_broker_that_is_away_hides_its_own_groups_only() -> None:
     nobody = ReachableGroups(Half({}), patience_s=5.0)  # type: ignore[arg-type]
     with pytest.raises(BrokerUnreachable, match="broker 3"):
         await nobody.list_groups()
+
+
+# --- share groups -----------------------------------------------------------------------------------------------------
+
+
+async def test_share_groups_say_where_they_start() -> None:
+    partitions: list[Any] = [(0, 7, 1, 0, None, {}), (1, -1, 0, 3, "unknown", {})]
+    told_of: list[Any] = [("g", [("t", NO_ID, partitions, {})], 0, None, {})]
+    broker = Broker({**CURRENT, 90: (0, 0)}, FindCoordinators=found_at(g=1), DescribeShareOffsets=Row(groups=told_of))
+    found = await port({1: broker}).share_offsets(["g"])
+    assert (found.found, found.failed) == ({"g": {T0: (7, "")}}, {})
+
+
+async def test_a_broker_that_cannot_say_where_share_groups_start() -> None:
+    broker = Broker(CURRENT, FindCoordinators=found_at(g=1))
+    found = await port({1: broker}).share_offsets(["g"])
+    assert found.found == {}
+    assert "(35)" in found.failed["g"]

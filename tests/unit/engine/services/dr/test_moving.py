@@ -1,17 +1,32 @@
 """The move of one group: what is stored when, and what stops it."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self, cast
 
 import pytest
 
 from engine.base.errors import ConnectionLost
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.translations import Translations
+from engine.flow.ports.ports import GroupListing
 from engine.flow.topic_logs.unowned_log import UnownedLog
+from engine.kafka.client.cluster import ClusterClient
+from engine.services.dr import moving
+from engine.services.dr.moves.hook import HookFailed, MovePhase
+from engine.services.dr.moves.move_log import MoveLog, Moves
 from engine.services.dr.moving import GroupMover, MoveOutcome, MoveWish
+from engine.services.dr.switchover.world import DrainedEnd
 from engine.services.translate import GroupFailed
-from engine.state.state import MOVE_SCOPE, MovedGroup, MovedOffset, moved_key, state_topic
+from engine.state.state import (
+    MOVE_SCOPE,
+    MovedGroup,
+    MovedOffset,
+    MovedTopic,
+    moved_key,
+    moved_topic_key,
+    state_topic,
+)
 from policies.dr.moving import MoveRefusalName
 from policies.model import FlowName, TopicPartition
 from tests.fakes.cluster import FakeCluster
@@ -34,24 +49,30 @@ class World:
         self.maps.tell(LANE, [(0, 100, 50)], (50, 150))
         self.source.put("g", {LANE: 20})
         self.topics: dict[str, Any] = {"t": None}
+        self.there: dict[str, Any] = {}
+        self.hook = NotedHook()
+        self.settings = ""
 
     def log(self) -> UnownedLog:
         return UnownedLog(self.cluster, FLOW, MOVE_SCOPE, 5.0)
 
     def mover(self, *, backwards: bool = False) -> GroupMover:
-        config = mirror()
+        config = mirror(self.settings)
         flow = config.flow(FLOW)
         mover: Any = GroupMover(config, flow, "g", who="me", backwards=backwards)
-        mover._source, mover._target, mover._cluster, mover._moves = self.source, self.target, self.cluster, self.log()
+        mover._source, mover._target, mover._cluster = self.source, self.target, self.cluster
+        mover._moves = MoveLog(self.cluster, cast("ClusterClient", None), flow)
         mover._translations = Translations(flow.selection, self.maps, self.cluster)
         rules = CommitRules(backwards=backwards)
         mover._commits = GroupCommits(FLOW, self.target, mover._translations, rules=rules)
-        mover._clients = (SimpleNamespace(metadata=self._metadata), None)
+        mover._hook = self.hook
+        mover._clients = tuple(SimpleNamespace(metadata=self._metadata) for _ in range(2))
         made: GroupMover = mover
         return made
 
-    async def _metadata(self, _topics: object) -> Any:
-        return SimpleNamespace(topics=self.topics)
+    async def _metadata(self, wanted: list[str] | None) -> Any:
+        known = self.topics if wanted is None else self.there
+        return SimpleNamespace(topics=known)
 
     async def move(self, **wish: Any) -> MoveOutcome:
         return await self.mover().move(MoveWish(within_s=2.0, **wish))
@@ -134,13 +155,135 @@ async def test_a_move_that_broke_off_is_stored_as_such_and_repeated(world: World
     assert stored.state == "moving"
     world.target.before = lambda _what: None
     assert (await world.move()).moved
-    (standing,) = await world.mover().moved()
-    assert (standing.state, standing.source_moved, standing.partitions) == ("moved", 0, 1)
 
 
-async def test_a_group_that_goes_on_on_the_source_is_seen(world: World) -> None:
+async def test_a_group_gets_a_start_where_producers_will_write(world: World) -> None:
+    world.there = {"t": SimpleNamespace(partitions={0: None, 1: None})}
+    for partition in range(2):
+        world.cluster.source("t", partition).data(5)
+    world.target.put("g", {TopicPartition("t", 1): 2})
+    outcome = await world.move()
+    assert (outcome.moved, outcome.starts) == (True, ("t",))
+    assert world.target.stored["g"] == {COPY: (120, ""), LANE: (5, ""), TopicPartition("t", 1): (2, "")}
+
+
+async def test_a_late_group_starts_where_moved_producers_began(world: World) -> None:
+    world.there = {"t": SimpleNamespace(partitions={0: None})}
+    world.cluster.source("t", 0).data(5)
+    await world.log().put({moved_topic_key("t"): MovedTopic(at_ms=1, who="me", operation="1", ends=(50,), starts=(3,))})
+    assert (await world.move()).moved
+    assert world.target.stored["g"][LANE] == (3, "")
+
+
+async def test_a_move_is_taken_back_while_nobody_consumed_there(world: World) -> None:
+    assert [one.name for one in (await world.mover().undo()).refused] == [MoveRefusalName.NOT_MOVED]
     await world.move()
-    world.source.put("g", {LANE: 21})
-    world.source.members.add("g")
-    (standing,) = await world.mover().moved()
-    assert (standing.source_moved, standing.source_state, standing.target_state) == (1, "active", "inactive")
+    outcome = await world.mover().undo()
+    assert (outcome.undone, outcome.moved, outcome.refused) == (True, False, ())
+    assert await world.stored() is None
+
+
+async def test_a_group_that_consumed_there_stays(world: World) -> None:
+    await world.move()
+    world.target.put("g", {COPY: 121})
+    assert [one.name for one in (await world.mover().undo()).refused] == [MoveRefusalName.CONSUMED]
+    assert await world.stored() is not None
+    world.source.put("g", {LANE: 21})  # its progress was brought back
+    assert (await world.mover().undo()).undone
+
+
+async def test_a_streams_application_moves_with_its_topics(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = "g-store-changelog"
+    world.topics[store] = None
+    world.settings = "replication.policy.class = IdentityReplicationPolicy\n"
+    world.cluster.source(*LANE).data(150)
+    streams = StreamsWorld()
+    monkeypatch.setattr(moving, "DrainWorld", lambda _config, _flow: streams)
+    (refusal,) = (await world.move()).refused
+    assert (refusal.name, "5 offsets left" in refusal.why) == (MoveRefusalName.INTERNAL, True)
+    streams.why = {}
+    outcome = await world.move()
+    assert (outcome.moved, outcome.internal_topics) == (True, (store,))
+    assert any("delete STATE_DIR/g" in text for text in outcome.advice)
+    moves = await world.mover()._moves.read()
+    assert {name: one.ends for name, one in moves.topics.items()} == {store: (9,)}
+    assert (await world.mover().undo()).undone
+    assert await world.mover()._moves.read() == Moves()
+
+
+class StreamsWorld:
+    """Whether the topics of an application are copied whole."""
+
+    def __init__(self) -> None:
+        self.why = {"g-store-changelog-0": "5 offsets left"}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        pass
+
+    def about(self, topics: Sequence[str]) -> Self:
+        assert tuple(topics) == ("g-store-changelog",)
+        return self
+
+    async def undrained(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
+        return self.why, (DrainedEnd("g-store-changelog", 0, 9),)
+
+
+async def test_topics_that_moved_are_stored_beside_groups(world: World) -> None:
+    log = world.mover()._moves
+    assert await log.read() == Moves()
+    one = MovedTopic(at_ms=1, who="me", operation="1", ends=(50,))
+    await log.put_topics({"t": one})
+    await world.move()
+    found = await log.read()
+    assert (list(found.groups), dict(found.topics)) == (["g"], {"t": one})
+
+
+async def test_share_and_streams_groups_are_refused_without_a_question_about_commits(world: World) -> None:
+    for kind, name in (("share", MoveRefusalName.SHARE), ("streams", MoveRefusalName.STREAMS_GROUP)):
+        world.source.listed["g"] = GroupListing("g", kind, kind)
+        world.source.before = lambda what: pytest.fail(what) if what == "offsets" else None
+        assert [one.name for one in (await world.move()).refused] == [name]
+
+
+async def test_the_begin_of_the_map_is_said(world: World) -> None:
+    world.maps.tell(LANE, [(30, 130, 20)], (50, 150), begins=(30, 130), first=False)
+    outcome = await world.move()
+    (refusal,) = outcome.refused
+    assert (refusal.name, outcome.offsets[0].exact_from) == (MoveRefusalName.NOT_EXACT, 30)
+    assert "raymirror's own map begins at offset 30 of the source, and the group is at 20" in refusal.why
+
+
+class NotedHook:
+    """The operator's command, as it was called; it fails in one phase."""
+
+    def __init__(self, fails: MovePhase | None = None) -> None:
+        self.calls: list[tuple[str, list[str], str]] = []
+        self._fails = fails
+
+    async def call(self, phase: MovePhase, topics: Sequence[str], *, group: str = "") -> None:
+        self.calls.append((phase.value, list(topics), group))
+        if phase is self._fails:
+            raise HookFailed(phase.value, {"exit code 3": "no"})
+
+
+async def test_the_command_of_moves_is_called_before_and_after(world: World) -> None:
+    world.hook = NotedHook()
+    await world.move(commits=False)
+    assert world.hook.calls == []
+    await world.move()
+    await world.mover().undo()
+    assert world.hook.calls == [("before", [], "g"), ("after", ["t"], "g"), ("undone", ["t"], "g")]
+
+
+async def test_a_command_that_fails_leaves_the_move_to_be_repeated(world: World) -> None:
+    world.hook = NotedHook(fails=MovePhase.AFTER)
+    with pytest.raises(HookFailed, match=r"raymirror.move.command \(after\): exit code 3"):
+        await world.move()
+    stored = await world.stored()
+    assert stored is not None
+    assert stored.state == "moving"
+    world.hook = NotedHook()
+    assert (await world.move()).moved

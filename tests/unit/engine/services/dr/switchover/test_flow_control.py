@@ -58,3 +58,18 @@ async def test_a_flow_that_was_failed_over_meanwhile_is_not_started_by_an_abort(
     kept = Kept(over)
     await getattr(control(kept, monkeypatch), does)()
     assert kept.wanted == over
+
+
+@pytest.mark.parametrize(
+    ("before", "state"),
+    [(None, "running"), (DesiredState(state="paused", paused_topics=("t",)), "paused")],
+)
+async def test_the_next_mirror_finds_the_paused_topics(
+    monkeypatch: pytest.MonkeyPatch, before: DesiredState | None, state: str
+) -> None:
+    kept = Kept(before)
+    asked = control(kept, monkeypatch)
+    await asked.pause_topics(["t", "u"])
+    await asked.pause_topics(["u"])
+    assert kept.wanted is not None
+    assert (kept.wanted.state, kept.wanted.paused_topics) == (state, ("t", "u"))

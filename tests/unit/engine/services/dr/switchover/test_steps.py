@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import pytest
@@ -32,37 +32,13 @@ from engine.services.dr.switchover.steps import (
     WrittenBehind,
 )
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld, some_of
-from policies.dr.operations import DrOperation, begun, done
+from policies.dr.operations import begun, done
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
 from policies.model import FlowName, TopicPartition
+from tests.fakes.kept_run import KeptRun
 
 LIMITS = SwitchoverLimits(drain_s=10.0, groups_s=5.0)
-
-
-class KeptRun:
-    """A run whose notes are a dictionary."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, tuple[Any, ...]] = {}
-        self.said: list[str] = []
-        self.operation = DrOperation(id="1", kind="switchover", source="A", target="B", who="ann", began_ms=1)
-
-    def notes(self, name: str, _kind: type[msgspec.Struct]) -> tuple[Any, ...] | None:
-        return self.rows.get(name)
-
-    async def keep(self, name: str, rows: Sequence[msgspec.Struct]) -> None:
-        self.rows[name] = tuple(rows)
-
-    def assure(self) -> None:
-        """Nobody else drives."""
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    @property
-    def run(self) -> StepRun:
-        return cast("StepRun", self)
 
 
 class MemoryWorld:
@@ -125,6 +101,9 @@ class MemoryWorld:
 
     async def pause(self) -> None:
         self.done.append("paused")
+
+    async def pause_topics(self, topics: Sequence[str]) -> None:
+        self.done += [f"paused {topic}" for topic in topics]
 
     async def resume(self) -> str:
         self.done.append("resumed")

@@ -8,16 +8,17 @@ import pytest
 
 from engine.config.config import load_config, read_properties, reread_config
 from engine.config.file.reversed_flow import reversed_properties
+from engine.core.reports.drain import Ends
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.ports.ports import Answers
 from engine.kafka.admin import unfenced_settings
 from engine.kafka.admin.settings import KafkaSettings
-from engine.services.dr.switchover.world import ReverseConfig, SwitchoverWorld
+from engine.services.dr.switchover.world import DrainedEnd, DrainWorld, ReverseConfig, SwitchoverWorld
 from engine.state.state import OperationEntry, OperationNotes, notes_key, operation_key
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operations import NotesPlace, begun, done, finished
 from policies.dr.readiness import UnreadyName
-from policies.model import FlowName
+from policies.model import FlowName, TopicPartition
 from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry
@@ -72,3 +73,23 @@ async def test_a_switchover_back_is_not_stopped_by_the_fence_that_it_lifts(
     ready = await SwitchoverWorld(config, config.flows[0], reverse).readiness()
     assert ready.unknown == ()
     assert [one.name for one in ready.unready] == [UnreadyName.DENIED] * denied
+
+
+async def test_a_world_about_some_topics_knows_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def topics(_self: KafkaSettings, _names: Sequence[str] | None) -> dict[str, TopicState]:
+        return {name: TopicState(partitions=1, replicas=3) for name in ("clicks", "orders")}
+
+    async def ends(_self: DrainWorld, _known: object) -> Ends:
+        return Ends(ends={TopicPartition("clicks", 0): 5, TopicPartition("orders", 0): 7})
+
+    monkeypatch.setattr(KafkaSettings, "topics", topics)
+    monkeypatch.setattr(DrainWorld, "ends", ends)
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE.replace("topics = orders", "topics = .*"))
+    config = load_config(path)
+    world = DrainWorld(config, config.flows[0])
+    about = world.about(["orders", "other"])
+    assert (await world.fenced_topics(), await about.fenced_topics()) == (["clicks", "orders"], ["orders"])
+    assert (await about.ends_now()).ends == {TopicPartition("orders", 0): 7}
+    assert await about.grown([DrainedEnd("orders", 0, 7)]) == ()
+    assert [one.topic for one in await about.grown([DrainedEnd("orders", 0, 6)])] == ["orders"]

@@ -1,0 +1,180 @@
+"""`raymirror move --topics PATTERN`: moves all producers of topics to the target, after their consumers."""
+
+import argparse
+import asyncio
+import sys
+
+import msgspec
+
+from actors.cli.common import exits
+from actors.cli.common.questions import BadQuestion
+from actors.cli.dr.driving import control_of, driven
+from actors.cli.dr.fence_choice import fence_choices
+from actors.cli.dr.move_tables import show_moved
+from actors.cli.dr.operated_flow import OperatedFlow, operated_flow, who_operates
+from actors.cli.dr.operating import read
+from actors.cli.dr.operation_tables import as_json, show_operation
+from actors.cli.dr.switchover import new_id
+from engine.base.clock import wall_ms
+from engine.flow.operations.errors import NotBegun, StepFailed
+from engine.services.dr.moves.hook import MoveHook, MovePhase
+from engine.services.dr.moves.steps import MoveCheckStep, MoveChoices, Reasons
+from engine.services.dr.moves.survey import MoveSurvey
+from engine.services.dr.operation_service import StoredOperations
+from engine.services.dr.switchover.build import fence_of, settled_choices
+from engine.services.dr.switchover.flow_control import FlowControl
+from engine.services.dr.switchover.world import SwitchoverWorld
+from policies.dr.operation_steps import MOVE, OperationKind
+from policies.dr.operations import DrOperation
+from policies.patterns import BadPattern, PatternList
+from policies.words import counted
+
+_NAMED = 5
+
+
+class CheckedMove(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look has found. `choices`: complete, with the topics. `reasons`: all that is in the way, also accepted.
+
+    `left`: those that are not accepted. `moved`: topics whose producers have moved already.
+    """
+
+    choices: MoveChoices
+    reasons: Reasons
+    left: Reasons
+    moved: tuple[str, ...]
+
+
+def run_topics(args: argparse.Namespace) -> int:
+    """Move and print. Raises OperationRefused, StepFailed, OperationHeld, BadQuestion, NoWayToFence, HookFailed."""
+    found, patterns = operated_flow(args), _patterns(args.topics)
+    with control_of(args, found) as control:
+        if not args.dry_run:
+            hook = MoveHook(found.config, found.flow)
+            topics = asyncio.run(_matching(found, patterns))[0]
+            if topics:
+                ask(args, found, topics)
+                asyncio.run(hook.call(MovePhase.BEFORE, topics))
+        checked = asyncio.run(check(found, control, patterns, choices_from(args), args.watch))
+        if not checked.choices.topics:
+            return _all_moved(args, checked)
+        if args.dry_run or checked.left:
+            show_check(args, checked)
+            return exits.NOT_EQUAL if checked.left else exits.OK
+        outcome = asyncio.run(move_topics(found, control, checked.choices))
+    operation, stored = outcome
+    if args.json:
+        print(msgspec.json.encode(as_json(operation, stored)).decode())
+    else:
+        show_operation(operation, stored)
+        show_moved(operation)
+    return exits.OK
+
+
+def _patterns(text: str) -> PatternList:
+    try:
+        return PatternList([part.strip() for part in text.split(",") if part.strip()])
+    except BadPattern as bad:
+        raise BadQuestion(f"--topics: {bad}", "write names or Java patterns, separated by commas") from bad
+
+
+def choices_from(args: argparse.Namespace) -> MoveChoices:
+    """Return what the operator has chosen, without the topics."""
+    fence = {name: getattr(fence_choices(args), name) for name in ("fence", "principals", "own_principal", "everyone")}
+    return MoveChoices(
+        **fence, ignore=tuple(args.ignore), left=tuple(args.leave_group), timeout_s=max(args.timeout, 1.0)
+    )
+
+
+def ask(args: argparse.Namespace, found: OperatedFlow, topics: tuple[str, ...]) -> None:
+    """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
+    if args.yes:
+        return
+    name, (here, there) = str(found.flow.name), found.flow.name
+    if not sys.stdin.isatty():
+        raise BadQuestion("this stops producers on the source, and nobody can be asked here", "add --yes")
+    names = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
+    print(f"This keeps producers of {names} from cluster {here!r}: they will write to {there!r}.")
+    if input(f"Type {name} to go on: ").strip() != name:
+        raise BadQuestion("the move was not confirmed; nothing was changed", f"type {name}")
+
+
+async def _matching(found: OperatedFlow, patterns: PatternList) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the topics of the flow that match: those to move, and those that have moved. Raises BadQuestion."""
+    async with SwitchoverWorld(found.config, found.flow, found.reverse) as world:
+        return await _split(world, patterns)
+
+
+async def _split(world: SwitchoverWorld, patterns: PatternList) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    wanted = [name for name in await world.fenced_topics() if patterns.matches(name)]
+    if not wanted:
+        raise BadQuestion(
+            f"no topic that {world.flow.name} copies matches", "see the names with: raymirror move --list"
+        )
+    moved = (await MoveSurvey(world).log.read()).topics
+    return tuple(name for name in wanted if name not in moved), tuple(name for name in wanted if name in moved)
+
+
+async def check(
+    found: OperatedFlow, control: FlowControl, patterns: PatternList, wanted: MoveChoices, watch_s: float
+) -> CheckedMove:
+    """Look whether the producers may move; change nothing. Raises FenceRefused, NoWayToFence, BrokerUnreachable."""
+    async with SwitchoverWorld(found.config, found.flow, found.reverse) as world:
+        topics, moved = await _split(world, patterns)
+        command = found.config.fence_command
+        settled = await settled_choices(wanted, world.source_client, command, found.reverse)
+        choices = msgspec.structs.replace(settled, topics=topics)
+        if not topics:
+            return CheckedMove(choices=choices, reasons=(), left=(), moved=moved)
+        fence = fence_of(choices, world.source_client, command, str(found.flow.name))
+        step = MoveCheckStep(MoveSurvey(world), world.about(topics), fence, control, choices)
+        reasons, _ = await step.look(watch_s)
+        return CheckedMove(choices=choices, reasons=reasons, left=step.refused(reasons), moved=moved)
+
+
+async def move_topics(
+    found: OperatedFlow, control: FlowControl, choices: MoveChoices
+) -> tuple[DrOperation, StoredOperations]:
+    """Begin and drive the move; a check that fails takes it back, so that nothing is left to be done."""
+    name = found.flow.name
+    new = DrOperation(
+        id=new_id(),
+        kind=OperationKind.MOVE.value,
+        source=name.source,
+        target=name.target,
+        who=who_operates(),
+        began_ms=wall_ms(),
+        choices=choices.facts(),
+    )
+    async with driven(found, control) as drive:
+        try:
+            operation = await drive.run(lambda driver: driver.start(new), choices)
+        except StepFailed as failure:
+            if failure.step == MOVE[0].name:
+                await drive.abort(failure.why)
+                raise NotBegun(failure.kind, failure.flow, failure.why) from failure
+            raise
+    return operation, await read(found)
+
+
+def _all_moved(args: argparse.Namespace, checked: CheckedMove) -> int:
+    if args.json:
+        print(msgspec.json.encode(checked).decode())
+    else:
+        print(f"the producers of {counted(len(checked.moved), 'topic')} have moved already; nothing was changed")
+    return exits.OK
+
+
+def show_check(args: argparse.Namespace, checked: CheckedMove) -> None:
+    """Print what is in the way of a move."""
+    if args.json:
+        print(msgspec.json.encode(checked).decode())
+        return
+    for name, why in checked.reasons:
+        print(f"{name}: {why}" + (" (ignored)" if (name, why) not in checked.left else ""))
+    topics = counted(len(checked.choices.topics), "topic")
+    if checked.left:
+        print(f"the producers of {topics} are not moved; nothing was changed (a reason that you accept: --ignore NAME)")
+        return
+    for at, rule in enumerate(MOVE, 1):
+        print(f"{at}. {rule.name}: {rule.does}" + ("; from here on there is no way back" if rule.ends_return else ""))
+    print(f"the producers of {topics} could move now; nothing was changed")

@@ -1,0 +1,90 @@
+"""Reads and writes which groups and topics have moved to the target, in the state topic there."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import msgspec
+
+from engine.config.settings import FlowConfig
+from engine.flow.ports.ports import Cluster
+from engine.flow.topic_logs.unowned_log import UnownedLog
+from engine.kafka.admin.internal_topics import STATE_CONFIGS, ensure_internal_topic
+from engine.kafka.client.cluster import ClusterClient
+from engine.state.state import (
+    MOVE_SCOPE,
+    MOVED,
+    MOVED_TOPIC,
+    Key,
+    MovedGroup,
+    MovedTopic,
+    Value,
+    moved_key,
+    moved_topic_key,
+    state_topic,
+)
+
+_V = TypeVar("_V", bound=Value)
+
+
+class Moves(msgspec.Struct, frozen=True, kw_only=True):
+    """What has moved, by name."""
+
+    groups: Mapping[str, MovedGroup] = {}
+    topics: Mapping[str, MovedTopic] = {}
+
+
+class MoveLog:
+    """The moves of one flow; `client`: of the target, where the topic is made if no mirror ever ran.
+
+    Every call raises BrokerUnreachable, ConnectionLost, KafkaRefusal, NewerFormat, StateUnreadable.
+    """
+
+    def __init__(self, cluster: Cluster, client: ClusterClient, flow: FlowConfig) -> None:
+        self._cluster, self._client, self._flow = cluster, client, flow
+
+    async def read(self) -> Moves:
+        """Read what has moved."""
+        async with self._opened() as log:
+            if not await log.exists():
+                return Moves()
+            entries = await log.entries()
+        return Moves(groups=_of(entries, MOVED, MovedGroup), topics=_of(entries, MOVED_TOPIC, MovedTopic))
+
+    async def put_group(self, group: str, moved: MovedGroup) -> None:
+        """Store the move of a group."""
+        await self._put({moved_key(group): moved})
+
+    async def remove_group(self, group: str) -> None:
+        """Forget the move of a group."""
+        await self._put({moved_key(group): None})
+
+    async def put_topics(self, topics: Mapping[str, MovedTopic]) -> None:
+        """Store topics whose producers have moved."""
+        await self._put({moved_topic_key(name): one for name, one in topics.items()})
+
+    async def remove_topics(self, topics: Iterable[str]) -> None:
+        """Forget the moves of topics."""
+        await self._put({moved_topic_key(name): None for name in topics})
+
+    async def _put(self, entries: Mapping[Key, Value | None]) -> None:
+        if not entries:
+            return
+        async with self._opened() as log:
+            if not await log.exists():
+                replicas = self._flow.positions_replication_factor
+                await ensure_internal_topic(self._client, state_topic(self._flow.name.source), replicas, STATE_CONFIGS)
+            await log.put(entries)
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[UnownedLog]:
+        log = UnownedLog(self._cluster, self._flow.name, MOVE_SCOPE, self._flow.request_timeout_s)
+        try:
+            yield log
+        finally:
+            await log.close()
+
+
+def _of(entries: Mapping[Key, Value], kind: str, of: type[_V]) -> dict[str, _V]:
+    rows: Iterable[tuple[Key, Value]] = sorted(entries.items(), key=lambda row: row[0].subject)
+    return {key.subject: one for key, one in rows if key.kind == kind and isinstance(one, of)}
