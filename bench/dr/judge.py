@@ -65,8 +65,8 @@ def judge_side(
 ) -> SideFault:
     """Judge the logs of one side, which are read from their beginning of the round to their end.
 
-    `excused`: records that the operation has reported as lost. `compacted`: topics (by the writers' names) of which only
-    the last record of each key must be there.
+    `excused`: records that the operation has reported as lost. `compacted`: topics (by the writers' names) of which
+    only the last record of each key must be there.
     """
     seen = Counter(one for log in logs.values() for one in log)
     lost = missing(sent.acked - frozenset(excused), seen.keys(), compacted)
@@ -106,7 +106,7 @@ def judge_group(
 
 
 def missing(wanted: Iterable[RecordId], seen: Collection[RecordId], compacted: Collection[str]) -> list[RecordId]:
-    """Return what is wanted and not seen; of a compacted topic a key counts as seen with its last record, or a later."""
+    """Return what is wanted and not seen; a key of a compacted topic counts as seen with its last record or a later."""
     gone = [one for one in wanted if one not in seen]
     if not any(one.topic in compacted for one in gone):
         return sorted(gone)

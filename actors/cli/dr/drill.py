@@ -26,7 +26,7 @@ from policies.words import counted
 
 ROWS = 50
 DRAIN_S = 120.0
-_DOES = {
+DOES = {
     DrillStep.CLEAN: "looking for what earlier drills have left",
     DrillStep.SURVEY: "reading what a failover would lose now",
     DrillStep.DRAIN: "waiting until all that the source has now is copied",
@@ -108,7 +108,7 @@ def wish_of(args: argparse.Namespace) -> DrillWish:
         chosen=patterns.matches if args.groups else lambda _group: True,
         sample=args.sample,
         drain_s=args.timeout,
-        at_step=lambda step: print(f"raymirror dr drill: {_DOES[step]}", file=sys.stderr),
+        at_step=lambda step: print(f"raymirror dr drill: {DOES[step]}", file=sys.stderr),
     )
 
 

@@ -100,5 +100,5 @@ def test_a_value_names_its_record() -> None:
     assert key_of("w-1", 3, KEYS + 2) == b"w-1-3-2"
     assert len(value_of("w", 0, 0)) == 100
     for other in (None, b"", b"drill", b"a:b|"):
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"."):
             id_of(other, "t")
