@@ -100,8 +100,6 @@ OPERATIONS: Mapping[str, Operation] = {
             once=True,
         ),
         _failback_of("keep"),
-        _failback_of("append-to-target"),
-        _failback_of("discard"),
         Operation(
             name="drill",
             begin=_drill,
