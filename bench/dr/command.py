@@ -97,8 +97,19 @@ class Theatre(contextlib.ExitStack):
         self._stage: Stage | None = None
         self._worlds = 0
         self.world: World | None = None
-        self.clients = self.enter_context(client_processes(folder))
-        self.callback(self.drop_stage)
+        self._clients: contextlib.ExitStack = contextlib.ExitStack()
+        self.clients = self._clients.enter_context(client_processes(folder))
+        self.callback(self._drop)
+
+    def start_again(self) -> None:
+        """End everything: after a seed without a verdict, clients may still write and read."""
+        self._drop()
+        self._clients = contextlib.ExitStack()
+        self.clients = self._clients.enter_context(client_processes(self.folder))
+
+    def _drop(self) -> None:
+        self.drop_stage()
+        self._clients.close()
 
     def stage(self) -> Stage:
         """Return clusters of which every broker runs."""
@@ -150,7 +161,7 @@ def play_cell(
             why = f"{type(error).__name__}: {error}"[:1500]
             print(f"{cell} {seed}: no verdict: {_kill_text(kill)}: {why}", flush=True)
             book.unmeasured.append({"cell": cell, "seed": seed, "kill": _kill_text(kill), "why": why})
-            theatre.drop_stage()
+            theatre.start_again()
             continue
         book.add(row)
         print(f"{cell} {seed}: {_text(row)}", flush=True)
@@ -181,7 +192,6 @@ def summary(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
     for row in rows:
         cell = found.setdefault(row.cell, Counter())
         sides = (row.here, row.there)
-        cell += Counter()
         cell["seeds"] += 1
         cell["kills"] += not row.killed
         cell["clean"] += row.is_clean

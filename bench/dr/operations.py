@@ -41,7 +41,7 @@ def _of_steps(rules: tuple[StepRule, ...]) -> tuple[Moment, ...]:
 
 
 def _switchover(world: World) -> Words:
-    return "dr", "switchover", world.flow, "--config", str(world.config), "--yes", "--json"
+    return "dr", "switchover", world.flow, "--config", str(world.config), "--timeout", "120", "--yes", "--json"
 
 
 def _resume(world: World) -> Words:

@@ -22,7 +22,7 @@ from bench.errors import BenchError
 ATTEMPTS = 10
 BEFORE_S, SHORT_S = 1.2, 0.4
 WHOLE_S = 90.0
-_POLL_S = 0.5
+_POLL_S, _BETWEEN_S = 0.5, 1.0
 _PASSING = ("too-few-in-sync", "no-leader", "cannot-produce")
 """Findings of a drill that tell of a broker that was killed in it."""
 
@@ -166,10 +166,13 @@ class Round:
             time.sleep(BEFORE_S)
             traffic.stop_writing()
             traffic.end_reading("finish")
+            then = self._logs(self._there)
         finally:
             world.cluster(self._here).fronts.mend()
         lost = self._diverged()
         said = self._preview_lost()
+        if self._logs(self._there) != then:
+            self._failures.append("the old direction was copied again when the old source came back")
         if said != len(lost):
             self._failures.append(f"the preview says that {said} records are lost, {len(lost)} are")
         self._excused = frozenset(lost)
@@ -289,13 +292,13 @@ class Round:
 
     def _next_words(self, began_ms: int) -> Words | None:
         """Return the command that goes on; None if the operation has ended."""
+        time.sleep(_BETWEEN_S)
         if not self._operation.kind:
             return self._operation.again(self._world)
         world = self._world
         words = ("dr", "status", world.flow, "--config", str(world.config), "--json")
         outcome = WatchedCommand(words, world.folder, world.env).wait()
         if outcome.code not in (0, 1):
-            time.sleep(_POLL_S)
             return self._operation.again(world)
         stored = answer_of(outcome).get("operation")
         if outcome.code == 1:

@@ -126,7 +126,7 @@ class World:
         self._starts += 1
         folder = self.folder / f"mirror-{self._starts}"
         folder.mkdir()
-        self.mirror = MirrorRun(self.config, folder, env=self.env)
+        self.mirror = MirrorRun(self.config, folder, env=self.env, name="")
 
     def wait_mirror(self) -> None:
         """Wait until the mirror copies every partition of the present direction. Raises BenchError."""
