@@ -9,6 +9,7 @@ from types import FrameType
 
 from bench import commands, drain, history, house, idle, metadata, page, proof, rest, start
 from bench.configsync import command as configsync
+from bench.dr import command as dr
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.lag import command as lag
@@ -25,6 +26,7 @@ from deploy.local.errors import ClusterError
 BENCHES = {
     "commands": commands,
     "configsync": configsync,
+    "dr": dr,
     "drain": drain,
     "flat": flat,
     "history": history,

@@ -44,14 +44,15 @@ def write_config(file: Path, source: str, target: str, topics: str, more: Mappin
 
 
 class MirrorRun:
-    """One `raymirror run`, on the Ray cluster that `env` names, otherwise on local Ray."""
+    """One `raymirror run`, on the Ray cluster that `env` names, otherwise on local Ray. `name`: empty for the usual."""
 
-    def __init__(self, config: Path, folder: Path, *, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, config: Path, folder: Path, *, env: Mapping[str, str] | None = None, name: str = NAME) -> None:
         self._folder = folder
         self.log_file, self._errors = folder / "run.jsonl", folder / "run.err"
         given = env or {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
         self.env = {**given, "XDG_STATE_HOME": str(folder.parent / "state"), "PYTHONPATH": str(_ROOT)}
-        self._words = ["run", str(config), "--name", NAME, "--json"]
+        named = ["--name", name] if name else []
+        self._words = ["run", str(config), *named, "--json"]
         self.process = self._start()
 
     def restart(self, code: Path = _ROOT) -> None:

@@ -28,7 +28,7 @@ from policies.words import counted
 
 ROWS = 50
 DRAIN_S = 120.0
-_DOES = {
+DOES = {
     DrillStep.CLEAN: "looking for what earlier drills have left",
     DrillStep.SURVEY: "reading what a failover would lose now",
     DrillStep.DRAIN: "waiting until all that the source has now is copied",
@@ -118,7 +118,7 @@ def wish_of(args: argparse.Namespace) -> DrillWish:
 def step_text(step: DrillStep) -> str:
     """Say which step begins."""
     steps = tuple(DrillStep)
-    return str(StepLine(number=steps.index(step) + 1, of=len(steps), name=step.value, does=_DOES[step]))
+    return str(StepLine(number=steps.index(step) + 1, of=len(steps), name=step.value, does=DOES[step]))
 
 
 def _cleaned(args: argparse.Namespace, runs: dict[str, tuple[str, ...]]) -> int:
