@@ -17,6 +17,7 @@ from bench.plots import command as plot
 from bench.priority import command as priority
 from bench.recovery import command as recovery
 from bench.recovery import flat, outage, soak, upgrade
+from bench.story import trips
 from bench.tiny import command as tiny
 from bench.translation import command as translation
 from bench.wan import command as wan
@@ -42,6 +43,7 @@ BENCHES = {
     "start": start,
     "tiny": tiny,
     "translation": translation,
+    "trips": trips,
     "upgrade": upgrade,
     "wan": wan,
 }
