@@ -17,7 +17,7 @@ from bench.plots import command as plot
 from bench.priority import command as priority
 from bench.recovery import command as recovery
 from bench.recovery import flat, outage, soak, upgrade
-from bench.story import trips
+from bench.story import dr_times, story, trips
 from bench.tiny import command as tiny
 from bench.translation import command as translation
 from bench.wan import command as wan
@@ -26,6 +26,7 @@ from deploy.local.errors import ClusterError
 BENCHES = {
     "commands": commands,
     "configsync": configsync,
+    "dr-times": dr_times,
     "drain": drain,
     "flat": flat,
     "house": house,
@@ -41,6 +42,7 @@ BENCHES = {
     "rest": rest,
     "soak": soak,
     "start": start,
+    "story": story,
     "tiny": tiny,
     "translation": translation,
     "trips": trips,

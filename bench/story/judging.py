@@ -24,11 +24,13 @@ class Stint(msgspec.Struct, frozen=True, kw_only=True):
     """What one producer wrote. `acknowledged`, `offered`: the number behind the last such record, by partition.
 
     They differ only if the producer died with its cluster: records between them may be in the log, or not.
+    `ended_s`: when the last record was acknowledged (Unix time).
     """
 
     first: int
     acknowledged: dict[int, int]
     offered: dict[int, int]
+    ended_s: float = 0.0
 
     @property
     def records(self) -> int:

@@ -1,9 +1,9 @@
 """The load: numbered records at a steady rate, spread evenly over all partitions, by librdkafka's idempotent producer.
 
-A process: `python -m bench.story.load SPEC`. It prints `{"started": true}` after the first acknowledgement. It ends in
-order when a line `end` comes, or when the file `gate` exists, which a fence makes: it waits for every acknowledgement.
-A line `crash` ends it at once, as its machine would end with its cluster. It prints a `Stint` last. The file `alive`
-exists while it may write.
+A process: `python -m bench.story.load SPEC`. It prints `{"started": UNIX TIME}` after the first acknowledgement.
+It ends in order when a line `end` comes, or when the file `gate` exists, which a fence makes: it waits for every
+acknowledgement. A line `crash` ends it at once, as its machine would end with its cluster. It prints a `Stint` last.
+The file `alive` exists while it may write.
 """
 
 import json
@@ -42,12 +42,19 @@ class Load:
         self._offered = dict.fromkeys(range(spec.partitions), spec.first)
         self._acknowledged = dict(self._offered)
         self._turn = 0
+        self.answered_s = 0.0
+        """When the last record was acknowledged."""
         self.failed: list[str] = []
 
     @property
     def stint(self) -> Stint:
         """What was written so far."""
-        return Stint(first=self._spec.first, acknowledged=dict(self._acknowledged), offered=dict(self._offered))
+        return Stint(
+            first=self._spec.first,
+            acknowledged=dict(self._acknowledged),
+            offered=dict(self._offered),
+            ended_s=self.answered_s,
+        )
 
     @property
     def has_started(self) -> bool:
@@ -73,6 +80,7 @@ class Load:
             self.failed.append(f"record {number} of partition {partition}: {error}")
         else:
             self._acknowledged[partition] = max(self._acknowledged[partition], number + 1)
+            self.answered_s = time.time()
 
 
 def run(spec: LoadSpec, producer: Any) -> None:
@@ -91,13 +99,13 @@ def run(spec: LoadSpec, producer: Any) -> None:
         producer.poll(0)
         if load.has_started and not has_told:
             has_told = True
-            print(json.dumps({"started": True}), flush=True)
+            print(json.dumps({"started": load.answered_s}), flush=True)
         time.sleep(_TICK_S)
     left = producer.flush(_FLUSH_S)
     if left or load.failed:
         raise RuntimeError(f"{left} records not acknowledged; refused: {load.failed[:3]}")
     if not has_told:
-        print(json.dumps({"started": False}), flush=True)
+        print(json.dumps({"started": load.answered_s}), flush=True)
     print(msgspec.json.encode(load.stint).decode(), flush=True)
 
 

@@ -92,10 +92,20 @@ class Scene:
             "config.storage.replication.factor": "1",
         }
 
+    @property
+    def serving(self) -> str:
+        """The cluster that the load writes to. Raises BenchError without a load."""
+        if self._load is None:
+            raise BenchError("load", "it does not run")
+        return self._load[0]
+
     # --- the load ----------------------------------------------------------------------------------------------------
 
-    def start_load(self, cluster: str) -> None:
-        """Begin a stint. Raises BenchError if the fence of that cluster is still there."""
+    def start_load(self, cluster: str) -> float:
+        """Begin a stint; return when its first record was acknowledged (Unix time).
+
+        Raises BenchError if the fence of that cluster is still there.
+        """
         gate = self._gate(cluster)
         if gate.exists():
             raise BenchError("fence", f"the fence of cluster {cluster} was not taken away")
@@ -109,14 +119,14 @@ class Scene:
             alive=str(self._alive(cluster)),
         )
         helper = self._stack.enter_context(Helper("bench.story.load", spec, self.folder / "load.log"))
-        helper.hear(PATIENCE_S)
         self._load = cluster, helper
+        return float(helper.hear(PATIENCE_S)["started"])
 
     def end_load(self, word: str = "end") -> Stint:
         """End the stint, in order, or with `crash`; without a word if a fence has ended it. Raises BenchError."""
-        if self._load is None:
-            raise BenchError("load", "it does not run")
-        cluster, helper = self._load
+        cluster = self.serving
+        assert self._load is not None
+        _, helper = self._load
         if word:
             helper.say(word)
         stint = msgspec.convert(helper.hear(PATIENCE_S), Stint, strict=False)

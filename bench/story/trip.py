@@ -50,7 +50,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trip(msgspec.Struct, frozen=True, kw_only=True):
-    """One trip: seconds of each step of each command, and from the end of one load to the begin of the next."""
+    """One trip: seconds of each step of each command, and from the last record on one side to the first on the next."""
 
     kind: str
     seconds: dict[str, dict[str, float]]
@@ -90,14 +90,12 @@ class Travel:
         desk.kill()
         time.sleep(CUT_S)
         scene.end_group()
-        began_s = time.monotonic()
-        scene.end_load("crash")
+        last = scene.end_load("crash")
         (broker,) = scene.clusters[A].brokers
         broker.kill()
         _, failover = desk.raymirror("failover", f"{A}->{B}", "--config", str(config), codes=(0, 4))
-        scene.start_load(B)
+        away_s = scene.start_load(B) - last.ended_s
         scene.start_group(B)
-        away_s = time.monotonic() - began_s
         time.sleep(self._dwell_s)
         scene.clusters[A].restart(broker)
         delta, failback = self._fail_back(config)
@@ -117,13 +115,12 @@ class Travel:
         scene.end_group()
         config = self._configs[source, target]
         _, done = desk.raymirror("dr", "switchover", f"{source}->{target}", "--config", str(config), "--yes")
-        scene.end_load("")
-        scene.start_load(target)
+        last = scene.end_load("")
+        away_s = scene.start_load(target) - last.ended_s
         scene.start_group(target)
         desk.wait_ended()
         self._mirror(target, source)
-        steps = operation_steps(done)
-        return steps, round(sum(seconds for name, seconds in steps.items() if name not in ("all", "check")), 2)
+        return operation_steps(done), round(away_s, 2)
 
     def _mirror(self, source: str, target: str) -> None:
         """Start a mirror, and wait until it has nearly caught up."""
