@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,8 @@ _SMALL = "x200000x20000"
 _CELLS = f"8x50,100x50{_SMALL},1000x50{_SMALL},100x500{_SMALL},100x5000{_SMALL}"
 _QUICK_CELLS = "8x5x20000x2000"
 _HEAP_MIB = 2048
+_STORED_S = 5.0
+"""Seconds in which a mirror has stored its positions."""
 COPYING_STEPS = {"failback": ("new-copy",)}
 """Steps whose time grows with the records; all others depend on partitions, groups, or what is not copied yet."""
 
@@ -97,6 +100,7 @@ class Timed:
         _, switched = desk.raymirror("dr", "switchover", f"{A}->{B}", "--config", str(self._there), "--yes")
         desk.wait_ended()
         self._mirror(self._back)
+        self._copy_one_each()
         desk.kill()
         (broker,) = scene.clusters[B].brokers
         broker.kill()
@@ -120,6 +124,13 @@ class Timed:
             bytes_of_full_copy=counts.bytes_of_full_copy,
             at_wanted=at_wanted(seconds, counts.new),
         )
+
+    def _copy_one_each(self) -> None:
+        """Let a record of each partition go from B to A: a failback needs the epoch that was copied last."""
+        places = self._cell.places
+        write(self._scene.address(B), places, len(places))
+        self._desk.until(lambda status: status["flows"][0]["records"] >= len(places), "one record each is copied")
+        time.sleep(_STORED_S)
 
     def _mirror(self, config: Path) -> None:
         """Start a mirror, and wait until every partition is copied to its end."""

@@ -18,6 +18,7 @@ from bench.errors import BenchError
 from bench.story.desk import DEADLINE_S, Desk
 from bench.story.scene import GROUP, TOPIC, Scene, write_properties
 from bench.story.trip import SETTINGS, A, B
+from deploy.local.errors import ClusterError
 from deploy.local.tools import SERVER_FLAGS, java_command
 
 _HEAP_MIB = 2048
@@ -30,6 +31,7 @@ _OFFSETS, _GROUPS = (
     "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
 )
 _LOOK_S = 2.0
+_NO_TOPIC = "Could not match any topic-partitions"
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
