@@ -171,10 +171,13 @@ class Mm2Script:
             time.sleep(_LOOK_S)
 
     def _ends(self, cluster: str) -> dict[int, int]:
-        said = self._desk.kafka(
-            _OFFSETS, "--bootstrap-server", self._scene.address(cluster), "--topic-partitions", TOPIC
-        )
-        return ends_of(said)
+        words = ("--bootstrap-server", self._scene.address(cluster), "--topic-partitions", TOPIC)
+        try:
+            return ends_of(self._desk.kafka(_OFFSETS, *words))
+        except ClusterError as error:
+            if _NO_TOPIC in str(error):
+                return {}  # MM2 has not made it yet: look again
+            raise
 
     def _wait_synced(self, target: str, stopped_s: float) -> None:
         """Wait as long as MM2 needs for a stopped group, then look until its offsets no longer change."""
