@@ -18,6 +18,7 @@ from bench.plots import command as plot
 from bench.priority import command as priority
 from bench.recovery import command as recovery
 from bench.recovery import flat, outage, soak, upgrade
+from bench.story import dr_times, story, trips
 from bench.tiny import command as tiny
 from bench.translation import command as translation
 from bench.wan import command as wan
@@ -27,6 +28,7 @@ BENCHES = {
     "commands": commands,
     "configsync": configsync,
     "dr": dr,
+    "dr-times": dr_times,
     "drain": drain,
     "flat": flat,
     "history": history,
@@ -44,8 +46,10 @@ BENCHES = {
     "rest": rest,
     "soak": soak,
     "start": start,
+    "story": story,
     "tiny": tiny,
     "translation": translation,
+    "trips": trips,
     "upgrade": upgrade,
     "wan": wan,
 }

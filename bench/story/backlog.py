@@ -1,0 +1,113 @@
+"""Fills topics with many partitions, and lets many groups commit there, for the times of operations. Librdkafka."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from bench.errors import BenchError
+from bench.recovery.records import encode_record
+from bench.story.scene import GROUP, TOPIC
+
+PER_TOPIC = 500
+PER_GROUP = 4
+"""Partitions in which one group has commits."""
+_FLUSH_S = 600.0
+_AT_ONCE = 200
+
+Place = tuple[str, int]
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """What operations work on: `records` are on both clusters before them, `new` come while only one cluster is up."""
+
+    partitions: int
+    groups: int
+    records: int
+    new: int
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """Partitions by topic."""
+        starts = range(0, self.partitions, PER_TOPIC)
+        return {f"{TOPIC}-{at:03d}": min(PER_TOPIC, self.partitions - start) for at, start in enumerate(starts)}
+
+    @property
+    def places(self) -> list[Place]:
+        """Every partition, in order."""
+        return [(topic, at) for topic, partitions in self.topics.items() for at in range(partitions)]
+
+    def __str__(self) -> str:
+        return f"{self.partitions:,} partitions, {self.groups:,} groups, {self.records:,} records and {self.new:,} new"
+
+
+def cells_of(text: str, records: int, new: int) -> list[Cell]:
+    """Read `PARTITIONSxGROUPS[xRECORDSxNEW],...`. Raises BenchError."""
+    found = []
+    for word in text.split(","):
+        numbers = word.split("x")
+        if len(numbers) not in (2, 4) or not all(one.isdecimal() and int(one) for one in numbers):
+            raise BenchError(
+                "dr-times", f"{word!r} is no cell: give PARTITIONSxGROUPS or PARTITIONSxGROUPSxRECORDSxNEW"
+            )
+        partitions, groups, *more = map(int, numbers)
+        found.append(
+            Cell(partitions=partitions, groups=groups, records=(more or [records])[0], new=(more or [new])[-1])
+        )
+    return found
+
+
+def write(address: str, places: Sequence[Place], records: int) -> None:
+    """Write numbered records in turn to all partitions. Raises BenchError."""
+    from confluent_kafka import Producer
+
+    producer, failed = Producer({"bootstrap.servers": address, "linger.ms": 200, "enable.idempotence": True}), []
+
+    def answered(error: object, _message: object) -> None:
+        if error is not None:
+            failed.append(str(error))
+
+    for number in range(records):
+        topic, partition = places[number % len(places)]
+        value = encode_record(partition, number // len(places))
+        while True:
+            try:
+                producer.produce(topic, value, partition=partition, on_delivery=answered)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 1000 == 0:
+            producer.poll(0)
+    if (left := producer.flush(_FLUSH_S)) or failed:
+        raise BenchError("dataset", f"{left} records not acknowledged, refused: {failed[:3]}")
+
+
+def commits_of(cell: Cell, seed: int = 5) -> dict[str, dict[Place, int]]:
+    """Give every group some partitions, and an offset anywhere in each."""
+    dice, places = random.Random(seed), cell.places
+    held = {place: cell.records // len(places) + (at < cell.records % len(places)) for at, place in enumerate(places)}
+    return {
+        f"{GROUP}-{number:05d}": {
+            place: dice.randint(0, held[place]) for place in dice.sample(places, min(PER_GROUP, len(places)))
+        }
+        for number in range(cell.groups)
+    }
+
+
+def commit(address: str, commits: Mapping[str, Mapping[Place, int]]) -> None:
+    """Commit for all groups, as an administrator resets their offsets. Raises what librdkafka raises, BenchError."""
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    client: Any = AdminClient({"bootstrap.servers": address})
+    names = list(commits)
+    for start in range(0, len(names), _AT_ONCE):
+        asked = []
+        for group in names[start : start + _AT_ONCE]:
+            places = [TopicPartition(topic, at, offset) for (topic, at), offset in commits[group].items()]
+            asked += client.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values()
+        for future in asked:
+            for one in future.result(_FLUSH_S).topic_partitions:
+                if one.error is not None:
+                    raise BenchError("dataset", f"no commit in {one.topic}-{one.partition}: {one.error}")
