@@ -17,6 +17,7 @@ from deploy.local.tools import QUICK_FLAGS
 from engine.base.redaction import forget_secrets
 from tests.harness.outside import nothing_outside
 from tests.harness.virtual_time import TestLoops, virtual_time
+from tests.streams import ROOT, UNITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +79,14 @@ def _unit(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves sockets to its own JVM for the garbage collector to close: not ours to mend."""
+    """Refuse tests with clusters among the units, where `make test` would not find them.
+
+    PySpark leaves sockets to its own JVM for the garbage collector to close: not ours to mend.
+    """
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        if marks & {"integration", "ray"} and item.path.is_relative_to(ROOT / UNITS):
+            raise pytest.UsageError(f"{item.nodeid} needs clusters: it belongs in tests/integration (tests/README.md)")
     left = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
     for item in items:
         if _JVMS & set(getattr(item, "fixturenames", ())):
