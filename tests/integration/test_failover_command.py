@@ -17,6 +17,7 @@ from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic
 from tests.harness.load import numbered, produce
 from tests.harness.places import every_checkpoint, read_places, same_place
+from tests.harness.ray_cluster import RayCluster
 from tests.harness.shell import DEADLINE_S, Shell
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
@@ -27,10 +28,12 @@ RECORDS = 300
 class Scene:
     """A flow of its own with one topic of two partitions, and the command line beside it."""
 
-    def __init__(self, folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster) -> None:
+    def __init__(
+        self, folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster, ray: RayCluster
+    ) -> None:
         self.source, self.target, self.alias, self.topic = source, target, alias, f"{alias}-t"
         self.copied, self.flow = f"{alias}.{alias}-t", f"{alias}->there"
-        self.shell, self.config = Shell(folder), folder / "mm2.properties"
+        self.shell, self.config = Shell(folder, ray.env), folder / "mm2.properties"
         lines = (
             f"clusters = {alias}, there",
             f"{alias}.bootstrap.servers = {source.bootstrap_servers}",
@@ -110,8 +113,10 @@ class Scene:
 
 
 @pytest.fixture
-def scene(source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[Scene]:
-    made = Scene(tmp_path, "moving", source_cluster, target_cluster)
+def scene(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, shared_ray: RayCluster, tmp_path: Path
+) -> Iterator[Scene]:
+    made = Scene(tmp_path, "moving", source_cluster, target_cluster, shared_ray)
     try:
         yield made
     finally:
@@ -159,11 +164,13 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
 
 
 @pytest.fixture
-def lost(target_cluster: EmbeddedCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+def lost(
+    target_cluster: EmbeddedCluster, shared_ray: RayCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Scene]:
     """A flow whose source is its own, so that it may go away; its alias is the test's: the target keeps positions."""
     alias = getattr(request, "param", "lost")
     with EmbeddedCluster(alias, tmp_path / alias) as source:
-        made = Scene(tmp_path, alias, source, target_cluster)
+        made = Scene(tmp_path, alias, source, target_cluster, shared_ray)
         try:
             yield made
         finally:
