@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import re
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +17,7 @@ from deploy.local.tools import QUICK_FLAGS
 from tests.harness.known_secrets import forget_secrets
 from tests.harness.outside import nothing_outside
 from tests.harness.virtual_time import TestLoops, virtual_time
+from tests.streams import ROOT, UNITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,12 +31,29 @@ Broker.jvm_flags = QUICK_FLAGS
 
 _NOT_UNIT = {"fault", "integration", "local", "ray", "soak"}
 _JVMS = {"java", "spark"}
+_FOLDERS = count()
+
+
+@pytest.fixture
+def _own_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Name a folder of the test's own, without making it."""
+    name = re.sub(r"\W", "_", request.node.name)[:26]  # short: names of sockets have 107 bytes at most
+    return tmp_path_factory.getbasetemp() / f"{name}{next(_FOLDERS)}"
+
+
+@pytest.fixture
+def tmp_path(_own_folder: Path) -> Path:
+    """Make the test's folder. pytest's fixture of this name looks through all folders for the next number, and makes a
+    link beside each: among 14,000 tests that takes two minutes.
+    """
+    _own_folder.mkdir(mode=0o700)
+    return _own_folder
 
 
 @pytest.fixture(autouse=True)
-def _own_user_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_user_folders(_own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep state files out of the user's own folder; the cache of jars is shared on purpose."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(_own_folder / "state"))
 
 
 def pytest_configure() -> None:
@@ -59,7 +79,14 @@ def _unit(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves sockets to its own JVM for the garbage collector to close: not ours to mend."""
+    """Refuse tests with clusters among the units, where `make test` would not find them.
+
+    PySpark leaves sockets to its own JVM for the garbage collector to close: not ours to mend.
+    """
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        if marks & {"integration", "ray"} and item.path.is_relative_to(ROOT / UNITS):
+            raise pytest.UsageError(f"{item.nodeid} needs clusters: it belongs in tests/integration (tests/README.md)")
     left = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
     for item in items:
         if _JVMS & set(getattr(item, "fixturenames", ())):

@@ -144,6 +144,7 @@ class MirrorServer:
                 raise OSError(str(lost.exceptions[0])) from lost
             finally:
                 self._hub.end("the server ends")
+                server.pre_shutdown()  # connections without a request end at once; the others have a second
                 await server.shutdown(1.0)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:

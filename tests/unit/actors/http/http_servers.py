@@ -37,6 +37,7 @@ class ServedMirror:
     ) -> None:
         self.config = config if config.port else msgspec.structs.replace(config, port=free_port())
         self.supervisor = supervisor
+        supervisor.takes_s = 0.01  # of real time
         self.facts: MirrorFacts = facts()
         self.sessions = SessionBook()
         views = SupervisorViews(supervisor, FakePages(), self.facts, looks=looks)

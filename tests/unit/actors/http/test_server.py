@@ -160,7 +160,10 @@ POST = b"POST /connectors HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicati
     ],
     ids=range(9),
 )
-async def test_what_is_too_much_or_no_http_is_refused_and_the_connection_closed(data: bytes, status: int) -> None:
+async def test_what_is_too_much_or_no_http_is_refused_and_the_connection_closed(
+    data: bytes, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "IDLE_S", 3.0)  # the end of a body that is too large is waited for so long
     async with served() as mirror:
         answer = await mirror.send(data)
         assert status_of(answer) == status
@@ -217,8 +220,9 @@ async def test_more_connections_than_allowed_are_closed_at_once(monkeypatch: pyt
 
 
 async def test_an_answer_that_takes_too_long_is_connects_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "ANSWER_S", 0.05)  # the fake's status takes a second
+    monkeypatch.setattr(server, "ANSWER_S", 0.05)
     async with served() as mirror:
+        mirror.supervisor.takes_s = 1.0
         answer = await mirror.send(GET.replace(b"/connectors", b"/") + END)
     assert (status_of(answer), body_of(answer)["message"]) == (500, "Request timed out")
 
@@ -349,12 +353,17 @@ async def test_the_memory_of_a_flood_of_bodies_is_bounded() -> None:
     chunk = b"%x\r\n" % 65536 + b" " * 65536 + b"\r\n"
     async with served() as mirror:
         await mirror.send(GET + END)
-        before = resident()
-        for _ in range(20):
+
+        async def flood() -> None:
             reader, writer = await mirror.connect()
             writer.write(POST + b"Transfer-Encoding: chunked\r\n\r\n")
             del reader
             assert await is_cut_off(writer, chunk)
+
+        before = resident()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(20):
+                group.create_task(flood())
         assert resident() - before < 64 * 1024 * 1024
 
 

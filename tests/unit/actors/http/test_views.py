@@ -35,12 +35,14 @@ class FakeSupervisor:
         self.asked: list[tuple[Any, ...]] = []
         self.now = status or status_with(lane())
         self.at_once = self.most_at_once = 0
+        self.takes_s = 1.0
+        """Seconds until it gives a status."""
 
     async def status(self, lanes: bool, _follower: str) -> bytes:
         self.asked.append(("status", lanes))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        await asyncio.sleep(1)
+        await asyncio.sleep(self.takes_s)
         self.at_once -= 1
         return encode_status(self.now if lanes else msgspec.structs.replace(self.now, lanes=()))
 

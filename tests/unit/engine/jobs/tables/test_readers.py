@@ -66,6 +66,7 @@ def test_the_documented_rule_is_that_of_the_catalog() -> None:
 
 
 @pytest.mark.local
+@pytest.mark.full
 def test_spark_reads_the_same_rows(place: str) -> None:
     sql = f"SELECT * FROM (SELECT *, {RANKED} AS place FROM found) WHERE place = 1"
     rows = spark_rows(place, sql)
