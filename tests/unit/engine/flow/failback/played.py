@@ -232,8 +232,8 @@ class Played(Clusters):
 
     # --- before ------------------------------------------------------------------------------------------------------
 
-    async def move(self, wanted: Alterations) -> None:
-        """Set positions of the flow, which have no leader epoch then."""
+    async def move(self, wanted: Alterations, epochs: dict[TopicPartition, int] | None = None) -> None:
+        """Set positions of the flow."""
         some = options(FORWARD)
         where = AlterationOptions(
             flow=FORWARD,
@@ -242,7 +242,7 @@ class Played(Clusters):
             keys=some.position_keys,
             request_timeout_s=some.request_timeout_s,
         )
-        assert await alter_positions(self.b, where, wanted) == {}
+        assert await alter_positions(self.b, where, wanted, epochs) == {}
 
     async def copy(self, *, leaves: bool = True) -> None:
         """Copy A to B by the flow; `leaves`: it ends in order, else it is killed with a position that is behind."""
