@@ -197,6 +197,13 @@ def state_topic(source: str) -> str:
     return f"raymirror-state.{source}.internal"
 
 
+def state_source(topic: str) -> str:
+    """Return the source of the flows whose state a topic holds, by its name; empty if it is no state topic."""
+    before, after = state_topic("/").split("/")  # no name of a cluster has it
+    is_one = topic.startswith(before) and topic.endswith(after) and len(topic) > len(before) + len(after)
+    return topic[len(before) : -len(after)] if is_one else ""
+
+
 def events_topic(source: str) -> str:
     """Name the topic that holds the events of flows from a source, on their target."""
     return f"raymirror-events.{source}.internal"

@@ -57,8 +57,9 @@ async def look_ahead(world: FailbackWorld, asked: FailbackWish) -> tuple[Failbac
     sure = [msgspec.structs.replace(one, separation=certain(one.separation)) for one in counted.found]
     anew = {topic: counted.anew[topic] for topic in topics_anew(sure, asked.choice)}
     return (
+        *_name_reasons(world, sorted({one.separation.lane.source.topic for one in sure})),
         *_topic_reasons(sure, anew, every),
-        *(reason for one in sure for reason in _reasons(world, one, every, anew)),
+        *(reason for one in sure for reason in _reasons(one, every, anew)),
     )
 
 
@@ -92,12 +93,14 @@ async def count(world: FailbackWorld, asked: FailbackWish, *, settles: bool = Tr
     kept = [end for end in ends if end.lane.source not in left]
     found = await survey(world, topics, [_known(end, known) for end in kept])
     anew = await _sizes(world, topics_anew(found, asked.choice))
+    names = _name_reasons(world, sorted({lane.source.topic for lane in lanes}))
     unread = (await commits_on(world.source.groups, world.groups))[1] if anew else []
     reasons = [
         *_topic_reasons(found, anew, asked),
+        *names,
         *unread,
         *await _left_reasons(world, [lane for lane in left if lane.topic in anew]),
-        *(reason for one in found for reason in _reasons(world, one, asked, anew)),
+        *(reason for one in found for reason in _reasons(one, asked, anew)),
     ]
     return Counted(found=tuple(found), reasons=tuple(reasons), left=tuple(sorted(left)), anew=anew)
 
@@ -204,6 +207,26 @@ def _row(one: SurveyedPartition, *, anew: bool) -> LaneRow:
     )
 
 
+def _name_reasons(world: FailbackWorld, topics: Sequence[str]) -> Iterator[FailbackReason]:
+    """Refuse a flow whose copies have other names: applications write beside the copies, so nothing must go back."""
+    forward, back = world.selection, world.back_selection
+    source, target = world.forward.flow
+    other = [
+        topic
+        for topic in topics
+        if not back.wants(forward.target_topic(topic)) or back.target_topic(forward.target_topic(topic)) != topic
+    ]
+    if other:
+        copy = forward.target_topic(other[0])
+        way = (
+            f"the reverse flow {back.flow} does not copy {copy} to {other[0]}. Where copies have names of their own,"
+            f" nothing is written to them, so no failback is needed: {target} gets what only {source} has by copying"
+            f" {forward.flow} again (--forget-failover), and {source} gets what {target} got by copying {back.flow};"
+            " see docs/dr.md, The default policy"
+        )
+        yield FailbackReason(NAMES, str(forward.flow), way)
+
+
 def _topic_reasons(
     found: Sequence[SurveyedPartition], anew: Mapping[str, int], asked: FailbackWish
 ) -> Iterator[FailbackReason]:
@@ -228,22 +251,12 @@ def _topic_reasons(
         yield FailbackReason(MADE_ANEW, topic, why)
 
 
-def _reasons(
-    world: FailbackWorld, one: SurveyedPartition, asked: FailbackWish, anew: Collection[str]
-) -> list[FailbackReason]:
+def _reasons(one: SurveyedPartition, asked: FailbackWish, anew: Collection[str]) -> list[FailbackReason]:
     found, where = one.separation, str(one.separation.lane.source)
     plan = plan_failback(found, asked.choice, with_topic=found.lane.source.topic in anew)
     # what is not decided on the target yet is copied when it is
     refused = [one for one in plan.refused if one.name is not FailbackRefusal.TARGET_OPEN]
     reasons = [FailbackReason(one.name.value, where, one.why) for one in refused]
-    copy = found.lane.target.topic
-    back = world.back_selection
-    if not back.wants(copy) or back.target_topic(copy) != found.lane.source.topic:
-        why = (
-            f"the reverse flow {back.flow} would copy {copy} to {back.target_topic(copy)}: a failback needs a"
-            " replication policy that keeps names, because applications then write to the copy"
-        )
-        reasons.append(FailbackReason(NAMES, where, why))
     if plan.compares_keys:
         why = "the keys of a compacted topic must be compared first, which this version does not do"
         reasons.append(FailbackReason(KEYS, where, why))

@@ -1,6 +1,6 @@
 """Reads the operations that are stored on one cluster, without driving them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -15,6 +15,7 @@ from engine.state.state import (
     StateCodec,
     Value,
     owner_of,
+    state_source,
     state_topic,
 )
 from policies.dr.fence import FENCE_NOTES, FenceRow
@@ -69,6 +70,17 @@ def standing_fences(copy: OperationCopy, cluster: str) -> set[Binding]:
             rows = copy.notes(operation, FENCE_NOTES) or []
             found |= {msgspec.json.decode(row, type=FenceRow).binding for row in rows}
     return found
+
+
+async def all_lent_on(cluster: Cluster, alias: str, topics: Iterable[str]) -> tuple[LentConfig, ...]:
+    """Return what operations with any other cluster have lent to topics of a cluster.
+
+    `topics`: those of the cluster, of which each state topic holds the operations with one other cluster. So a flow to
+    a third cluster mirrors nothing that is lent. Raises as `read_copy` does.
+    """
+    others = sorted(other for topic in topics if (other := state_source(topic)))
+    found = [await lent_on(cluster, FlowName(other, alias)) for other in others]
+    return tuple(config for configs in found for config in configs)
 
 
 async def lent_on(cluster: Cluster, flow: FlowName) -> tuple[LentConfig, ...]:

@@ -7,7 +7,7 @@ config that is lent to a topic is taken back when its time is over. Mirrored it 
 
 from collections.abc import Mapping
 
-from engine.flow.operations.reading import lent_on, read_copy, standing_fences
+from engine.flow.operations.reading import all_lent_on, read_copy, standing_fences
 from engine.flow.ports.ports import Answers, Cluster
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.client.cluster import ClusterClient
@@ -25,14 +25,16 @@ class UnfencedSettings(KafkaSettings):
         self._source, self._target, self._flow = source, target, flow
 
     async def configs(self, topics: Mapping[str, tuple[str, ...] | None]) -> Answers[dict[str, ConfigEntry]]:
-        """Describe configs; a lent one as it was before. Raises also what `lent_on` raises.
+        """Describe configs; a lent one as it was before. Raises also what `all_lent_on` raises.
+
+        An operation with another cluster than the flow's may have lent it.
 
         What is lent is read after the configs: it is stored before it is lent, so none is missed.
         """
         found = await super().configs(topics)
         if not any(may_be_lent(entries) for entries in found.found.values()):
             return found
-        lent = await lent_on(self._source, FlowName(self._flow.target, self._flow.source))
+        lent = await all_lent_on(self._source, self._flow.source, await super().topics(None))
         return Answers(as_before(found.found, lent), found.failed)
 
     async def acls(self, resource: Resource) -> set[Binding]:

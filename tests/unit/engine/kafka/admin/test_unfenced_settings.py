@@ -8,12 +8,13 @@ from engine.flow.operations.reading import lent_on
 from engine.flow.topic_logs.lent_log import LentLog
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.admin.unfenced_settings import UnfencedSettings
-from engine.state.state import DESIRED, DesiredState, StateCodec, state_topic
+from engine.state.state import DESIRED, DesiredState, StateCodec, state_source, state_topic
 from policies.dr.lent_config import LENT_NOTES, LENT_STEP, LentConfig
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import aborting, begun, done, finished, undoing, undone
 from policies.model import FlowName
 from policies.sync.topic_configs import DEFAULT, ConfigEntry
+from tests.fakes.cluster import FakeCluster
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.flow.operations.staged import Clusters, new
 
@@ -34,7 +35,11 @@ def shown(there: FakeSettings, clusters: Clusters, flow: FlowName, monkeypatch: 
     async def configs(_self: Any, topics: Any) -> Any:
         return await there.configs(topics)
 
+    async def topics(_self: Any, _names: Any) -> Any:
+        return {where.topic: None for one in clusters.clusters.values() for where in one.leader}
+
     monkeypatch.setattr(KafkaSettings, "configs", configs)
+    monkeypatch.setattr(KafkaSettings, "topics", topics)
     side, other = (FlowSide.SOURCE, FlowSide.TARGET) if flow == FORWARD else (FlowSide.TARGET, FlowSide.SOURCE)
     return UnfencedSettings(None, clusters.clusters[side], clusters.clusters[other], flow)  # type: ignore[arg-type]
 
@@ -73,6 +78,30 @@ async def test_the_endless_retention_of_a_failback_is_not_mirrored(monkeypatch: 
         await store.save(begun(one, LENT_STEP, 1), {LENT_NOTES: [ENDLESS]})
         found = (await settings.configs({"t": None, "archive": None})).found
     assert (found["t"]["retention.ms"].value, found["archive"]["retention.ms"].value) == ("5000", "-1")
+
+
+async def test_what_a_failback_has_lent_is_not_mirrored_to_a_third_cluster_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clusters, here = Clusters(), FakeSettings("A")
+    here.put("t", retention_ms="-1")
+    settings = shown(here, clusters, FORWARD, monkeypatch)
+    settings._flow = FlowName("A", "C")
+    settings._target = FakeCluster("C")
+    async with clusters.opened() as store:
+        one = await store.claim(new(kind="failback"), "ann")
+        await store.save(begun(one, LENT_STEP, 1), {LENT_NOTES: [ENDLESS]})
+        found = (await settings.configs({"t": None})).found
+    assert found["t"]["retention.ms"].value == "5000"
+
+
+def test_a_state_topic_names_the_other_cluster() -> None:
+    assert [state_source(topic) for topic in (state_topic("B"), "raymirror-state..internal", "t", "B.internal")] == [
+        "B",
+        "",
+        "",
+        "",
+    ]
 
 
 async def test_raised_tombstones_of_a_failover_are_not_mirrored(monkeypatch: pytest.MonkeyPatch) -> None:
