@@ -125,8 +125,9 @@ def turned_text(flow: str, stop: StopKind) -> str:
         )
     return (
         f"it was failed over, so applications write to {target}; to give {source} what {target} has: raymirror dr"
-        f" failback '{flow}'. To copy in the old direction all the same: raymirror resume '{flow}' --forget-failover,"
-        f" or, once its mirror has ended, raymirror run CONFIG --forget-failover '{flow}'"
+        f" failback '{flow}', if copies keep the names of their topics. If copies have other names, or to copy in the"
+        f" old direction all the same: raymirror resume '{flow}' --forget-failover, or, once its mirror has ended,"
+        f" raymirror run CONFIG --forget-failover '{flow}'"
     )
 
 
@@ -138,8 +139,8 @@ def way_back_text(flow: str, *, renamed: bool) -> str:
     source, _, target = flow.partition("->")
     if renamed:
         return (
-            f"copies have other names than their topics, so {source} gets what {target} gets by the flow"
-            f" {target}->{source}"
+            f"copies have other names than their topics, so no failback is needed: {source} gets what {target} gets by"
+            f" the flow {target}->{source}, and {target} gets what only {source} has when {flow} is copied again"
         )
     return f"to give {source} what {target} gets: raymirror dr failback '{flow}'"
 

@@ -1,11 +1,14 @@
 """Sets or removes the stored positions of a flow that nothing copies, over a connection of its own."""
 
+from collections.abc import Mapping
+
 from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.ownership.alteration import AlterationOptions, Alterations, alter_positions
 from engine.services.clients import copying_clients
 from engine.services.maps import last_known_of
 from engine.services.target_view import FlowTarget
+from policies.model import TopicPartition
 
 CLIENT_ID = "raymirror-alter"
 _NAMED = 20
@@ -32,8 +35,11 @@ class PositionAlteration(FlowTarget):
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         super().__init__(flow, copying_clients(config, flow.name, CLIENT_ID))
 
-    async def alter(self, wanted: Alterations | None) -> None:
-        """Set the positions of some lanes; None: remove those of all. Raises PositionsNotAltered, KafkaRefusal."""
+    async def alter(self, wanted: Alterations | None, epochs: Mapping[TopicPartition, int] | None = None) -> None:
+        """Set the positions of some lanes; None: remove those of all. Raises PositionsNotAltered, KafkaRefusal.
+
+        `epochs`: the leader epochs of the source's records at these offsets, as far as they are known.
+        """
         flow = self._flow
         if wanted is None:
             known = await last_known_of(flow, self._target)
@@ -47,5 +53,5 @@ class PositionAlteration(FlowTarget):
             keys=flow.position_keys,
             request_timeout_s=flow.request_timeout_s,
         )
-        if failed := await alter_positions(self._target, options, wanted):
+        if failed := await alter_positions(self._target, options, wanted, epochs):
             raise PositionsNotAltered(str(flow.name), failed)

@@ -79,33 +79,34 @@ class FailbackPlan(msgspec.Struct, frozen=True, kw_only=True):
 class _Rule(NamedTuple):
     refusal: FailbackRefusal
     holds: Callable[[Separation], bool]
-    binds: Callable[[Separation, FailbackChoice], bool]
+    binds: Callable[[Separation, FailbackChoice, bool], bool]
+    """Whether it matters for a choice; the last one: whether the source topic is made anew."""
     says: Callable[[Separation], str]
 
 
-def _always(_found: Separation, _choice: FailbackChoice) -> bool:
+def _always(_found: Separation, _choice: FailbackChoice, _anew: bool) -> bool:
     return True
 
 
-def _needs_shared(_found: Separation, choice: FailbackChoice) -> bool:
+def _needs_shared(_found: Separation, choice: FailbackChoice, _anew: bool) -> bool:
     """Whether the choice depends on what the source still has: all do, except the one that throws it away."""
     return choice is not FailbackChoice.DISCARD
 
 
-def _only_new(found: Separation, choice: FailbackChoice) -> bool:
-    return not makes_anew(found, choice)
+def _only_new(_found: Separation, _choice: FailbackChoice, anew: bool) -> bool:
+    return not anew
 
 
-def _judges_keys(found: Separation, choice: FailbackChoice) -> bool:
+def _judges_keys(found: Separation, choice: FailbackChoice, anew: bool) -> bool:
     """Whether the keys that the target lacks decide something, and are ambiguous."""
     if choice is not FailbackChoice.DISCARD and found.diverged:
         return True
-    return found.topic.is_expiring and not makes_anew(found, choice)
+    return found.topic.is_expiring and not anew
 
 
-def _loses_left_out(found: Separation, choice: FailbackChoice) -> bool:
+def _loses_left_out(found: Separation, _choice: FailbackChoice, anew: bool) -> bool:
     """Whether records that are in no copy would go: with the topic, or by a tombstone for a key that looks deleted."""
-    return makes_anew(found, choice) or found.are_tombstones_gone
+    return anew or found.are_tombstones_gone
 
 
 _RULES = (
@@ -249,16 +250,19 @@ def certain(found: Separation) -> Separation:
     )
 
 
-def plan_failback(found: Separation, choice: FailbackChoice) -> FailbackPlan:
-    """Plan the failback of one partition, or refuse it with all reasons."""
+def plan_failback(found: Separation, choice: FailbackChoice, *, with_topic: bool = False) -> FailbackPlan:
+    """Plan the failback of one partition, or refuse it with all reasons.
+
+    `with_topic`: another partition of its topic must be made anew, so this one is, too.
+    """
     if found.unknown:
         return FailbackPlan(choice=choice, refused=(RefusedFailback(FailbackRefusal.NOT_JUDGED, found.unknown),))
+    anew = with_topic or makes_anew(found, choice)
     refused = tuple(
         RefusedFailback(rule.refusal, rule.says(found))
         for rule in _RULES
-        if rule.holds(found) and rule.binds(found, choice)
+        if rule.holds(found) and rule.binds(found, choice, anew)
     )
-    anew = makes_anew(found, choice)
     to_target = found.diverged if choice is not FailbackChoice.DISCARD else 0
     kept = found.target.end - found.target.start
     return FailbackPlan(

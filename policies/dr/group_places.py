@@ -41,6 +41,8 @@ class PlaceReason(Enum):
     REPEATS = "repeats"
     READ_DISCARDED = "read-discarded"
     """It has read records of D that neither cluster has afterwards."""
+    EXPIRED = "expired"
+    """The target's retention has deleted records that it has not read, so a topic made anew lacks them."""
     NOT_MAPPED = "not-mapped"
     """Its commit on the target has no exact source offset."""
 

@@ -12,6 +12,8 @@ from enum import Enum
 
 import msgspec
 
+from policies.dr.failback import FailbackChoice
+
 
 class OperationKind(Enum):
     """What an operation does; the names are stable."""
@@ -74,7 +76,7 @@ SWITCHOVER = (
     StepRule(name="watch", does="check again that nothing was written behind the fence"),
 )
 
-FAILBACK = (
+_PREPARATION = (
     StepRule(
         name="check", does="check that the flow was failed over, and that its reverse flow has copied nothing since"
     ),
@@ -92,7 +94,12 @@ FAILBACK = (
     ),
     StepRule(name="count", does="find the exact end of each copy, and refuse what would do harm"),
     StepRule(name="export", does="write to files what only the source has"),
-    StepRule(name="late-copy", does="copy that to the target, and note where it lies there", ends_return=True),
+)
+_LATE = StepRule(name="late-copy", does="copy that to the target, and note where it lies there", ends_return=True)
+_ANEW = StepRule(
+    name="make-anew", does="delete the source topics that must be equal to their copies, create them again"
+)
+_WAY_BACK = (
     StepRule(name="turn", does="store where the reverse flow starts: behind what both clusters have"),
     StepRule(name="new-copy", does="copy to the source what only the target has"),
     StepRule(name="groups", does="commit for each group on the source the first record that it has not read"),
@@ -113,6 +120,17 @@ MOVE = (
     StepRule(name="hand-over", does="open the target to the producers, note that they have moved", ends_return=True),
     StepRule(name="watch", does="check again that nothing was written behind the fence"),
 )
+FAILBACK = (*_PREPARATION, _LATE, *_WAY_BACK)
+FAILBACKS: Mapping[FailbackChoice, tuple[StepRule, ...]] = {
+    FailbackChoice.KEEP: FAILBACK,
+    FailbackChoice.APPEND: (*_PREPARATION, _LATE, _ANEW, *_WAY_BACK),
+    FailbackChoice.DISCARD: (*_PREPARATION, msgspec.structs.replace(_ANEW, ends_return=True), *_WAY_BACK),
+}
+"""The steps of a failback, by its choice: what discards copies nothing late, so deleting topics ends the return."""
+
+CHOICE, EXPORT, MAKE_ANEW = "choice", "export", "make-anew"
+"""The names under which a failback stores what the operator has chosen: the choice, a folder, and whether topics of the
+source may be deleted."""
 
 TABLES: Mapping[OperationKind, tuple[StepRule, ...]] = {
     OperationKind.SWITCHOVER: SWITCHOVER,
@@ -120,3 +138,10 @@ TABLES: Mapping[OperationKind, tuple[StepRule, ...]] = {
     OperationKind.MOVE: MOVE,
 }
 """The steps of each kind. Operations of a kind without a table are shown, and not driven."""
+
+
+def steps_of(kind: str, choices: Mapping[str, object]) -> tuple[StepRule, ...]:
+    """Return the steps of an operation by its kind and its choices; none if this version does not know them."""
+    if kind == OperationKind.FAILBACK.value and CHOICE in choices:
+        return next((steps for choice, steps in FAILBACKS.items() if choice.value == choices[CHOICE]), ())
+    return next((steps for one, steps in TABLES.items() if one.value == kind), ())

@@ -17,7 +17,7 @@ import msgspec
 from policies.dr.fence import FENCE_STEP
 from policies.dr.lent_config import LENT_STEP
 from policies.dr.operation_commands import goes_on, takes_back
-from policies.dr.operation_steps import TABLES, FlowSide, OperationKind, StepRule
+from policies.dr.operation_steps import FlowSide, OperationKind, StepRule, steps_of
 
 Fact = int | float | str | bool
 
@@ -124,7 +124,7 @@ class DrOperation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def rules(self) -> tuple[StepRule, ...]:
         """Its table; empty if this version does not know its kind."""
-        return next((steps for kind, steps in TABLES.items() if kind.value == self.kind), ())
+        return steps_of(self.kind, self.choices)
 
     @property
     def is_known(self) -> bool:

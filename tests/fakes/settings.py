@@ -111,3 +111,9 @@ class FakeSettings:
             raise KafkaRefusal(f"adding partitions to topic {change.target}", 37, "InvalidPartitions", "")
         self.partitions[change.target] = change.partitions
         self.writes.append(f"grow {change.target}")
+
+    async def delete(self, topic: str) -> None:
+        self.before("delete")
+        self.partitions.pop(topic, None)
+        self.own.pop(topic, None)
+        self.writes.append(f"delete {topic}")

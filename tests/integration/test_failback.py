@@ -232,3 +232,43 @@ async def test_compacted_topics_go_back_with_their_tombstones_or_are_refused(
         return
     assert code == 0, (found, errors)
     assert (await case.values(source_cluster))[-2:] == [b"", b"new"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("choice", ["append-to-target", "discard"])
+async def test_a_topic_is_made_anew_from_its_copy_also_after_kills(
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    choice: str,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    case = Case(f"anew-{choice[:2]}", source_cluster, target_cluster, tmp_path, capsys)
+    await case.copied()
+    for group, at in (("inside", 30), ("old", 60), ("late", 60)):
+        await stock.commit(source_cluster, f"{case.topic}-{group}", case.topic, {0: at})
+    await case.fails_over()
+    await produce(source_cluster, case.topic, 0, LATE)
+    await stock.commit(source_cluster, f"{case.topic}-late", case.topic, {0: 64})
+    await produce(target_cluster, case.topic, 0, NEW)
+    words = ["--choice", choice, "--export", str(tmp_path / "export")]
+    code, _, errors = await case.fails_back(*words)
+    assert (code, "made-anew" in errors, "bytes; all its offsets begin anew" in errors) == (1, True, True), errors
+    command = ["dr", "failback", case.world.flow, "--config", str(case.world.path), "--fenced-by-hand", "--yes"]
+    is_over = False
+    for last in ("make-anew", "turn", "new-copy"):
+        is_over = is_over or await killed_in(last, [*command, *words, "--make-anew"])
+    if not is_over:
+        code, found, errors = await case.fails_back("--make-anew")
+        assert code == 4, (found, errors)
+        reasons = {one["group"].removeprefix(f"{case.topic}-"): one["reason"] for one in found["groups"]}
+        late = "repeats" if choice == "append-to-target" else "read-discarded"
+        assert reasons == {"inside": "exact", "old": "exact", "late": late}
+    wanted = values(SHARED, NEW, *([LATE] if choice == "append-to-target" else []))
+    assert await case.values(source_cluster) == await case.values(target_cluster) == wanted
+    assert (await own_configs(source_cluster, [case.topic]))[case.topic]["retention.ms"] == "86400000"
+    for group, at in (("inside", 30), ("old", 60), ("late", 60)):
+        assert await case.reads(source_cluster, f"{case.topic}-{group}", 5) == wanted[at : at + 5]

@@ -26,9 +26,8 @@ from actors.local import session
 from actors.ray.launch import usual_name
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
-from engine.flow.failback.counting import Counted
+from engine.flow.failback.counting import Counted, FailbackWish
 from engine.flow.failback.errors import FailbackReason
-from engine.flow.failback.first_steps import CHOICE, EXPORT
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGroup
 from engine.flow.failback.source_alone import undo_steps
@@ -49,7 +48,7 @@ from engine.services.dr.switchover.build import (
     settled_choices,
 )
 from policies.dr.failback import FailbackChoice
-from policies.dr.operation_steps import FAILBACK, FlowSide, OperationKind
+from policies.dr.operation_steps import CHOICE, EXPORT, FAILBACKS, MAKE_ANEW, FlowSide, OperationKind
 from policies.dr.operations import DrOperation, OperationState
 
 COMMAND = OperationKind.FAILBACK.value
@@ -103,6 +102,11 @@ def add_failback(actions: Any) -> None:
     parser.add_argument(
         "--export", type=Path, metavar="DIR", help="write what only the source has to a new folder in this one"
     )
+    parser.add_argument(
+        "--make-anew",
+        action="store_true",
+        help="confirm that topics of the source may be deleted, created again and copied whole, if the choice needs it",
+    )
     parser.add_argument("--dry-run", action="store_true", help="count and judge by the last positions; change nothing")
     parser.add_argument("--abort", action="store_true", help="take back a failback that has not copied anything yet")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -110,7 +114,8 @@ def add_failback(actions: Any) -> None:
         "exit codes: 0 done, and every group is exactly where it was (with --dry-run: nothing is in the way); 4 done,"
         " but some group reads records again, or has no place (with --dry-run: it would be refused); 1 a step failed"
         " or was refused: give the same command again, it goes on where it was; 2 bad input, a mirror runs the flow or"
-        " its reverse, or a cluster does not answer; steps: " + ", ".join(rule.name for rule in FAILBACK)
+        " its reverse, or a cluster does not answer; steps: "
+        + ", ".join(rule.name for rule in FAILBACKS[FailbackChoice.APPEND])
     )
     parser.set_defaults(action=run_failback)
 
@@ -126,7 +131,7 @@ def run_failback(args: argparse.Namespace) -> int:
             show_look(counted)
         return exits.NOT_EQUAL if counted.reasons else exits.OK
     if not (args.yes or args.abort):
-        ask(found)
+        ask(found, deletes=args.make_anew)
     result = asyncio.run(fail_back(found, args))
     if args.json:
         print(msgspec.json.encode(result).decode())
@@ -138,16 +143,19 @@ def run_failback(args: argparse.Namespace) -> int:
 def _as_json(counted: Counted) -> dict[str, object]:
     reasons = [msgspec.to_builtins(one) for one in counted.reasons]
     left = [str(one) for one in counted.left]
-    return {"partitions": msgspec.to_builtins(counted.rows), "refused": reasons, "left": left}
+    partitions = msgspec.to_builtins(counted.rows)
+    return {"partitions": partitions, "refused": reasons, "left": left, "made_anew": counted.anew}
 
 
-def ask(found: OperatedFlow) -> None:
+def ask(found: OperatedFlow, *, deletes: bool) -> None:
     """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
     name = str(found.flow.name)
     source, target = found.flow.name
     if not sys.stdin.isatty():
         raise BadQuestion("a failback writes to both clusters, and nobody can be asked here", "add --yes")
     print(f"This writes to {source} what only {target} has, and to {target} what only {source} has.")
+    if deletes:
+        print(f"Topics of {source} that the choice makes anew are deleted: all their offsets begin again.")
     if input(f"Type {name} to go on: ").strip() != name:
         raise BadQuestion("the failback was not confirmed; nothing was changed", f"type {name}")
 
@@ -164,11 +172,11 @@ async def look(found: OperatedFlow, args: argparse.Namespace) -> Counted:
         try:
             choices = await settled_choices(fence_choices(args), service.source_client, command, found.reverse)
         except NoWayToFence as none:
-            counted = await service.look(_choice(args), NoFence(), exports=args.export is not None)
+            counted = await service.look(_asked(args), NoFence())
             reason = FailbackReason(NO_FENCE, none.cluster, str(none))
             return msgspec.structs.replace(counted, reasons=(reason, *counted.reasons))
         fence = fence_of(choices, service.source_client, command, name)
-        return await service.look(_choice(args), fence, exports=args.export is not None)
+        return await service.look(_asked(args), fence)
 
 
 async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackResult:
@@ -221,11 +229,13 @@ async def _drive(
     else:
         choices = await settled_choices(fence_choices(args), service.source_client, command, found.reverse)
     fence = fence_of(choices, service.source_client, command, name)
-    driver = OperationDriver(store, name, dict(failback_steps(service.world(guard, fence))), ShownProgress(), {})
+    choice = FailbackChoice(str(current.choices[CHOICE])) if current is not None else _choice(args)
+    steps = dict(failback_steps(service.world(guard, fence), choice))
+    driver = OperationDriver(store, name, steps, ShownProgress(), {})
     if args.abort:
         return await driver.abort(who_operates(), "asked for")
     if current is not None:
-        return await driver.resume(who_operates())
+        return await driver.resume(who_operates(), {MAKE_ANEW: True} if args.make_anew else None)
     return await driver.start(_new(found, choices, args))
 
 
@@ -261,6 +271,10 @@ def _choice(args: argparse.Namespace) -> FailbackChoice:
     return FailbackChoice(args.choice or FailbackChoice.KEEP.value)
 
 
+def _asked(args: argparse.Namespace) -> FailbackWish:
+    return FailbackWish(choice=_choice(args), exports=args.export is not None, confirms=args.make_anew)
+
+
 def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespace) -> DrOperation:
     name = found.flow.name
     return DrOperation(
@@ -270,5 +284,5 @@ def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespa
         target=name.target,
         who=who_operates(),
         began_ms=wall_ms(),
-        choices={**choices.facts(), CHOICE: _choice(args).value, EXPORT: _folder(args)},
+        choices={**choices.facts(), CHOICE: _choice(args).value, EXPORT: _folder(args), MAKE_ANEW: args.make_anew},
     )

@@ -21,6 +21,8 @@ def show_look(counted: Counted) -> None:
     show_partitions(counted.rows)
     for lane in counted.left[:ROWS]:
         print(f"{lane} was never copied, and its copy holds nothing: it stays as it is")
+    for topic, size in list(counted.anew.items())[:ROWS]:
+        print(f"{topic} would be deleted on the source, created again and copied whole, about {bytes_text(size)}")
     for reason in counted.reasons[:ROWS]:
         print(f"refused: {reason}")
     if len(counted.reasons) > ROWS:

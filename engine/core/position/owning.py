@@ -3,7 +3,7 @@
 import msgspec
 
 from engine.core.offset_map.map_runs import MapTail
-from engine.core.position.position import Position
+from engine.core.position.position import ForeignPosition, Position
 from engine.core.position.resume import RENEWED, ResumePoint
 from policies.model import FlowName, TopicPartition
 
@@ -61,7 +61,12 @@ def is_at_rest(stored: Position, ends: LogEnds) -> bool:
 
 
 def copied_leader_epoch(stored: object, found: ResumePoint) -> int:
-    """Return the source leader epoch of the last copied batch; -1 if the copy does not end at the stored position."""
+    """Return the source leader epoch of the last copied batch; -1 if the copy does not end at the stored position.
+
+    A position that was set may name the epoch of the record before it.
+    """
+    if isinstance(stored, ForeignPosition):
+        return stored.source_leader_epoch
     is_there = isinstance(stored, Position) and not found.tail_records and found.how != RENEWED and found.cut < 0
     return stored.source_leader_epoch if is_there and isinstance(stored, Position) else -1
 

@@ -122,11 +122,12 @@ class ForeignPosition(msgspec.Struct, frozen=True, kw_only=True):
     """A position that MM2 (or another tool) wrote: only the last copied source offset; -1 = nothing yet.
 
     `altered`: a user has set it (KIP-875). The copy goes on behind it, whatever the target holds; after -1 it begins as
-    that of a topic without a position.
+    that of a topic without a position. `source_leader_epoch`: of that offset, if raymirror has set it; -1: not known.
     """
 
     offset: int
     altered: bool = False
+    source_leader_epoch: int = -1
 
 
 class _PositionValue(msgspec.Struct, omit_defaults=True):
@@ -168,9 +169,13 @@ def encode_value(position: Position) -> bytes:
     return msgspec.json.encode(_PositionValue(offset=position.source_next - 1, raymirror=version, **fields))
 
 
-def altered_value(offset: int | None) -> bytes:
-    """Encode a position that a user has set: the last copied offset, or None for none. MM2 reads it as its own."""
-    return msgspec.json.encode(_PositionValue(offset=-1 if offset is None else offset, altered=True))
+def altered_value(offset: int | None, source_leader_epoch: int = -1) -> bytes:
+    """Encode a position that a user has set: the last copied offset, or None for none. MM2 reads it as its own.
+
+    `source_leader_epoch`: that of the record at the offset; -1: not known.
+    """
+    last = -1 if offset is None else offset
+    return msgspec.json.encode(_PositionValue(offset=last, altered=True, source_leader_epoch=source_leader_epoch))
 
 
 def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
@@ -187,7 +192,10 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
     check_format(stored.raymirror, FORMAT_VERSION)
     if stored.raymirror == 0:
         offset = -1 if stored.offset is None else max(-1, stored.offset)
-        return ForeignPosition(offset=offset, altered=stored.altered) if offset >= 0 or stored.altered else None
+        if offset < 0 and not stored.altered:
+            return None
+        epoch = stored.source_leader_epoch if stored.altered else -1
+        return ForeignPosition(offset=offset, altered=stored.altered, source_leader_epoch=epoch)
     fields = msgspec.structs.asdict(stored)
     del fields["offset"], fields["raymirror"], fields["altered"]
     fields["runs"] = tuple(_run(text) for text in stored.runs.split(",") if text)

@@ -10,25 +10,24 @@ copies lie is stored before the reverse flow copies anything, so it leaves out e
 
 from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
-
 from engine.base.clock import now_s, pause
 from engine.core.lane.echoes import Echoes
-from engine.core.reports.log_content import ContentRange
+from engine.core.offset_map.offset_map import How
 from engine.flow.failback.copying import copy_until, next_epoch, positions_of
-from engine.flow.failback.diverged_rows import ROUNDS, counted_ends, diverged_now, grown
+from engine.flow.failback.diverged_rows import ROUNDS, exported_again, grown, keep_late
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
-from engine.flow.failback.first_steps import EXPORT
+from engine.flow.failback.group_moves import answered
 from engine.flow.failback.late_copies import echoes_of, size_of
-from engine.flow.failback.rows import LANES, LATE, LaneRow, LateRow
+from engine.flow.failback.rows import LaneRow, LateRow
 from engine.flow.failback.step import FailbackStep
+from engine.flow.failback.world import FailbackWorld
 from engine.flow.lane.bisection import by_leaders
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
+from engine.flow.surveys.log_sizes import first_record, records_between, records_in
 from policies.model import TopicPartition
 
-_MOST_BYTES = 16 * 1024 * 1024
 _NAMED = 5
 _OPEN_S, _LOOK_S = 300.0, 1.0
 """Seconds to wait for transactions on the target that are open across late copies, and between two looks."""
@@ -39,10 +38,10 @@ class LateCopy(FailbackStep):
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises SourceWritten, LanesStopped, FailbackRefused."""
-        rows = self.rows(run)
+        rows = self.old_rows(run)
         ends, more = await self.source_ends(rows), dict[str, str]()
         for _ in range(ROUNDS):
-            rows = await self._exported(run, rows, ends)
+            rows = await exported_again(self.world, run, rows, ends)
             wanted = [row for row in rows if row.diverged]
             if wanted:
                 run.say(f"copying to the target what only the source has: {len(wanted)} partitions")
@@ -50,33 +49,10 @@ class LateCopy(FailbackStep):
             late = await self._found(rows, wanted, ends)
             after = await self.source_ends(rows)
             if after == ends:
-                await run.keep(LATE, late)
+                await keep_late(run, late)
                 return {"partitions": len(wanted), "records": sum(size_of(one.echoes) for one in late)}
             ends, more = after, grown(ends, after)
         raise SourceWritten(more)
-
-    async def _exported(
-        self, run: StepRun, rows: Sequence[LaneRow], ends: Mapping[TopicPartition, int]
-    ) -> tuple[LaneRow, ...]:
-        """Count and export what has grown since, before it is copied, and store the new counts; return all rows."""
-        if not grown(counted_ends(rows), ends):
-            return tuple(rows)
-        found = await diverged_now(self.world, [row for row in rows if ends[row.source] != row.source_end])
-        held = [one for one in found if one.separation.diverged]
-        if held and run.choice(EXPORT):
-            where, records = await self.world.export(held, str(run.choice(EXPORT)))
-            run.say(f"the source has grown: {records} records of its grown partitions are exported to {where}")
-        elif held:
-            run.say("the source has grown, and no folder was named to export that to: it is only copied")
-        counts = {one.separation.lane.source: one.separation.diverged for one in found}
-        fresh = tuple(
-            msgspec.structs.replace(row, source_end=ends[row.source], diverged=counts[row.source])
-            if row.source in counts
-            else row
-            for row in rows
-        )
-        await run.keep(LANES, fresh)
-        return fresh
 
     async def _copy(self, run: StepRun, rows: Sequence[LaneRow], ends: Mapping[TopicPartition, int]) -> None:
         world, options = self.world, self.world.forward_options()
@@ -117,19 +93,37 @@ async def _see_stored(cluster: Cluster, options: FlowOptions, ends: Mapping[Topi
 class Turn(FailbackStep):
     """Stores where the reverse flow starts; nothing but it writes to the source from here on."""
 
+    def __init__(self, world: FailbackWorld, again: FailbackStep) -> None:
+        """`again`: the step that takes up what the source has got since it was done."""
+        super().__init__(world)
+        self._again = again
+
     async def do(self, run: StepRun) -> Facts:
-        """See Step. Raises SourceWritten, NotStored."""
-        rows, late = self.rows(run), self.late(run)
-        ends = await self.source_ends(rows)
-        if more := grown({row.source: late[row.source].source_end for row in rows}, ends):
+        """See Step. Raises SourceWritten, NotStored, and what `again` raises."""
+        if more := await self._grown(run):
             run.say(f"the source has grown: {'; '.join(f'{lane}: {what}' for lane, what in more.items())}")
-            await LateCopy(self.world).do(run)  # it is the source's own: the reverse flow has copied nothing
+            await self._again.do(run)  # it is the source's own: the reverse flow has copied nothing
+        await see_empty(self.world.source.cluster, [row.source for row in self.rows(run) if row.made])
         await self.world.guard.bar()
         run.assure()
-        positions = {row.target: row.target_next - 1 if row.target_next else None for row in rows}
+        positions = {
+            row.target: row.target_next - 1 if row.target_next and not row.made else None for row in self.rows(run)
+        }
         if failed := await self.world.alter_back(positions):
             raise NotStored(f"positions of {self.world.back.flow}", failed)
-        return {"partitions": len(rows)}
+        return {"partitions": len(positions)}
+
+    async def _grown(self, run: StepRun) -> dict[str, str]:
+        rows, late = self.old_rows(run), self.late(run)
+        return grown({row.source: late[row.source].source_end for row in rows}, await self.source_ends(rows))
+
+
+async def see_empty(cluster: Cluster, partitions: Sequence[TopicPartition]) -> None:
+    """Raise SourceWritten if partitions of topics that were made anew have records before any is copied to them."""
+    written = [one for one in partitions if await records_in(cluster, one)]
+    if written:
+        why = "its topic was made anew, and has records already: delete them, or the topic's records, by hand"
+        raise SourceWritten({str(one): why for one in written})
 
 
 class NewCopy(FailbackStep):
@@ -141,7 +135,8 @@ class NewCopy(FailbackStep):
         if not rows:
             return {"partitions": 0}
         echoes: dict[TopicPartition, Echoes] = {row.target: late[row.source].echoes for row in rows}
-        options, source, target = world.back_options(echoes), world.source.cluster, world.target.cluster
+        left_out = {row.target: echoes[row.target] for row in rows if not row.made}
+        options, source, target = world.back_options(left_out), world.source.cluster, world.target.cluster
         ends = await self._ends(run, echoes)
         await self._see_unwritten(rows, late)
         copier = world.new_copier(options, target, source)
@@ -175,8 +170,8 @@ class NewCopy(FailbackStep):
         ends = await self.source_ends(rows)
         written: dict[str, str] = {}
         for row in rows:
-            first, end = late[row.source].source_end, ends[row.source]
-            if row.target not in begun and first < end and await _records(source, row.source, first, end):
+            first, end = _joint(row, late), ends[row.source]
+            if row.target not in begun and first < end and await records_between(source, row.source, first, end):
                 written[str(row.source)] = f"records from offset {first} on are on the source alone"
         if written:
             raise SourceWritten(written)
@@ -187,14 +182,19 @@ class NewCopy(FailbackStep):
         await maps.follow()
         written: dict[str, str] = {}
         for row in rows:
+            if row.made:
+                at = await first_record(source, row.source)
+                if at is not None and (await answered(maps, row.target, at, is_back=True)).how is not How.RUN:
+                    written[str(row.source)] = f"the record at {at} was not copied from the target"
+                continue
             first = late[row.source].source_end
             joined = maps.translate(row.target, row.target_next)
-            if joined.offset > first and await _records(source, row.source, first, joined.offset):
+            if joined.offset > first and await records_between(source, row.source, first, joined.offset):
                 written[str(row.source)] = f"records between {first} and {joined.offset} are on the source alone"
         if written:
             raise SourceWritten(written)
 
 
-async def _records(cluster: Cluster, partition: TopicPartition, first: int, end: int) -> int:
-    wanted = ContentRange(first=first, end=end, since=first, most_bytes=_MOST_BYTES)
-    return (await cluster.read_content(partition, wanted)).records
+def _joint(row: LaneRow, late: Mapping[TopicPartition, LateRow]) -> int:
+    """Return the source offset that the first new record follows."""
+    return 0 if row.made else late[row.source].source_end

@@ -1,6 +1,6 @@
 """Counts what each cluster has alone, by the exact ends of the copies, and finds every reason against a failback."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -8,37 +8,59 @@ from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.rows import LaneRow
 from engine.flow.failback.settling import CopyEnd, settle
 from engine.flow.failback.world import FailbackWorld
+from engine.flow.groups.status import selected
 from engine.flow.lane.bisection import offsets_by_leaders
-from engine.flow.ports.ports import LATEST
+from engine.flow.ports.ports import LATEST, Groups, Offsets
 from engine.flow.refused.quarantine_reader import QuarantineReader
+from engine.flow.surveys.log_sizes import bytes_from, records_in
 from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.surveys.topic_traits import topic_traits
 from engine.flow.topic_logs.last_known import KnownLane
-from policies.dr.failback import FailbackChoice, FailbackRefusal, certain, plan_failback
+from policies.dr.failback import FailbackChoice, FailbackRefusal, certain, makes_anew, plan_failback
+from policies.groups import GroupSelection
 from policies.model import LaneName, TopicPartition
 from policies.sync.config_sync import TopicState
 
-KEYS, ANEW, NAMES, EXPORT = "keys-must-be-compared", "made-anew", "names-differ", "no-export"
+KEYS, MADE_ANEW, NAMES, EXPORT = "keys-must-be-compared", "made-anew", "names-differ", "no-export"
+NEVER_COPIED, GROUP_UNREAD = "never-copied", "group-not-read"
+
+
+class FailbackWish(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator asks for. `exports`: a folder was named for an export. `confirms`: topics may be deleted."""
+
+    choice: FailbackChoice
+    exports: bool
+    confirms: bool = False
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was counted. `left`: partitions that only the source has, which stay as they are."""
+    """What was counted. `left`: partitions that only the source has, which stay as they are.
+
+    `anew`: the source topics that must be made anew, with about how many bytes the target has of each.
+    """
 
     found: tuple[SurveyedPartition, ...]
     reasons: tuple[FailbackReason, ...]
     left: tuple[TopicPartition, ...] = ()
+    anew: dict[str, int] = {}
 
     @property
     def rows(self) -> tuple[LaneRow, ...]:
         """The partitions as a failback stores them."""
-        return tuple(_row(one) for one in self.found)
+        return tuple(_row(one, anew=one.separation.lane.source.topic in self.anew) for one in self.found)
 
 
-async def look_ahead(world: FailbackWorld, choice: FailbackChoice) -> tuple[FailbackReason, ...]:
+async def look_ahead(world: FailbackWorld, asked: FailbackWish) -> tuple[FailbackReason, ...]:
     """Return the reasons that the last positions show for certain, before anything is written. Raises as `count`."""
-    counted = await count(world, choice, exports=True, settles=False)
+    every = msgspec.structs.replace(asked, exports=True)
+    counted = await count(world, every, settles=False)
     sure = [msgspec.structs.replace(one, separation=certain(one.separation)) for one in counted.found]
-    return tuple(reason for one in sure for reason in _reasons(world, one, choice, exports=True))
+    anew = {topic: counted.anew[topic] for topic in topics_anew(sure, asked.choice)}
+    return (
+        *_name_reasons(world, sorted({one.separation.lane.source.topic for one in sure})),
+        *_topic_reasons(sure, anew, every),
+        *(reason for one in sure for reason in _reasons(one, every, anew)),
+    )
 
 
 async def topics_of(world: FailbackWorld) -> dict[str, TopicState]:
@@ -49,8 +71,14 @@ async def topics_of(world: FailbackWorld) -> dict[str, TopicState]:
     return {topic: one for topic, one in topics.items() if selection.wants(topic) and not is_beats(topic)}
 
 
-async def count(world: FailbackWorld, choice: FailbackChoice, *, exports: bool, settles: bool = True) -> Counted:
-    """Write the barriers, read both clusters, and judge. `exports`: whether a folder was named for an export.
+def topics_anew(found: Sequence[SurveyedPartition], choice: FailbackChoice) -> frozenset[str]:
+    """Return the source topics of which a choice makes a partition anew, and so all of them."""
+    judged = [one.separation for one in found if not one.separation.unknown]
+    return frozenset(one.lane.source.topic for one in judged if makes_anew(one, choice))
+
+
+async def count(world: FailbackWorld, asked: FailbackWish, *, settles: bool = True) -> Counted:
+    """Write the barriers, read both clusters, and judge.
 
     `settles` false: write nothing, and count by the last positions, which may be behind. Raises ConnectionLost,
     BrokerUnreachable, KafkaRefusal.
@@ -64,8 +92,50 @@ async def count(world: FailbackWorld, choice: FailbackChoice, *, exports: bool, 
     left = await _left(world, ends)
     kept = [end for end in ends if end.lane.source not in left]
     found = await survey(world, topics, [_known(end, known) for end in kept])
-    reasons = [reason for one in found for reason in _reasons(world, one, choice, exports=exports)]
-    return Counted(found=tuple(found), reasons=tuple(reasons), left=tuple(sorted(left)))
+    anew = await _sizes(world, topics_anew(found, asked.choice))
+    names = _name_reasons(world, sorted({lane.source.topic for lane in lanes}))
+    unread = (await commits_on(world.source.groups, world.groups))[1] if anew else []
+    reasons = [
+        *_topic_reasons(found, anew, asked),
+        *names,
+        *unread,
+        *await _left_reasons(world, [lane for lane in left if lane.topic in anew]),
+        *(reason for one in found for reason in _reasons(one, asked, anew)),
+    ]
+    return Counted(found=tuple(found), reasons=tuple(reasons), left=tuple(sorted(left)), anew=anew)
+
+
+async def _sizes(world: FailbackWorld, topics: Collection[str]) -> dict[str, int]:
+    """Return about how many bytes the copies of source topics hold."""
+    copies = {topic: world.selection.target_topic(topic) for topic in sorted(topics)}
+    there = await world.target.settings.topics(sorted(copies.values()))
+    found: dict[str, int] = {}
+    for topic, copy in copies.items():
+        partitions = there[copy].partitions if copy in there else 0
+        firsts = {TopicPartition(copy, number): -1 for number in range(partitions)}
+        found[topic] = await bytes_from(world.target.cluster, firsts)
+    return found
+
+
+async def commits_on(source: Groups, selection: GroupSelection) -> tuple[dict[str, Offsets], list[FailbackReason]]:
+    """Return the commits of groups on the source, which go with deleted topics, and the groups that cannot be read.
+
+    Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
+    """
+    groups, _, unheard = await selected(source, selection)
+    answers = await source.offsets(groups, stable=True)
+    unread = [
+        FailbackReason(GROUP_UNREAD, group, f"its commits on the source go with the topic, and cannot be read: {why}")
+        for group, why in sorted((unheard | answers.failed).items())
+    ]
+    return answers.found, unread
+
+
+async def _left_reasons(world: FailbackWorld, left: Sequence[TopicPartition]) -> list[FailbackReason]:
+    """Refuse to delete records of partitions that were never copied."""
+    why = "it was never copied, and its topic would be deleted with its records: copy it first, or discard it by hand"
+    held = [lane for lane in sorted(left) if await records_in(world.source.cluster, lane)]
+    return [FailbackReason(NEVER_COPIED, str(lane), why) for lane in held]
 
 
 def _by_position(lane: LaneName, known: Mapping[TopicPartition, KnownLane]) -> CopyEnd:
@@ -122,7 +192,7 @@ def _known(end: CopyEnd, known: Mapping[TopicPartition, KnownLane]) -> KnownLane
     )
 
 
-def _row(one: SurveyedPartition) -> LaneRow:
+def _row(one: SurveyedPartition, *, anew: bool) -> LaneRow:
     found = one.separation
     return LaneRow(
         topic=found.lane.source.topic,
@@ -133,32 +203,64 @@ def _row(one: SurveyedPartition) -> LaneRow:
         source_end=found.source.end,
         diverged=found.diverged,
         new=found.new,
+        anew=anew,
     )
 
 
-def _reasons(
-    world: FailbackWorld, one: SurveyedPartition, choice: FailbackChoice, *, exports: bool
-) -> list[FailbackReason]:
+def _name_reasons(world: FailbackWorld, topics: Sequence[str]) -> Iterator[FailbackReason]:
+    """Refuse a flow whose copies have other names: applications write beside the copies, so nothing must go back."""
+    forward, back = world.selection, world.back_selection
+    source, target = world.forward.flow
+    other = [
+        topic
+        for topic in topics
+        if not back.wants(forward.target_topic(topic)) or back.target_topic(forward.target_topic(topic)) != topic
+    ]
+    if other:
+        copy = forward.target_topic(other[0])
+        way = (
+            f"the reverse flow {back.flow} does not copy {copy} to {other[0]}. Where copies have names of their own,"
+            f" nothing is written to them, so no failback is needed: {target} gets what only {source} has by copying"
+            f" {forward.flow} again (--forget-failover), and {source} gets what {target} got by copying {back.flow};"
+            " see docs/dr.md, The default policy"
+        )
+        yield FailbackReason(NAMES, str(forward.flow), way)
+
+
+def _topic_reasons(
+    found: Sequence[SurveyedPartition], anew: Mapping[str, int], asked: FailbackWish
+) -> Iterator[FailbackReason]:
+    """Refuse to make topics anew that nobody has confirmed, and say what each costs."""
+    for topic, size in sorted(anew.items() if not asked.confirms else ()):
+        plans = [
+            plan_failback(one.separation, asked.choice, with_topic=True)
+            for one in found
+            if one.separation.lane.source.topic == topic
+        ]
+        gone = sum(max(0, plan.expired) for plan in plans)
+        expired = (
+            f"; {gone} of its offsets, whose copies the target's retention has deleted, are gone then" if gone else ""
+        )
+        if any(plan.expired < 0 for plan in plans):
+            expired += "; what the target's retention has deleted of it is gone then, and how much that is is not known"
+        why = (
+            f"{asked.choice.value} deletes this topic on the source, creates it again and copies all of its copy, about"
+            f" {size} bytes; all its offsets begin anew, and groups are committed anew{expired}; confirm that with"
+            " --make-anew"
+        )
+        yield FailbackReason(MADE_ANEW, topic, why)
+
+
+def _reasons(one: SurveyedPartition, asked: FailbackWish, anew: Collection[str]) -> list[FailbackReason]:
     found, where = one.separation, str(one.separation.lane.source)
-    plan = plan_failback(found, choice)
+    plan = plan_failback(found, asked.choice, with_topic=found.lane.source.topic in anew)
     # what is not decided on the target yet is copied when it is
     refused = [one for one in plan.refused if one.name is not FailbackRefusal.TARGET_OPEN]
     reasons = [FailbackReason(one.name.value, where, one.why) for one in refused]
-    copy = found.lane.target.topic
-    back = world.back_selection
-    if not back.wants(copy) or back.target_topic(copy) != found.lane.source.topic:
-        why = (
-            f"the reverse flow {back.flow} would copy {copy} to {back.target_topic(copy)}: a failback needs a"
-            " replication policy that keeps names, because applications then write to the copy"
-        )
-        reasons.append(FailbackReason(NAMES, where, why))
-    if plan.makes_anew:
-        why = "this choice deletes the source topic and copies it whole, which this version leaves to the operator"
-        reasons.append(FailbackReason(ANEW, where, why))
-    elif plan.compares_keys:
+    if plan.compares_keys:
         why = "the keys of a compacted topic must be compared first, which this version does not do"
         reasons.append(FailbackReason(KEYS, where, why))
-    if found.diverged and not exports:
+    if found.diverged and not asked.exports:
         why = f"only the source has {found.diverged} records: name a folder to export them to: --export DIR"
         reasons.append(FailbackReason(EXPORT, where, why))
     return reasons

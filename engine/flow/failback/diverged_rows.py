@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from engine.flow.failback.counting import survey, topics_of
 from engine.flow.failback.errors import FailbackReason, FailbackRefused
-from engine.flow.failback.rows import LaneRow
+from engine.flow.failback.rows import LANES, LATE, LaneRow, LateRow
 from engine.flow.failback.world import FailbackWorld
+from engine.flow.operations.driver import StepRun
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane
+from policies.dr.operation_steps import EXPORT
 from policies.model import TopicPartition
 
 ROUNDS = 5
@@ -43,3 +47,42 @@ def _known(row: LaneRow) -> KnownLane:
     return KnownLane(
         lane=row.source, target=row.target, source_next=row.split, at_ms=-1, ours=False, target_next=row.target_next
     )
+
+
+async def exported_again(
+    world: FailbackWorld, run: StepRun, rows: Sequence[LaneRow], ends: Mapping[TopicPartition, int]
+) -> tuple[LaneRow, ...]:
+    """Count and export what has grown since, before it is copied or deleted, and store the counts; return all rows.
+
+    `rows`: those of partitions whose topic has not been made anew.
+    """
+    if not grown(counted_ends(rows), ends):
+        return tuple(rows)
+    found = await diverged_now(world, [row for row in rows if ends[row.source] != row.source_end])
+    held = [one for one in found if one.separation.diverged]
+    if held and run.choice(EXPORT):
+        where, records = await world.export(held, str(run.choice(EXPORT)))
+        run.say(f"the source has grown: {records} records of its grown partitions are exported to {where}")
+    elif held:
+        run.say("the source has grown, and no folder was named to export that to: it is not exported")
+    counts = {one.separation.lane.source: one.separation.diverged for one in found}
+    fresh = tuple(
+        msgspec.structs.replace(row, source_end=ends[row.source], diverged=counts[row.source])
+        if row.source in counts
+        else row
+        for row in rows
+    )
+    await keep_rows(run, fresh)
+    return fresh
+
+
+async def keep_rows(run: StepRun, rows: Sequence[LaneRow]) -> None:
+    """Store these rows instead of those of the same partitions."""
+    known = {row.source: row for row in run.notes(LANES, LaneRow) or ()}
+    await run.keep(LANES, list((known | {row.source: row for row in rows}).values()))
+
+
+async def keep_late(run: StepRun, rows: Sequence[LateRow]) -> None:
+    """Store where the late copies of these partitions lie, instead of what was stored of the same ones."""
+    known = {(row.topic, row.partition): row for row in run.notes(LATE, LateRow) or ()}
+    await run.keep(LATE, list((known | {(row.topic, row.partition): row for row in rows}).values()))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.flow.failback.counting import count, look_ahead, topics_of
+from engine.flow.failback.counting import FailbackWish, count, look_ahead, topics_of
 from engine.flow.failback.diverged_rows import ROUNDS, counted_ends, diverged_now, grown
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
 from engine.flow.failback.lent_configs import change, give_back
@@ -13,10 +13,9 @@ from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.ports.settings_port import Settings
 from policies.dr.failback import FailbackChoice
 from policies.dr.lent_config import CLEANUP, LENT_NOTES, RETENTION, LentConfig, endless_retention
+from policies.dr.operation_steps import CHOICE, EXPORT, MAKE_ANEW
 from policies.model import TopicPartition
 
-CHOICE, EXPORT = "choice", "export"
-"""The names of what the operator chooses."""
 _NAMED = 5
 
 
@@ -29,9 +28,15 @@ class Check(FailbackStep):
         if reasons := await flow_reasons(world):
             raise FailbackRefused(reasons)
         run.say(f"{flow} was failed over")
-        if reasons := await look_ahead(world, FailbackChoice(str(run.choice(CHOICE)))):
+        if reasons := await look_ahead(world, asked_of(run)):
             raise FailbackRefused(reasons)
         return {"failed_over_ms": await world.guard.failed_over_ms()}
+
+
+def asked_of(run: StepRun) -> FailbackWish:
+    """Return what the operator has asked for."""
+    choice = FailbackChoice(str(run.choice(CHOICE)))
+    return FailbackWish(choice=choice, exports=bool(run.choice(EXPORT)), confirms=bool(run.choice(MAKE_ANEW)))
 
 
 async def flow_reasons(world: FailbackWorld) -> tuple[FailbackReason, ...]:
@@ -107,8 +112,7 @@ class Count(FailbackStep):
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises FailbackRefused."""
-        choice = FailbackChoice(str(run.choice(CHOICE)))
-        counted = await count(self.world, choice, exports=bool(run.choice(EXPORT)))
+        counted = await count(self.world, asked_of(run))
         if counted.reasons:
             raise FailbackRefused(counted.reasons)
         rows = counted.rows
@@ -120,6 +124,8 @@ class Count(FailbackStep):
             "diverged": sum(row.diverged for row in rows),
             "new": sum(row.new for row in rows),
             "torn": torn,
+            "made_anew": len(counted.anew),
+            "copied_whole_bytes": sum(counted.anew.values()),
         }
 
 

@@ -13,6 +13,7 @@ from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import How, Translation
 from engine.flow.groups.status import selected
 from engine.flow.ports.ports import Groups, Stored
+from policies.dr.anew_places import AnewLog, anew_place
 from policies.dr.group_moves import KeptLogs, SourcePlace, source_place
 from policies.dr.group_places import PlaceReason
 from policies.groups import GroupSelection, GroupState
@@ -58,6 +59,11 @@ class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
     @property
+    def where(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def is_equal(self) -> bool:
         """Whether the group reads on the source exactly what it has not read."""
         return not self.why and self.reason is PlaceReason.EXACT
@@ -76,11 +82,22 @@ class MovedGroups(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailedBackLane(msgspec.Struct, frozen=True, kw_only=True):
-    """One source partition, its copy on the target, and the parts of both."""
+    """One source partition, its copy on the target, and the parts of both.
+
+    `is_anew`: the source partition was made anew from its copy. `discards`: what the source had alone is gone then.
+    `target_start`: where the target's log begins.
+    """
 
     source: TopicPartition
     target: TopicPartition
     logs: KeptLogs
+    is_anew: bool = False
+    discards: bool = False
+    target_start: int = 0
+
+
+Commits = Mapping[str, Mapping[TopicPartition, int]]
+"""Commits on the source before topics were made anew, by group."""
 
 
 class GroupMoves:
@@ -93,8 +110,10 @@ class GroupMoves:
         self._source, self._target = source, target
         self._forward, self._back = forward, back
 
-    async def move(self, lanes: Sequence[FailedBackLane]) -> MovedGroups:
+    async def move(self, lanes: Sequence[FailedBackLane], earlier: Commits | None = None) -> MovedGroups:
         """Read the groups, and commit their places on the source.
+
+        `earlier`: the commits of groups in topics that were made anew, from before that.
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
         """
@@ -105,6 +124,16 @@ class GroupMoves:
             group: {of_copy[where]: offset for where, (offset, _) in offsets.items() if where in of_copy}
             for group, offsets in there.found.items()
         }
+        failed = unheard | there.failed
+        for group in (earlier or {}).keys() - ours.keys() - failed.keys():
+            if unheard:  # it may be one of those
+                failed[group] = f"the target may have its commits: {next(iter(unheard.values()))}"
+            else:
+                ours[group] = {}
+        for group, commits in (earlier or {}).items():
+            if group in ours:
+                anew = [lane for lane in lanes if lane.is_anew and lane.source in commits]
+                ours[group] = dict.fromkeys(anew, -1) | ours[group]
         names = [group for group, offsets in ours.items() if offsets]
         await self._forward.follow([lane.source for lane in lanes])
         await self._back.follow([lane.target for lane in lanes])
@@ -113,10 +142,17 @@ class GroupMoves:
         for group in names:
             if group in states.found and group in here.found:
                 stored = {where: offset for where, (offset, _) in here.found[group].items()}
-                rows = [await self._row(group, lane, offset, stored) for lane, offset in ours[group].items()]
-                moved += await self._commit(group, rows, states.found[group])
-        failed = unheard | there.failed | states.failed | here.failed
-        return MovedGroups(moved=tuple(moved), failed=failed)
+                before = dict((earlier or {}).get(group, {}))
+                rows = [
+                    await self._anew_row(group, lane, offset, before.get(lane.source, -1))
+                    if lane.is_anew
+                    else await self._row(group, lane, offset, stored)
+                    for lane, offset in ours[group].items()
+                ]
+                made = {lane.source for lane in ours[group] if lane.is_anew}
+                wanted = {row.where: row.offset for row in rows if _is_behind(row, stored, made)}
+                moved += await self._commit(group, rows, wanted, states.found[group])
+        return MovedGroups(moved=tuple(moved), failed=failed | states.failed | here.failed)
 
     async def _row(
         self, group: str, lane: FailedBackLane, target: int, stored: Mapping[TopicPartition, int]
@@ -141,24 +177,72 @@ class GroupMoves:
             why=_NO_PLACE if offset < 0 else "",
         )
 
+    async def _anew_row(self, group: str, lane: FailedBackLane, target: int, source: int) -> MovedPartition:
+        """Place a group in a partition that was made anew; `source`: its commit there before that."""
+        here, is_gone = (-1, False) if target < 0 else await self._in_new(lane, target)
+        there, was_gone, is_mapped = -1, False, True
+        if source >= 0:
+            copied = await self._copy_of(lane.source, source)
+            is_mapped = copied >= 0
+            there, was_gone = await self._in_new(lane, copied) if is_mapped else (-1, False)
+        place = anew_place(
+            AnewLog(
+                new_first=(await self._in_new(lane, lane.logs.target_next))[0],
+                late=tuple(
+                    [
+                        ((await self._in_new(lane, first))[0], (await self._in_new(lane, end))[0])
+                        for first, end in lane.logs.echoes
+                    ]
+                ),
+            ),
+            target=here,
+            source=there,
+            discards=lane.discards and source > lane.logs.split,
+            expired=(is_gone or target < 0) and (was_gone or source < 0),
+        )
+        if not is_mapped:
+            place = msgspec.structs.replace(place, reason=PlaceReason.NOT_MAPPED)
+        return MovedPartition(
+            group=group,
+            topic=lane.source.topic,
+            partition=lane.source.partition,
+            target_offset=target,
+            before=source,
+            offset=place.offset,
+            repeats=place.repeats,
+            reason=place.reason,
+            why=_NO_PLACE if place.offset < 0 else "",
+        )
+
+    async def _copy_of(self, lane: TopicPartition, source: int) -> int:
+        """Return the first copy of P and D at or after a source offset, which may lie behind all of them."""
+        answer, head = await answered(self._forward, lane, source, is_back=False), self._forward.head(lane)
+        if answer.how is How.BEYOND and head is not None:
+            return head.target_next
+        return answer.offset
+
+    async def _in_new(self, lane: FailedBackLane, target: int) -> tuple[int, bool]:
+        """Return where the new log has a target offset, and whether the target may have deleted that uncopied.
+
+        -1: it is not copied yet.
+        """
+        answer = await answered(self._back, lane.target, target, is_back=False)
+        is_gone = target < lane.target_start and answer.how is not How.RUN
+        return (0, True) if answer.how is How.BEFORE else (answer.offset, is_gone)
+
     @staticmethod
     async def _answer(maps: MoveMaps, lane: TopicPartition, offset: int, *, is_back: bool) -> int:
         """Ask a map, also for what lies behind the copy: its end then."""
-        asked = maps.source_of if is_back else maps.translate
-        answer = asked(lane, offset)
-        if answer.how is How.UNREAD:
-            await maps.recall(lane, [answer.block])
-            answer = asked(lane, offset)
-        head = maps.head(lane)
+        answer, head = await answered(maps, lane, offset, is_back=is_back), maps.head(lane)
         if answer.how is How.BEYOND and head is not None and is_back:
             return head.source_next
         return answer.offset
 
-    async def _commit(self, group: str, rows: Sequence[MovedPartition], state: GroupState) -> list[MovedPartition]:
-        """Commit the rows of one group that are not at their place; return the rows with the outcome."""
-        wanted: dict[TopicPartition, Stored] = {
-            TopicPartition(row.topic, row.partition): (row.offset, "") for row in rows if row.offset > row.before
-        }
+    async def _commit(
+        self, group: str, rows: Sequence[MovedPartition], places: Mapping[TopicPartition, int], state: GroupState
+    ) -> list[MovedPartition]:
+        """Commit these places of one group; return its rows with the outcome."""
+        wanted: dict[TopicPartition, Stored] = {where: (offset, "") for where, offset in places.items()}
         why, refused = "", dict[TopicPartition, str]()
         if wanted and state is GroupState.ACTIVE:
             why = "the group has members on the source"
@@ -171,7 +255,22 @@ class GroupMoves:
                 why = str(failure)
         done: list[MovedPartition] = []
         for row in rows:
-            where = TopicPartition(row.topic, row.partition)
-            said = row.why or refused.get(where, "") or (why if where in wanted else "")
+            said = row.why or refused.get(row.where, "") or (why if row.where in wanted else "")
             done.append(msgspec.structs.replace(row, why=said))
         return done
+
+
+async def answered(maps: MoveMaps, lane: TopicPartition, offset: int, *, is_back: bool) -> Translation:
+    """Ask a map, and read the block back that has the answer."""
+    asked = maps.source_of if is_back else maps.translate
+    answer = asked(lane, offset)
+    if answer.how is How.UNREAD:
+        await maps.recall(lane, [answer.block])
+        answer = asked(lane, offset)
+    return answer
+
+
+def _is_behind(row: MovedPartition, stored: Mapping[TopicPartition, int], made: Collection[TopicPartition]) -> bool:
+    """Whether a group must be moved: never back, except where a commit is one of a topic that is gone."""
+    now = stored.get(row.where, -1)
+    return row.offset >= 0 and row.offset != now if row.where in made else row.offset > row.before

@@ -1,5 +1,7 @@
 """Defines the rows that a failback stores beside its operation, before the effects that they name."""
 
+from collections.abc import Collection
+
 import msgspec
 
 from engine.flow.failback.group_moves import FailedBackLane
@@ -7,6 +9,7 @@ from policies.dr.group_moves import KeptLogs
 from policies.model import LaneName, TopicPartition
 
 LANES, LATE, GROUPS, UNREAD = "lanes", "late", "groups", "groups-unread"
+ANEW, COMMITS = "anew", "commits"
 """The names of the notes; those of lent configs are `LENT_NOTES`."""
 
 
@@ -14,7 +17,8 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
     """One partition as it was counted; offsets are next offsets.
 
     `split`: where its copy ended on the source; `target_next`: on the target. `source_end`: the end of the source then.
-    `diverged`, `new`: the records that only the source, and only the target had then.
+    `diverged`, `new`: the records that only the source, and only the target had then. `anew`: its topic is to be made
+    anew on the source; `made`: that has been done, so the source has nothing of what was counted any more.
     """
 
     topic: str
@@ -25,6 +29,8 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
     source_end: int
     diverged: int
     new: int
+    anew: bool = False
+    made: bool = False
 
     @property
     def source(self) -> TopicPartition:
@@ -56,6 +62,15 @@ class LateRow(msgspec.Struct, frozen=True, kw_only=True):
     echoes: tuple[tuple[int, int], ...] = ()
 
 
+class GroupCommit(msgspec.Struct, frozen=True):
+    """A group's commit on the source before its topic was deleted: brokers delete it with the topic."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+
+
 class UnreadGroup(msgspec.Struct, frozen=True):
     """A group that could not be read on one of the clusters, so it was not moved; or a broker that names no groups."""
 
@@ -63,8 +78,30 @@ class UnreadGroup(msgspec.Struct, frozen=True):
     why: str
 
 
-def kept_lane(row: LaneRow, late: LateRow) -> FailedBackLane:
+def kept_lane(row: LaneRow, late: LateRow, target_start: int) -> FailedBackLane:
     """Return the parts of both logs of a partition. A part without records counts as none: it may be markers."""
     end = late.source_end if late.echoes else row.split
     logs = KeptLogs(split=row.split, source_end=end, target_next=row.target_next, echoes=late.echoes)
-    return FailedBackLane(source=row.source, target=row.target, logs=logs)
+    discards = row.made and bool(row.diverged) and not late.echoes
+    lane = FailedBackLane(source=row.source, target=row.target, logs=logs, is_anew=row.made, discards=discards)
+    return msgspec.structs.replace(lane, target_start=target_start)
+
+
+def made_lanes(topic: str, copy_topic: str, known: Collection[int], partitions: int) -> list[LaneRow]:
+    """Return rows for the partitions that a topic made anew has more than before; nothing of them was shared."""
+    return [
+        LaneRow(
+            topic=topic,
+            partition=number,
+            copy_topic=copy_topic,
+            split=0,
+            target_next=0,
+            source_end=0,
+            diverged=0,
+            new=0,
+            anew=True,
+            made=True,
+        )
+        for number in range(partitions)
+        if number not in known
+    ]

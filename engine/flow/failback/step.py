@@ -38,6 +38,11 @@ class FailbackStep(ABC):
         """Return the counted partitions."""
         return run.notes(LANES, LaneRow) or ()
 
+    @classmethod
+    def old_rows(cls, run: StepRun) -> tuple[LaneRow, ...]:
+        """Return the counted partitions whose topic has not been made anew."""
+        return tuple(row for row in cls.rows(run) if not row.made)
+
     @staticmethod
     def late(run: StepRun) -> dict[TopicPartition, LateRow]:
         """Return the late copies, by source partition."""

@@ -1,18 +1,23 @@
 """Lists what does each step of a failback; `policies/dr/operation_steps.py` has their table."""
 
+from engine.flow.failback.anew_steps import MakeAnew
 from engine.flow.failback.copy_steps import LateCopy, NewCopy, Turn
 from engine.flow.failback.first_steps import Check, Count, Export, Fenced, Retention
 from engine.flow.failback.last_steps import Close, MoveGroups
 from engine.flow.failback.step import FailbackStep, Patiently
 from engine.flow.failback.world import FailbackWorld
+from policies.dr.failback import FailbackChoice
+from policies.dr.operation_steps import FAILBACKS
 
 
-def failback_steps(world: FailbackWorld) -> dict[str, Patiently]:
-    """Return what does each step, by its name in the table."""
-    return {name: Patiently(step) for name, step in _steps(world).items()}
+def failback_steps(world: FailbackWorld, choice: FailbackChoice = FailbackChoice.KEEP) -> dict[str, Patiently]:
+    """Return what does each step, by its name in the table of a choice."""
+    made = _steps(world, choice)
+    return {rule.name: Patiently(made[rule.name]) for rule in FAILBACKS[choice]}
 
 
-def _steps(world: FailbackWorld) -> dict[str, FailbackStep]:
+def _steps(world: FailbackWorld, choice: FailbackChoice) -> dict[str, FailbackStep]:
+    anew = MakeAnew(world, choice)
     return {
         "check": Check(world),
         "fence": Fenced(world),
@@ -20,7 +25,8 @@ def _steps(world: FailbackWorld) -> dict[str, FailbackStep]:
         "count": Count(world),
         "export": Export(world),
         "late-copy": LateCopy(world),
-        "turn": Turn(world),
+        "make-anew": anew,
+        "turn": Turn(world, LateCopy(world) if choice is FailbackChoice.KEEP else anew),
         "new-copy": NewCopy(world),
         "groups": MoveGroups(world),
         "close": Close(world),

@@ -14,6 +14,7 @@ from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster, Groups
 from engine.flow.ports.settings_port import Settings
 from engine.flow.replication.copier import FlowCopier
+from engine.flow.surveys.record_epochs import epochs_before
 from engine.flow.surveys.separation_survey import SurveyedPartition, SurveyMaps
 from engine.flow.topic_logs.last_known import KnownLane
 from policies.groups import GroupSelection
@@ -98,7 +99,9 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
             keys=back.position_keys,
             request_timeout_s=back.request_timeout_s,
         )
-        return await alter_positions(self.source.cluster, options, wanted)
+        ends = {lane: offset + 1 for lane, offset in wanted.items() if offset is not None}
+        epochs = await epochs_before(self.target.cluster, ends)
+        return await alter_positions(self.source.cluster, options, wanted, epochs)
 
 
 def _strict(options: FlowOptions) -> FlowOptions:

@@ -37,14 +37,19 @@ class AlterationOptions(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout_s: float
 
 
-async def alter_positions(target: Cluster, options: AlterationOptions, wanted: Alterations) -> dict[str, str]:
-    """Write the positions of some lanes; return why some could not be written, by lane. The others are durable."""
+async def alter_positions(
+    target: Cluster, options: AlterationOptions, wanted: Alterations, epochs: Mapping[TopicPartition, int] | None = None
+) -> dict[str, str]:
+    """Write the positions of some lanes; return why some could not be written, by lane. The others are durable.
+
+    `epochs`: the leader epochs of the source's records at these offsets, as far as they are known.
+    """
     failed: dict[str, str] = {}
     at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def alter(lane: TopicPartition, offset: int | None) -> None:
         async with at_once:
-            why = await _alter(target, options, lane, offset)
+            why = await _alter(target, options, lane, altered_value(offset, (epochs or {}).get(lane, -1)))
         if why:
             failed[str(lane)] = why
 
@@ -52,7 +57,7 @@ async def alter_positions(target: Cluster, options: AlterationOptions, wanted: A
     return failed
 
 
-async def _alter(target: Cluster, options: AlterationOptions, lane: TopicPartition, offset: int | None) -> str:
+async def _alter(target: Cluster, options: AlterationOptions, lane: TopicPartition, value: bytes) -> str:
     """Write the position of a lane; return why that failed, empty if it is durable."""
     key = options.keys.encode(lane)
     partition = TopicPartition(options.topic, partition_for_key(key, options.partitions))
@@ -61,7 +66,7 @@ async def _alter(target: Cluster, options: AlterationOptions, lane: TopicPartiti
     try:
         async with asyncio.timeout(WITHIN_S):
             await writer.acquire()
-            await writer.append([(key, altered_value(offset))])
+            await writer.append([(key, value)])
     except TimeoutError:
         return writer.reason or f"no answer within {WITHIN_S:.0f} s"
     except (MirrorError, WriterFenced) as failure:

@@ -63,3 +63,6 @@ class Settings(Protocol):
 
     async def grow(self, change: GrowTopic) -> None:
         """Give a topic more partitions. Raises KafkaRefusal."""
+
+    async def delete(self, topic: str) -> None:
+        """Delete a topic; do nothing if it does not exist. Raises KafkaRefusal."""

@@ -6,7 +6,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.parts import parts, parts_by_weight
 from engine.flow.ports.ports import Answers
 from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, ENTRIES_AT_ONCE, NoAuthorizer
-from engine.kafka.admin.admin import ConfigsOf, create_topic, grow_topic, refusal_text
+from engine.kafka.admin.admin import ConfigsOf, create_topic, delete_topic, grow_topic, refusal_text
 from engine.kafka.admin.topic_shapes import topic_shapes
 from engine.kafka.admin.whole_configs import plan_whole
 from engine.kafka.client.cluster import ClusterClient
@@ -158,6 +158,11 @@ class KafkaSettings:
         """Give a topic more partitions. Raises KafkaRefusal."""
         self.requests += 1
         await grow_topic(self._client, change.target, change.partitions)
+
+    async def delete(self, topic: str) -> None:
+        """Delete a topic; one that does not exist is fine. Raises KafkaRefusal."""
+        self.requests += 1
+        await delete_topic(self._client, topic)
 
 
 def _parts(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str, Mapping[str, str | None]]]:

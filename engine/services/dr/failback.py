@@ -15,7 +15,7 @@ from engine.base.clock import wall_ms
 from engine.base.errors import BrokerUnreachable
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.offset_map.map_blocks import map_topic
-from engine.flow.failback.counting import Counted, count, topics_of
+from engine.flow.failback.counting import Counted, FailbackWish, count, topics_of
 from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.first_steps import flow_reasons
 from engine.flow.failback.world import FailbackGuard, FailbackPorts, FailbackWorld
@@ -43,7 +43,6 @@ from engine.services.runner import options_for
 from engine.services.state_service import StateService
 from engine.state.state import DESIRED, Deployment, DesiredState, StateCodec, StateHolder, failed_over_at, state_topic
 from engine.wire.bounded import MAX_INFLATED_BYTES
-from policies.dr.failback import FailbackChoice
 from policies.model import FlowName, TopicPartition
 from policies.start import Earliest, Start
 
@@ -117,7 +116,7 @@ class FailbackService(PreviewService):
             take_back=self.take_back,
         )
 
-    async def look(self, choice: FailbackChoice, fence: Fence, *, exports: bool) -> Counted:
+    async def look(self, asked: FailbackWish, fence: Fence) -> Counted:
         """Ask what the first steps ask, count and judge by the last positions, writing nothing. Raises as `count`."""
         world = self.world(_ReadGuard(self._flow.name, self._target), fence)
         reasons = list(await flow_reasons(world))
@@ -125,7 +124,7 @@ class FailbackService(PreviewService):
             await fence.refuse(sorted(await topics_of(world)))
         except FenceRefused as refused:
             reasons += [FailbackReason(name, NO_FENCE, why) for name, why in refused.reasons]
-        counted = await count(world, choice, exports=exports, settles=False)
+        counted = await count(world, asked, settles=False)
         return msgspec.structs.replace(counted, reasons=(*reasons, *counted.reasons))
 
     async def _known(self) -> Mapping[TopicPartition, KnownLane]:

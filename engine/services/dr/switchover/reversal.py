@@ -17,6 +17,7 @@ from engine.core.offset_map.map_blocks import map_topic
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
 from engine.flow.operations.store import OperationStore
+from engine.flow.surveys.record_epochs import epochs_before
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
 from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
@@ -146,8 +147,9 @@ class PositionsStep:
 
     async def _alter(self, starts: Mapping[TopicPartition, int]) -> None:
         reverse = self._world.reverse
+        epochs = await epochs_before(self._world.target, starts)  # else a failback could not tell this log from another
         async with PositionAlteration(reverse.config, reverse.flow) as alteration:
-            await alteration.alter({lane: start - 1 if start > 0 else None for lane, start in starts.items()})
+            await alteration.alter({lane: start - 1 if start > 0 else None for lane, start in starts.items()}, epochs)
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""

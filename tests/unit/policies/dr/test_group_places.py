@@ -14,7 +14,7 @@ SOURCE, TARGET = FailbackSide
 P, D, N, END = LogPart
 AHEAD = 10
 """The copy lies so many offsets further, so that no test takes one side's offset for the other's."""
-EXACT, INSIDE, REPEATS, DISCARDED, NOT_MAPPED = PlaceReason
+EXACT, INSIDE, REPEATS, DISCARDED, _EXPIRED, NOT_MAPPED = PlaceReason
 
 
 def progress(found: Separation, source: int, target: int) -> GroupProgress:

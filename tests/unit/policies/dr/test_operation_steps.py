@@ -4,7 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from policies.dr.operation_steps import BOTH, TABLES, OperationKind, StepRule
+from policies.dr.failback import FailbackChoice
+from policies.dr.operation_steps import (
+    BOTH,
+    FAILBACK,
+    FAILBACKS,
+    TABLES,
+    OperationKind,
+    StepRule,
+    steps_of,
+)
 
 
 def table_faults(steps: tuple[StepRule, ...]) -> Iterator[str]:
@@ -30,6 +39,21 @@ def rule(name: str, **changes: object) -> StepRule:
 @pytest.mark.parametrize("kind", TABLES)
 def test_every_table_is_well_formed(kind: OperationKind) -> None:
     assert list(table_faults(TABLES[kind])) == []
+
+
+@pytest.mark.parametrize("choice", FailbackChoice)
+def test_a_failback_has_the_steps_of_its_choice(choice: FailbackChoice) -> None:
+    steps = steps_of("failback", {"choice": choice.value})
+    assert list(table_faults(steps)) == []
+    assert steps == FAILBACKS[choice]
+    last = {"keep": "late-copy", "append-to-target": "late-copy", "discard": "make-anew"}
+    assert [one.name for one in steps if one.ends_return] == [last[choice.value]]
+
+
+def test_an_unknown_choice_has_no_steps_and_no_choice_is_that_of_an_earlier_version() -> None:
+    assert steps_of("failback", {"choice": "merge"}) == ()
+    assert steps_of("failback", {}) == FAILBACK
+    assert steps_of("other", {}) == ()
 
 
 @pytest.mark.parametrize(

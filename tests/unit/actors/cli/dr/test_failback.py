@@ -14,12 +14,13 @@ from actors.cli.dr.failback import FailbackResult
 from actors.cli.dr.fence_choice import fence_choices
 from actors.cli.dr.operated_flow import operated_flow
 from actors.cli.main import build_parser, main
-from engine.flow.failback.counting import Counted
+from engine.flow.failback.counting import Counted, FailbackWish
 from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import LaneRow, UnreadGroup
 from engine.flow.operations.errors import OperationRefused, StepFailed
 from engine.services.dr.switchover.build import NoWayToFence, SwitchoverChoices, choices_of
+from policies.dr.failback import FailbackChoice
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
@@ -140,11 +141,14 @@ def test_a_look_changes_nothing_and_names_what_is_in_the_way(
     assert ask(config, "--dry-run") == exits.OK
     assert "nothing speaks against a failback" in capsys.readouterr().out
     reason = FailbackReason("no-export", "t-0", "name a folder")
-    answers(monkeypatch, "look", Counted(found=(), reasons=(reason,)))
+    answers(monkeypatch, "look", Counted(found=(), reasons=(reason,), anew={"t": 2048}))
     assert ask(config, "--dry-run") == exits.NOT_EQUAL
-    assert "refused: t-0: no-export: name a folder" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "refused: t-0: no-export: name a folder" in said
+    assert "t would be deleted on the source, created again and copied whole, about 2.0 KiB" in said
     assert ask(config, "--dry-run", "--json") == exits.NOT_EQUAL
-    assert json.loads(capsys.readouterr().out)["refused"][0]["name"] == "no-export"
+    found = json.loads(capsys.readouterr().out)
+    assert (found["refused"][0]["name"], found["made_anew"]) == ("no-export", {"t": 2048})
 
 
 class LookingService:
@@ -158,8 +162,8 @@ class LookingService:
     async def __aexit__(self, *_failure: object) -> None:
         pass
 
-    async def look(self, *_asked: object, exports: bool) -> Counted:
-        assert not exports
+    async def look(self, asked: FailbackWish, _fence: object) -> Counted:
+        assert asked == FailbackWish(choice=FailbackChoice.KEEP, exports=False)
         return Counted(found=(), reasons=(FailbackReason("not-failed-over", "A->B", "it was not failed over"),))
 
 
@@ -235,4 +239,5 @@ def test_what_the_operator_chooses_is_stored_with_the_operation(config: str, tmp
     made = failback._new(found, choices, args)
     assert (made.kind, made.flow) == ("failback", "A->B")
     assert (made.choices["choice"], made.choices["export"]) == ("keep", str(tmp_path / "x"))
+    assert made.choices["make-anew"] is False
     assert choices_of(made.choices) == choices

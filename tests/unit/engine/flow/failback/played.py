@@ -29,6 +29,7 @@ from engine.state.state import state_topic
 from engine.wire.codecs import NONE
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
+from policies.dr.failback import FailbackChoice
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation
 from policies.groups import GroupSelection
@@ -36,6 +37,7 @@ from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
 from policies.naming import IdentityNaming
 from policies.selection import TopicSelection
 from policies.start import Earliest
+from policies.sync.config_sync import CreateTopic
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.fakes.loans import FakeLoans
@@ -144,6 +146,38 @@ class TwoWayCluster(FakeCluster):
         return -1
 
 
+class LinkedSettings(FakeSettings):
+    """The settings of a cluster whose topics are its logs; brokers delete a topic's commits with it."""
+
+    def __init__(self, cluster: TwoWayCluster, groups: FakeGroups) -> None:
+        super().__init__(cluster.name)
+        self._cluster, self._groups, self._made = cluster, groups, 0
+
+    async def delete(self, topic: str) -> None:
+        self._cluster.begun("delete")
+        await super().delete(topic)
+        gone = [one for one in self._cluster.leader if one.topic == topic]
+        for where in gone:
+            for held in (self._cluster.leader, self._cluster.sources, self._cluster.targets):
+                held.pop(where, None)
+            for offsets in self._groups.stored.values():
+                offsets.pop(where, None)
+        self._cluster.begun("deleted")
+
+    async def create(self, change: CreateTopic) -> None:
+        self._cluster.begun("create")
+        is_new = change.target not in self.partitions
+        await super().create(change)
+        if is_new:
+            self._made += 1
+            for number in range(change.partitions):
+                self._cluster.both(change.target, number)
+                where = TopicPartition(change.target, number)
+                told = self._cluster.leader[where]
+                self._cluster.leader[where] = msgspec.structs.replace(told, topic_id=f"{told.topic_id}-{self._made}")
+        self._cluster.begun("created")
+
+
 class Guard:
     """What keeps the reverse flow from being run."""
 
@@ -168,28 +202,38 @@ class Played(Clusters):
         super().__init__()
         self.a, self.b = TwoWayCluster("A"), TwoWayCluster("B")
         self.clusters = {FlowSide.SOURCE: self.a, FlowSide.TARGET: self.b}
-        self.here = [self.a.both("t", number) for number in range(partitions)]
+        for number in range(partitions):
+            self.a.both("t", number)
         self.there = [self.b.both("t", number) for number in range(partitions)]
         for cluster, source in ((self.b, "A"), (self.a, "B")):
             cluster.target(positions_topic(source))
             cluster.target(map_topic(source))
             cluster.target(state_topic(source))
-        self.settings = {"A": FakeSettings("A"), "B": FakeSettings("B")}
+        self.groups = {"A": FakeGroups("A"), "B": FakeGroups("B")}
+        self.settings: dict[str, FakeSettings] = {"A": LinkedSettings(self.a, self.groups["A"]), "B": FakeSettings("B")}
         for settings in self.settings.values():
             settings.put("t", partitions, retention_ms="5000")
-        self.groups = {"A": FakeGroups("A"), "B": FakeGroups("B")}
         self.guard = Guard()
         self.loans = FakeLoans()
         self.fence = NoFence()
         self.exported: list[str] = []
         self.copiers = 0
+        self.choice = FailbackChoice.KEEP
+        self.choices: dict[str, object] = {}
+        """What the operator chooses beside `failback`'s own."""
         self.began = False
         """Whether a failback was stored."""
 
+    @property
+    def here(self) -> list[TwoWayLog]:
+        """The partitions of the source, those that were made anew too."""
+        found = sorted(where for where in self.a.leader if where.topic == "t")
+        return [cast("TwoWayLog", self.a.targets[where]) for where in found]
+
     # --- before ------------------------------------------------------------------------------------------------------
 
-    async def move(self, wanted: Alterations) -> None:
-        """Set positions of the flow, which have no leader epoch then."""
+    async def move(self, wanted: Alterations, epochs: dict[TopicPartition, int] | None = None) -> None:
+        """Set positions of the flow."""
         some = options(FORWARD)
         where = AlterationOptions(
             flow=FORWARD,
@@ -198,7 +242,7 @@ class Played(Clusters):
             keys=some.position_keys,
             request_timeout_s=some.request_timeout_s,
         )
-        assert await alter_positions(self.b, where, wanted) == {}
+        assert await alter_positions(self.b, where, wanted, epochs) == {}
 
     async def copy(self, *, leaves: bool = True) -> None:
         """Copy A to B by the flow; `leaves`: it ends in order, else it is killed with a position that is behind."""
@@ -258,7 +302,8 @@ class Played(Clusters):
         return folder, records
 
     def drives_back(self, store: OperationStore) -> OperationDriver:
-        return OperationDriver(store, "A->B", failback_steps(self.world()), self, {})
+        steps = failback_steps(self.world(), self.choice)
+        return OperationDriver(store, "A->B", steps, self, {})
 
     @asynccontextmanager
     async def failing_back(self, border: Border | None = None) -> AsyncIterator[OperationDriver]:

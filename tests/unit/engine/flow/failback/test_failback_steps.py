@@ -6,12 +6,15 @@ from contextlib import suppress
 
 import pytest
 
+from engine.flow.failback.copying import positions_of
 from engine.flow.failback.rows import LANES, UNREAD, LaneRow, UnreadGroup
 from engine.flow.operations.errors import StepFailed
+from engine.flow.surveys.record_epochs import epochs_before
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from policies.dr.lent_config import LentConfig
 from policies.dr.operations import OperationState
 from policies.model import TopicPartition
+from tests.fakes.source_log import LEADER_EPOCH
 from tests.unit.engine.flow.failback.played import Played, failback
 from tests.unit.engine.flow.operations.staged import Border, Killed
 
@@ -76,7 +79,7 @@ async def killed(played: Played, border: Border) -> None:
     """Drive until the driver is killed."""
     with suppress(BaseException):
         async with played.failing_back(border) as driver:
-            await (driver.resume("bob") if played.began else driver.start(failback()))
+            await (driver.resume("bob") if played.began else driver.start(failback(**played.choices)))
 
 
 async def to_the_end(played: Played) -> None:
@@ -176,7 +179,7 @@ async def test_a_group_that_cannot_be_read_is_stored_with_its_reason() -> None:
 # --- partitions without a leader epoch ------------------------------------------------------------------------------
 
 
-async def without_epoch(*names: str) -> Played:
+async def only_moved(*names: str, knows_epoch: bool = False) -> Played:
     """Two partitions; the second has a marker on both clusters, these records, and a position that was only moved."""
     played = Played(2)
     played.here[0].write(*P)
@@ -185,14 +188,16 @@ async def without_epoch(*names: str) -> Played:
             log.write(*names)
     for cluster in (played.a, played.b):
         await cluster.acquire("barrier", [TopicPartition("t", 1)])
-    await played.move({TopicPartition("t", 1): played.here[1].end - 1})
+    end = {TopicPartition("t", 1): played.here[1].end}
+    epochs = await epochs_before(played.a, end) if knows_epoch else {}
+    await played.move({lane: offset - 1 for lane, offset in end.items()}, epochs)
     await played.copy()
     played.there[0].write(*N)
     return played
 
 
 async def test_a_partition_that_holds_only_markers_goes_back_without_a_leader_epoch() -> None:
-    played = await without_epoch()
+    played = await only_moved()
     assert played.here[1].end > 0
     async with played.failing_back() as driver:
         operation = await driver.start(failback())
@@ -201,8 +206,29 @@ async def test_a_partition_that_holds_only_markers_goes_back_without_a_leader_ep
     assert played.here[1].names() == []
 
 
+async def test_a_partition_that_got_nothing_since_its_position_was_set_goes_back_by_the_epoch_stored_then() -> None:
+    played = await only_moved("x0", knows_epoch=True)
+    async with played.failing_back() as driver:
+        operation = await driver.start(failback())
+    assert operation.state is OperationState.FINISHED
+    assert played.here[0].names() == [*P, *N]
+    assert played.here[1].names() == ["x0"]
+
+
+async def test_the_reverse_flow_knows_the_epoch_of_a_partition_that_got_nothing_new() -> None:
+    played = Played(2)
+    played.here[0].write(*P)
+    played.here[1].write("q0")
+    await played.copy()
+    played.there[0].write(*N)
+    async with played.failing_back() as driver:
+        await driver.start(failback())
+    stored = await positions_of(played.a, played.world().back)
+    assert stored[TopicPartition("t", 1)].source_leader_epoch == LEADER_EPOCH
+
+
 async def test_a_partition_that_may_be_another_log_is_refused_before_anything_is_changed() -> None:
-    played = await without_epoch("x0")
+    played = await only_moved("x0")
     async with played.failing_back() as driver:
         with pytest.raises(StepFailed, match=r"t-1: source-epoch-unknown: .*add t to topics\.exclude"):
             await driver.start(failback())
@@ -215,11 +241,7 @@ async def test_a_partition_that_may_be_another_log_is_refused_before_anything_is
 
 @pytest.mark.parametrize(
     ("changes", "name"),
-    [
-        ({"choice": "discard"}, "made-anew"),
-        ({"choice": "append-to-target"}, "made-anew"),
-        ({"export": ""}, "no-export"),
-    ],
+    [({"export": ""}, "no-export")],
 )
 async def test_what_would_do_harm_is_refused_and_taken_back(changes: dict[str, str], name: str) -> None:
     played = await failed_over(late=True)
