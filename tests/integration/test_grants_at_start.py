@@ -98,7 +98,8 @@ class Start:
     async def _named(self) -> list[Key]:
         assert self._mirror.live is not None
         said = self._mirror.live.said()
-        return [key for key, grant in self._missing.items() if is_named(grant, said) or self._says(grant)]
+        asked = {key: grant for key, grant in self._missing.items() if key not in SILENT}
+        return [key for key, grant in asked.items() if is_named(grant, said) or self._says(grant)]
 
     def _says(self, grant: Grant) -> bool:
         return self._live.says(lambda text: is_named(grant, text))
