@@ -17,7 +17,6 @@ from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic
 from tests.harness.load import numbered, produce
 from tests.harness.places import every_checkpoint, read_places, same_place
-from tests.harness.ray_cluster import RayCluster
 from tests.harness.shell import DEADLINE_S, Shell
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
@@ -28,12 +27,10 @@ RECORDS = 300
 class Scene:
     """A flow of its own with one topic of two partitions, and the command line beside it."""
 
-    def __init__(
-        self, folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster, ray: RayCluster
-    ) -> None:
+    def __init__(self, folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster) -> None:
         self.source, self.target, self.alias, self.topic = source, target, alias, f"{alias}-t"
         self.copied, self.flow = f"{alias}.{alias}-t", f"{alias}->there"
-        self.shell, self.config = Shell(folder, ray.env), folder / "mm2.properties"
+        self.shell, self.config = Shell(folder), folder / "mm2.properties"
         lines = (
             f"clusters = {alias}, there",
             f"{alias}.bootstrap.servers = {source.bootstrap_servers}",
@@ -113,10 +110,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(
-    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, shared_ray: RayCluster, tmp_path: Path
-) -> Iterator[Scene]:
-    made = Scene(tmp_path, "moving", source_cluster, target_cluster, shared_ray)
+def scene(source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path, "moving", source_cluster, target_cluster)
     try:
         yield made
     finally:
@@ -164,13 +159,11 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
 
 
 @pytest.fixture
-def lost(
-    target_cluster: EmbeddedCluster, shared_ray: RayCluster, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Scene]:
+def lost(target_cluster: EmbeddedCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """A flow whose source is its own, so that it may go away; its alias is the test's: the target keeps positions."""
     alias = getattr(request, "param", "lost")
     with EmbeddedCluster(alias, tmp_path / alias) as source:
-        made = Scene(tmp_path, alias, source, target_cluster, shared_ray)
+        made = Scene(tmp_path, alias, source, target_cluster)
         try:
             yield made
         finally:
@@ -210,6 +203,7 @@ async def test_a_source_that_is_gone(lost: Scene) -> None:
         assert read == [b"v%d" % number for number in range(first, RECORDS)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("lost", ["away"], indirect=True)
 async def test_a_source_that_was_away_when_the_mirror_was_started(lost: Scene) -> None:
     await lost.start()
