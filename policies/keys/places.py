@@ -4,12 +4,15 @@
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from policies.keys.read_key import PLACES
 from policies.model import FlowName
 
 SIDES = ("source", "target")
+_REMEMBERED = 4096
+"""A file is read for every key of every client of every flow, and again at each reload and in each command."""
 
 
 class LoginPlaces(NamedTuple):
@@ -36,6 +39,7 @@ fills the same key of its clients, and those win over the bare clients of a flow
 """
 
 
+@lru_cache(_REMEMBERED)
 def client_keys(alias: str, name: str) -> tuple[str, ...]:
     """Return the keys that set a value for each kind of client of a cluster."""
     return tuple(f"{alias}.{client}.{name}" for client in ("consumer", "producer", "admin"))
@@ -47,6 +51,7 @@ def agree(values: Iterable[str | None]) -> bool:
     return len(found) == 1 and None not in found
 
 
+@lru_cache(_REMEMBERED)
 def login_places(client: str, name: str, flow: FlowName) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the keys that may set a security key of one client: above those of its cluster, and below them."""
     _, above, below = LOGINS[client]

@@ -19,10 +19,7 @@ PATIENCE_S = 900.0
 
 
 class Operator:
-    """The flow, its configuration file, and whoever types.
-
-    `more`: settings beside those of `flow_settings`. `env`: of the shell, if its mirror joins a Ray that runs.
-    """
+    """The flow, its configuration file, and whoever types. `more`: settings beside those of `flow_settings`."""
 
     def __init__(
         self,
@@ -31,11 +28,10 @@ class Operator:
         source: EmbeddedCluster,
         target: EmbeddedCluster,
         more: Mapping[str, str] | None = None,
-        env: Mapping[str, str] | None = None,
     ) -> None:
         self.alias, self.source, self.target = alias, source, target
         self.topic, self.flow, self.back = f"{alias}-t", f"{alias}->there", f"there->{alias}"
-        self.shell, self.config = Shell(folder, env), folder / "mm2.properties"
+        self.shell, self.config = Shell(folder), folder / "mm2.properties"
         usual = {**QUIET, "sync.topic.acls.enabled": "false"}
         self.settings = flow_settings(alias, source, target, {**usual, **(more or {})})
         write_settings(self.config, self.settings)

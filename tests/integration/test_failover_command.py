@@ -17,7 +17,6 @@ from tests.harness.compare import read_topic
 from tests.harness.load import numbered, produce
 from tests.harness.operator import Operator
 from tests.harness.places import every_checkpoint, read_places, same_place
-from tests.harness.ray_cluster import RayCluster
 from tests.harness.shell import DEADLINE_S
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
@@ -28,10 +27,8 @@ RECORDS = 300
 class Scene(Operator):
     """A flow of its own with one topic of two partitions, and the command line beside it."""
 
-    def __init__(
-        self, folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster, ray: RayCluster
-    ) -> None:
-        super().__init__(folder, alias, source, target, {"sync.topic.acls.enabled": "true"}, ray.env)
+    def __init__(self, folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster) -> None:
+        super().__init__(folder, alias, source, target, {"sync.topic.acls.enabled": "true"})
         self.copied = f"{alias}.{self.topic}"
 
     async def start(self) -> None:
@@ -79,10 +76,8 @@ class Scene(Operator):
 
 
 @pytest.fixture
-def scene(
-    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, shared_ray: RayCluster, tmp_path: Path
-) -> Iterator[Scene]:
-    made = Scene(tmp_path, "moving", source_cluster, target_cluster, shared_ray)
+def scene(source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path, "moving", source_cluster, target_cluster)
     try:
         yield made
     finally:
@@ -130,13 +125,11 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
 
 
 @pytest.fixture
-def lost(
-    target_cluster: EmbeddedCluster, shared_ray: RayCluster, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[Scene]:
+def lost(target_cluster: EmbeddedCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """A flow whose source is its own, so that it may go away; its alias is the test's: the target keeps positions."""
     alias = getattr(request, "param", "lost")
     with EmbeddedCluster(alias, tmp_path / alias) as source:
-        made = Scene(tmp_path, alias, source, target_cluster, shared_ray)
+        made = Scene(tmp_path, alias, source, target_cluster)
         try:
             yield made
         finally:
