@@ -76,9 +76,9 @@ async def nothing_spreads_to_a_third_cluster(one: Operator) -> None:
     """Sync the configs of the source to a copy of another flow: what is lent to the source stays there."""
     copy = f"{one.alias}.{one.topic}"
     await create_topics(one.target, {copy: 1}, configs={"retention.ms": DAY_MS})
-    settings = flow_settings(one.alias, one.source, one.target, {**QUIET, "sync.topic.acls.enabled": "false"})
-    third = {key.replace("there", "third"): value for key, value in settings.items()}
-    path = write_settings(one.config.with_name("third.properties"), third)
+    more = {**QUIET, "sync.topic.acls.enabled": "false"}
+    settings = flow_settings(one.alias, one.source, one.target, more, to="third")
+    path = write_settings(one.config.with_name("third.properties"), settings)
     done = await one.gives("apply", str(path), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (await own_configs(one.target, [copy]))[copy] == {"retention.ms": DAY_MS}

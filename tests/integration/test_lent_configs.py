@@ -65,10 +65,6 @@ async def applied(one: Operator, path: Path) -> None:
 
 def to_a_third_cluster(one: Operator) -> Path:
     """Write the file of a flow from the target to another cluster, which is the source under another name."""
-    settings = flow_settings(one.alias, one.target, one.source, {**QUIET, "sync.topic.acls.enabled": "false"})
-    turned = {
-        key.replace("there", "third").replace(f"{one.alias}->", "there->"): value for key, value in settings.items()
-    }
-    turned["clusters"] = "there, third"
-    turned["there.bootstrap.servers"] = turned.pop(f"{one.alias}.bootstrap.servers")
-    return write_settings(one.config.with_name("third.properties"), turned)
+    more = {**QUIET, "sync.topic.acls.enabled": "false", "there->third.topics": f"{one.topic}.*"}
+    settings = flow_settings("there", one.target, one.source, more, to="third")
+    return write_settings(one.config.with_name("third.properties"), settings)
