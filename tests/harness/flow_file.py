@@ -11,14 +11,19 @@ IDENTITY = {"replication.policy.class": "IdentityReplicationPolicy"}
 
 
 def flow_settings(
-    alias: str, source: EmbeddedCluster, target: EmbeddedCluster, more: Mapping[str, str] | None = None
+    alias: str,
+    source: EmbeddedCluster,
+    target: EmbeddedCluster,
+    more: Mapping[str, str] | None = None,
+    *,
+    to: str = "there",
 ) -> dict[str, str]:
     """Return the settings of a flow of all topics `ALIAS-t...` and groups `ALIAS-...`; those of `more` win."""
-    flow = f"{alias}->there"
+    flow = f"{alias}->{to}"
     return {
-        "clusters": f"{alias}, there",
+        "clusters": f"{alias}, {to}",
         f"{alias}.bootstrap.servers": source.bootstrap_servers,
-        "there.bootstrap.servers": target.bootstrap_servers,
+        f"{to}.bootstrap.servers": target.bootstrap_servers,
         f"{flow}.enabled": "true",
         f"{flow}.topics": f"{alias}-t.*",
         f"{flow}.groups": f"{alias}-.*",

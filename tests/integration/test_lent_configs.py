@@ -32,23 +32,22 @@ async def test_what_a_failover_lends_is_mirrored_nowhere_and_ends_when_the_flow_
         found = await own_configs(cluster, [f"{prefix}{topic}" for topic in configs])
         return {topic.removeprefix(prefix): own for topic, own in found.items()}
 
+    await one.copies(one.config, one.flow, 40)
+    await until_equal(lambda: on(target_cluster), configs)
+    done = await one.fails_over()
+    assert done.returncode == 0, done.stderr
+    raised = {topic: own | {"delete.retention.ms": KEPT_MS} for topic, own in configs.items()}
+    assert await on(target_cluster) == raised
+    await applied(one, one.turned())
+    assert await on(source_cluster) == configs
+    for topic in configs:
+        await create_each(source_cluster, {f"there.{topic}": configs[topic]})
+    await applied(one, to_a_third_cluster(one))
+    assert await on(source_cluster, "there.") == configs
+    assert await on(target_cluster) == raised
+    for topic in configs:
+        await produce(source_cluster, topic, 0, numbered(5, first=20))
     try:
-        await one.runs(one.config, 40)
-        await until_equal(lambda: on(target_cluster), configs)
-        done = await one.fails_over()
-        assert done.returncode == 0, done.stderr
-        await one.ends()
-        raised = {topic: own | {"delete.retention.ms": KEPT_MS} for topic, own in configs.items()}
-        assert await on(target_cluster) == raised
-        await applied(one, one.turned())
-        assert await on(source_cluster) == configs
-        for topic in configs:
-            await create_each(source_cluster, {f"there.{topic}": configs[topic]})
-        await applied(one, to_a_third_cluster(one))
-        assert await on(source_cluster, "there.") == configs
-        assert await on(target_cluster) == raised
-        for topic in configs:
-            await produce(source_cluster, topic, 0, numbered(5, first=20))
         one.shell.start("run", str(one.config), "--forget-failover", one.flow)
         await one.has_copied(10)
         await until_equal(lambda: on(target_cluster), configs)
@@ -65,10 +64,6 @@ async def applied(one: Operator, path: Path) -> None:
 
 def to_a_third_cluster(one: Operator) -> Path:
     """Write the file of a flow from the target to another cluster, which is the source under another name."""
-    settings = flow_settings(one.alias, one.target, one.source, {**QUIET, "sync.topic.acls.enabled": "false"})
-    turned = {
-        key.replace("there", "third").replace(f"{one.alias}->", "there->"): value for key, value in settings.items()
-    }
-    turned["clusters"] = "there, third"
-    turned["there.bootstrap.servers"] = turned.pop(f"{one.alias}.bootstrap.servers")
-    return write_settings(one.config.with_name("third.properties"), turned)
+    more = {**QUIET, "sync.topic.acls.enabled": "false", "there->third.topics": f"{one.topic}.*"}
+    settings = flow_settings("there", one.target, one.source, more, to="third")
+    return write_settings(one.config.with_name("third.properties"), settings)
