@@ -13,7 +13,7 @@ from bench.errors import BenchError
 
 _ROOT = Path(__file__).parents[2]
 _POLL_S = 0.02
-DEADLINE_S = 240.0
+DEADLINE_S = 600.0
 
 
 class Outcome:

@@ -9,8 +9,8 @@ from bench.dr.judge import Log
 from bench.dr.records import RecordId, id_of
 from bench.errors import BenchError
 
-_ANSWER_S = 20.0
-_READ_S = 120.0
+_ANSWER_S = 60.0
+_READ_S = 300.0
 
 
 @contextmanager

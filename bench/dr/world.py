@@ -21,7 +21,7 @@ _CLASSES = {
     IDENTITY: "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     DEFAULT: "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
 }
-_START_S = 180.0
+_START_S = 600.0
 _GATE = """#!/bin/sh
 gate="{folder}/gate-${{2%%->*}}"
 case "$1" in

@@ -55,7 +55,9 @@ class Fronts:
         self._each(_mend)
 
     def close(self) -> None:
-        """End the proxies and their thread."""
+        """End the proxies and their thread; harmless if they are gone."""
+        if self.loop.is_closed():
+            return
         for proxy in self.proxies:
             self._wait(asyncio.run_coroutine_threadsafe(proxy.close(), self.loop))
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -91,3 +91,10 @@ def test_one_broker_is_silent_and_hears_nothing_until_it_is_mended(fronts: Front
         with connected(fronts, 1) as later:
             assert answered(later, 5)
     assert sorted(echoes[1].heard) == [1, 2, 3, 5]
+
+
+def test_closing_twice_hides_no_other_error() -> None:
+    fronts = Fronts(1)
+    fronts.close()
+    fronts.close()
+    assert fronts.loop.is_closed()
