@@ -86,7 +86,7 @@ async def _filled(clusters: Pair) -> None:
 
 def _is_copied(status: dict[str, Any]) -> bool:
     flows = {flow["flow"]: flow for flow in status["flows"]}
-    at = sum(max(0, lane["source_next"]) for lane in status["lanes"] if lane["lane"]["topic"] == TOPIC)
+    at = sum(max(0, lane["source_next"]) for lane in status["lanes"] if lane["lane"][0] == TOPIC)
     return at == RECORDS and all(flows[name]["lag_records"] == 0 for name in (FLOW, OTHER))
 
 
