@@ -45,6 +45,7 @@ _STATES: Final = {
     4: RunState.NOT_EQUAL,
 }
 """By exit code (`actors/cli/common/exits.py`)."""
+_ENDED_BADLY: Final = (RunState.FAILED, RunState.REFUSED, RunState.LOST)
 
 
 class RunStep(ApiStruct, frozen=True, kw_only=True):
@@ -114,7 +115,7 @@ def run_of(files: RunFiles, *, with_result: bool = False) -> CommandRun:
         ended_ms=files.ended_ms,
         steps=steps_of(lines),
         said=tuple(lines[-MOST_LINES:]),
-        why="" if state in (RunState.RUNNING, RunState.DONE) else why_of(files),
+        why=why_of(files) if state in _ENDED_BADLY else "",
         result=_result(files.printed) if with_result else None,
     )
 
@@ -154,7 +155,7 @@ def why_of(files: RunFiles) -> str:
     """Return the error with which a command has ended: what it said last, without its name."""
     if files.code is None and not files.alive:
         return "its process has ended without an exit code; how far it came is in its steps, and in raymirror dr status"
-    lines = [line for line in files.said.splitlines() if line.strip()]
+    lines = [line for line in files.said.splitlines() if line.strip() and read_line(line) is None]
     own = [line.partition(": ")[2] for line in lines if line.startswith("raymirror ")]
     return (own or lines or ["it has said nothing"])[-1]
 

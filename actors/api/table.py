@@ -166,7 +166,6 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         runs.run,
         CommandRun,
         need=ApiNeed.RUNS,
-        is_large=True,
     ),
     _get(
         f"{_ROOT}/audit",

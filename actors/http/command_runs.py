@@ -25,7 +25,7 @@ from engine.base.clock import now_s, pause, wall_ms
 MOST_KEPT: Final = 50
 MOST_SAID: Final = 64 * 1024
 MOST_PRINTED: Final = 16 * 1024 * 1024
-BEGINS_S: Final = 25.0
+BEGINS_S: Final = 45.0
 """Seconds in which a command shows whether it begins, or why not; then the request is answered all the same."""
 _LOOK_S: Final = 0.1
 _BORN_S: Final = 10.0

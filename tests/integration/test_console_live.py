@@ -86,7 +86,7 @@ async def _filled(clusters: Pair) -> None:
 
 def _is_copied(status: dict[str, Any]) -> bool:
     flows = {flow["flow"]: flow for flow in status["flows"]}
-    at = sum(max(0, lane["source_next"]) for lane in status["lanes"] if lane["lane"]["topic"] == TOPIC)
+    at = sum(max(0, lane["source_next"]) for lane in status["lanes"] if lane["lane"][0] == TOPIC)
     return at == RECORDS and all(flows[name]["lag_records"] == 0 for name in (FLOW, OTHER))
 
 
@@ -115,8 +115,16 @@ class LivePage(ConsolePage):
     async def show(self, fragment: str, is_there: str = "true") -> None:
         """Go to a page, wait until it has its data, and find nothing wrong with it."""
         await self.tab.value(f"location.hash = {json.dumps(fragment)}")
-        await self.tab.until(is_there)
+        await self.until(is_there)
         await self.is_clean(fragment)
+
+    async def until(self, condition: str) -> None:
+        """Wait until a condition is true; if it never is, say what the page shows instead."""
+        try:
+            await self.tab.until(condition)
+        except TimeoutError:
+            text = await self.tab.value("document.body.innerText")
+            raise AssertionError(f"never so: {condition}\n{self.tab.complaints}\n{text}") from None
 
     async def is_clean(self, what: str) -> None:
         """Find no complaint of the browser, no undefined value, and nothing serious by axe."""
@@ -134,7 +142,7 @@ class LivePage(ConsolePage):
         if word:
             await self.type("dialog input", word)
         await self.click(verb or button.removesuffix("…"), "dialog")
-        await self.tab.until("document.querySelector('dialog') === null")
+        await self.until("document.querySelector('dialog') === null")
 
 
 async def test_every_page_and_every_action_of_a_live_mirror(
@@ -162,19 +170,18 @@ async def test_every_page_and_every_action_of_a_live_mirror(
 
 async def _commands(page: LivePage, shell: Shell) -> None:
     """Pause and resume a flow and a topic, restart, stop and resume."""
-    tab = page.tab
     await page.show(f"#/flows/{FLOW}", PAGES[f"#/flows/{FLOW}"])
     await page.confirm("Pause")
-    await tab.until(f"{BADGE} === 'Paused'")
+    await page.until(f"{BADGE} === 'Paused'")
     status = await asyncio.to_thread(shell.status)
     assert {flow["flow"]: flow["desired"] for flow in status["flows"]} == {FLOW: "paused", OTHER: "running"}
     await page.confirm("Resume")
-    await tab.until(f"{BADGE}?.startsWith('Running')")
+    await page.until(f"{BADGE}?.startsWith('Running')")
     await page.confirm("Restart")
     await page.confirm("Stop", word=FLOW)
-    await tab.until(f"{BADGE}?.startsWith('Stopped')")
+    await page.until(f"{BADGE}?.startsWith('Stopped')")
     await page.confirm("Resume")
-    await tab.until(f"{BADGE}?.startsWith('Running')")
+    await page.until(f"{BADGE}?.startsWith('Running')")
     await page.show(f"#/flows/{FLOW}/topics/{TOPIC}", PAGES[f"#/flows/{FLOW}/topics/{TOPIC}"])
     await page.confirm("Pause this topic", verb="Pause")
     await page.confirm("Resume this topic", verb="Resume")
@@ -183,12 +190,11 @@ async def _commands(page: LivePage, shell: Shell) -> None:
 
 async def _file(page: LivePage, shell: Shell) -> None:
     """Change a setting, and apply the file that was edited on disk."""
-    tab = page.tab
     await page.show(f"#/flows/{FLOW}/settings", PAGES[f"#/flows/{FLOW}/settings"])
     await page.type("#setting-topics", ", console-none")
     await page.click("Review 1 change")
     await page.click("Apply", "dialog")
-    await tab.until("document.querySelector('dialog') === null")
+    await page.until("document.querySelector('dialog') === null")
     assert "console-none" in (shell.folder / "mm2.properties").read_text()
     with (shell.folder / "mm2.properties").open("a") as file:
         file.write(f"{FLOW}.refresh.topics.interval.seconds = 2\n")
@@ -201,21 +207,20 @@ async def _looks(page: LivePage) -> None:
     """Ask both clusters for groups, and compare topics, configs and ACLs."""
     await page.show(f"#/flows/{FLOW}/groups", PAGES[f"#/flows/{FLOW}/groups"])
     await page.click("Ask both clusters")
-    await page.tab.until(f"document.querySelector('main').innerText.includes({json.dumps(GROUP)})")
+    await page.until(f"document.querySelector('main').innerText.includes({json.dumps(GROUP)})")
     await page.show(f"#/flows/{FLOW}/settings", PAGES[f"#/flows/{FLOW}/settings"])
     await page.click("Compare now")
-    await page.tab.until(
+    await page.until(
         "![...document.querySelectorAll('button')].some(one => one.textContent === 'Asking both clusters…')"
     )
     await page.is_clean("looks")
 
 
 async def _drill(page: LivePage) -> None:
-    tab = page.tab
     await page.show(f"#/flows/{FLOW}/failover", PAGES[f"#/flows/{FLOW}/failover"])
     await page.confirm("Drill…")
-    await tab.until("document.querySelectorAll('.run-steps li').length > 1")
-    await tab.until("document.querySelector('.run')?.textContent.includes('A failover would have')")
+    await page.until("document.querySelectorAll('.run-steps li').length > 1")
+    await page.until("document.querySelector('.run')?.textContent.includes('A failover would have')")
     await page.is_clean("drill")
 
 
@@ -223,13 +228,13 @@ async def _switchover(page: LivePage) -> None:
     """Check a switchover: without an authorizer the brokers have no ACLs, so the operator must stop the producers."""
     tab = page.tab
     await page.click("Switch over…")
-    await tab.until("document.querySelector('dialog .refused') !== null")
+    await page.until("document.querySelector('dialog .refused') !== null")
     tab.complaints.clear()  # the browser's own line about the refusal, 409
     await tab.value(
         "(() => { const choice = document.querySelector('dialog select'); choice.value = 'none';"
         " choice.dispatchEvent(new Event('change', { bubbles: true })); })()"
     )
-    await tab.until("document.querySelector('dialog .run-head') !== null")
+    await page.until("document.querySelector('dialog .run-head') !== null")
     await page.click("Close", "dialog")
     await page.is_clean("switchover")
 
@@ -238,18 +243,18 @@ async def _failover(page: LivePage, shell: Shell) -> None:
     """Fail over while records are written: its steps are shown, and then what both command lines say of it."""
     tab = page.tab
     await page.click("Fail over…")
-    await tab.until("document.querySelector('dialog .notice') !== null")
+    await page.until("document.querySelector('dialog .notice') !== null")
     assert "As of " in await tab.value("document.querySelector('dialog .notice').textContent")
     await page.type("dialog input", FLOW)
     await page.click("Fail over", "dialog")
-    await tab.until("document.querySelector('dialog') === null")
-    await tab.until("document.querySelector('.run h2')?.textContent === 'Failover'")
-    await tab.until("document.querySelector('.run .badge')?.textContent.startsWith('Done')")
-    await tab.until("document.querySelectorAll('.run-steps li').length === 7")
-    await tab.until(f"{BADGE}?.startsWith('Failed over')")
-    await tab.until("document.querySelector('.run')?.textContent.includes('The flow is stopped')")
+    await page.until("document.querySelector('dialog') === null")
+    await page.until("document.querySelector('.run h2')?.textContent === 'Failover'")
+    await page.until("document.querySelector('.run .badge')?.textContent.startsWith('Done')")
+    await page.until("document.querySelectorAll('.run-steps li').length === 7")
+    await page.until(f"{BADGE}?.startsWith('Failed over')")
+    await page.until("document.querySelector('.run')?.textContent.includes('The flow is stopped')")
     await page.click("Read from both clusters")
-    await tab.until("document.querySelector('.past')?.textContent.includes('keeps the flow stopped')")
+    await page.until("document.querySelector('.past')?.textContent.includes('keeps the flow stopped')")
     await page.is_clean("failover")
     status = await asyncio.to_thread(shell.status)
     assert {flow["flow"]: flow["failed_over"] for flow in status["flows"]} == {FLOW: True, OTHER: False}

@@ -9,6 +9,7 @@ import * as format from "./format.js";
 import { badge, command, panel, quoted, refusal, time } from "./parts.js";
 
 const LOOK_MS = 1_000;
+const SILENT_MS = 30_000;
 const MOST_SHOWN = 5;
 const MOST_LINES = 12;
 const STATES = {
@@ -37,6 +38,7 @@ export class Runs {
     this.chosen = null; // the last one, with its result
     this.lost = ""; // why the server did not answer, when it was asked last
     this.timer = 0;
+    this.turn = 0; // of the last look: an answer to an earlier one comes too late
     this.stopped = false;
   }
 
@@ -65,24 +67,31 @@ export class Runs {
   /** Asks for the runs, and for the result of the last one; asks again soon while one is under way. */
   async look() {
     clearTimeout(this.timer);
+    const turn = ++this.turn;
+    let { known, chosen } = this;
+    let lost = "";
     try {
-      this.known = (await api.get(api.of(this.flow, "runs"))).runs;
-      const last = this.known[0];
-      if (last && (this.chosen?.run !== last.run || this.chosen.ended_ms === null || last.ended_ms === null))
-        this.chosen = await api.get(api.of(this.flow, `runs/${encodeURIComponent(last.run)}`));
-      this.lost = "";
+      known = (await this.#get("runs")).runs;
+      const last = known[0];
+      if (last && (chosen?.run !== last.run || chosen.ended_ms === null)) chosen = await this.#get(`runs/${last.run}`);
     } catch (error) {
-      this.lost = error.message;
+      lost = error.message;
     }
-    if (this.stopped) return;
+    if (this.stopped || turn !== this.turn) return; // a later look knows more
+    Object.assign(this, { known, chosen, lost });
     this.app.update();
     if (this.running || (this.lost && this.chosen?.ended_ms === null)) this.timer = setTimeout(() => this.look(), LOOK_MS);
+  }
+
+  /** Asks the server; one that is silent for long does not answer. */
+  #get(what) {
+    return api.get(api.of(this.flow, what), AbortSignal.timeout(SILENT_MS));
   }
 
   /** Waits until a run has ended; resolves with it and its result. */
   async ended(run) {
     for (;;) {
-      const found = await api.get(api.of(this.flow, `runs/${encodeURIComponent(run.run)}`));
+      const found = await this.#get(`runs/${run.run}`);
       if (found.state !== "running") return found;
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
       if (this.stopped) throw new Error("The page was left.");

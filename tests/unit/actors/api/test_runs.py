@@ -156,6 +156,13 @@ def test_a_run_shows_its_steps_its_error_and_its_result() -> None:
     assert error(ask("GET", f"{FLOW}/runs/other", view=view))[0] == 404
 
 
+def test_what_is_done_but_not_equal_has_no_error_and_what_said_none_is_told_as_that() -> None:
+    step = timed(0.1, str(StepLine(number=1, of=2, name="drain", does="copy the rest")))
+    assert run_of(RunFiles(call=call_of(), alive=False, code=4, said=step)).why == ""
+    assert run_of(RunFiles(call=call_of(), alive=False, code=1, said=step)).why == "it has said nothing"
+    assert run_of(RunFiles(call=call_of(), alive=False, code=1, said=f"{step}\nKeyError: x")).why == "KeyError: x"
+
+
 @pytest.mark.parametrize(
     ("code", "alive", "state"),
     [
