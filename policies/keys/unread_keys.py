@@ -288,7 +288,8 @@ def _of_families(place: KeyParts) -> Ruling | None:
 
 def _unknown(key: str, place: KeyParts, scene: Scene) -> Ruling:
     """Judge an unknown key: refuse it as mistyped if a similar key is read."""
-    read = {other.name: one for one in scene.asked if (other := scene.take_apart(one))[:2] == place[:2]}
+    alike = [one for one in scene.asked if one.startswith(place.prefix + place.client)]
+    read = {other.name: one for one in alike if (other := scene.take_apart(one))[:2] == place[:2]}
     kafkas = _known_at(place)
     meant = nearest(place.name, {*read, *kafkas})
     if meant in read:
@@ -301,7 +302,9 @@ def _unknown(key: str, place: KeyParts, scene: Scene) -> Ruling:
 
 def _with_prefix_mended(key: str, scene: Scene) -> str | None:
     """Return the key that is read and differs from this one a little, and only in its prefix."""
-    return next((one for one in sorted(scene.asked) if _differs_before_its_name(key, scene.take_apart(one))), None)
+    end = key.rpartition(".")[2]
+    alike = sorted(one for one in scene.asked if one.rpartition(".")[2] == end)
+    return next((one for one in alike if _differs_before_its_name(key, scene.take_apart(one))), None)
 
 
 def _differs_before_its_name(key: str, right: KeyParts) -> bool:
