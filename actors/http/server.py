@@ -258,9 +258,9 @@ class MirrorServer:
         return answer
 
     async def _answer_of(self, admitted: AdmittedRequest, call: HttpCall) -> HttpAnswer:
-        """Make an answer from a view of the mirror; of large ones each user has a share."""
+        """Make an answer from a view of the mirror; of large ones each user of a server with users has a share."""
         async with AsyncExitStack() as stack:
-            if admitted.route.is_large:
+            if admitted.route.is_large and self._config.users:  # without users there is nobody to take it from
                 await stack.enter_async_context(self._shares.large(admitted.login.name))
             view = await self._views.view(admitted.route.need, call)
             refuse_unread(admitted, view)

@@ -1,6 +1,9 @@
 """The tables of all routes. The server, the tests and the OpenAPI document are made of them."""
 
+import functools
 from typing import Any, Final
+
+import msgspec
 
 from actors.api.table import API_ROUTES
 from actors.console.table import CONSOLE_ROUTES
@@ -12,7 +15,13 @@ from actors.rest.view import MirrorView
 
 
 def _openapi(_call: HttpCall, view: MirrorView) -> HttpAnswer:
-    return HttpAnswer(body=describe(ROUTES, view.version))
+    return HttpAnswer(body=_document(view.version))
+
+
+@functools.cache
+def _document(version: str) -> msgspec.Raw:
+    """Return the description as JSON, made once: that takes as long as many other answers."""
+    return msgspec.Raw(msgspec.json.encode(describe(ROUTES, version)))
 
 
 ROUTES: Final[tuple[HttpRoute, ...]] = (
