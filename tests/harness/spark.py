@@ -10,11 +10,8 @@ from pyspark.sql import SparkSession
 from deploy.local.jars import ensure_s3_jars, s3_jar_paths, say_aloud, spark_jar_paths
 from deploy.local.java import find_spark_java
 from engine.jobs.runtime import local
-from engine.jobs.runtime.session import JAVA_OPTIONS, SMALL_JAVA, zip_code
+from engine.jobs.runtime.session import zip_code
 from engine.jobs.runtime.storage_access import is_s3
-
-_SMALL = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {SMALL_JAVA}"}
-"""Tests have many small queries: compiling them well takes longer than all of their rows."""
 
 
 @contextmanager
@@ -29,7 +26,7 @@ def local_spark(folder: Path, *, cores: int = 2, master: str = "", storage: str 
         jars += s3_jar_paths()
     on_interrupt = signal.getsignal(signal.SIGINT)
     with local.local_spark(
-        "raymirror-tests", cores, jars, java, memory="1g", master=master, storage=storage, more=_SMALL
+        "raymirror-tests", cores, jars, java, memory="1g", master=master, storage=storage
     ) as session:
         signal.signal(signal.SIGINT, on_interrupt)  # PySpark has one of its own: a run was seen to outlive it
         session.sparkContext.addPyFile(str(zip_code(folder)))

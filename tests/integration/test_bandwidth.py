@@ -12,7 +12,6 @@ from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror, Run
-from tests.harness.ray_cluster import RayCluster
 from tests.harness.shell import Shell, copied, write_config
 
 pytestmark = pytest.mark.integration
@@ -80,14 +79,14 @@ async def test_a_hot_backlog_comes_before_a_cold_one_and_the_cold_one_moves(
 
 @pytest.mark.ray
 def test_a_reload_lifts_a_limit_and_replaces_no_copier(
-    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, shared_ray: RayCluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     topic, records = "limited", 6000
     asyncio.run(create_topics(source_cluster, {topic: 2}))
     asyncio.run(produce(source_cluster, topic, 0, numbered(records, size_bytes=KIB)))
     more = {"raymirror.bandwidth.bytes": f"10000000, {topic}@{100 * KIB}", "raymirror.copiers": "2"}
     config = write_config(tmp_path, source_cluster, target_cluster, topic, more)
-    shell = Shell(tmp_path, shared_ray.env)
+    shell = Shell(tmp_path)
     try:
         assert shell("run", str(config), "--name", "limited", "--detach").returncode == 0
         why = f"raymirror.bandwidth.bytes: topics {topic} may have"

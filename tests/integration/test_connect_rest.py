@@ -19,7 +19,6 @@ from tests.harness.connect import ConnectWorker, connector_of
 from tests.harness.groups import commit
 from tests.harness.load import append, numbered, producer
 from tests.harness.mirror import Mirror
-from tests.harness.ray_cluster import RayCluster
 from tests.harness.rest_contract import (
     CHECKPOINT,
     MEANT,
@@ -85,7 +84,7 @@ class BothServers:
 
 
 @pytest.fixture(scope="module")
-def both(cluster_pair: Pair, shared_ray: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothServers]:
+def both(cluster_pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothServers]:
     folder = tmp_path_factory.mktemp("rest")
     mirror = Mirror(*cluster_pair, THEIRS.partition("->")[0])
     asyncio.run(_prepare(cluster_pair.source))
@@ -93,7 +92,7 @@ def both(cluster_pair: Pair, shared_ray: RayCluster, tmp_path_factory: pytest.Te
     settings = {"raymirror.http.port": str(port), "emit.heartbeats.enabled": "true"}
     config = write_config(folder, *cluster_pair, TOPIC, settings)
     config.write_text(config.read_text().replace("source", "ours").replace("target", "b"))
-    shell = Shell(folder, shared_ray.env)
+    shell = Shell(folder)
     process: subprocess.Popen[bytes] = shell.start("run", str(config))
     worker = ConnectWorker(folder / "worker", mirror, group="rest-workers", positions_topic="rest-offsets")
     try:

@@ -11,7 +11,6 @@ from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.load import numbered, produce
-from tests.harness.ray_cluster import RayCluster
 from tests.harness.shell import DEADLINE_S, Shell, write_config
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
@@ -36,13 +35,10 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(
-    source_cluster: EmbeddedCluster,
-    target_cluster: EmbeddedCluster,
-    shared_ray: RayCluster,
-    tmp_path_factory: pytest.TempPathFactory,
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("groups")
-    shell = Shell(folder, shared_ray.env)
+    shell = Shell(folder)
     asyncio.run(create_topics(source_cluster, {TOPIC: PARTITIONS}))
     config = write_config(folder, source_cluster, target_cluster, TOPIC)
     config.write_text(config.read_text() + "\n".join([*KEYS, ""]))

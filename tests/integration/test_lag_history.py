@@ -17,8 +17,7 @@ from engine.base.clock import wall_ms
 from engine.config.storage import Storage
 from policies.model import FlowName
 from tests.conftest import Pair
-from tests.harness.admin import create_topics, own_configs, set_configs
-from tests.harness.eventually import until_equal
+from tests.harness.admin import create_topics
 from tests.harness.lag_windows import before, expected, newest_values, windows_of
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.load import append, numbered, producer
@@ -33,8 +32,6 @@ FLOW = FlowName("past", "present")
 TOPIC = "remembered-past"
 WINDOW_MS = 30_000
 FIRST, SECOND = 50, 20
-CONFIGS = {"sync.topic.configs.interval.seconds": "10", "sync.topic.acls.enabled": "false"}
-"""With more of them, `test_spark_config_sync.py` compares each round with what it changed."""
 
 
 @contextmanager
@@ -125,21 +122,8 @@ def is_host(process: psutil.Process) -> bool:
         return False
 
 
-async def bring_config(pair: Pair, topic: str, copy: str) -> None:
-    """Change a config of a topic, and wait until its copy has it."""
-    wanted = {"retention.ms": "8000000"}
-    await set_configs(pair.source, topic, wanted)
-
-    async def of_copy() -> dict[str, str]:
-        return (await own_configs(pair.target, [copy]))[copy]
-
-    await until_equal(of_copy, wanted)
-
-
-def test_a_mirror_keeps_the_history_of_its_lag_and_has_spark_plan_configs(
-    cluster_pair: Pair, shared_ray: RayCluster, tmp_path: Path
-) -> None:
-    with remembered(FLOW, cluster_pair, shared_ray, tmp_path, CONFIGS) as live:
+def test_a_mirror_keeps_the_history_of_its_lag(cluster_pair: Pair, shared_ray: RayCluster, tmp_path: Path) -> None:
+    with remembered(FLOW, cluster_pair, shared_ray, tmp_path) as live:
         asyncio.run(produce(cluster_pair.source, TOPIC, FIRST))
         live.until_whole({str(FLOW): FIRST})
         command(live, "pause")
@@ -158,9 +142,6 @@ def test_a_mirror_keeps_the_history_of_its_lag_and_has_spark_plan_configs(
         live.until_whole({str(FLOW): FIRST + SECOND})
         live.until(lambda: live.told("within its objective of 2 s again"), "its end is told", READY_S)
         live.until(lambda: newest_lag(cluster_pair) == 0, "the newest value is the present one")
-
-        live.until(lambda: live.flow(str(FLOW))["configs"]["by"] == "spark", "Spark plans the configs", READY_S)
-        asyncio.run(bring_config(cluster_pair, TOPIC, f"{FLOW.source}.{TOPIC}"))
 
         told = json.loads(command(live, "lag", "--history", "--since", "1h", "--json"))
         points: list[dict[str, Any]] = [one for one in told["topics"] if one["topic"] == TOPIC]

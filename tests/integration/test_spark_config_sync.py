@@ -17,7 +17,7 @@ from tests.harness.ray_cluster import RayCluster
 from tests.harness.shell import Shell
 from tests.integration.test_spark import READY_S, SETTINGS, start_probe, told
 
-pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
+pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
 CONFIGS = {"sync.topic.configs.interval.seconds": "10", "sync.topic.acls.enabled": "false"}
 Look = Callable[[], dict[str, Any]]
