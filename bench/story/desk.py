@@ -21,9 +21,12 @@ from deploy.local.tools import run_tool
 
 DEADLINE_S = 900.0
 """Seconds for anything that a person waits for: the machine may be busy."""
-_LOOK_S = 0.5
+_LOOK_S = 2.0
 _STOP_S = 120.0
-_TOLD = 1500
+_TOLD = 600
+_STARTS = 3
+"""How often a mirror is started whose Ray has not come up in time, as on a machine at its limit."""
+_NO_RAY = "a local Ray did not start"
 _ROOT = Path(__file__).parents[2]
 
 
@@ -47,6 +50,8 @@ class Desk:
             "PYTHONPATH": str(_ROOT),
         }
         self._mirror: subprocess.Popen[bytes] | None = None
+        self._config: Path | None = None
+        self._starts = 0
 
     # --- commands --------------------------------------------------------------------------------------------------
 
@@ -102,13 +107,15 @@ class Desk:
             )
 
     def start_mirror(self, config: Path) -> None:
-        """Type `raymirror run CONFIG`."""
+        """Type `raymirror run CONFIG`; `until` types it again if its Ray does not come up."""
+        self._config, self._starts = config, self._starts + 1
         self.start([sys.executable, "-m", "actors", "run", str(config)], f"raymirror run {config.name}")
 
     def until(self, holds: Callable[[Mapping[str, Any]], bool], what: str) -> None:
         """Ask the running mirror for its status until that holds. Raises BenchError."""
         give_up_s = time.monotonic() + DEADLINE_S
         while time.monotonic() < give_up_s:
+            self._start_again()
             self.require_running()
             done = subprocess.run(
                 [sys.executable, "-m", "actors", "status", "--json"],
@@ -121,9 +128,15 @@ class Desk:
                 check=False,
             )
             if done.returncode == 0 and holds(json.loads(done.stdout)):
+                self._starts = 0
                 return
             time.sleep(_LOOK_S)
         raise BenchError("raymirror", f"not so within {DEADLINE_S:.0f} s: {what}{self.told()}")
+
+    def _start_again(self) -> None:
+        is_over = self._mirror is not None and self._mirror.poll() is not None
+        if is_over and self._config is not None and _NO_RAY in self.told() and self._starts < _STARTS:
+            self.start_mirror(self._config)
 
     def require_running(self) -> None:
         """Raise BenchError if the mirror has ended."""

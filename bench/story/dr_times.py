@@ -19,7 +19,7 @@ from bench.story.backlog import Cell, cells_of, commit, commits_of, write
 from bench.story.desk import Desk
 from bench.story.reports import failback_counts, failover_steps, operation_steps, projected_s
 from bench.story.scene import Scene, Size, write_properties
-from bench.story.trip import SETTINGS, A, B
+from bench.story.trip import SETTINGS, STORED_S, A, B
 from deploy.local.cluster import EmbeddedCluster, running_clusters
 
 _RECORDS = 2_000_000
@@ -28,8 +28,6 @@ _SMALL = "x200000x20000"
 _CELLS = f"8x50,100x50{_SMALL},1000x50{_SMALL},100x500{_SMALL},100x5000{_SMALL}"
 _QUICK_CELLS = "8x5x20000x2000"
 _HEAP_MIB = 2048
-_STORED_S = 5.0
-"""Seconds in which a mirror has stored its positions."""
 COPYING_STEPS = {"failback": ("new-copy",)}
 """Steps whose time grows with the records; all others depend on partitions, groups, or what is not copied yet."""
 
@@ -130,7 +128,7 @@ class Timed:
         places = self._cell.places
         write(self._scene.address(B), places, len(places))
         self._desk.until(lambda status: status["flows"][0]["records"] >= len(places), "one record each is copied")
-        time.sleep(_STORED_S)
+        time.sleep(STORED_S)
 
     def _mirror(self, config: Path) -> None:
         """Start a mirror, and wait until every partition is copied to its end."""

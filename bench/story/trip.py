@@ -30,6 +30,10 @@ SETTINGS = {
     "sync.topic.acls.enabled": "false",
 }
 """Only the load is copied; clusters without an authorizer have no ACLs."""
+STORED_S = 70.0
+"""Seconds after which a mirror has stored a position with the source's leader epoch (`offset.flush.interval.ms`, a
+minute). A failback of a partition whose position has none is refused: `source-epoch-unknown`.
+"""
 CUT_S = 1.0
 """For how long applications write to A after its mirror has died: what only A has then."""
 
@@ -86,7 +90,7 @@ class Travel:
     def by_failover(self) -> Trip:
         """Lose A, go over, give A what B got when it returns, and go back."""
         scene, desk, config = self._scene, self._desk, self._configs[A, B]
-        time.sleep(self._dwell_s)
+        time.sleep(max(self._dwell_s, STORED_S))
         desk.kill()
         time.sleep(CUT_S)
         scene.end_group()
