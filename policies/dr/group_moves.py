@@ -16,16 +16,22 @@ from policies.dr.group_places import PlaceReason
 class KeptLogs(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of one partition: D is `split` up to `source_end`; new records begin at `target_next`.
 
-    `echoes`: where the target has D, as (first, end).
+    `echoes`: where the target has D, as (first, end). `is_keyed`: it has only some records of D, chosen by their keys,
+    so no offset of the target says what of D a group has read. `buried_to`: the source has tombstones behind P up to
+    there, of keys that the target has deleted among its new records.
     """
 
     split: int
     source_end: int
     target_next: int
     echoes: tuple[tuple[int, int], ...] = ()
+    is_keyed: bool = False
+    buried_to: int = -1
 
     def new_before(self, target_offset: int) -> int:
-        """Return how many offsets of new records lie below a target offset."""
+        """Return how many offsets of new records lie below a target offset; by keys, those of D count, too."""
+        if self.is_keyed:
+            return max(0, target_offset - self.target_next)
         late = sum(max(0, min(end, target_offset) - first) for first, end in self.echoes if first < target_offset)
         return max(0, target_offset - self.target_next - late)
 
@@ -56,4 +62,6 @@ def source_place(logs: KeptLogs, *, source: int, target: int, mapped: int) -> So
     if read < logs.source_end:
         inside = PlaceReason.INSIDE_DIVERGED if read > logs.split else PlaceReason.EXACT
         return SourcePlace(offset=read, repeats=again, reason=PlaceReason.REPEATS if again else inside)
+    if read < logs.buried_to and target <= logs.target_next:  # it has read nothing new, so no deletion either
+        return SourcePlace(offset=read)
     return SourcePlace(target_offset=max(target, logs.target_next))

@@ -40,6 +40,7 @@ class StepRule(msgspec.Struct, frozen=True, kw_only=True):
 
     `needs`: clusters that must answer. `undo`: what takes it back, empty if nothing must be taken back; `undo_needs`:
     clusters that must answer for that. `ends_return`: once this step has begun, the operation cannot be aborted.
+    `ends_release`: once it has begun, the source is not any more what its applications left, so it cannot serve.
     """
 
     name: str
@@ -48,6 +49,7 @@ class StepRule(msgspec.Struct, frozen=True, kw_only=True):
     undo: str = ""
     undo_needs: tuple[FlowSide, ...] = ()
     ends_return: bool = False
+    ends_release: bool = False
 
 
 SWITCHOVER = (
@@ -97,11 +99,13 @@ _PREPARATION = (
 )
 _LATE = StepRule(name="late-copy", does="copy that to the target, and note where it lies there", ends_return=True)
 _ANEW = StepRule(
-    name="make-anew", does="delete the source topics that must be equal to their copies, create them again"
+    name="make-anew",
+    does="delete the source topics that must be equal to their copies, create them again",
+    ends_release=True,
 )
 _WAY_BACK = (
     StepRule(name="turn", does="store where the reverse flow starts: behind what both clusters have"),
-    StepRule(name="new-copy", does="copy to the source what only the target has"),
+    StepRule(name="new-copy", does="copy to the source what only the target has", ends_release=True),
     StepRule(name="groups", does="commit for each group on the source the first record that it has not read"),
     StepRule(name="close", does="restore the retention, and let the reverse flow run"),
 )

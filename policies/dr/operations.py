@@ -47,6 +47,7 @@ class OperationRefusal(Enum):
     OTHER_RUNS = "another-operation-runs"
     NO_OPERATION = "no-operation-runs"
     NO_RETURN = "point-of-no-return-passed"
+    CAN_RETURN = "can-be-taken-back"
     ABORTING = "being-aborted"
     ENDED = "operation-ended"
     UNKNOWN_STEPS = "unknown-steps"
@@ -263,6 +264,21 @@ def driven_by(operation: DrOperation, term: int, who: str) -> DrOperation:
     return msgspec.structs.replace(operation, term=term, who=who)
 
 
+def released(operation: DrOperation, why: str) -> DrOperation:
+    """Store that the source is given back to its applications meanwhile; `refused_release` must not refuse it.
+
+    What was counted stays. The steps from the point of no return on run again, and take up what the source gets.
+    """
+    begun_steps = [step.name for step in operation.steps]
+    final = next(rule.name for rule in operation.rules if rule.ends_return)
+    again = set(begun_steps[begun_steps.index(final) :])
+    steps = [
+        msgspec.structs.replace(step, state=StepState.FAILED, why=why) if step.name in again else step
+        for step in operation.steps
+    ]
+    return msgspec.structs.replace(operation, steps=tuple(steps), why=why)
+
+
 def _record(operation: DrOperation, name: str) -> StepRecord:
     record = operation.step(name)
     if record is None:
@@ -324,6 +340,24 @@ def refused_abort(operation: DrOperation) -> RefusedOperation | None:
         OperationRefusal.NO_RETURN,
         f"{operation.kind} {operation.id} has begun its point of no return, step {point!r}; go on with it:"
         f" {goes_on(operation.kind, operation.flow)}; then go back with an operation of the other direction",
+    )
+
+
+def refused_release(operation: DrOperation) -> RefusedOperation | None:
+    """Refuse to give the source back where that can be undone by an abort, or where the source was changed."""
+    if operation.can_return or operation.state is not OperationState.RUNNING:
+        back = takes_back(operation.kind, operation.flow)
+        return RefusedOperation(
+            OperationRefusal.CAN_RETURN, f"{operation.kind} {operation.id} can be taken back instead: {back}"
+        )
+    begun_steps = {step.name for step in operation.steps}
+    late = next((rule.name for rule in operation.rules if rule.ends_release and rule.name in begun_steps), None)
+    if late is None and any(rule.ends_release for rule in operation.rules):
+        return None
+    return RefusedOperation(
+        OperationRefusal.NO_RETURN,
+        f"{operation.kind} {operation.id} has begun step {late or operation.rules[-1].name!r}, which changes the"
+        f" source: only forward is safe: {goes_on(operation.kind, operation.flow)}",
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
-from tests.harness.admin import create_topics, own_configs
+from tests.harness.admin import create_topics, own_configs, set_configs
 from tests.harness.compare import read_topic
 from tests.harness.flow_file import IDENTITY, QUIET
 from tests.harness.load import Sent, numbered, produce, producer
@@ -208,7 +208,7 @@ async def killed_in(step: str, words: Sequence[str]) -> bool:
 
 @pytest.mark.full
 @pytest.mark.parametrize("late", [False, True])
-async def test_compacted_topics_go_back_with_their_tombstones_or_are_refused(
+async def test_compacted_topics_go_back_with_their_tombstones_and_by_their_keys(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
@@ -225,13 +225,51 @@ async def test_compacted_topics_go_back_with_their_tombstones_or_are_refused(
     assert kept["delete.retention.ms"] == str(30 * 86_400_000)
     await produce(target_cluster, case.topic, 0, [Sent(b"k3", None), Sent(b"k4", b"new")])
     if late:
-        await produce(source_cluster, case.topic, 0, LATE)
-    code, found, errors = await case.fails_back("--export", str(tmp_path / "export"))
-    if late:
-        assert (code, "keys-must-be-compared" in errors) == (1, True), (found, errors)
-        return
+        await produce(source_cluster, case.topic, 0, [Sent(b"k3", b"old"), Sent(b"k5", b"late"), Sent(b"k6", None)])
+        words = [*("dr", "failback", case.world.flow, "--config", str(case.world.path), "--fenced-by-hand", "--yes")]
+        await killed_in("late-copy", [*words, "--export", str(tmp_path / "export")])
+    code, found, errors = await case.fails_back(*(["--export", str(tmp_path / "export")] if not late else []))
     assert code == 0, (found, errors)
-    assert (await case.values(source_cluster))[-2:] == [b"", b"new"]
+    if not late:
+        assert (await case.values(source_cluster))[-2:] == [b"", b"new"]
+        return
+    assert (await case.values(source_cluster))[-5:] == [b"old", b"late", b"", b"", b"new"], "P, D, N"
+    assert (await case.values(target_cluster))[-4:] == [b"", b"new", b"late", b""], "k3 is newer on the target"
+
+
+@pytest.mark.full
+async def test_a_deletion_whose_tombstone_the_target_has_dropped_is_done_on_the_source(
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    case = Case("buried", source_cluster, target_cluster, tmp_path, capsys)
+    cleaned = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0",
+        "segment.ms": "100",
+        "delete.retention.ms": "0",
+    }
+    await case.copied(configs={"cleanup.policy": "compact", "delete.retention.ms": "0"})
+    code, _, errors = await case.ask("failover", case.world.flow, "--keep-tombstones", "0")
+    assert code in (0, 4), errors
+    await set_configs(target_cluster, case.topic, cleaned)
+    await produce(target_cluster, case.topic, 0, [Sent(b"k3", None), Sent(b"k4", b"new")])
+    async with asyncio.timeout(DEADLINE_S):
+        turn = 0
+        while any(one.key == b"k3" for one in (await read_topic(target_cluster, case.topic, committed=True))[0]):
+            turn += 1  # a cleaner comes to a segment when another one is begun
+            await produce(target_cluster, case.topic, 0, [Sent(b"turn", b"%d" % turn)])
+            await asyncio.sleep(0.5)
+    code, found, errors = await case.fails_back()
+    assert code == 0, (found, errors)
+    records = (await read_topic(source_cluster, case.topic, committed=True))[0]
+    last = {one.key: one.value for one in records}
+    assert (last[b"k3"], last[b"k4"], last[b"turn"]) == (None, b"new", b"%d" % turn)
 
 
 @pytest.mark.full

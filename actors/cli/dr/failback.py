@@ -48,10 +48,12 @@ from engine.services.dr.switchover.build import (
     settled_choices,
 )
 from policies.dr.failback import FailbackChoice
+from policies.dr.fence import FENCE_STEP
 from policies.dr.operation_steps import CHOICE, EXPORT, FAILBACKS, MAKE_ANEW, FlowSide, OperationKind
-from policies.dr.operations import DrOperation, OperationState
+from policies.dr.operations import DrOperation, OperationState, StepState
 
 COMMAND = OperationKind.FAILBACK.value
+GO_ON = "leave out --release-source, and the failback goes on"
 
 
 class OtherOperation(MirrorError):
@@ -74,10 +76,17 @@ class FailbackResult(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[UnreadGroup, ...] = ()
 
     @property
+    def is_released(self) -> bool:
+        """Whether its source serves meanwhile: its fence is taken away, and it goes on later."""
+        fence = self.operation.step(FENCE_STEP)
+        is_open = fence is not None and fence.state is StepState.UNDONE
+        return is_open and self.operation.state is OperationState.RUNNING
+
+    @property
     def exit_code(self) -> int:
         """The exit code, for scripts."""
         if self.operation.state is not OperationState.FINISHED:
-            return exits.OK if self.operation.state is OperationState.ABORTED else exits.FAILED
+            return exits.OK if self.operation.state is OperationState.ABORTED or self.is_released else exits.FAILED
         is_equal = not self.unread and all(one.is_equal for one in self.groups)
         return exits.OK if is_equal else exits.NOT_EQUAL
 
@@ -109,6 +118,12 @@ def add_failback(actions: Any) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="count and judge by the last positions; change nothing")
     parser.add_argument("--abort", action="store_true", help="take back a failback that has not copied anything yet")
+    parser.add_argument(
+        "--release-source",
+        action="store_true",
+        help="while the target is dead and nothing was copied back yet: let the source serve; the same command without"
+        " this word goes on later",
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.epilog = (
         "exit codes: 0 done, and every group is exactly where it was (with --dry-run: nothing is in the way); 4 done,"
@@ -130,13 +145,18 @@ def run_failback(args: argparse.Namespace) -> int:
         else:
             show_look(counted)
         return exits.NOT_EQUAL if counted.reasons else exits.OK
-    if not (args.yes or args.abort):
+    if not (args.yes or args.abort or args.release_source):
         ask(found, deletes=args.make_anew)
     result = asyncio.run(fail_back(found, args))
     if args.json:
         print(msgspec.json.encode(result).decode())
     else:
         show_failback(result.operation, result.partitions, result.groups, result.unread)
+        if result.is_released:
+            source, target = found.flow.name
+            print(
+                f"{source} serves its applications again; when {target} is back, stop them and give the command again"
+            )
     return result.exit_code
 
 
@@ -188,7 +208,12 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
         clusters = await stack.enter_async_context(OperationClusters(config, flow))
         if args.abort and FlowSide.TARGET in clusters.away:
             store = await stack.enter_async_context(clusters.driving(holder))
-            return FailbackResult(operation=await abort_alone(store, found, clusters))
+            return FailbackResult(operation=await alone(store, found, clusters, releases=False))
+        if args.release_source:
+            if FlowSide.TARGET not in clusters.away:
+                raise OperationRefused("target-answers", f"cluster {flow.name.target!r} answers: {GO_ON}")
+            store = await stack.enter_async_context(clusters.driving(holder))
+            return FailbackResult(operation=await alone(store, found, clusters, releases=True))
         service = await stack.enter_async_context(_service(found))
         for text in waited_for(await clusters.read()):
             ShownProgress().told(text)
@@ -204,8 +229,13 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
         )
 
 
-async def abort_alone(store: OperationStore, found: OperatedFlow, clusters: OperationClusters) -> DrOperation:
-    """Take a failback back while the target is dead. Raises OtherOperation, OperationRefused, StepFailed."""
+async def alone(
+    store: OperationStore, found: OperatedFlow, clusters: OperationClusters, *, releases: bool
+) -> DrOperation:
+    """Take a failback back while the target is dead, or release its source.
+
+    Raises OtherOperation, OperationRefused, StepFailed.
+    """
     name, current, source = str(found.flow.name), store.current, clusters.client(FlowSide.SOURCE)
     if current is not None and current.kind != COMMAND:
         raise OtherOperation(current.kind, current.flow)
@@ -213,7 +243,10 @@ async def abort_alone(store: OperationStore, found: OperatedFlow, clusters: Oper
     if current is not None:
         fence = fence_of(choices_of(current.choices), source, found.config.fence_command, name)
     steps = undo_steps(KafkaSettings(source), fence)
-    return await OperationDriver(store, name, steps, ShownProgress(), clusters.away).abort(who_operates(), "asked for")
+    driver = OperationDriver(store, name, steps, ShownProgress(), clusters.away)
+    if releases:
+        return await driver.release(who_operates(), "the source serves meanwhile")
+    return await driver.abort(who_operates(), "asked for")
 
 
 async def _drive(

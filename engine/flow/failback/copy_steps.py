@@ -10,6 +10,8 @@ copies lie is stored before the reverse flow copies anything, so it leaves out e
 
 from collections.abc import Collection, Mapping, Sequence
 
+import msgspec
+
 from engine.base.clock import now_s, pause
 from engine.core.lane.echoes import Echoes
 from engine.core.offset_map.offset_map import How
@@ -17,6 +19,7 @@ from engine.flow.failback.copying import copy_until, next_epoch, positions_of
 from engine.flow.failback.diverged_rows import ROUNDS, exported_again, grown, keep_late
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
 from engine.flow.failback.group_moves import answered
+from engine.flow.failback.keyed_copies import KeyedCopies
 from engine.flow.failback.late_copies import echoes_of, size_of
 from engine.flow.failback.rows import LaneRow, LateRow
 from engine.flow.failback.step import FailbackStep
@@ -42,15 +45,20 @@ class LateCopy(FailbackStep):
         ends, more = await self.source_ends(rows), dict[str, str]()
         for _ in range(ROUNDS):
             rows = await exported_again(self.world, run, rows, ends)
-            wanted = [row for row in rows if row.diverged]
+            wanted = [row for row in rows if row.diverged and not row.is_keyed]
+            keyed = [row for row in rows if row.is_keyed]
+            _see_tombstones(keyed)
             if wanted:
                 run.say(f"copying to the target what only the source has: {len(wanted)} partitions")
                 await self._copy(run, wanted, ends)
-            late = await self._found(rows, wanted, ends)
+            if keyed:
+                run.say(f"copying to the target by keys what only the source has: {len(keyed)} partitions")
+            by_keys = {row.source: await KeyedCopies(self.world, run).late(row, ends[row.source]) for row in keyed}
+            late = await self._found(rows, wanted, ends, by_keys)
             after = await self.source_ends(rows)
             if after == ends:
                 await keep_late(run, late)
-                return {"partitions": len(wanted), "records": sum(size_of(one.echoes) for one in late)}
+                return {"partitions": len(wanted) + len(keyed), "records": sum(size_of(one.echoes) for one in late)}
             ends, more = after, grown(ends, after)
         raise SourceWritten(more)
 
@@ -64,14 +72,18 @@ class LateCopy(FailbackStep):
         await _see_stored(target, options, wanted)
 
     async def _found(
-        self, rows: Sequence[LaneRow], copied: Collection[LaneRow], ends: Mapping[TopicPartition, int]
+        self,
+        rows: Sequence[LaneRow],
+        copied: Collection[LaneRow],
+        ends: Mapping[TopicPartition, int],
+        by_keys: Mapping[TopicPartition, Echoes],
     ) -> list[LateRow]:
         maps = self.world.forward_maps()
         await maps.follow()
         late: list[LateRow] = []
         for row in rows:
             end = ends[row.source]
-            echoes: Echoes = ()
+            echoes = by_keys.get(row.source, ())
             if row in copied:
                 echoes = echoes_of(await maps.runs(row.source, row.split, end), row.split, end)
             late.append(LateRow(topic=row.topic, partition=row.partition, source_end=end, echoes=echoes))
@@ -88,6 +100,13 @@ async def _see_stored(cluster: Cluster, options: FlowOptions, ends: Mapping[Topi
     }
     if missing:
         raise NotStored("positions", missing)
+
+
+def _see_tombstones(rows: Sequence[LaneRow]) -> None:
+    """Refuse D that came after the count where the target may have lost tombstones."""
+    why = "the source has got records, and the target may have lost tombstones: it is not known which keys were deleted"
+    if refused := [FailbackReason("tombstones-gone", str(row.source), why) for row in rows if row.buries]:
+        raise FailbackRefused(refused)
 
 
 class Turn(FailbackStep):
@@ -138,6 +157,9 @@ class NewCopy(FailbackStep):
         left_out = {row.target: echoes[row.target] for row in rows if not row.made}
         options, source, target = world.back_options(left_out), world.source.cluster, world.target.cluster
         ends = await self._ends(run, echoes)
+        if any(row.buries for row in rows):
+            await self._bury(run, [row for row in rows if row.buries and not row.made])
+            late = self.late(run)
         await self._see_unwritten(rows, late)
         copier = world.new_copier(options, target, source)
         epoch = await next_epoch(source, options)
@@ -146,6 +168,18 @@ class NewCopy(FailbackStep):
         await _see_stored(source, options, ends)
         await self._see_joined(rows, late)
         return {"partitions": len(rows)}
+
+    async def _bury(self, run: StepRun, rows: Sequence[LaneRow]) -> None:
+        """Delete on the source what the target has deleted, where nothing new is copied yet."""
+        begun = await positions_of(self.world.source.cluster, self.world.back)
+        late, copies = self.late(run), KeyedCopies(self.world, run)
+        for row in rows:
+            if row.target in begun:
+                continue
+            if not copies.has_buried(row):
+                await self._see_unwritten([row], late)
+            if (end := await copies.bury(row)) >= 0:
+                await keep_late(run, [msgspec.structs.replace(late[row.source], source_end=end)])
 
     async def _ends(self, run: StepRun, echoes: Mapping[TopicPartition, Echoes]) -> dict[TopicPartition, int]:
         """Return up to where the target is copied: what is decided there, behind all late copies."""

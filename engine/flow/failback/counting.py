@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from engine.flow.failback.errors import FailbackReason
+from engine.flow.failback.keyed_copies import KEYS, first_keyless
 from engine.flow.failback.rows import LaneRow
 from engine.flow.failback.settling import CopyEnd, settle
 from engine.flow.failback.world import FailbackWorld
@@ -21,7 +22,7 @@ from policies.groups import GroupSelection
 from policies.model import LaneName, TopicPartition
 from policies.sync.config_sync import TopicState
 
-KEYS, MADE_ANEW, NAMES, EXPORT = "keys-must-be-compared", "made-anew", "names-differ", "no-export"
+MADE_ANEW, NAMES, EXPORT = "made-anew", "names-differ", "no-export"
 NEVER_COPIED, GROUP_UNREAD = "never-copied", "group-not-read"
 
 
@@ -97,6 +98,7 @@ async def count(world: FailbackWorld, asked: FailbackWish, *, settles: bool = Tr
     unread = (await commits_on(world.source.groups, world.groups))[1] if anew else []
     reasons = [
         *_topic_reasons(found, anew, asked),
+        *await _key_reasons(world, found, asked, anew),
         *names,
         *unread,
         *await _left_reasons(world, [lane for lane in left if lane.topic in anew]),
@@ -204,6 +206,8 @@ def _row(one: SurveyedPartition, *, anew: bool) -> LaneRow:
         diverged=found.diverged,
         new=found.new,
         anew=anew,
+        compacted=found.topic.is_compacted,
+        buries=found.are_tombstones_gone and not anew,
     )
 
 
@@ -251,15 +255,43 @@ def _topic_reasons(
         yield FailbackReason(MADE_ANEW, topic, why)
 
 
+async def _key_reasons(
+    world: FailbackWorld, found: Sequence[SurveyedPartition], asked: FailbackWish, anew: Collection[str]
+) -> list[FailbackReason]:
+    """Refuse partitions of compacted topics whose D cannot be copied by its keys."""
+    reasons: list[FailbackReason] = []
+    for one in found:
+        lane, judged = one.separation.lane.source, one.separation
+        plan = plan_failback(judged, asked.choice, with_topic=lane.topic in anew)
+        if not (plan.compares_keys and judged.diverged):
+            continue
+        why = _why_not_by_keys(one)
+        span = max(judged.source_next, judged.source.start), judged.source.end
+        if not why and (at := await first_keyless(world.source.cluster, lane, *span)) is not None:
+            why = f"the record at offset {at} has no key, so it cannot be compared"
+        if why:
+            reasons.append(FailbackReason(KEYS, str(lane), why))
+    return reasons
+
+
+def _why_not_by_keys(one: SurveyedPartition) -> str:
+    """Say why D of a compacted topic cannot be copied by its keys; empty if it can."""
+    if one.separation.is_new_expired:
+        return "the target's retention has deleted new records, so it is not known whether their keys were newer"
+    if one.diverged is None or not one.diverged.is_whole:
+        return (
+            "only the source has more than 16 MiB of it, which is too much for the one transaction that keys are"
+            " compared for; discard needs no comparison"
+        )
+    return ""
+
+
 def _reasons(one: SurveyedPartition, asked: FailbackWish, anew: Collection[str]) -> list[FailbackReason]:
     found, where = one.separation, str(one.separation.lane.source)
     plan = plan_failback(found, asked.choice, with_topic=found.lane.source.topic in anew)
     # what is not decided on the target yet is copied when it is
     refused = [one for one in plan.refused if one.name is not FailbackRefusal.TARGET_OPEN]
     reasons = [FailbackReason(one.name.value, where, one.why) for one in refused]
-    if plan.compares_keys:
-        why = "the keys of a compacted topic must be compared first, which this version does not do"
-        reasons.append(FailbackReason(KEYS, where, why))
     if found.diverged and not asked.exports:
         why = f"only the source has {found.diverged} records: name a folder to export them to: --export DIR"
         reasons.append(FailbackReason(EXPORT, where, why))

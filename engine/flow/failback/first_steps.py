@@ -10,8 +10,10 @@ from engine.flow.failback.rows import LANES, LaneRow
 from engine.flow.failback.step import FailbackStep
 from engine.flow.failback.world import FailbackWorld
 from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.operations.fencing import Fence
 from engine.flow.ports.settings_port import Settings
 from policies.dr.failback import FailbackChoice
+from policies.dr.fence import FENCE_NOTES
 from policies.dr.lent_config import CLEANUP, LENT_NOTES, RETENTION, LentConfig, endless_retention
 from policies.dr.operation_steps import CHOICE, EXPORT, MAKE_ANEW
 from policies.model import TopicPartition
@@ -73,7 +75,7 @@ class Fenced(FailbackStep):
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step. Raises FenceFailed."""
-        return await self.world.fence.open(run)
+        return await opened(self.world.fence, run)
 
 
 class Retention(FailbackStep):
@@ -96,7 +98,7 @@ class Retention(FailbackStep):
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step. Raises NotStored."""
-        return await restored(self.world.source.settings, run)
+        return await unlent(self.world.source.settings, run)
 
 
 async def restored(settings: Settings, run: StepRun) -> Facts:
@@ -105,6 +107,20 @@ async def restored(settings: Settings, run: StepRun) -> Facts:
     if failed := await give_back(settings, lent):
         raise NotStored("the retention of source topics", failed)
     return {"restored": len(lent)}
+
+
+async def unlent(settings: Settings, run: StepRun) -> Facts:
+    """Restore the retention, and forget what it was: it may be another one when it is lent again."""
+    facts = await restored(settings, run)
+    await run.keep(LENT_NOTES, [])
+    return facts
+
+
+async def opened(fence: Fence, run: StepRun) -> Facts:
+    """Take the fence away, and forget what it was: one that is made later is planned by what is there then."""
+    facts = await fence.open(run)
+    await run.keep(FENCE_NOTES, [])
+    return facts
 
 
 class Count(FailbackStep):

@@ -182,7 +182,7 @@ class GroupMoves:
         here, is_gone = (-1, False) if target < 0 else await self._in_new(lane, target)
         there, was_gone, is_mapped = -1, False, True
         if source >= 0:
-            copied = await self._copy_of(lane.source, source)
+            copied = await self._copy_of(lane, source)
             is_mapped = copied >= 0
             there, was_gone = await self._in_new(lane, copied) if is_mapped else (-1, False)
         place = anew_place(
@@ -200,6 +200,10 @@ class GroupMoves:
             discards=lane.discards and source > lane.logs.split,
             expired=(is_gone or target < 0) and (was_gone or source < 0),
         )
+        if lane.logs.is_keyed and lane.logs.split < source < lane.logs.source_end:  # it reads all of D' again
+            place = msgspec.structs.replace(
+                place, repeats=place.repeats + source - lane.logs.split, reason=PlaceReason.REPEATS
+            )
         if not is_mapped:
             place = msgspec.structs.replace(place, reason=PlaceReason.NOT_MAPPED)
         return MovedPartition(
@@ -214,8 +218,11 @@ class GroupMoves:
             why=_NO_PLACE if place.offset < 0 else "",
         )
 
-    async def _copy_of(self, lane: TopicPartition, source: int) -> int:
+    async def _copy_of(self, found: FailedBackLane, source: int) -> int:
         """Return the first copy of P and D at or after a source offset, which may lie behind all of them."""
+        lane, logs = found.source, found.logs
+        if logs.is_keyed and source >= logs.source_end:
+            return logs.echoes[-1][1] if logs.echoes else logs.target_next
         answer, head = await answered(self._forward, lane, source, is_back=False), self._forward.head(lane)
         if answer.how is How.BEYOND and head is not None:
             return head.target_next

@@ -9,7 +9,7 @@ from policies.dr.group_moves import KeptLogs
 from policies.model import LaneName, TopicPartition
 
 LANES, LATE, GROUPS, UNREAD = "lanes", "late", "groups", "groups-unread"
-ANEW, COMMITS = "anew", "commits"
+ANEW, COMMITS, KEYED = "anew", "commits", "keyed"
 """The names of the notes; those of lent configs are `LENT_NOTES`."""
 
 
@@ -19,6 +19,8 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
     `split`: where its copy ended on the source; `target_next`: on the target. `source_end`: the end of the source then.
     `diverged`, `new`: the records that only the source, and only the target had then. `anew`: its topic is to be made
     anew on the source; `made`: that has been done, so the source has nothing of what was counted any more.
+    `compacted`: what only the source has is copied by its keys. `buries`: the target may have lost tombstones, so keys
+    that it lacks are deleted on the source.
     """
 
     topic: str
@@ -31,6 +33,13 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
     new: int
     anew: bool = False
     made: bool = False
+    compacted: bool = False
+    buries: bool = False
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the target gets only some of the records that only the source has, by their keys."""
+        return self.compacted and self.diverged > 0
 
     @property
     def source(self) -> TopicPartition:
@@ -71,6 +80,22 @@ class GroupCommit(msgspec.Struct, frozen=True):
     offset: int
 
 
+class KeyedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of D that is appended by its keys in one transaction, or the tombstones of a partition.
+
+    `side`: the cluster that it is written to. `producer_id`: of the writer. `first`: the end of that log before the
+    first try. `source_from`, `source_end`: the source offsets of the part.
+    """
+
+    side: str
+    topic: str
+    partition: int
+    producer_id: int
+    first: int
+    source_from: int
+    source_end: int
+
+
 class UnreadGroup(msgspec.Struct, frozen=True):
     """A group that could not be read on one of the clusters, so it was not moved; or a broker that names no groups."""
 
@@ -80,8 +105,15 @@ class UnreadGroup(msgspec.Struct, frozen=True):
 
 def kept_lane(row: LaneRow, late: LateRow, target_start: int) -> FailedBackLane:
     """Return the parts of both logs of a partition. A part without records counts as none: it may be markers."""
-    end = late.source_end if late.echoes else row.split
-    logs = KeptLogs(split=row.split, source_end=end, target_next=row.target_next, echoes=late.echoes)
+    end = late.source_end if late.echoes or row.is_keyed else row.split
+    logs = KeptLogs(
+        split=row.split,
+        source_end=end,
+        target_next=row.target_next,
+        echoes=late.echoes,
+        is_keyed=row.is_keyed,
+        buried_to=late.source_end if row.buries and not row.made else row.split,
+    )
     discards = row.made and bool(row.diverged) and not late.echoes
     lane = FailedBackLane(source=row.source, target=row.target, logs=logs, is_anew=row.made, discards=discards)
     return msgspec.structs.replace(lane, target_start=target_start)

@@ -1,6 +1,6 @@
 """Takes a failback back while the target is dead: what it has changed on the source, which serves again then."""
 
-from engine.flow.failback.first_steps import restored
+from engine.flow.failback.first_steps import opened, unlent
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.flow.ports.settings_port import Settings
@@ -25,7 +25,7 @@ class _FenceUndo(_UndoOnly):
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step. Raises FenceFailed."""
-        return await self._fence.open(run)
+        return await opened(self._fence, run)
 
 
 class _RetentionUndo(_UndoOnly):
@@ -34,4 +34,4 @@ class _RetentionUndo(_UndoOnly):
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step. Raises NotStored."""
-        return await restored(self._settings, run)
+        return await unlent(self._settings, run)

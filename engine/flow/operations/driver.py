@@ -22,6 +22,7 @@ from policies.dr.operations import (
     MoveKind,
     NextMove,
     RefusedOperation,
+    StepState,
     aborting,
     begun,
     done,
@@ -31,7 +32,9 @@ from policies.dr.operations import (
     refused_abort,
     refused_drive,
     refused_move,
+    refused_release,
     refused_start,
+    released,
     undoing,
     undone,
 )
@@ -127,6 +130,23 @@ class OperationDriver:
         back = aborting(operation, why)
         self._need(next_move(back, self._away))
         return await self._drive(await self._store.claim(back, who))
+
+    async def release(self, who: str, why: str) -> DrOperation:
+        """Undo what keeps applications from the source, behind the point of no return, while the target is dead.
+
+        The operation does not end: `resume` makes those steps again, and goes on. Raises as `resume` does.
+        """
+        operation = self._current()
+        _refuse(refused_release(operation))
+        operation = await self._store.save(released(await self._store.claim(operation, who), why))
+        for rule in reversed(operation.rules):
+            record = operation.step(rule.name)
+            if rule.undo and record is not None and record.state is not StepState.UNDONE:
+                move = NextMove(MoveKind.UNDO, rule)
+                self._need(move)
+                self._watcher.moved(operation, move)
+                operation = await self._undo(operation, rule.name)
+        return operation
 
     def _current(self) -> DrOperation:
         operation = self._store.current

@@ -55,3 +55,16 @@ def test_a_commit_that_the_map_does_not_know_stays_where_the_source_has_it() -> 
     place = source_place(known, source=3, target=2, mapped=-1)
     assert (place.offset, place.reason) == (3, PlaceReason.NOT_MAPPED)
     assert source_place(known, source=-1, target=2, mapped=-1).offset == -1
+
+
+def test_a_group_that_has_read_nothing_new_reads_the_tombstones_behind_what_is_shared() -> None:
+    logs = KeptLogs(split=5, source_end=5, target_next=8, buried_to=7)
+    assert source_place(logs, source=5, target=8, mapped=5).offset == 5
+    assert source_place(logs, source=5, target=9, mapped=5).target_offset == 9, "it is among what is new"
+
+
+def test_by_keys_no_offset_of_the_target_says_what_was_read_of_divergence() -> None:
+    logs = KeptLogs(split=5, source_end=9, target_next=8, echoes=((8, 10),), is_keyed=True)
+    place = source_place(logs, source=5, target=10, mapped=5)
+    assert (place.offset, place.repeats, place.reason) == (5, 2, PlaceReason.REPEATS)
+    assert source_place(logs, source=9, target=10, mapped=5).target_offset == 10

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import msgspec
 import pytest
 
 from actors.cli.common import exits
@@ -133,6 +134,19 @@ def test_a_failback_goes_on_with_what_it_was_begun_with_and_says_so(
         failback.refuse_other_choices(operation, same)
 
 
+def test_a_released_source_is_named_and_no_failure(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fence = StepRecord(name="fence", state=StepState.UNDONE, began_ms=1000, ended_ms=3000)
+    operation = msgspec.structs.replace(ended(OperationState.RUNNING), steps=(fence,))
+    answers(monkeypatch, "fail_back", FailbackResult(operation=operation))
+    assert ask(config, "--release-source") == exits.OK
+    assert "A serves its applications again; when B is back" in capsys.readouterr().out
+    operation = msgspec.structs.replace(operation, steps=(msgspec.structs.replace(fence, state=StepState.DONE),))
+    answers(monkeypatch, "fail_back", FailbackResult(operation=operation))
+    assert ask(config, "--release-source") == exits.FAILED
+
+
 def test_a_look_changes_nothing_and_names_what_is_in_the_way(
     config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,12 +224,12 @@ async def test_an_abort_needs_the_source_alone(config: str, monkeypatch: pytest.
     async def clusters(*_args: object) -> AsyncIterator[Clusters]:
         yield Clusters()
 
-    async def alone(store: Any, *_args: object) -> DrOperation:
-        assert store == "store"
+    async def alone(store: Any, *_args: object, releases: bool) -> DrOperation:
+        assert (store, releases) == ("store", False)
         return aborted
 
     monkeypatch.setattr(failback, "OperationClusters", clusters)
-    monkeypatch.setattr(failback, "abort_alone", alone)
+    monkeypatch.setattr(failback, "alone", alone)
     assert await failback.fail_back(operated_flow(args), args) == FailbackResult(operation=aborted)
 
 

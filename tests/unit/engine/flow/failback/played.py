@@ -76,6 +76,29 @@ class TwoWayLog(TargetLog):
         records = [Record(index, 1_700_000_000_000, name.encode(), b"v") for index, name in enumerate(names)]
         assert self.append(bytes(encode_batch(records, NONE))).code == 0
 
+    def put(self, **values: str | None) -> None:
+        """Append a record per key, each in a batch of its own; None is a tombstone."""
+        for key, value in values.items():
+            content = None if value is None else value.encode()
+            assert (
+                self.append(bytes(encode_batch([Record(0, 1_700_000_000_000, key.encode(), content)], NONE))).code == 0
+            )
+
+    def clean(self, *keys: str) -> None:
+        """Remove the batches of keys, as a cleaner does that has removed their tombstones."""
+        self.batches = [
+            one for one in self.batches if not one.payload or (decoded(one.payload)[0].key or b"").decode() not in keys
+        ]
+
+    def values(self) -> dict[str, str]:
+        """Return the value of every key that lives, as a reader of the whole log has it."""
+        found: dict[str, str] = {}
+        for record in self.records():
+            found.pop((record.key or b"").decode(), None)
+            if record.value is not None:
+                found[(record.key or b"").decode()] = record.value.decode()
+        return found
+
     def names(self, first: int = 0) -> list[str]:
         """Return the keys of the committed records from an offset on."""
         return [name for offset, name in self.placed() if offset >= first]
@@ -98,7 +121,8 @@ class TwoWayLog(TargetLog):
     ) -> tuple[bytes, list[tuple[int, int]]]:
         limit = self.last_stable if committed else self.end
         held = [one for one in self.batches if offset < one.header.next_offset <= limit][:batches]
-        return b"".join(map(_bytes, held)), []
+        aborted = [(one.header.producer_id, one.header.base_offset) for one in held if one.aborted]
+        return b"".join(map(_bytes, held)), aborted
 
     def parts_at(self, epoch: int, offset: int) -> tuple[int, int] | None:
         """Return where the log parts from one that was fetched: it has one leader epoch and loses nothing."""

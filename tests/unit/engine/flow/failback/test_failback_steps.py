@@ -256,20 +256,6 @@ async def test_what_would_do_harm_is_refused_and_taken_back(changes: dict[str, s
     assert [log.names() for log in (*played.here, *played.there)] == ends
 
 
-async def test_compacted_topics_go_back_only_without_records_that_only_the_source_has() -> None:
-    for late in (False, True):
-        played = await failed_over(late=late)
-        for settings in played.settings.values():
-            settings.put("t", 1, cleanup_policy="compact", retention_ms="5000")
-        async with played.failing_back() as driver:
-            if late:
-                with pytest.raises(StepFailed, match="keys-must-be-compared"):
-                    await driver.start(failback())
-            else:
-                await driver.start(failback())
-                is_right(played, late=False)
-
-
 async def test_what_is_still_written_to_the_source_before_the_turn_is_kept_too() -> None:
     played = await failed_over(late=True)
     extra = iter(["x0", "x1", "x2"])
