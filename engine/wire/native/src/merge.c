@@ -316,7 +316,7 @@ PyObject *native_merge(PyObject *self, PyObject *const *args, Py_ssize_t count) 
  * -> (area, runs, last source offset + 1, largest timestamp delta) or None if a source does not hold what it says */
 PyObject *native_write_areas(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
-    Target t = {.most = PY_SSIZE_T_MAX, .max_delta = INT64_MIN};
+    Target t = {.most = PY_SSIZE_T_MAX, .next_offset = -1, .max_delta = INT64_MIN};
     if (check_count("write_areas", count, 2) < 0 || read_numbers(args, 1, 1, &t.base_timestamp) < 0)
         return NULL;
     Py_ssize_t sources = PySequence_Size(args[0]);

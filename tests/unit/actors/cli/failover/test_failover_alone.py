@@ -265,9 +265,9 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
     assert "1970-01-01T00:00:00Z" in said.out, "the checkpoint's age"
     assert said.out.count("the end of the source partition is not known") == 1, "each partition is listed once"
     assert said.out.splitlines()[-1] == (
-        "flow A->B is stopped, and no start copies it again; copies have other names than their topics, so A"
-        " gets what B gets by the flow B->A; to copy in the old direction all the same: raymirror run CONFIG"
-        " --forget-failover 'A->B'"
+        "flow A->B is stopped, and no start copies it again; copies have other names than their topics, so"
+        " no failback is needed: A gets what B gets by the flow B->A, and B gets what only A has when A->B is copied"
+        " again; to copy in the old direction all the same: raymirror run CONFIG --forget-failover 'A->B'"
     )
     assert world.done[3].endswith("again: raymirror run CONFIG --forget-failover 'A->B'")
     assert world.done == [
