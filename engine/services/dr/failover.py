@@ -62,9 +62,7 @@ class TargetAway(ClusterAway):
     """No broker of the target of a flow answers; same arguments as ClusterAway."""
 
     def __str__(self) -> str:
-        return (
-            f"{super().__str__()}; it is the target of the flow: without it nothing can be judged or stored"
-        )
+        return f"{super().__str__()}; it is the target of the flow: without it nothing can be judged or stored"
 
 
 class Failover(Opened):
