@@ -106,7 +106,8 @@ def commit(address: str, commits: Mapping[str, Mapping[Place, int]]) -> None:
         asked = []
         for group in names[start : start + _AT_ONCE]:
             places = [TopicPartition(topic, at, offset) for (topic, at), offset in commits[group].items()]
-            asked += client.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values()
+            wanted = [ConsumerGroupTopicPartitions(group, places)]
+            asked += client.alter_consumer_group_offsets(wanted, request_timeout=_FLUSH_S).values()
         for future in asked:
             for one in future.result(_FLUSH_S).topic_partitions:
                 if one.error is not None:
