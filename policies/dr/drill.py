@@ -104,6 +104,7 @@ class ReadBack(msgspec.Struct, frozen=True, kw_only=True):
     `read`: the first record that the consumer got, None if it got none. `wanted`: the source's record at the group's
     offset or the first one after it, None if that is the end of the log. `source_start`: where the source's log begins.
     `later`: records behind `wanted`; `before`: records behind `read`: a compacted topic may lack either of the two.
+    `is_cut`: one of the logs goes on behind them.
     `failed`: why nothing could be read.
     """
 
@@ -117,6 +118,7 @@ class ReadBack(msgspec.Struct, frozen=True, kw_only=True):
     wanted: SeenRecord | None = None
     later: tuple[SeenRecord, ...] = ()
     before: tuple[SeenRecord, ...] = ()
+    is_cut: bool = False
     failed: str = ""
 
 
@@ -143,6 +145,8 @@ def judge_read(one: ReadBack) -> DrillFinding | None:
     differs = one.read.difference(one.wanted)
     if not differs or (one.is_compacted and _is_compaction(one)):
         return None
+    if one.is_compacted and one.is_cut:
+        return not_judged(subject, f"one log is compacted further than the records that are compared: {where}")
     why = f"it read another record than the source has there (another {differs}): {where}"
     return DrillFinding(name=DrillFindingName.WRONG_RECORD, subject=subject, why=why)
 

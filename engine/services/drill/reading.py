@@ -106,7 +106,8 @@ class ReadComparison:
         if one.is_compacted and one.read is not None and one.wanted is not None and one.read.difference(one.wanted):
             later = await first_records(self._source, row.lane, row.source_offset, BEHIND)
             before = await first_records(self._target, row.target, row.offset, BEHIND)
-            one = msgspec.structs.replace(one, later=later[1:], before=before[1:])
+            is_cut = BEHIND in (len(later), len(before))
+            one = msgspec.structs.replace(one, later=later[1:], before=before[1:], is_cut=is_cut)
         return one
 
     async def _arriving(self, row: TranslatedOffset) -> SeenRecord | None:

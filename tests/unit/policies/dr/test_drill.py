@@ -101,6 +101,9 @@ def test_logs_that_were_compacted_differently_are_the_same_if_one_has_the_others
     assert name_of(compacted) is DrillFindingName.WRONG_RECORD
     assert name_of(msgspec.structs.replace(compacted, later=(OTHER,))) is None
     assert name_of(msgspec.structs.replace(compacted, before=(ONE,))) is None
+    assert name_of(msgspec.structs.replace(compacted, later=(), is_cut=False)) is DrillFindingName.WRONG_RECORD
+    assert name_of(msgspec.structs.replace(compacted, later=(), is_cut=True)) is DrillFindingName.NOT_JUDGED
+    assert name_of(msgspec.structs.replace(differs, is_cut=True)) is DrillFindingName.WRONG_RECORD
 
 
 def test_a_difference_names_its_parts() -> None:
