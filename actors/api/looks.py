@@ -69,7 +69,7 @@ def words_of(need: ApiNeed, call: HttpCall, view: ApiView) -> tuple[str, ...]:
             return ("dr", "history", view.operated_flow(call), "--config", path, "--json")
         case ApiNeed.OPEN_OPERATION if view.named_flow(call).failed_over and call.flag("failed_over"):
             return ("dr", "status", view.named_flow(call).flow, "--config", path, "--json")
-        case ApiNeed.RUNS:
+        case ApiNeed.RUNS if "flow" in call.path:
             view.operated_flow(call)
             return ()
         case ApiNeed.AUDIT if view.facts.storage:

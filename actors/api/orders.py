@@ -13,8 +13,8 @@ from msgspec import Meta
 from actors.api.entities import ApiStruct
 from actors.api.view import CommandPlace
 
-Word = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
-"""What may be a part of a word of a command: the system takes no NUL there."""
+Word = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$(?!\n)")]
+"""What may be a part of a word of a command: the system takes no NUL there. `$` alone would let a last newline pass."""
 Words = Annotated[tuple[Word, ...], Meta(max_length=100)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Days = Annotated[float, Meta(ge=0, le=3650)]

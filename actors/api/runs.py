@@ -6,7 +6,7 @@ A run outlives the supervisor that started it: it is a command as somebody types
 import enum
 import secrets
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ class RunState(enum.StrEnum):
     """It is done, and its result says what is not as it should be."""
     FAILED = "failed"
     REFUSED = "refused"
-    """Nothing was changed."""
+    """Nothing was changed: it has not come past its first step, or is a dry run."""
     LOST = "lost"
     """Its process has ended without an exit code: it was killed, or the machine went down."""
 
@@ -45,6 +45,9 @@ _STATES: Final = {
     4: RunState.NOT_EQUAL,
 }
 """By exit code (`actors/cli/common/exits.py`)."""
+_SIGNALLED: Final = 128
+"""An exit code above it is that of a process which the signal of the rest has ended, as a shell says it."""
+_HOW_FAR: Final = "how far it came is in its steps, and in raymirror dr status"
 _ENDED_BADLY: Final = (RunState.FAILED, RunState.REFUSED, RunState.LOST)
 
 
@@ -122,9 +125,17 @@ def run_of(files: RunFiles, *, with_result: bool = False) -> CommandRun:
 
 def state_of(files: RunFiles) -> RunState:
     """Return where a run stands."""
-    if files.code is not None:
-        return _STATES.get(files.code, RunState.FAILED)
-    return RunState.RUNNING if files.alive else RunState.LOST
+    if files.code is None:
+        return RunState.RUNNING if files.alive else RunState.LOST
+    state = _STATES.get(files.code, RunState.FAILED)
+    if state is RunState.REFUSED and has_begun(files) and not files.call.dry_run:
+        return RunState.FAILED  # whether it has changed anything is not certain
+    return state
+
+
+def has_begun(files: RunFiles) -> bool:
+    """Whether a command is past its first step, in which it connects and refuses what does not fit."""
+    return any(step.number > 1 for step in steps_of(files.said.splitlines()))
 
 
 def steps_of(lines: Iterable[str]) -> tuple[RunStep, ...]:
@@ -154,7 +165,9 @@ def _step(step: StepLine, since_s: float) -> RunStep:
 def why_of(files: RunFiles) -> str:
     """Return the error with which a command has ended: what it said last, without its name."""
     if files.code is None and not files.alive:
-        return "its process has ended without an exit code; how far it came is in its steps, and in raymirror dr status"
+        return f"its process has ended without an exit code; {_HOW_FAR}"
+    if files.code is not None and files.code > _SIGNALLED:
+        return f"its process was ended by signal {files.code - _SIGNALLED}; {_HOW_FAR}"
     lines = [line for line in files.said.splitlines() if line.strip() and read_line(line) is None]
     own = [line.partition(": ")[2] for line in lines if line.startswith("raymirror ")]
     return (own or lines or ["it has said nothing"])[-1]
@@ -215,10 +228,6 @@ class Starter:
         name, order = view.operated_flow(call), call.body
         if not isinstance(order, FlowOrder) or order.flow != name:
             raise HttpRefusal(400, f'To confirm, the body names the flow that the path names: {{"flow": "{name}"}}')
-        running = running_of(view)
-        refuse_beside(running, name)
-        if len(running) >= MOST_RUNS:
-            raise HttpRefusal(429, f"{MOST_RUNS} commands run; try again when one has ended", (("Retry-After", "5"),))
         started = StartCommand(
             run=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
             kind=self._kind,
@@ -228,19 +237,36 @@ class Starter:
             dry_run=is_dry(order),
             began_ms=view.present.at_ms,
         )
+        refuse_start(view.runs, started)
         shown = run_of(RunFiles(call=started, alive=True))
         return HttpAnswer(status=202, body=shown, deeds=(started,))
 
 
-def running_of(view: ApiView) -> list[RunFiles]:
+def refuse_start(known: Iterable[RunFiles], call: StartCommand) -> None:
+    """Refuse to start a command beside those that run: 409 if one is of its flow, 429 if they are too many.
+
+    Rehearsals leave one place free, so that they never keep a failover waiting.
+    """
+    running = running_of(known)
+    refuse_beside(running, call.flow)
+    most = MOST_RUNS - 1 if call.dry_run or call.kind == RunKind.DRILL else MOST_RUNS
+    if len(running) >= most:
+        raise HttpRefusal(429, f"{most} commands run; try again when one has ended", (("Retry-After", "5"),))
+
+
+def running_of(known: Iterable[RunFiles]) -> list[RunFiles]:
     """Return the commands that run."""
-    return [one for one in view.runs if state_of(one) is RunState.RUNNING]
+    return [one for one in known if state_of(one) is RunState.RUNNING]
 
 
-def refuse_beside(running: Sequence[RunFiles], flow: str) -> None:
-    """Refuse to change a flow while a command runs for it or its reverse. Raises HttpRefusal (409)."""
+def refuse_beside(running: Iterable[RunFiles], *flows: str) -> None:
+    """Refuse to change flows while a command runs for one of them or its reverse. Raises HttpRefusal (409).
+
+    A dry run is in nobody's way.
+    """
+    taken = {*flows, *map(reverse_of, flows)}
     for one in running:
-        if one.call.flow in (flow, reverse_of(flow)):
+        if one.call.flow in taken and not one.call.dry_run:
             raise HttpRefusal(
                 409, f"A {one.call.kind} of {one.call.flow} runs (run {one.call.run}, begun by {one.call.user})"
             )

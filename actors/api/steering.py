@@ -25,8 +25,8 @@ def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
     while a command runs for it, and if a failover is to be forgotten in the middle of an operation.
     """
     answer = _give(call, view, Command.RESUME)
-    if "flow" in call.path:
-        refuse_beside(running_of(view), view.named_flow(call).flow)
+    flows = [view.named_flow(call).flow] if "flow" in call.path else [one.flow for one in view.present.flows]
+    refuse_beside(running_of(view.runs), *flows)
     if "flow" not in call.path or not view.named_flow(call).failed_over:
         return answer
     name = view.named_flow(call).flow
@@ -75,7 +75,7 @@ def restart(call: HttpCall, view: ApiView) -> HttpAnswer:
     Raises HttpRefusal: 404 for an unknown copier, 409 while a command runs for the flow.
     """
     flow = view.named_flow(call).flow
-    refuse_beside(running_of(view), flow)
+    refuse_beside(running_of(view.runs), flow)
     copiers = call.body.copiers if isinstance(call.body, SomeCopiers) else ()
     there = {one.copier_id for one in view.present.copiers if one.flow == flow}
     if unknown := sorted(set(copiers) - there):

@@ -197,7 +197,13 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         content_type=EVENT_STREAM,
     ),
     _command(f"{_ROOT}/mirror/pause", "Pause all flows, or some topics", steering.pause, takes=SomeTopics),
-    _command(f"{_ROOT}/mirror/resume", "Resume all flows, or some topics", steering.resume, takes=SomeTopics),
+    _command(
+        f"{_ROOT}/mirror/resume",
+        "Resume all flows, or some topics",
+        steering.resume,
+        takes=SomeTopics,
+        need=ApiNeed.RUNS,
+    ),
     _command(f"{_ROOT}/mirror/stop", "Stop the mirror, which then ends", steering.stop),
     _command(f"{_FLOW}/pause", "Pause a flow, or some topics of it", steering.pause, takes=SomeTopics),
     _command(

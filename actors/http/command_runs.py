@@ -6,17 +6,19 @@ end of the supervisor nor that of its Ray node ends it. So a supervisor that sta
 """
 
 import asyncio
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from actors.api.runs import RunState, state_of, steps_of, why_of
+from actors.api.runs import RunState, has_begun, refuse_start, state_of, why_of
 from actors.api.view import RunFiles
 from actors.model.requests import ASKED_BY
 from actors.rest.exchange import HttpRefusal, StartCommand
@@ -54,7 +56,8 @@ class RunBook:
     async def start(self, call: StartCommand) -> None:
         """Start a command, and wait until it is past its first step, has ended, or has taken `begins_s` seconds.
 
-        Raises HttpRefusal (409) with the reason, if it has changed nothing and refuses.
+        Raises HttpRefusal: 409 with the reason, if it has changed nothing and refuses; what `refuse_start` raises, which
+        is asked once more here, because requests that came together have all seen the same runs.
         """
         await asyncio.to_thread(self._begin, call)
         until_s = now_s() + self._begins_s
@@ -70,8 +73,14 @@ class RunBook:
             raise HttpRefusal(409, why_of(found) or f"raymirror {call.words[0]} refused, and said nothing")
 
     def _begin(self, call: StartCommand) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with _only_one(self._folder):
+            refuse_start(self.all(), call)
+            self._spawn(call)
+
+    def _spawn(self, call: StartCommand) -> None:
         folder = self._folder / call.run
-        folder.mkdir(parents=True, mode=0o700)
+        folder.mkdir(mode=0o700)
         (folder / "call").write_bytes(msgspec.json.encode(call))
         self._forget_oldest()
         subprocess.run(
@@ -118,10 +127,15 @@ class RunBook:
             shutil.rmtree(self._folder / one.call.run, ignore_errors=True)
 
 
-def has_begun(found: RunFiles) -> bool:
-    """Whether a command is past its first step, in which it connects and refuses what does not fit."""
-    steps = steps_of(found.said.splitlines())
-    return any(step.number > 1 for step in steps)
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Hold a folder: of threads and processes that do so, one at a time goes on."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 def _env(env: Mapping[str, str], user: str) -> dict[str, str]:
@@ -137,20 +151,20 @@ def _ended(file: Path) -> tuple[int | None, int | None]:
 
 
 def _lives(file: Path, call: StartCommand) -> bool:
-    """Whether the process of a run lives: one of its number, with its words, because numbers are used again."""
+    """Whether the process of a run lives: one of its number, with all its words, because numbers are used again."""
     try:
         words = Path(f"/proc/{int(file.read_text())}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         words = b""
     except ValueError:  # its number is just being written
         words = b""
-    is_ours = all(word.encode() in words for word in call.words[:2])
-    return is_ours or _is_young(call)
+    own = "".join(f"\0{word}" for word in call.words).encode() + b"\0"
+    return words.endswith(own) or _is_young(call)
 
 
 def _is_young(call: StartCommand) -> bool:
     """Whether a run has begun so recently that its process may still be the shell that becomes it."""
-    return wall_ms() - call.began_ms < 1000 * _BORN_S
+    return abs(wall_ms() - call.began_ms) < 1000 * _BORN_S
 
 
 def _end_of(file: Path, most: int) -> bytes:

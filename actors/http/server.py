@@ -31,6 +31,7 @@ from actors.rest.access import SAFE_METHODS
 from actors.rest.exchange import FollowStream, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.failures import BROKEN, refusal_of
 from actors.rest.routes import AdmittedRequest, HttpRoute, admit, refuse_unread, with_body
+from actors.rest.target import read_target
 from actors.rest.view import MirrorView
 from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
@@ -278,10 +279,16 @@ class MirrorServer:
 
 
 def shows_secret(parts: HttpRequest) -> bool:
-    """Whether a request shows a password or token, right or wrong; a session has shown its own before."""
-    return "authorization" in parts.headers or (
-        parts.method == "POST" and parts.target.partition("?")[0].rstrip("/") == SESSION
-    )
+    """Whether a request shows a password or token, right or wrong; a session has shown its own before.
+
+    The path is read as the routes read it: it may be written with escapes, or with a host before it.
+    """
+    if "authorization" in parts.headers or parts.method != "POST":
+        return "authorization" in parts.headers
+    try:
+        return read_target(parts.target).path == tuple(SESSION.split("/")[1:])
+    except HttpRefusal:  # no route has such a path
+        return False
 
 
 def _parts_of(request: web.BaseRequest) -> HttpRequest:

@@ -124,11 +124,13 @@ class SupervisorViews:
         view = _of_status(ApiView(**self._known(), facts=self._facts.api, ring=self._ring), status)
         if need is ApiNeed.FILE_PLAN:
             return msgspec.structs.replace(view, found=await self._file_plan())
-        if need in _WITH_RUNS:
+        words = words_of(need, call, view)
+        if words:
+            view = msgspec.structs.replace(view, found=await self._looks.run(words))
+        if need in _WITH_RUNS:  # after the look, which takes seconds: a command may begin meanwhile
             runs = await asyncio.to_thread(self._runs.all, call.path.get("run", ""))
             view = msgspec.structs.replace(view, runs=runs)
-        words = words_of(need, call, view)
-        return msgspec.structs.replace(view, found=await self._looks.run(words)) if words else view
+        return view
 
     async def _file_plan(self) -> ConfigDifference | str:
         """Return what the file on disk would change, or why it cannot be read."""

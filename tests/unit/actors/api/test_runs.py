@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors.api.orders import (
@@ -105,6 +106,7 @@ def test_an_order_starts_its_command_for_an_admin_who_names_the_flow(kind: RunKi
         {"flow": "A->B", "force": True},
         {"flow": "A->B", "timeout_seconds": -1},
         {"flow": "A->B\x00"},
+        {"flow": "A->B\n"},
         {"flow": "A->B", "keep_tombstones_days": "x"},
     ],
 )
@@ -117,15 +119,43 @@ def test_a_second_command_of_a_flow_or_its_reverse_is_refused(flow: str) -> None
     view = view_of(runs=(RunFiles(call=call_of(flow=flow), alive=True),))
     status, message = error(ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=view))
     assert (status, message) == (409, f"A failover of {flow} runs (run r1, begun by eve)")
-    for path in ("resume", "restart"):
-        assert error(ask("POST", f"{FLOW}/{path}", view=view))[0] == 409
+    for path in (f"{FLOW}/resume", f"{FLOW}/restart", "/api/v1/mirror/resume"):
+        assert error(ask("POST", path, view=view))[0] == 409
     ended = view_of(runs=(RunFiles(call=call_of(flow=flow), alive=False, code=0),))
     assert ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=ended).status == 202
 
 
-def test_so_many_commands_run_at_one_time() -> None:
+def test_a_dry_run_is_in_nobodys_way() -> None:
+    dry = msgspec.structs.replace(call_of("switchover"), dry_run=True)
+    view = view_of(runs=(RunFiles(call=dry, alive=True),))
+    assert ask("POST", f"{FLOW}/switchover", {"flow": "A->B", "dry_run": True}, view=view).status == 202
+    assert ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=view).status == 202
+    assert ask("POST", f"{FLOW}/resume", view=view).status == 202
+
+
+def test_so_many_commands_run_at_one_time_and_rehearsals_leave_a_place() -> None:
     runs = tuple(RunFiles(call=call_of(flow=f"X->{n}"), alive=True) for n in range(MOST_RUNS))
-    assert error(ask("POST", f"{FLOW}/drill", {"flow": "A->B"}, view=view_of(runs=runs)))[0] == 429
+    assert error(ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=view_of(runs=runs)))[0] == 429
+    fewer = view_of(runs=runs[1:])
+    assert error(ask("POST", f"{FLOW}/drill", {"flow": "A->B"}, view=fewer))[0] == 429
+    assert error(ask("POST", f"{FLOW}/failback", {"flow": "A->B", "dry_run": True}, view=fewer))[0] == 429
+    assert ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=fewer).status == 202
+
+
+@pytest.mark.parametrize("code", [2, 3])
+def test_what_ends_past_its_first_step_was_not_only_refused(code: int) -> None:
+    one, two = (timed(0.1, str(StepLine(number=n, of=2, name="drain", does="copy"))) for n in (1, 2))
+    assert state_of(RunFiles(call=call_of(), alive=False, code=code, said=one)) is RunState.REFUSED
+    past = RunFiles(call=call_of(), alive=False, code=code, said=f"{one}\n{two}")
+    assert state_of(past) is RunState.FAILED
+    dry = msgspec.structs.replace(past, call=msgspec.structs.replace(past.call, dry_run=True))
+    assert state_of(dry) is RunState.REFUSED
+
+
+def test_a_killed_command_is_not_told_as_its_last_line() -> None:
+    killed = run_of(RunFiles(call=call_of(), alive=False, code=137, said="warning: slow"))
+    assert killed.state is RunState.FAILED
+    assert killed.why.startswith("its process was ended by signal 9; ")
 
 
 def test_after_a_switchover_the_reverse_of_a_flow_is_meant_too() -> None:

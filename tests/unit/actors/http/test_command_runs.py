@@ -1,7 +1,9 @@
 """Commands that outlive who starts them: their files, their refusals, and what a book that begins anew finds."""
 
+import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -83,6 +85,27 @@ async def test_a_refusal_is_the_answer(tmp_path: Path) -> None:
     assert (refused.value.status, refused.value.message) == (409, "an operation is open")
     (found,) = book.all()
     assert state_of(found) is RunState.REFUSED
+
+
+async def test_of_two_that_come_together_one_is_refused(tmp_path: Path, gate: Path) -> None:
+    books = [RunBook(tmp_path / "runs", program(STEPS)) for _ in range(2)]
+    calls = [call_of(f"r{number}") for number in range(4)]
+    told = await asyncio.gather(*(books[at % 2].start(call) for at, call in enumerate(calls)), return_exceptions=True)
+    assert [one for one in told if one is None] == [None]
+    assert {one.status for one in told if isinstance(one, HttpRefusal)} == {409}
+    assert len(books[0].all()) == 1, "what was refused leaves no file"
+    gate.touch()
+
+
+async def test_a_number_of_the_same_command_for_another_flow_is_no_run(tmp_path: Path) -> None:
+    other = subprocess.Popen((*program("input()"), "dr", "drill", "C->D"), stdin=subprocess.PIPE)
+    folder = tmp_path / "runs" / "r1"
+    folder.mkdir(parents=True)
+    call = msgspec.structs.replace(call_of(began_ms=wall_ms() - 3_600_000), words=("dr", "drill", "A->B"))
+    (folder / "call").write_bytes(msgspec.json.encode(call))
+    (folder / "pid").write_text(f"{other.pid}\n")
+    assert state_of(RunBook(tmp_path / "runs").all()[0]) is RunState.LOST
+    other.communicate(b"\n")
 
 
 async def test_a_killed_command_is_lost_and_its_reader_says_so(

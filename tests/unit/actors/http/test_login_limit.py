@@ -3,7 +3,8 @@
 import pytest
 
 from actors.http.login_limit import BACK_S, MOST_ADDRESSES, LoginLimit
-from actors.rest.exchange import HttpRefusal
+from actors.http.server import shows_secret
+from actors.rest.exchange import HttpRefusal, HttpRequest
 
 
 class Clock:
@@ -74,3 +75,25 @@ def test_memory_is_constant_and_a_network_of_ipv6_is_one_address() -> None:
     assert fail(limit, "::ffff:9.9.9.9") == 0
     assert fail(limit, "9.9.9.9") == 1
     assert fail(limit, "fe80::1%eth0") == 0
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/console/session",
+        "/console/session/",
+        "/console/%73ession",
+        "/c%6Fnsole/session?x=1",
+        "/console/session#x",
+        "http://h/console/session",
+    ],
+)
+def test_a_login_is_one_however_its_path_is_written(target: str) -> None:
+    assert shows_secret(HttpRequest(method="POST", target=target, headers={}))
+    assert not shows_secret(HttpRequest(method="GET", target=target, headers={}))
+
+
+@pytest.mark.parametrize("target", ["/", "/console%2Fsession", "/console//session", "/console/session/x", "%", "*"])
+def test_what_no_login_can_be_is_none(target: str) -> None:
+    assert not shows_secret(HttpRequest(method="POST", target=target, headers={}))
+    assert shows_secret(HttpRequest(method="POST", target=target, headers={"authorization": "Bearer x"}))
