@@ -26,10 +26,14 @@ from engine.base.clock import now_s, pause, wall_ms
 
 MOST_KEPT: Final = 50
 MOST_SAID: Final = 64 * 1024
-MOST_PRINTED: Final = 16 * 1024 * 1024
+MOST_SCANNED: Final = 4 * 1024 * 1024
+"""Bytes of what a command has said in which its steps are searched: it may tell something each second, for hours."""
+MOST_PRINTED: Final = 4 * 1024 * 1024
 BEGINS_S: Final = 45.0
 """Seconds in which a command shows whether it begins, or why not; then the request is answered all the same."""
 _LOOK_S: Final = 0.1
+_STEP_MARK: Final = b" s  step "
+_MOST_STEPS: Final = 100
 _BORN_S: Final = 10.0
 """Seconds after its start in which a run without a process is only slow."""
 _PROGRAM: Final = (sys.executable, "-m", "actors")
@@ -56,8 +60,8 @@ class RunBook:
     async def start(self, call: StartCommand) -> None:
         """Start a command, and wait until it is past its first step, has ended, or has taken `begins_s` seconds.
 
-        Raises HttpRefusal: 409 with the reason, if it has changed nothing and refuses; what `refuse_start` raises, which
-        is asked once more here, because requests that came together have all seen the same runs.
+        Raises HttpRefusal: 409 with the reason, if it has changed nothing and refuses; what `refuse_start` raises. That is
+        asked once more here: requests that come together have all seen the same runs.
         """
         await asyncio.to_thread(self._begin, call)
         until_s = now_s() + self._begins_s
@@ -117,7 +121,7 @@ class RunBook:
             alive=code is None and _lives(folder / "pid", call),
             code=code,
             ended_ms=ended_ms,
-            said=_end_of(folder / "said", MOST_SAID).decode(errors="replace"),
+            said=_shortened(_end_of(folder / "said", MOST_SCANNED)).decode(errors="replace"),
             printed=_end_of(folder / "printed", MOST_PRINTED) if is_whole else b"",
         )
 
@@ -165,6 +169,15 @@ def _lives(file: Path, call: StartCommand) -> bool:
 def _is_young(call: StartCommand) -> bool:
     """Whether a run has begun so recently that its process may still be the shell that becomes it."""
     return abs(wall_ms() - call.began_ms) < 1000 * _BORN_S
+
+
+def _shortened(said: bytes) -> bytes:
+    """Return the end of what a command has said, from a whole line on, and of what was before it the steps."""
+    if len(said) <= MOST_SAID:
+        return said
+    cut = said.find(b"\n", len(said) - MOST_SAID) + 1
+    steps = [line for line in said[:cut].splitlines() if _STEP_MARK in line]
+    return b"\n".join([*steps[-_MOST_STEPS:], said[cut:]])
 
 
 def _end_of(file: Path, most: int) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from actors.api.looks import words_of
+from actors.api.runs import refuse_beside, running_of
 from actors.api.series import SeriesRing
 from actors.api.view import ApiFacts, ApiNeed, ApiView
 from actors.config.config_ref import ConfigMissing
@@ -18,7 +19,16 @@ from actors.http.command_looks import CommandLooks
 from actors.http.command_runs import RunBook, runs_folder
 from actors.local import session
 from actors.model.messages import StoredOffset
-from actors.model.requests import AnyRequest, AskFilePlan, AskPositions, AskStatus
+from actors.model.requests import (
+    AnyRequest,
+    AskFilePlan,
+    AskPositions,
+    AskStatus,
+    GiveCommand,
+    RestartCopiers,
+    RestartFlow,
+)
+from actors.model.states import Command
 from actors.model.status import MirrorStatus, decode_status
 from actors.rest.connectors import ConnectorKind, MirrorConnector
 from actors.rest.entities import LoggerLevel
@@ -207,7 +217,7 @@ class SupervisorViews:
         return found or b""
 
     async def do(self, deed: Deed) -> None:
-        """Have something done. Raises what the supervisor raises."""
+        """Have something done. Raises what the supervisor raises; HttpRefusal (409) if a run of its flow forbids it."""
         self._lanes = RecentLanes()  # what is asked next must show it
         if isinstance(deed, SetLogLevel):
             _logger(deed.logger).setLevel(NUMBERS[deed.level])
@@ -215,6 +225,8 @@ class SupervisorViews:
         elif isinstance(deed, StartCommand):
             await self._runs.start(deed)
         else:
+            if flow := _copied_again(deed):  # also by a tool of Connect, whose routes know nothing of runs
+                refuse_beside(running_of(await asyncio.to_thread(self._runs.all)), flow)
             await self._ask(deed)
 
     def _level(self, name: str) -> LoggerLevel:
@@ -239,6 +251,15 @@ class RecentLanes:
 
 
 _View = TypeVar("_View", bound=MirrorView)
+
+
+def _copied_again(deed: AnyRequest) -> str:
+    """Return the flow whose copiers a deed starts or replaces; empty if it does not, or not of one flow."""
+    if isinstance(deed, RestartFlow | RestartCopiers):
+        return deed.flow
+    if isinstance(deed, GiveCommand) and deed.command in (Command.RESUME, Command.FORGET):
+        return deed.flow or ""
+    return ""
 
 
 def _of_status(view: _View, status: MirrorStatus) -> _View:

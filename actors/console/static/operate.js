@@ -99,15 +99,22 @@ export async function operate(page, kind) {
   let run = null;
   let refused = "";
   let fence = "";
+  let turn = 0; // of the last check: an earlier one has checked another choice
   const check = async () => {
+    const own = ++turn;
     run = null;
     refused = "";
     form.update();
+    let found = null;
+    let why = "";
     try {
-      run = await page.runs.ended(await page.runs.begin(kind, { dry_run: true, fence }));
+      found = await page.runs.ended(await page.runs.begin(kind, { dry_run: true, fence }));
     } catch (error) {
-      refused = error.message;
+      why = error.message;
     }
+    if (own !== turn) return;
+    run = found;
+    refused = why;
     form.update();
   };
   const form = new Form(page, told.verb, () => [

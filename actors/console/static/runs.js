@@ -37,6 +37,7 @@ export class Runs {
     this.known = [];
     this.chosen = null; // the last one, with its result
     this.lost = ""; // why the server did not answer, when it was asked last
+    this.inDoubt = false; // an order was sent, and its answer was lost
     this.timer = 0;
     this.turn = 0; // of the last look: an answer to an earlier one comes too late
     this.stopped = false;
@@ -57,11 +58,24 @@ export class Runs {
 
   /** Starts a command; resolves with its run. A refusal is thrown. */
   async begin(route, order = {}) {
-    const run = await api.post(api.of(this.flow, route), { flow: this.flow, ...order });
+    const run = await this.#ask(route, order);
     this.chosen = run;
     this.known = [run, ...this.known];
     await this.look();
     return run;
+  }
+
+  /** Sends an order. If its answer is lost, nobody knows whether it has begun: then the page says so, and looks. */
+  async #ask(route, order) {
+    try {
+      return await api.post(api.of(this.flow, route), { flow: this.flow, ...order });
+    } catch (error) {
+      if (error.status > 0 && error.status < 500) throw error; // it was refused
+      this.inDoubt = true;
+      this.look();
+      const why = error.status ? `The server failed (${error.message}).` : "The server does not answer.";
+      throw new Error(`${why} Whether the command has begun is not known: look at the runs of this page first.`);
+    }
   }
 
   /** Asks for the runs, and for the result of the last one; asks again soon while one is under way. */
@@ -78,9 +92,10 @@ export class Runs {
       lost = error.message;
     }
     if (this.stopped || turn !== this.turn) return; // a later look knows more
-    Object.assign(this, { known, chosen, lost });
+    Object.assign(this, { known, chosen, lost, inDoubt: this.inDoubt && Boolean(lost) });
     this.app.update();
-    if (this.running || (this.lost && this.chosen?.ended_ms === null)) this.timer = setTimeout(() => this.look(), LOOK_MS);
+    const isOpen = this.running || (this.lost && (this.inDoubt || this.chosen?.ended_ms === null));
+    if (isOpen) this.timer = setTimeout(() => this.look(), LOOK_MS);
   }
 
   /** Asks the server; one that is silent for long does not answer. */
@@ -122,7 +137,7 @@ export class Runs {
                   "li",
                   { key: run.run },
                   time(run.began_ms, format.instant),
-                  ` ${TITLES[run.kind] ?? run.kind}${run.dry_run ? " (checked only)" : ""} by ${run.user}: ${STATES[run.state][1]}`,
+                  ` ${TITLES[run.kind] ?? run.kind}${run.dry_run ? " (checked only)" : ""} by ${run.user}: ${STATES[run.state]?.[1] ?? run.state}`,
                 ),
               ),
             ),
@@ -146,7 +161,7 @@ export class Runs {
           ended
             ? "The mirror has ended, and with it this server: a failover of its last flow does that. "
             : "The server does not answer. ",
-          "The command is a process of its own and goes on. What became of it says:",
+          "The command is a process of its own and goes on, unless its machine or service ends too. What became of it says:",
         ),
       ),
       command(words),

@@ -160,7 +160,7 @@ export class FailoverPage {
       h("h2", {}, `Fail over ${this.flow}?`),
       this.asking ? h("p", { class: "computing", role: "status" }, "Computing the loss: asking both clusters…") : null,
       this.refused && !this.asking ? refusal(`The loss is not known: ${this.refused}`) : null,
-      found && !this.asking
+      found && !this.asking && !this.refused
         ? h(
             "p",
             { class: `notice ${isGood ? "ok" : "trouble"}` },

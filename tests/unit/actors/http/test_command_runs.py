@@ -15,6 +15,7 @@ from actors.api.runs import RunState, run_of, state_of
 from actors.http import command_runs
 from actors.http.command_runs import RunBook
 from actors.model.requests import ASKED_BY
+from actors.model.step_lines import StepLine, timed
 from actors.rest.exchange import HttpRefusal, StartCommand
 from engine.base.clock import wall_ms
 from tests.harness.eventually import until
@@ -141,6 +142,22 @@ async def test_the_oldest_that_have_ended_are_forgotten(tmp_path: Path, monkeypa
     for number in range(4):
         await book.start(call_of(f"r{number}"))
     assert [one.call.run for one in book.all()] == ["r3", "r2", "r1"]
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_the_steps_of_a_command_that_tells_much_stay(tmp_path: Path, end: str) -> None:
+    folder = tmp_path / "runs" / "r1"
+    folder.mkdir(parents=True)
+    (folder / "call").write_bytes(msgspec.json.encode(call_of()))
+    steps = [timed(0.1, str(StepLine(number=n, of=3, name=name, does="x"))) for n, name in ((1, "check"), (2, "drain"))]
+    told = [timed(float(at), f"  {at:,} records are left") for at in range(20_000)]
+    (folder / "said").write_text("\n".join([*steps, *told]) + end)
+    (found,) = RunBook(tmp_path / "runs").all()
+    assert len(found.said) < 1.1 * command_runs.MOST_SAID
+    run = run_of(found)
+    assert [step.name for step in run.steps] == ["check", "drain"]
+    assert (run.steps[1].told, run.said[-1]) == ("19,999 records are left", told[-1])
+    assert run.said[2] in told, "no half line"
 
 
 def test_what_is_half_made_is_no_run(tmp_path: Path) -> None:

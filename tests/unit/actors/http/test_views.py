@@ -3,23 +3,26 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from actors.api.looks import CommandOutcome
-from actors.api.view import ApiNeed, ApiView
+from actors.api.view import ApiNeed, ApiView, RunFiles
 from actors.config.difference import ConfigDifference
 from actors.config.reload_errors import CannotReload
 from actors.http.command_looks import CommandLooks
+from actors.http.command_runs import RunBook
 from actors.http.views import MirrorFacts, SupervisorViews
 from actors.model.messages import StoredOffset
 from actors.model.requests import ApplyFile, ChangeSettings, DeleteFlow, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command, Desired, UnknownFlow
 from actors.model.status import MirrorStatus, encode_status
-from actors.rest.exchange import HttpCall, LogLevel, SetLogLevel
+from actors.rest.exchange import Deed, HttpCall, HttpRefusal, LogLevel, SetLogLevel, StartCommand
 from actors.rest.view import Need
+from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from tests.unit.actors.rest.rest_views import CHECKPOINT, HEARTBEAT, SOURCE, configured, status_with
 from tests.unit.actors.telemetry.statuses import lane
@@ -186,6 +189,42 @@ async def test_deeds_are_the_requests_of_commands() -> None:
     ]
 
 
+class FakeRuns(RunBook):
+    """Has one run of a flow, of a failover; starts none."""
+
+    def __init__(self, *, dry_run: bool = False) -> None:
+        super().__init__(Path("/nowhere"))
+        call = StartCommand(
+            run="r1", kind="failover", flow="A->B", words=(), user="eve", dry_run=dry_run, began_ms=wall_ms()
+        )
+        self.known = (RunFiles(call=call, alive=True),)
+
+    def all(self, _whole: str = "") -> tuple[RunFiles, ...]:
+        return self.known
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        GiveCommand(Command.RESUME, "A->B"),
+        RestartFlow("B->A"),
+        RestartCopiers("A->B", ()),
+        GiveCommand(Command.FORGET, "A->B"),
+    ],
+)
+async def test_no_request_starts_the_copiers_of_a_flow_while_a_command_runs_for_it(deed: Deed) -> None:
+    supervisor = FakeSupervisor()
+    seen = SupervisorViews(supervisor, FakePages(), facts(), runs=FakeRuns())
+    with pytest.raises(HttpRefusal, match="A failover of A->B runs") as refused:
+        await seen.do(deed)
+    assert refused.value.status == 409
+    assert supervisor.asked == []
+    await seen.do(GiveCommand(Command.PAUSE, "A->B"))
+    await seen.do(GiveCommand(Command.RESUME, "A->C"))
+    await SupervisorViews(supervisor, FakePages(), facts(), runs=FakeRuns(dry_run=True)).do(deed)
+    assert len(supervisor.asked) == 3
+
+
 async def test_what_the_supervisor_refuses_is_raised() -> None:
     class Refusing(FakeSupervisor):
         async def command(self, *_words: Any) -> bytes:
@@ -284,6 +323,23 @@ async def test_a_command_runs_for_a_look_and_for_nothing_else() -> None:
             await seen.view(need, flow_call())
     known = [("plan", "/c"), ("dr", "preview"), ("dr", "history")]
     assert [words[:2] for words in looks.words] == known, "no storage, so nothing is kept"
+
+
+async def test_a_command_that_begins_during_a_look_is_seen() -> None:
+    runs = FakeRuns()
+    begun, runs.known = runs.known, ()
+
+    class SlowLooks(FakeLooks):
+        async def run(self, words: tuple[str, ...]) -> CommandOutcome:
+            runs.known = begun
+            return await super().run(words)
+
+    supervisor = FakeSupervisor()
+    supervisor.status_of = status_with(failed_over=True)
+    seen = SupervisorViews(supervisor, FakePages(), facts(), looks=SlowLooks(), runs=runs)
+    view = await seen.view(ApiNeed.OPEN_OPERATION, flow_call(failed_over="true"))
+    assert isinstance(view, ApiView)
+    assert view.runs == begun
 
 
 class FileSupervisor(FakeSupervisor):
