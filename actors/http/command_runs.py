@@ -1,8 +1,9 @@
 """Starts commands of raymirror that outlive this process, and reads from their files how far they are.
 
-Each run has a folder: what was asked (`call`), the process (`pid`), what it prints (`printed`, `said`), and at its end
-its exit code (`code`). A shell between this process and the command writes that, in a session of its own: neither the
-end of the supervisor nor that of its Ray node ends it. So a supervisor that starts anew finds every run of its machine.
+Each run has a folder: what was asked (`call`), the process (`pid`) and its `shell`, what it prints (`printed`, `said`),
+and at its end its exit code (`code`). The shell between this process and the command writes that, in a session of its
+own: neither the end of the supervisor nor that of its Ray node ends it. So a supervisor that starts anew finds every
+run of its machine.
 """
 
 import asyncio
@@ -42,6 +43,7 @@ _NOT_OURS: Final = ("RAY_ADDRESS", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID"
 _SHELL: Final = """
 folder=$1; shift
 (
+  /bin/sh -c 'echo $PPID' >"$folder/shell"
   "$@" >"$folder/printed" 2>"$folder/said" </dev/null &
   echo $! >"$folder/pid"
   wait $!
@@ -60,8 +62,8 @@ class RunBook:
     async def start(self, call: StartCommand) -> None:
         """Start a command, and wait until it is past its first step, has ended, or has taken `begins_s` seconds.
 
-        Raises HttpRefusal: 409 with the reason, if it has changed nothing and refuses; what `refuse_start` raises. That is
-        asked once more here: requests that come together have all seen the same runs.
+        Raises HttpRefusal: 409 with the reason, if it has changed nothing and refuses; what `refuse_start` raises. It
+        is asked once more here: requests that come together have all seen the same runs.
         """
         await asyncio.to_thread(self._begin, call)
         until_s = now_s() + self._begins_s
@@ -116,9 +118,12 @@ class RunBook:
         except (OSError, msgspec.DecodeError):  # just being made, or of another version
             return None
         code, ended_ms = _ended(folder / "code")
+        alive = code is None and (_is_young(call) or any(_lives(folder / name, call) for name in ("pid", "shell")))
+        if code is None and not alive:  # its shell has written it since then
+            code, ended_ms = _ended(folder / "code")
         return RunFiles(
             call=call,
-            alive=code is None and _lives(folder / "pid", call),
+            alive=alive,
             code=code,
             ended_ms=ended_ms,
             said=_shortened(_end_of(folder / "said", MOST_SCANNED)).decode(errors="replace"),
@@ -155,7 +160,10 @@ def _ended(file: Path) -> tuple[int | None, int | None]:
 
 
 def _lives(file: Path, call: StartCommand) -> bool:
-    """Whether the process of a run lives: one of its number, with all its words, because numbers are used again."""
+    """Whether a process of a run lives: one of this number, with all its words, because numbers are used again.
+
+    The shell has them too; it lives until it has written the exit code.
+    """
     try:
         words = Path(f"/proc/{int(file.read_text())}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -163,7 +171,7 @@ def _lives(file: Path, call: StartCommand) -> bool:
     except ValueError:  # its number is just being written
         words = b""
     own = "".join(f"\0{word}" for word in call.words).encode() + b"\0"
-    return words.endswith(own) or _is_young(call)
+    return words.endswith(own)
 
 
 def _is_young(call: StartCommand) -> bool:

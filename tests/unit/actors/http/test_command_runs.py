@@ -98,12 +98,37 @@ async def test_of_two_that_come_together_one_is_refused(tmp_path: Path, gate: Pa
     gate.touch()
 
 
+def stored(folder: Path, words: tuple[str, ...]) -> None:
+    """Store a run that began an hour ago, and whose process has ended."""
+    folder.mkdir(parents=True)
+    call = msgspec.structs.replace(call_of(began_ms=wall_ms() - 3_600_000), words=words)
+    (folder / "call").write_bytes(msgspec.json.encode(call))
+    (folder / "pid").write_text("0\n")
+
+
+async def test_between_the_end_of_a_command_and_its_exit_code_it_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "runs" / "r1"
+    stored(folder, ("dr", "drill", "A->B"))
+    shell = subprocess.Popen((*program("input()"), "dr", "drill", "A->B"), stdin=subprocess.PIPE)
+    (folder / "shell").write_text(f"{shell.pid}\n")
+    book = RunBook(tmp_path / "runs")
+    assert state_of(book.all()[0]) is RunState.RUNNING
+    shell.communicate(b"\n")
+
+    def ends(*_of: object) -> bool:
+        (folder / "code").write_text("0\n")
+        return False
+
+    monkeypatch.setattr(command_runs, "_lives", ends)
+    assert state_of(book.all()[0]) is RunState.DONE
+
+
 async def test_a_number_of_the_same_command_for_another_flow_is_no_run(tmp_path: Path) -> None:
     other = subprocess.Popen((*program("input()"), "dr", "drill", "C->D"), stdin=subprocess.PIPE)
     folder = tmp_path / "runs" / "r1"
-    folder.mkdir(parents=True)
-    call = msgspec.structs.replace(call_of(began_ms=wall_ms() - 3_600_000), words=("dr", "drill", "A->B"))
-    (folder / "call").write_bytes(msgspec.json.encode(call))
+    stored(folder, ("dr", "drill", "A->B"))
     (folder / "pid").write_text(f"{other.pid}\n")
     assert state_of(RunBook(tmp_path / "runs").all()[0]) is RunState.LOST
     other.communicate(b"\n")
@@ -112,11 +137,12 @@ async def test_a_number_of_the_same_command_for_another_flow_is_no_run(tmp_path:
 async def test_a_killed_command_is_lost_and_its_reader_says_so(
     tmp_path: Path, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command_runs, "_BORN_S", 0.0)
     await RunBook(tmp_path / "runs", program(STEPS)).start(call_of())
+    monkeypatch.setattr(command_runs, "_BORN_S", 0.0)
     folder = tmp_path / "runs" / "r1"
     pid = int((folder / "pid").read_text())
     shell = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    assert int((folder / "shell").read_text()) == shell
     os.kill(shell, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)
     book = RunBook(tmp_path / "runs")

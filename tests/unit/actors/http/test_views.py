@@ -334,8 +334,7 @@ async def test_a_command_that_begins_during_a_look_is_seen() -> None:
             runs.known = begun
             return await super().run(words)
 
-    supervisor = FakeSupervisor()
-    supervisor.status_of = status_with(failed_over=True)
+    supervisor = FakeSupervisor(status_with(failed_over=True))
     seen = SupervisorViews(supervisor, FakePages(), facts(), looks=SlowLooks(), runs=runs)
     view = await seen.view(ApiNeed.OPEN_OPERATION, flow_call(failed_over="true"))
     assert isinstance(view, ApiView)
