@@ -197,7 +197,7 @@ class FakeRuns(RunBook):
         call = StartCommand(
             run="r1", kind="failover", flow="A->B", words=(), user="eve", dry_run=dry_run, began_ms=wall_ms()
         )
-        self.known = (RunFiles(call=call, alive=True),)
+        self.known: tuple[RunFiles, ...] = (RunFiles(call=call, alive=True),)
 
     def all(self, _whole: str = "") -> tuple[RunFiles, ...]:
         return self.known
