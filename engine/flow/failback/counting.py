@@ -101,7 +101,7 @@ async def count(world: FailbackWorld, asked: FailbackWish, *, settles: bool = Tr
         *await _key_reasons(world, found, asked, anew),
         *names,
         *unread,
-        *await _left_reasons(world, [lane for lane in left if lane.topic in anew]),
+        *await left_reasons(world, [lane for lane in left if lane.topic in anew]),
         *(reason for one in found for reason in _reasons(one, asked, anew)),
     ]
     return Counted(found=tuple(found), reasons=tuple(reasons), left=tuple(sorted(left)), anew=anew)
@@ -133,7 +133,7 @@ async def commits_on(source: Groups, selection: GroupSelection) -> tuple[dict[st
     return answers.found, unread
 
 
-async def _left_reasons(world: FailbackWorld, left: Sequence[TopicPartition]) -> list[FailbackReason]:
+async def left_reasons(world: FailbackWorld, left: Sequence[TopicPartition]) -> list[FailbackReason]:
     """Refuse to delete records of partitions that were never copied."""
     why = "it was never copied, and its topic would be deleted with its records: copy it first, or discard it by hand"
     held = [lane for lane in sorted(left) if await records_in(world.source.cluster, lane)]
