@@ -68,7 +68,8 @@ def part_of(one: ReadingGroup) -> GroupPart:
     if one.source is None:
         return GroupPart.UNKNOWN
     if one.move == "moved":
-        return GroupPart.BACK if one.gone_on or one.source is GroupState.ACTIVE else GroupPart.MOVED
+        is_back = one.gone_on or one.advances or one.source is GroupState.ACTIVE
+        return GroupPart.BACK if is_back else GroupPart.MOVED
     if one.move:
         return GroupPart.MOVING
     if one.kind == "share":

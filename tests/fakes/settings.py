@@ -112,7 +112,7 @@ class FakeSettings:
         self.partitions[change.target] = change.partitions
         self.writes.append(f"grow {change.target}")
 
-    async def delete(self, topic: str) -> None:
+    async def delete(self, topic: str, topic_id: str) -> None:
         self.before("delete")
         self.partitions.pop(topic, None)
         self.own.pop(topic, None)

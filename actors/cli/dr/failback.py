@@ -50,7 +50,7 @@ from engine.services.dr.switchover.build import (
 from policies.dr.failback import FailbackChoice
 from policies.dr.fence import FENCE_STEP
 from policies.dr.operation_steps import CHOICE, EXPORT, FAILBACKS, MAKE_ANEW, FlowSide, OperationKind
-from policies.dr.operations import DrOperation, OperationState, StepState
+from policies.dr.operations import DrOperation, Fact, OperationState, StepState
 
 COMMAND = OperationKind.FAILBACK.value
 GO_ON = "leave out --release-source, and the failback goes on"
@@ -268,15 +268,21 @@ async def _drive(
     if args.abort:
         return await driver.abort(who_operates(), "asked for")
     if current is not None:
-        return await driver.resume(who_operates(), {MAKE_ANEW: True} if args.make_anew else None)
+        return await driver.resume(who_operates(), _added(current, args))
     return await driver.start(_new(found, choices, args))
+
+
+def _added(operation: DrOperation, args: argparse.Namespace) -> dict[str, Fact]:
+    """Return what the operator adds to a failback: a confirmation, or a folder where none was needed before."""
+    added: dict[str, Fact] = {MAKE_ANEW: True} if args.make_anew else {}
+    return added | ({EXPORT: _folder(args)} if args.export is not None and not operation.choices.get(EXPORT) else {})
 
 
 def refuse_other_choices(operation: DrOperation, args: argparse.Namespace) -> None:
     """Refuse words that a failback was not begun with: what is stored holds. Raises OperationRefused."""
     given: dict[str, tuple[object, object, object]] = {
         f"--{CHOICE}": (args.choice, None, operation.choices.get(CHOICE)),
-        f"--{EXPORT}": (_folder(args), "", operation.choices.get(EXPORT)),
+        f"--{EXPORT}": (_folder(args), "", operation.choices.get(EXPORT) or _folder(args)),
     }
     wanted, stored = fence_choices(args), choices_of(operation.choices)
     usual = SwitchoverChoices()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from engine.flow.failback.copy_steps import LateCopy
-from engine.flow.failback.counting import MADE_ANEW, commits_on
+from engine.flow.failback.counting import MADE_ANEW, commits_on, left_reasons
 from engine.flow.failback.diverged_rows import ROUNDS, counted_ends, exported_again, grown, keep_late, keep_rows
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, SourceWritten
 from engine.flow.failback.rows import ANEW, COMMITS, GroupCommit, LaneRow, LateRow, made_lanes
@@ -46,9 +46,26 @@ class MakeAnew(FailbackStep):
             raise SourceWritten(more)
         for one in noted:
             run.say(f"making topic {one.topic} anew on the source: {one.partitions} partitions")
+            await self._see_taken_up(run, one)
             await self._remaker.make(one, run.assure)
             await self._keep_made(run, [one])
         return {"topics": len({row.topic for row in self.rows(run) if row.made})}
+
+    async def _see_taken_up(self, run: StepRun, one: AnewTopic) -> None:
+        """Look once more at a topic right before it is deleted: others before it may have taken minutes.
+
+        Raises SourceWritten if it has grown, FailbackRefused for records of partitions that have no copy.
+        """
+        if one.topic in await self._remaker.deleted([one]):
+            return
+        rows = [row for row in self.old_rows(run) if row.topic == one.topic]
+        if more := grown(counted_ends(rows), await self.source_ends(rows)):
+            raise SourceWritten(more)
+        known = {row.partition for row in rows}
+        there = (await self.world.source.settings.topics([one.topic]))[one.topic].partitions
+        left = [TopicPartition(one.topic, number) for number in range(there) if number not in known]
+        if reasons := await left_reasons(self.world, left):
+            raise FailbackRefused(reasons)
 
     async def _taken_up(self, run: StepRun) -> tuple[LaneRow, ...]:
         """Take up what the source has got since it was counted; return the rows of topics that still have it."""
@@ -60,7 +77,7 @@ class MakeAnew(FailbackStep):
                 await self._keep_made(run, [one])
         if self._choice is FailbackChoice.DISCARD:
             rows = self.old_rows(run)
-            rows = await exported_again(self.world, run, rows, await self.source_ends(rows))
+            rows = await exported_again(self.world, run, rows, await self.source_ends(rows), deletes=True)
             await keep_late(
                 run, [LateRow(topic=row.topic, partition=row.partition, source_end=row.source_end) for row in rows]
             )
@@ -102,14 +119,17 @@ class MakeAnew(FailbackStep):
         found, reasons = await commits_on(self.world.source.groups, self.world.groups)
         if reasons:
             raise FailbackRefused(reasons)
-        fresh = [
-            GroupCommit(group, where.topic, where.partition, offset)
+        fresh = {
+            (group, where): GroupCommit(group, where.topic, where.partition, offset)
             for group, offsets in found.items()
             for where, (offset, _) in sorted(offsets.items())
             if where.topic in topics
-        ]
-        known = [one for one in run.notes(COMMITS, GroupCommit) or () if one.topic not in topics]
-        await run.keep(COMMITS, [*known, *fresh])
+        }
+        # what is stored stays: after a kill a topic may look as if it were there when its commits are deleted already
+        known = {
+            (one.group, TopicPartition(one.topic, one.partition)): one for one in run.notes(COMMITS, GroupCommit) or ()
+        }
+        await run.keep(COMMITS, list((known | fresh).values()))
 
     async def _keep_made(self, run: StepRun, topics: Sequence[AnewTopic]) -> None:
         """Store that topics are made: nothing of what was counted on them is there any more."""

@@ -101,7 +101,7 @@ async def count(world: FailbackWorld, asked: FailbackWish, *, settles: bool = Tr
         *await _key_reasons(world, found, asked, anew),
         *names,
         *unread,
-        *await _left_reasons(world, [lane for lane in left if lane.topic in anew]),
+        *await left_reasons(world, [lane for lane in left if lane.topic in anew]),
         *(reason for one in found for reason in _reasons(one, asked, anew)),
     ]
     return Counted(found=tuple(found), reasons=tuple(reasons), left=tuple(sorted(left)), anew=anew)
@@ -133,7 +133,7 @@ async def commits_on(source: Groups, selection: GroupSelection) -> tuple[dict[st
     return answers.found, unread
 
 
-async def _left_reasons(world: FailbackWorld, left: Sequence[TopicPartition]) -> list[FailbackReason]:
+async def left_reasons(world: FailbackWorld, left: Sequence[TopicPartition]) -> list[FailbackReason]:
     """Refuse to delete records of partitions that were never copied."""
     why = "it was never copied, and its topic would be deleted with its records: copy it first, or discard it by hand"
     held = [lane for lane in sorted(left) if await records_in(world.source.cluster, lane)]
@@ -247,12 +247,26 @@ def _topic_reasons(
         )
         if any(plan.expired < 0 for plan in plans):
             expired += "; what the target's retention has deleted of it is gone then, and how much that is is not known"
+        doubted = [
+            one.separation.lane.source for one in found if one.separation.lane.source.topic == topic and _is_other(one)
+        ]
+        if doubted:
+            expired += (
+                f"; it is not known whether {doubted[0]} still has the records that were copied: other ones in their"
+                " place are neither counted nor exported, and gone then"
+            )
         why = (
             f"{asked.choice.value} deletes this topic on the source, creates it again and copies all of its copy, about"
             f" {size} bytes; all its offsets begin anew, and groups are committed anew{expired}; confirm that with"
             " --make-anew"
         )
         yield FailbackReason(MADE_ANEW, topic, why)
+
+
+def _is_other(one: SurveyedPartition) -> bool:
+    """Whether the source may have other records below the end of the copy, and nothing says from where on."""
+    found = one.separation
+    return not found.unknown and (found.is_epoch_unknown or (found.epoch_end < 0 and found.is_source_short))
 
 
 async def _key_reasons(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from engine.flow.failback.counting import EXPORT as NO_EXPORT
 from engine.flow.failback.counting import survey, topics_of
 from engine.flow.failback.errors import FailbackReason, FailbackRefused
 from engine.flow.failback.rows import LANES, LATE, LaneRow, LateRow
@@ -50,11 +51,17 @@ def _known(row: LaneRow) -> KnownLane:
 
 
 async def exported_again(
-    world: FailbackWorld, run: StepRun, rows: Sequence[LaneRow], ends: Mapping[TopicPartition, int]
+    world: FailbackWorld,
+    run: StepRun,
+    rows: Sequence[LaneRow],
+    ends: Mapping[TopicPartition, int],
+    *,
+    deletes: bool = False,
 ) -> tuple[LaneRow, ...]:
     """Count and export what has grown since, before it is copied or deleted, and store the counts; return all rows.
 
-    `rows`: those of partitions whose topic has not been made anew.
+    `rows`: those of partitions whose topic has not been made anew. `deletes`: nothing else keeps it, so without a
+    folder it is refused. Raises FailbackRefused.
     """
     if not grown(counted_ends(rows), ends):
         return tuple(rows)
@@ -63,6 +70,8 @@ async def exported_again(
     if held and run.choice(EXPORT):
         where, records = await world.export(held, str(run.choice(EXPORT)))
         run.say(f"the source has grown: {records} records of its grown partitions are exported to {where}")
+    elif held and deletes:
+        raise FailbackRefused([_unexported(one) for one in held])
     elif held:
         run.say("the source has grown, and no folder was named to export that to: it is not exported")
     counts = {one.separation.lane.source: one.separation.diverged for one in found}
@@ -74,6 +83,15 @@ async def exported_again(
     )
     await keep_rows(run, fresh)
     return fresh
+
+
+def _unexported(one: SurveyedPartition) -> FailbackReason:
+    found = one.separation
+    why = (
+        f"the source has grown, and only it has {found.diverged} records, which would be deleted: give the same command"
+        " again with --export DIR"
+    )
+    return FailbackReason(NO_EXPORT, str(found.lane.source), why)
 
 
 async def keep_rows(run: StepRun, rows: Sequence[LaneRow]) -> None:

@@ -64,5 +64,5 @@ class Settings(Protocol):
     async def grow(self, change: GrowTopic) -> None:
         """Give a topic more partitions. Raises KafkaRefusal."""
 
-    async def delete(self, topic: str) -> None:
-        """Delete a topic; do nothing if it does not exist. Raises KafkaRefusal."""
+    async def delete(self, topic: str, topic_id: str) -> None:
+        """Delete the topic that has this id; do nothing if none has it. Raises KafkaRefusal."""

@@ -96,7 +96,7 @@ class TopicRemaker:
         """
         if one.topic not in await self.deleted([one]):
             assure()
-            await self._settings.delete(one.topic)
+            await self._settings.delete(one.topic, one.topic_id)
         wanted = CreateTopic(
             topic=one.topic,
             target=one.topic,

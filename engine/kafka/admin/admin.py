@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
+from uuid import UUID
 
 from aiokafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -23,11 +24,13 @@ from engine.kafka.protocol.faults import (
     AUTHORIZATION,
     NONE,
     TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
     error_name,
 )
 from engine.kafka.protocol.readable import readable
+from engine.kafka.protocol.requests import DeleteTopicById
 from policies.sync.acl_sync import Operation
 from policies.sync.topic_configs import ConfigEntry
 
@@ -204,6 +207,18 @@ async def delete_topic(client: ClusterClient, topic: str) -> None:
     if code not in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
         asked = f"deleting topic {topic} on cluster {client.alias!r}"
         raise _refused(client, asked, (code, None), Operation.DELETE, topic)
+
+
+async def delete_topic_by_id(client: ClusterClient, topic: str, topic_id: UUID) -> None:
+    """Delete the topic that has this id; do nothing if none has it, whatever its name has now.
+
+    A request that a broker gets late cannot delete a topic that was created since. Raises KafkaRefusal.
+    """
+    answer = await _ordered(client, lambda most_ms: DeleteTopicById(topic_id, most_ms))
+    code, message = answer.responses[0][2:4]
+    if code not in (NONE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID):
+        asked = f"deleting topic {topic} ({topic_id}) on cluster {client.alias!r}"
+        raise _refused(client, asked, (code, message), Operation.DELETE, topic)
 
 
 async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:

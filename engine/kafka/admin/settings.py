@@ -1,12 +1,13 @@
 """Implements the Settings port on real brokers: many topics or bindings per request, each with its own outcome."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from uuid import UUID
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.parts import parts, parts_by_weight
 from engine.flow.ports.ports import Answers
 from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, ENTRIES_AT_ONCE, NoAuthorizer
-from engine.kafka.admin.admin import ConfigsOf, create_topic, delete_topic, grow_topic, refusal_text
+from engine.kafka.admin.admin import ConfigsOf, create_topic, delete_topic_by_id, grow_topic, refusal_text
 from engine.kafka.admin.topic_shapes import topic_shapes
 from engine.kafka.admin.whole_configs import plan_whole
 from engine.kafka.client.cluster import ClusterClient
@@ -159,10 +160,10 @@ class KafkaSettings:
         self.requests += 1
         await grow_topic(self._client, change.target, change.partitions)
 
-    async def delete(self, topic: str) -> None:
-        """Delete a topic; one that does not exist is fine. Raises KafkaRefusal."""
+    async def delete(self, topic: str, topic_id: str) -> None:
+        """Delete the topic that has this id; one that does not exist is fine. Raises KafkaRefusal."""
         self.requests += 1
-        await delete_topic(self._client, topic)
+        await delete_topic_by_id(self._client, topic, UUID(topic_id))
 
 
 def _parts(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str, Mapping[str, str | None]]]:

@@ -26,6 +26,12 @@ _NOBODY, _NO_GENERATION, _NO_EPOCH, _AS_THE_BROKER_SAYS = "", -1, -1, -1
 
 # --- the table ------------------------------------------------------------------------------------------------------
 
+DELETE_TOPICS_6 = api(
+    20,
+    6,
+    "topics[name:text topic_id:uuid] timeout_ms:int32",
+    "throttle_time_ms:int32 responses[name:text topic_id:uuid error_code:int16 error_message:text]",
+)
 LIST_OFFSETS_4 = api(
     2,
     4,
@@ -292,6 +298,13 @@ class DescribeShareOffsets(Question, versions=(SHARE_OFFSETS_0,)):
 
     def __init__(self, groups: Sequence[str]) -> None:
         super().__init__([(group, None, {}) for group in groups])
+
+
+class DeleteTopicById(Question, versions=(DELETE_TOPICS_6,)):
+    """One topic by its id, so that a topic of the same name that was created since stays (KIP-516; from 2.8 on)."""
+
+    def __init__(self, topic_id: UUID, timeout_ms: int) -> None:
+        super().__init__([(None, topic_id, {})], timeout_ms)
 
 
 class DescribeScramUsers(Question, versions=(SCRAM_USERS_0,)):

@@ -16,7 +16,7 @@ from engine.base.errors import BrokerUnreachable
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.offset_map.map_blocks import map_topic
 from engine.flow.failback.counting import Counted, FailbackWish, count, topics_of
-from engine.flow.failback.errors import FailbackReason
+from engine.flow.failback.errors import FailbackReason, FailbackRefused
 from engine.flow.failback.first_steps import flow_reasons
 from engine.flow.failback.world import FailbackGuard, FailbackPorts, FailbackWorld
 from engine.flow.lane.bounded_retry import until_answered
@@ -34,7 +34,7 @@ from engine.kafka.data.partition_ends import BROKER_WITHIN_S
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import copying_clients
-from engine.services.dr.export import PartitionExporter, prepare
+from engine.services.dr.export import ExportedPartition, PartitionExporter, prepare
 from engine.services.dr.preview import PreviewService, fed_too
 from engine.services.dr.switchover.world import ReverseConfig
 from engine.services.holding import held
@@ -47,8 +47,8 @@ from policies.model import FlowName, TopicPartition
 from policies.start import Earliest, Start
 
 CLIENT_ID = "raymirror-failback"
-NO_FENCE = "no-way-to-fence"
-"""The name of the reason that no fence can be made."""
+NO_FENCE, NOT_EXPORTED = "no-way-to-fence", "not-exported"
+"""The names of the reasons that no fence can be made, and that an export is not whole."""
 
 
 class FailbackService(PreviewService):
@@ -136,7 +136,7 @@ class FailbackService(PreviewService):
         prepare(path)
         exporter = PartitionExporter(str(self._flow.name), await self._source.cluster_id(), self._source, path)
         done = [await exporter.export(one) for one in found]
-        return str(path), sum(one.records for one in done)
+        return str(path), whole(done)
 
     def _copier(self, options: FlowOptions, source: Cluster, target: Cluster) -> FlowCopier:
         """Build a copier over the connections of its direction, which may have logins of their own."""
@@ -153,6 +153,17 @@ class FailbackService(PreviewService):
 
         copier.auxiliary.append(learn_expiry)
         return copier
+
+
+def whole(exported: Sequence[ExportedPartition]) -> int:
+    """Return how many records were exported; their topics may be deleted then.
+
+    Raises FailbackRefused for partitions that were exported in part, or not at all.
+    """
+    short = [one for one in exported if one.why]
+    if short:
+        raise FailbackRefused([FailbackReason(NOT_EXPORTED, f"{one.topic}-{one.partition}", one.why) for one in short])
+    return sum(one.records for one in exported)
 
 
 def _earliest(_topic: str) -> Start:

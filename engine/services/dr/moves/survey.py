@@ -201,7 +201,11 @@ def _reading(
         kind="" if listing is None else listing.kind,
         move="" if move is None else move.state,
         gone_on=0 if move is None else gone_on(move, offsets),
-        advances=any(earlier.get(lane, (-1, ""))[0] != offset for lane, offset in offsets.items()),
+        advances=any(
+            earlier.get(lane, (-1, ""))[0] != offset
+            for lane, offset in offsets.items()
+            if move is None or lane.topic in topics  # its other commits may come from the mirror back
+        ),
         topics=topics,
     )
 

@@ -134,6 +134,16 @@ def test_a_failback_goes_on_with_what_it_was_begun_with_and_says_so(
         failback.refuse_other_choices(operation, same)
 
 
+def test_a_folder_that_was_not_needed_before_may_be_named_later(config: str) -> None:
+    words = ["dr", "failback", "A->B", "--config", config]
+    begun = build_parser("dr").parse_args([*words, "--fenced-by-hand"])
+    operation = failback._new(operated_flow(begun), fence_choices(begun), begun)
+    later = build_parser("dr").parse_args([*words, "--export", "/x", "--make-anew"])
+    failback.refuse_other_choices(operation, later)
+    assert failback._added(operation, later) == {"export": "/x", "make-anew": True}
+    assert failback._added(operation, begun) == {}
+
+
 def test_a_released_source_is_named_and_no_failure(
     config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

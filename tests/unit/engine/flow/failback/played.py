@@ -177,9 +177,11 @@ class LinkedSettings(FakeSettings):
         super().__init__(cluster.name)
         self._cluster, self._groups, self._made = cluster, groups, 0
 
-    async def delete(self, topic: str) -> None:
+    async def delete(self, topic: str, topic_id: str) -> None:
         self._cluster.begun("delete")
-        await super().delete(topic)
+        if self._cluster.leader[TopicPartition(topic, 0)].topic_id != topic_id:
+            return
+        await super().delete(topic, topic_id)
         gone = [one for one in self._cluster.leader if one.topic == topic]
         for where in gone:
             for held in (self._cluster.leader, self._cluster.sources, self._cluster.targets):

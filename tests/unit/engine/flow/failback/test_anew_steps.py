@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from engine.flow.failback.group_moves import MovedPartition
@@ -212,6 +213,89 @@ async def test_what_a_topic_gets_in_the_last_moment_is_exported_before_it_is_del
     assert played.exported[-1] == "folder: 8"
 
 
+def writes_once(played: Played, said: str) -> None:
+    """Write one record to the source as soon as a step says something that begins so."""
+    extra, told = iter(["x0"]), played.told
+
+    def write(text: str) -> None:
+        told(text)
+        if text.startswith(said) and (name := next(extra, None)) is not None:
+            played.here[0].write(name)
+            played.a.grow()
+
+    played.told = write  # type: ignore[method-assign]
+
+
+async def test_what_a_topic_gets_in_the_last_moment_is_not_deleted_without_an_export() -> None:
+    played = await parted(DISCARD, late=False)
+    extra = iter(["x0"])
+
+    def write(_asked: str) -> None:
+        if "do make-anew" in played.says and (name := next(extra, None)) is not None:
+            played.here[0].write(name)
+            played.a.grow()
+
+    played.a.begun = write
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match=r"t-0: no-export: .* 1 records, which would be deleted: .* --export DIR"):
+            await driver.start(failback(**played.choices, export=""))
+        assert "delete t" not in played.settings["A"].writes
+        await driver.resume("bob", {"export": "folder"})
+    assert played.exported == ["folder: 1"]
+    assert played.here[0].names() == [*P, *N]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+async def test_each_topic_is_looked_at_again_right_before_it_is_deleted(choice: FailbackChoice) -> None:
+    played = await parted(choice)
+    writes_once(played, "making topic t anew")
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match="t-0: it ended at"):
+            await driver.start(failback(**played.choices))
+        assert "delete t" not in played.settings["A"].writes
+        await driver.resume("bob")
+    assert played.exported[-1] == "folder: 7"
+    assert played.here[0].names() == [*P, *N, *([*D, "x0"] if choice is APPEND else ())]
+
+
+async def test_a_delete_that_arrives_late_does_not_delete_the_new_topic() -> None:
+    played = await parted(DISCARD)
+
+    def made_by_another(asked: str) -> None:
+        if asked == "delete":
+            played.a.leader[HERE] = msgspec.structs.replace(played.a.leader[HERE], topic_id="another")
+            raise Killed
+
+    played.a.begun = made_by_another
+    await killed(played, Border())
+    played.a.begun = lambda _asked: None
+    await played.settings["A"].delete("t", "id-t-A")
+    assert HERE in played.a.leader
+    assert "delete t" not in played.settings["A"].writes
+
+
+async def test_commits_that_brokers_delete_before_they_hide_the_topic_stay_stored() -> None:
+    placed = []
+    for dies in (False, True):
+        played = await parted(APPEND)
+        played.groups["A"].put("g", {HERE: played.here[0].behind("p3")})
+
+        def begun(asked: str, played: Played = played) -> None:
+            if asked == "delete":
+                played.groups["A"].stored["g"].clear()
+                raise Killed
+
+        if dies:
+            played.a.begun = begun
+            await killed(played, Border())
+            played.a.begun = lambda _asked: None
+        await to_the_end(played)
+        is_right(played, APPEND)
+        placed.append(played.groups["A"].stored["g"].get(HERE))
+    assert placed[0] is not None
+    assert placed[0] == placed[1]
+
+
 async def test_records_that_somebody_writes_to_the_new_topic_are_named() -> None:
     played = await parted(DISCARD)
 
@@ -230,8 +314,8 @@ async def test_a_topic_that_a_client_has_created_meanwhile_gets_its_partitions_a
     settings = played.settings["A"]
     delete = settings.delete
 
-    async def raced(topic: str) -> None:
-        await delete(topic)
+    async def raced(topic: str, topic_id: str) -> None:
+        await delete(topic, topic_id)
         settings.put(topic, 1)
         played.a.both(topic, 0)
         where = TopicPartition(topic, 0)

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from engine.services.dr.failback import StoredGuard, _ReadGuard
+from engine.flow.failback.errors import FailbackRefused
+from engine.services.dr.export import ExportedPartition
+from engine.services.dr.failback import StoredGuard, _ReadGuard, whole
 from engine.state.state import DESIRED, DesiredState, Key, StateCodec, Value, state_topic
 from engine.wire.codecs import NONE
 from engine.wire.encode import encode_batch
@@ -77,3 +79,11 @@ async def test_the_reverse_flow_is_barred_until_the_end_and_the_flow_stays_barre
         assert (forward.wanted.failed_over, forward.wanted.stop) == (True, "failback")
         assert forward.wanted.paused_topics == ("t",)
     assert await made.failed_over_ms() == -1
+
+
+def test_nothing_goes_on_from_an_export_that_is_not_whole() -> None:
+    done = ExportedPartition(topic="t", partition=0, first=4, end=9, records=5, file="t-0.jsonl")
+    short = ExportedPartition(topic="t", partition=1, first=4, end=9, why="its leader went away")
+    assert whole([done, done]) == 10
+    with pytest.raises(FailbackRefused, match="t-1: not-exported: its leader went away"):
+        whole([done, short])
