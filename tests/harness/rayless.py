@@ -124,7 +124,7 @@ class Rayless:
 
     @contextmanager
     def _found(self, _args: argparse.Namespace) -> Iterator[tuple["Handle", MirrorPlace]]:
-        yield Handle(self), MirrorPlace(address="h:1", namespace="n", local=False)
+        yield Handle(self), MirrorPlace(address="h:1", namespace=Handle.namespace, local=False)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run something on the loop of the copier, from the thread of a command."""
@@ -133,6 +133,8 @@ class Rayless:
 
 class Handle:
     """What a command has of a mirror (`actors.ray.mirror.Mirror`), in the thread of the command."""
+
+    namespace = "n"
 
     def __init__(self, world: Rayless) -> None:
         self._world = world
