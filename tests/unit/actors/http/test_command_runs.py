@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -26,7 +27,8 @@ STEPS = """
 import os, sys, time
 print("  0.1 s  step 1 of 2, connect: ask", file=sys.stderr, flush=True)
 print("  0.2 s  step 2 of 2, drain: copy", file=sys.stderr, flush=True)
-while not os.path.exists(os.environ["GATE"]): time.sleep(0.01)
+gate = os.environ["GATE"]
+while os.path.isdir(os.path.dirname(gate)) and not os.path.exists(gate): time.sleep(0.01)
 print('{"asked_by": "%s", "words": %d}' % (os.environ["RAYMIRROR_ASKED_BY"], len(sys.argv)))
 sys.exit(4)
 """
@@ -40,10 +42,11 @@ sys.exit(2)
 
 
 @pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file at whose sight the command goes on."""
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file at whose sight the command goes on; a test that leaves it closed ends what waits there."""
     monkeypatch.setenv("GATE", str(tmp_path / "gate"))
-    return tmp_path / "gate"
+    yield tmp_path / "gate"
+    (tmp_path / "gate").touch()
 
 
 def call_of(run: str = "r1", began_ms: int = 0) -> StartCommand:
