@@ -59,6 +59,10 @@ _HUB = "\n".join(
     )
 ).encode()
 """A typing error among many clusters: the keys that it may mean are those of every pair."""
+_MANY_PARTITIONS = b"".join(
+    (bytes(5), b"\1\1", bytes(4), b"\2", bytes(2), b"\2t", bytes(17), b"\x81\x80\x80\x08", bytes(14), b"\1\1\1\0")
+)
+"""An answer about a topic t with 16,777,216 partitions, of which it has one."""
 _RULES = SurveyRules(max_batch_bytes=1 << 20, small_plain=4096, small_compressed=512, committed=True)
 _HELLO = b'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p\\"";'
 _CONTENT = records(6, first=70)
@@ -187,7 +191,7 @@ def _answers() -> Iterator[tuple[str, FuzzTarget]]:
         ("altered configs", read_altered),
         ("created acls", read_created),
     ):
-        yield f"answer: {name}", FuzzTarget(read, MALFORMED, zeros)
+        yield f"answer: {name}", FuzzTarget(read, MALFORMED, (*zeros, _MANY_PARTITIONS))
 
 
 def _records() -> Iterator[tuple[str, FuzzTarget]]:

@@ -118,6 +118,8 @@ def _alike(body: bytes, at: int, count: int) -> tuple[int, int] | None:
     places.append((size, 0))  # tags
     size += 1
     end = at + count * size
+    if end > len(body):  # a count that is believed would ask for that many bytes
+        return None
     if any(body[at + place : end : size] != bytes([known]) * count for place, known in places):
         return None
     return places[0][1] - 1, end
