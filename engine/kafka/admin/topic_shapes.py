@@ -67,11 +67,11 @@ def read_shapes(body: bytes) -> dict[str, TopicShape]:
         name, at = read_text(body, at + _I16.size)
         at += _ID_BYTES
         is_internal = bool(body[at])
-        count, at = read_uvarint(body, at + 1)
-        fewest, at = _partitions(body, at, count - 1)
+        partitions, at = _read_size(body, at + 1)
+        fewest, at = _partitions(body, at, partitions)
         at = skip_tags(body, at + _OPERATIONS_BYTES)
-        if count > 1:
-            found[name] = TopicShape(count - 1, fewest, is_internal)
+        if partitions:
+            found[name] = TopicShape(partitions, fewest, is_internal)
     return found
 
 
@@ -92,15 +92,25 @@ def _partitions(body: bytes, at: int, count: int) -> tuple[int, int]:
         return alike
     fewest = 0
     for number in range(count):
-        replicas, at = read_uvarint(body, at + _BEFORE_REPLICAS)
-        at += (replicas - 1) * _NODE_BYTES
+        replicas, at = _skip_nodes(body, at + _BEFORE_REPLICAS)
         for _ in ("in sync", "offline"):
-            nodes, at = read_uvarint(body, at)
-            at += (nodes - 1) * _NODE_BYTES
+            _, at = _skip_nodes(body, at)
         at = at + 1 if not body[at] else skip_tags(body, at)
-        if not number or replicas - 1 < fewest:
-            fewest = replicas - 1
+        if not number or replicas < fewest:
+            fewest = replicas
     return fewest, at
+
+
+def _skip_nodes(body: bytes, at: int) -> tuple[int, int]:
+    """Return how many brokers a list has, and where it ends."""
+    nodes, at = _read_size(body, at)
+    return nodes, at + nodes * _NODE_BYTES
+
+
+def _read_size(body: bytes, at: int) -> tuple[int, int]:
+    """Return the size of a list, and where its items begin. A list that is null has none: with -1 one would go back."""
+    size, at = read_uvarint(body, at)
+    return max(0, size - 1), at
 
 
 def _alike(body: bytes, at: int, count: int) -> tuple[int, int] | None:
