@@ -60,7 +60,7 @@ def test_as_many_replicas_as_a_varint_of_two_bytes(nodes: int) -> None:
 def test_lists_that_are_null_have_nothing_and_the_reader_goes_on() -> None:
     """A broker sends none of these; a reader that stepped back at them would never end."""
     part: Any = (0, 0, 0, 0, None, None, None, {})
-    topics = [(0, "s", UUID(int=0), False, None, 0, {}), (0, "t", UUID(int=1), False, [part], 0, {})]
+    topics: list[Any] = [(0, "s", UUID(int=0), False, None, 0, {}), (0, "t", UUID(int=1), False, [part], 0, {})]
     assert read_shapes(body([], topics)) == {"t": TopicShape(1, 0, False)}
 
 
