@@ -66,15 +66,25 @@ def filled_in(document: dict[str, Any], known: Mapping[str, Sequence[str]]) -> d
 
 
 def fuzz_server(
-    url: str, known: Mapping[str, Sequence[str]], seconds: float, folder: Path, headers: Mapping[str, str] = {}
+    url: str,
+    known: Mapping[str, Sequence[str]],
+    seconds: float,
+    folder: Path,
+    headers: Mapping[str, str] = {},
+    left_out: Sequence[str] = (),
 ) -> Fuzzed | None:
-    """Fuzz a server for so many seconds; None if schemathesis does not install here. `known`: names that exist."""
+    """Fuzz a server for so many seconds; None if schemathesis does not install here.
+
+    `known`: names that exist. `left_out`: paths of the document that are not asked, such as one that ends the server.
+    """
     command = ensure_schemathesis()
     if command is None:
         return None
     request = urllib.request.Request(f"{url}/openapi.json", headers=dict(headers))
     with urllib.request.urlopen(request, timeout=60) as answer:
         document = filled_in(json.loads(answer.read()), known)
+    for path in left_out:
+        del document["paths"][path]
     file = folder / "openapi.json"
     file.write_text(json.dumps(document))
     config = folder / "schemathesis.toml"
