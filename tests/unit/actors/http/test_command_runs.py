@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -101,6 +102,19 @@ async def test_of_two_that_come_together_one_is_refused(tmp_path: Path, gate: Pa
     gate.touch()
 
 
+@contextmanager
+def waiting(*words: str) -> Iterator[int]:
+    """Run a process with these words until the block ends; its number. It has them when it says so: not at once."""
+    call = (*program("print(flush=True); input()"), *words)
+    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.communicate(b"\n")
+
+
 def stored(folder: Path, words: tuple[str, ...]) -> None:
     """Store a run that began an hour ago, and whose process has ended."""
     folder.mkdir(parents=True)
@@ -114,11 +128,10 @@ async def test_between_the_end_of_a_command_and_its_exit_code_it_is_not_lost(
 ) -> None:
     folder = tmp_path / "runs" / "r1"
     stored(folder, ("dr", "drill", "A->B"))
-    shell = subprocess.Popen((*program("input()"), "dr", "drill", "A->B"), stdin=subprocess.PIPE)
-    (folder / "shell").write_text(f"{shell.pid}\n")
     book = RunBook(tmp_path / "runs")
-    assert state_of(book.all()[0]) is RunState.RUNNING
-    shell.communicate(b"\n")
+    with waiting("dr", "drill", "A->B") as pid:
+        (folder / "shell").write_text(f"{pid}\n")
+        assert state_of(book.all()[0]) is RunState.RUNNING
 
     def ends(*_of: object) -> bool:
         (folder / "code").write_text("0\n")
@@ -129,12 +142,11 @@ async def test_between_the_end_of_a_command_and_its_exit_code_it_is_not_lost(
 
 
 async def test_a_number_of_the_same_command_for_another_flow_is_no_run(tmp_path: Path) -> None:
-    other = subprocess.Popen((*program("input()"), "dr", "drill", "C->D"), stdin=subprocess.PIPE)
     folder = tmp_path / "runs" / "r1"
     stored(folder, ("dr", "drill", "A->B"))
-    (folder / "pid").write_text(f"{other.pid}\n")
-    assert state_of(RunBook(tmp_path / "runs").all()[0]) is RunState.LOST
-    other.communicate(b"\n")
+    with waiting("dr", "drill", "C->D") as pid:
+        (folder / "pid").write_text(f"{pid}\n")
+        assert state_of(RunBook(tmp_path / "runs").all()[0]) is RunState.LOST
 
 
 async def test_a_killed_command_is_lost_and_its_reader_says_so(
