@@ -86,5 +86,6 @@ def _query(name: str, meaning: str) -> dict[str, Any]:
 def _response(route: HttpRoute, status: int, kind: Any, by_type: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"description": _REASONS[status]}
     if kind is not None:
-        found["content"] = {route.content_type: {"schema": by_type[repr(kind)]}}
+        is_stream = route.content_type == EVENT_STREAM  # OpenAPI 3.1 has no schema of one event
+        found["content"] = {route.content_type: {} if is_stream else {"schema": by_type[repr(kind)]}}
     return found
