@@ -172,14 +172,14 @@ async def _no_secret_in(mirror: AttackedMirror) -> None:
         assert asked > 40
 
 
-ENDS_IT = "/api/v1/mirror/stop"
-"""An administrator's request of this path ends the mirror in order, and so the server."""
+OF_ALL_FLOWS = ("/api/v1/mirror/stop", "/api/v1/mirror/pause")
+"""An administrator's requests of these paths end or pause the flow that has to copy on, as they should."""
 
 
 async def _fuzz(mirror: AttackedMirror, folder: Path) -> None:
     url, headers = f"http://127.0.0.1:{mirror.port.port}", {"Authorization": ADMIN_TOKEN}
     known = {"connector": NAMES, "task": ("0", "1"), "plugin": ("MirrorSourceConnector",), "logger": ("raymirror",)}
-    found = await asyncio.to_thread(fuzz_server, url, known, FUZZ_S, folder, headers, (ENDS_IT,))
+    found = await asyncio.to_thread(fuzz_server, url, known, FUZZ_S, folder, headers, OF_ALL_FLOWS)
     if found is None:
         print("\nNOT FUZZED: schemathesis does not install here")  # noqa: T201
         return
