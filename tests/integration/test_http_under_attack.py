@@ -112,9 +112,19 @@ async def test_an_attacked_mirror_copies_on(cluster_pair: Pair, tmp_path: Path) 
             await _attack(mirror)
             await _no_secret_in(mirror)
             await _fuzz(mirror, tmp_path)
+            await _resume(mirror)
             await mirror.until_copied_on()
     finally:
         mirror.live.close()
+
+
+async def _resume(mirror: AttackedMirror) -> None:
+    """Let the other flow copy again: an administrator's requests, which find its name in answers, may have paused it."""
+    answer = await mirror.port.send(
+        f"POST /api/v1/flows/{BESIDE}-%3E{CALM}/resume HTTP/1.1\r\nHost: localhost\r\n"
+        f"Authorization: {ADMIN_TOKEN}\r\nConnection: close\r\n\r\n".encode()
+    )
+    assert answer.partition(b" ")[2][:2] == b"20", answer
 
 
 async def _attack(mirror: AttackedMirror) -> None:
