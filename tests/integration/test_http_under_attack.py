@@ -119,7 +119,7 @@ async def test_an_attacked_mirror_copies_on(cluster_pair: Pair, tmp_path: Path) 
 
 
 async def _resume(mirror: AttackedMirror) -> None:
-    """Let the other flow copy again: an administrator's requests, which find its name in answers, may have paused it."""
+    """Let the other flow copy again: an administrator that finds its name in answers may have paused it."""
     answer = await mirror.port.send(
         f"POST /api/v1/flows/{BESIDE}-%3E{CALM}/resume HTTP/1.1\r\nHost: localhost\r\n"
         f"Authorization: {ADMIN_TOKEN}\r\nConnection: close\r\n\r\n".encode()
