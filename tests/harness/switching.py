@@ -10,8 +10,7 @@ from unittest import mock
 
 from actors.cli.common.quiesce import is_still
 from actors.cli.dr.driving import Drive, ShownProgress, driven
-from actors.cli.dr.operated_flow import OperatedFlow, flow_of_file
-from actors.cli.dr.switchover import new_id
+from actors.cli.dr.operated_flow import OperatedFlow, flow_of_file, new_id
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.errors import ConnectionLost
 from engine.config.settings import FlowConfig, MirrorConfig

@@ -10,13 +10,13 @@ from typing import TextIO
 from actors.cli.common.connect_args import mirror_on_ray
 from actors.cli.common.steps import StartSteps
 from actors.cli.dr.mirror_control import MirrorControl, how_to_reverse
-from actors.cli.dr.operated_flow import OperatedFlow, fitting, who_operates
+from actors.cli.dr.operated_flow import OperatedFlow, fitting, new_operation, who_operates
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.local import session
 from actors.model.step_lines import TOLD, StepLine
 from actors.ray.launch import usual_name
 from engine.flow.operations.driver import OperationDriver, Step
-from engine.flow.operations.errors import OperationRefused
+from engine.flow.operations.errors import NotBegun, OperationRefused, StepFailed
 from engine.flow.operations.store import DEAD_AFTER_S, OperationStore
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.dr.moves.steps import MoveChoices, move_choices_of, move_steps
@@ -25,7 +25,7 @@ from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, f
 from engine.services.dr.switchover.flow_control import FlowControl, StoredControl
 from engine.services.dr.switchover.world import SwitchoverWorld
 from policies.dr.operation_commands import goes_on, takes_back
-from policies.dr.operation_steps import FlowSide, OperationKind
+from policies.dr.operation_steps import TABLES, FlowSide, OperationKind
 from policies.dr.operations import DrOperation, MoveKind, NextMove, running
 
 Act = Callable[[OperationDriver], Awaitable[DrOperation]]
@@ -155,6 +155,20 @@ class Drive:
                 holder = holder_of(self._found.config, space, "switchover")
                 steps = switchover_steps(self._world, self.store, self._control, holder, fence, choices)
         return await act(OperationDriver(self.store, flow, steps, ShownProgress(), self._clusters.away))
+
+    async def begin(self, kind: OperationKind, choices: SwitchoverChoices) -> DrOperation:
+        """Begin an operation and drive it; a check that fails takes it back, so that nothing is left to be done.
+
+        Raises what `OperationDriver` raises, and NotBegun.
+        """
+        new = new_operation(self._found.flow.name, kind, choices.facts())
+        try:
+            return await self.run(lambda driver: driver.start(new), choices)
+        except StepFailed as failure:
+            if failure.step != TABLES[kind][0].name:
+                raise
+            await self.abort(failure.why)
+            raise NotBegun(failure.kind, failure.flow, failure.why) from failure
 
     async def resume(self, ignore: Sequence[str] = ()) -> DrOperation:
         """Go on with the operation that has not ended; `ignore`: reasons that the operator accepts from now on."""

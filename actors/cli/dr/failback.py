@@ -19,12 +19,10 @@ from actors.cli.dr.driving import ShownProgress, waited_for
 from actors.cli.dr.failback_tables import show_failback, show_look
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
-from actors.cli.dr.operated_flow import OperatedFlow, operated_flow, who_operates
-from actors.cli.dr.switchover import new_id
+from actors.cli.dr.operated_flow import OperatedFlow, new_operation, operated_flow, who_operates
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.local import session
 from actors.ray.launch import usual_name
-from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from engine.flow.failback.counting import Counted, FailbackWish
 from engine.flow.failback.errors import FailbackReason
@@ -315,13 +313,8 @@ def _asked(args: argparse.Namespace) -> FailbackWish:
 
 
 def _new(found: OperatedFlow, choices: SwitchoverChoices, args: argparse.Namespace) -> DrOperation:
-    name = found.flow.name
-    return DrOperation(
-        id=new_id(),
-        kind=COMMAND,
-        source=name.source,
-        target=name.target,
-        who=who_operates(),
-        began_ms=wall_ms(),
-        choices={**choices.facts(), CHOICE: _choice(args).value, EXPORT: _folder(args), MAKE_ANEW: args.make_anew},
+    return new_operation(
+        found.flow.name,
+        OperationKind.FAILBACK,
+        {**choices.facts(), CHOICE: _choice(args).value, EXPORT: _folder(args), MAKE_ANEW: args.make_anew},
     )

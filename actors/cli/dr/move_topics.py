@@ -11,12 +11,9 @@ from actors.cli.common.questions import BadQuestion
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.fence_choice import fence_choices
 from actors.cli.dr.move_tables import show_moved
-from actors.cli.dr.operated_flow import OperatedFlow, operated_flow, who_operates
+from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operating import read
 from actors.cli.dr.operation_tables import as_json, show_operation
-from actors.cli.dr.switchover import new_id
-from engine.base.clock import wall_ms
-from engine.flow.operations.errors import NotBegun, StepFailed
 from engine.services.dr.moves.hook import MoveHook, MovePhase
 from engine.services.dr.moves.steps import MoveCheckStep, MoveChoices, Reasons
 from engine.services.dr.moves.survey import MoveSurvey
@@ -135,24 +132,8 @@ async def move_topics(
     found: OperatedFlow, control: FlowControl, choices: MoveChoices
 ) -> tuple[DrOperation, StoredOperations]:
     """Begin and drive the move; a check that fails takes it back, so that nothing is left to be done."""
-    name = found.flow.name
-    new = DrOperation(
-        id=new_id(),
-        kind=OperationKind.MOVE.value,
-        source=name.source,
-        target=name.target,
-        who=who_operates(),
-        began_ms=wall_ms(),
-        choices=choices.facts(),
-    )
     async with driven(found, control) as drive:
-        try:
-            operation = await drive.run(lambda driver: driver.start(new), choices)
-        except StepFailed as failure:
-            if failure.step == MOVE[0].name:
-                await drive.abort(failure.why)
-                raise NotBegun(failure.kind, failure.flow, failure.why) from failure
-            raise
+        operation = await drive.begin(OperationKind.MOVE, choices)
     return operation, await read(found)
 
 

@@ -3,8 +3,10 @@
 import argparse
 import getpass
 import os
+import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,11 +15,14 @@ from actors.cli.common.running_config import running_config
 from actors.cli.dr.flow_choice import NoConfigNamed
 from actors.local import session
 from actors.model.requests import ASKED_BY
+from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from engine.config.config import load_config, read_properties, reread_config
 from engine.config.file.reversed_flow import reversed_properties
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.services.dr.switchover.world import ReverseConfig
+from policies.dr.operation_steps import OperationKind
+from policies.dr.operations import DrOperation, Fact
 from policies.model import FlowName
 
 
@@ -104,3 +109,21 @@ def who_operates() -> str:
     """Return who drives an operation, for people; `asked`: the user of HTTP who has asked for it."""
     asked = os.environ.get(ASKED_BY, "")
     return f"{f'{asked} by HTTP, as ' if asked else ''}{getpass.getuser()} on {socket.gethostname()}"
+
+
+def new_operation(flow: FlowName, kind: OperationKind, choices: Mapping[str, Fact]) -> DrOperation:
+    """Return an operation of a flow that this command begins now."""
+    return DrOperation(
+        id=new_id(),
+        kind=kind.value,
+        source=flow.source,
+        target=flow.target,
+        who=who_operates(),
+        began_ms=wall_ms(),
+        choices=dict(choices),
+    )
+
+
+def new_id() -> str:
+    """Return an id that sorts by time."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

@@ -2,9 +2,7 @@
 
 import argparse
 import asyncio
-import secrets
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,10 @@ from actors.cli.common.questions import BadQuestion
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
-from actors.cli.dr.operated_flow import OperatedFlow, operated_flow, who_operates
+from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operating import read, show_outcome
-from engine.base.clock import wall_ms
 from engine.config.config import read_properties
 from engine.config.file.reversed_flow import reversed_settings, reversed_text
-from engine.flow.operations.errors import NotBegun, StepFailed
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.build import SwitchoverChoices, fence_of, settled_choices
 from engine.services.dr.switchover.flow_control import FlowControl
@@ -104,31 +100,10 @@ async def switch_over(
     found: OperatedFlow, control: FlowControl, wanted: SwitchoverChoices
 ) -> tuple[DrOperation, StoredOperations]:
     """Begin and drive a switchover; a check that fails takes it back, so that nothing is left to be done."""
-    name = found.flow.name
     async with driven(found, control) as drive:
         choices = await settled_choices(wanted, drive.source, found.config.fence_command, found.reverse)
-        new = DrOperation(
-            id=new_id(),
-            kind=OperationKind.SWITCHOVER.value,
-            source=name.source,
-            target=name.target,
-            who=who_operates(),
-            began_ms=wall_ms(),
-            choices=choices.facts(),
-        )
-        try:
-            operation = await drive.run(lambda driver: driver.start(new), choices)
-        except StepFailed as failure:
-            if failure.step == SWITCHOVER[0].name:
-                await drive.abort(failure.why)
-                raise NotBegun(failure.kind, failure.flow, failure.why) from failure
-            raise
+        operation = await drive.begin(OperationKind.SWITCHOVER, choices)
     return operation, await read(found)
-
-
-def new_id() -> str:
-    """Return an id that sorts by time."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 async def dry_run(
