@@ -80,11 +80,6 @@ class ReadFault(msgspec.Struct, frozen=True, kw_only=True):
         """Whether nothing was missed, and each stint was read in order; readings again are judged by the reports."""
         return not (self.missed or self.reordered or self.foreign)
 
-    def __add__(self, other: "ReadFault") -> "ReadFault":
-        """Sum up two partitions."""
-        mine, theirs = msgspec.structs.asdict(self), msgspec.structs.asdict(other)
-        return ReadFault(**{name: mine[name] + theirs[name] for name in mine})
-
 
 def judge_log(log: Log, stints: Sequence[Stint]) -> LogFault:
     """Compare a log with what was written."""
@@ -107,20 +102,14 @@ def judge_log(log: Log, stints: Sequence[Stint]) -> LogFault:
 
 def judge_reading(reading: Log, stints: Sequence[Stint]) -> ReadFault:
     """Compare what a group has read, on all clusters one after the other, with what was written."""
-    total = ReadFault()
-    for partition in _partitions(reading, stints):
-        numbers = reading.get(partition, _NONE)
-        wanted, allowed = _written(partition, stints)
-        firsts = _firsts(numbers)
-        known = firsts[np.isin(firsts, allowed)]
-        total += ReadFault(
-            records=int(wanted.size),
-            missed=int(np.setdiff1d(wanted, numbers).size),
-            again=int(numbers.size - firsts.size),
-            reordered=_reordered(known),
-            foreign=int(firsts.size - known.size),
-        )
-    return total
+    found = judge_log(reading, stints)
+    return ReadFault(
+        records=found.records,
+        missed=found.lost,
+        again=found.doubled,
+        reordered=found.reordered,
+        foreign=found.foreign,
+    )
 
 
 def joined(readings: Sequence[Log]) -> dict[int, Numbers]:
