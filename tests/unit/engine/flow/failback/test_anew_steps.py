@@ -15,7 +15,16 @@ from policies.dr.failback import FailbackChoice
 from policies.dr.operations import OperationState
 from policies.model import TopicPartition
 from tests.unit.engine.flow.failback.played import Played, failback
-from tests.unit.engine.flow.failback.test_failback_steps import HERE, D, N, P, failed_over, killed
+from tests.unit.engine.flow.failback.test_failback_steps import (
+    HERE,
+    D,
+    N,
+    P,
+    failed_over,
+    killed,
+    killed_while_applications_write,
+    writes,
+)
 from tests.unit.engine.flow.operations.staged import Border, Killed
 
 APPEND, DISCARD = FailbackChoice.APPEND, FailbackChoice.DISCARD
@@ -145,27 +154,8 @@ async def test_it_may_be_killed_while_it_deletes_and_copies_and_applications_wri
     played.groups["A"].put("g", {HERE: 3})
     written = list(N)
 
-    def write(_asked: str) -> None:
-        if chance.random() < 0.2 and len(written) < 40:
-            written.append(f"n{len(written)}")
-            played.there[0].write(written[-1])
-            played.b.grow()
-
-    for _ in range(chance.randrange(1, 4)):
-        left = [chance.randrange(1, 60)]
-
-        def begun(asked: str, left: list[int] = left) -> None:
-            write(asked)
-            left[0] -= 1
-            if left[0] == 0 or (asked in ("delete", "deleted", "create", "created") and chance.random() < 0.3):
-                raise Killed
-
-        played.a.begun = played.b.begun = begun
-        await killed(played, Border())
-        played.began = True
-        for cluster in (played.a, played.b):
-            cluster.begun = write
-            cluster.lose(1)
+    at = ("delete", "deleted", "create", "created")
+    await killed_while_applications_write(played, chance, lambda: writes(played, chance, written), 60, at)
     await to_the_end(played)
     there = played.there[0].names()
     copied = played.here[0].names()

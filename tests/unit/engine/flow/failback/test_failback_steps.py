@@ -1,7 +1,7 @@
 """A failback on two clusters in memory: both logs record by record, with D empty and kept, killed at any step."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 
 import pytest
@@ -82,6 +82,38 @@ async def killed(played: Played, border: Border) -> None:
             await (driver.resume("bob") if played.began else driver.start(failback(**played.choices)))
 
 
+def writes(played: Played, chance: random.Random, written: list[str]) -> None:
+    """Let an application write to the target at times, and note its record in `written`."""
+    if chance.random() < 0.2 and len(written) < 40:
+        written.append(f"n{len(written)}")
+        played.there[0].write(written[-1])
+        played.b.grow()
+
+
+async def killed_while_applications_write(
+    played: Played, chance: random.Random, write: Callable[[], None], most: int, at: Container[str] = ()
+) -> None:
+    """Drive one to three times until the driver is killed: at one of the next `most` requests, or by chance `at` some.
+
+    `write` is called before each request, and also before those that follow.
+    """
+    for _ in range(chance.randrange(1, 4)):
+        left = [chance.randrange(1, most)]
+
+        def begun(asked: str, left: list[int] = left) -> None:
+            write()
+            left[0] -= 1
+            if left[0] == 0 or (asked in at and chance.random() < 0.3):
+                raise Killed
+
+        played.a.begun = played.b.begun = begun
+        await killed(played, Border())
+        played.began = True
+        for cluster in (played.a, played.b):
+            cluster.begun = lambda _asked: write()
+            cluster.lose(1)
+
+
 async def to_the_end(played: Played) -> None:
     """Do what an operator does after a kill: resume, or start if nothing was stored."""
     async with played.opened() as store:
@@ -102,27 +134,7 @@ async def test_it_may_be_killed_while_it_copies_and_applications_write_to_the_ta
     played = await failed_over(late=late)
     written = list(N)
 
-    def write(_asked: str) -> None:
-        if chance.random() < 0.2 and len(written) < 40:
-            written.append(f"n{len(written)}")
-            played.there[0].write(written[-1])
-            played.b.grow()
-
-    for _ in range(chance.randrange(1, 4)):
-        left = [chance.randrange(1, 60)]
-
-        def begun(asked: str, left: list[int] = left) -> None:
-            write(asked)
-            left[0] -= 1
-            if left[0] == 0:
-                raise Killed
-
-        played.a.begun = played.b.begun = begun
-        await killed(played, Border())
-        played.began = True
-        for cluster in (played.a, played.b):
-            cluster.begun = write
-            cluster.lose(1)
+    await killed_while_applications_write(played, chance, lambda: writes(played, chance, written), 60)
     await to_the_end(played)
     copied = played.here[0].names()
     assert copied == [*P, *(D if late else ()), *written[: len(copied) - len(P) - len(D) * late]]

@@ -13,8 +13,8 @@ from policies.dr.failback import FailbackChoice
 from policies.dr.operations import OperationState
 from tests.unit.engine.flow.failback.played import Played, failback
 from tests.unit.engine.flow.failback.test_anew_steps import to_the_end
-from tests.unit.engine.flow.failback.test_failback_steps import HERE, killed
-from tests.unit.engine.flow.operations.staged import Border, Killed
+from tests.unit.engine.flow.failback.test_failback_steps import HERE, killed, killed_while_applications_write
+from tests.unit.engine.flow.operations.staged import Border
 
 SHARED = {"a": "1", "b": "1", "c": "1", "d": "1"}
 DIVERGED = {"a": "2", "c": "2", "e": "2", "d": None}
@@ -124,28 +124,14 @@ async def test_it_may_be_killed_while_applications_write_the_same_keys(seed: int
     if not late:
         played.there[0].clean("b")
 
-    def write(_asked: str) -> None:
+    def write() -> None:
         if chance.random() < 0.1 and len(played.there[0].batches) < 60:
             key, value = chance.choice("abcdefg"), str(len(played.there[0].batches))
             written[key] = value
             played.there[0].put(**{key: value})
             played.b.grow()
 
-    for _ in range(chance.randrange(1, 4)):
-        left = [chance.randrange(1, 40)]
-
-        def begun(asked: str, left: list[int] = left) -> None:
-            write(asked)
-            left[0] -= 1
-            if left[0] == 0:
-                raise Killed
-
-        played.a.begun = played.b.begun = begun
-        await killed(played, Border())
-        played.began = True
-        for cluster in (played.a, played.b):
-            cluster.begun = write
-            cluster.lose(1)
+    await killed_while_applications_write(played, chance, write, 40)
     for cluster in (played.a, played.b):
         cluster.begun = lambda _asked: None
     await to_the_end(played)
