@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ _QUIET_S = 0.7
 """A reader that has reached every end and read nothing for so long has read all."""
 
 
-class Work(threading.Thread):
+class Work(threading.Thread, ABC):
     """One writer or reader; `why`: the error that ended it."""
 
     def __init__(self, name: str, file: str) -> None:
@@ -35,9 +36,9 @@ class Work(threading.Thread):
         except Exception as error:  # noqa: BLE001 - the bench is told, and judges what was acknowledged
             self.why = repr(error)
 
+    @abstractmethod
     def work(self) -> None:
         """Write or read until told to end."""
-        raise NotImplementedError
 
 
 class Writer(Work):
