@@ -15,8 +15,9 @@ from typing import Protocol
 
 import msgspec
 
-from engine.base.clock import backoff_s, pause, wall_ms
+from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
+from engine.base.storing import keep_storing
 from engine.core.events.drift_events import (
     ConfigHistoryLost,
     ConfigHistoryUntidy,
@@ -38,8 +39,6 @@ from engine.flow.config_history.state import HistoryState, SideState
 
 MOST_ROWS = 50_000
 """Rows that wait in memory. Not counted: a snapshot, which has a row for each config of each topic."""
-_MOST_S = 60.0
-_COLLECT_S = 0.5
 _TOLD_EACH = 200
 """Topics with drift that get an event of their own in one round; the rest is counted."""
 _NOT_SET = "not set"
@@ -133,20 +132,14 @@ class ConfigHistory:
 
     async def run(self) -> None:
         """Store rows until cancelled; retry a store that fails with a growing pause, and report the failure once."""
-        failures = 0
-        while True:
-            await self._some.wait()
-            await pause(_COLLECT_S if not failures else backoff_s(failures, 1.0, _MOST_S))
-            try:
-                await self._store_all()
-                await self._care()
-                failures = 0
-            except HistoryFailed as failure:
-                failures += 1
-                if failures == 1:
-                    self._events.append(
-                        ConfigHistoryUnwritten(flow=self.flow.name, where=failure.where, why=failure.why)
-                    )
+        await keep_storing(self._some, self._store_and_care, HistoryFailed, self._unwritten)
+
+    async def _store_and_care(self) -> None:
+        await self._store_all()
+        await self._care()
+
+    def _unwritten(self, failure: HistoryFailed) -> None:
+        self._events.append(ConfigHistoryUnwritten(flow=self.flow.name, where=failure.where, why=failure.why))
 
     async def _care(self) -> None:
         try:

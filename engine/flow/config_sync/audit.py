@@ -14,8 +14,9 @@ from typing import Protocol
 
 import msgspec
 
-from engine.base.clock import backoff_s, pause, wall_ms
+from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
+from engine.base.storing import keep_storing
 from engine.core.events.config_events import AuditLost, AuditRests, AuditUntidy, AuditUnwritten
 from engine.core.events.events import AnyEvent, TopicCreated, TopicFailed
 from engine.flow.config_sync.sync import ChangeOutcome
@@ -27,9 +28,6 @@ from policies.words import counted
 DONE, FAILED, LEFT = "done", "failed", "left"
 """Outcomes: `left` is a conflict, which raymirror does not fix."""
 MOST_ROWS = 20_000
-_MOST_S = 60.0
-_COLLECT_S = 0.5
-"""Time to collect rows, so that changes of one moment are written together."""
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,20 +235,14 @@ class AuditTrail:
 
     async def run(self) -> None:
         """Write until cancelled; retry a store that fails with a growing pause, and report the failure once."""
-        failures = 0
-        while True:
-            await self._some.wait()
-            await pause(_COLLECT_S if not failures else backoff_s(failures, 1.0, _MOST_S))
-            try:
-                await self.flush()
-                await self._care()
-                failures = 0
-            except AuditFailed as failure:
-                failures += 1
-                if failures == 1:
-                    self._events.append(
-                        AuditUnwritten(flow=self.flow, where=failure.where, count=self.waiting, why=failure.why)
-                    )
+        await keep_storing(self._some, self._flush_and_care, AuditFailed, self._unwritten)
+
+    async def _flush_and_care(self) -> None:
+        await self.flush()
+        await self._care()
+
+    def _unwritten(self, failure: AuditFailed) -> None:
+        self._events.append(AuditUnwritten(flow=self.flow, where=failure.where, count=self.waiting, why=failure.why))
 
     async def _care(self) -> None:
         """Have the store tidy up; a failure does not keep rows from being written."""

@@ -5,14 +5,12 @@ which would take 70 MB of the metadata actor's memory.
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.base.errors import MirrorError
 from engine.config.settings import MirrorConfig
 from engine.config.storage import Storage
 from engine.flow.config_sync.audit import AuditBatch, AuditFailed, AuditRow
@@ -80,16 +78,10 @@ class TableAudit:
                 return []
         return found
 
-    @contextmanager
-    def _failing(self, what: str) -> Iterator[None]:
-        from engine.jobs.tables.errors import TableError
+    def _failing(self, what: str) -> AbstractContextManager[None]:
+        from engine.jobs.tables.errors import told_by
 
-        try:
-            yield
-        except TableError as error:
-            raise AuditFailed(self.where, f"{what}: {error.why}") from None
-        except MirrorError as error:
-            raise AuditFailed(self.where, f"{what}: {error}") from None
+        return told_by(AuditFailed, self.where, what)
 
 
 def _chosen(rows: "pa.Table", about: str | None, flow: str | None) -> "pa.Table":

@@ -9,11 +9,10 @@ knows what is stored already (`HistoryState.stored`).
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from engine.base.errors import MirrorError
 from engine.config.settings import MirrorConfig
 from engine.config.storage import Storage
 from engine.flow.config_history.advance import SNAPSHOT_MS
@@ -112,16 +111,10 @@ class HistoryTables:
 
         return exists(self._uri(spec))
 
-    @contextmanager
-    def _failing(self, what: str) -> Iterator[None]:
-        from engine.jobs.tables.errors import TableError
+    def _failing(self, what: str) -> AbstractContextManager[None]:
+        from engine.jobs.tables.errors import told_by
 
-        try:
-            yield
-        except TableError as error:
-            raise HistoryFailed(self.where, f"{what}: {error.why}") from None
-        except MirrorError as error:
-            raise HistoryFailed(self.where, f"{what}: {error}") from None
+        return told_by(HistoryFailed, self.where, what)
 
 
 def history_store(config: MirrorConfig) -> HistoryTables | None:

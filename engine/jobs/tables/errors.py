@@ -1,7 +1,7 @@
 """Errors of tables, and the one place that turns errors of deltalake, pyarrow and the storage into them."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -148,6 +148,17 @@ def table_errors(place: str, *, missing_passes: bool = False) -> Iterator[None]:
         if not _is_of_arrow(error):
             raise
         raise TableDamaged(place, error_line(error)) from None
+
+
+@contextmanager
+def told_by(failed: Callable[[str, str], MirrorError], where: str, what: str) -> Iterator[None]:
+    """Raise an error of a table, or of its storage, as `failed(where, ...)`; `what`: what could not be done."""
+    try:
+        yield
+    except TableError as error:
+        raise failed(where, f"{what}: {error.why}") from None
+    except MirrorError as error:
+        raise failed(where, f"{what}: {error}") from None
 
 
 def _kind(text: str, otherwise: type[TableError]) -> type[TableError]:
