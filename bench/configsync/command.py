@@ -6,6 +6,8 @@ import math
 import os
 import statistics
 import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,7 @@ _PATIENT = {"broker.session.timeout.ms": "60000"}
 """A broker that creates thousands of partitions must not be treated as dead."""
 _QUIET = {"kafka": "WARN", "org.apache.kafka": "WARN"}
 """Otherwise a broker logs four lines for each partition."""
+_SHARED_ALIAS = "c"
 _SYSTEMS: dict[str, type[Passes]] = {
     "raymirror": RaymirrorPasses,
     "raymirror-round": RoundPasses,
@@ -61,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topics", type=int, help=f"number of topics (default {_TOPICS:,})")
     parser.add_argument("--partitions", type=int, default=_PARTITIONS, help="partitions of each (default %(default)s)")
     parser.add_argument("--changed", type=int, help=f"number of topics that are changed (default {_CHANGED:,})")
+    parser.add_argument(
+        "--one-target",
+        action="store_true",
+        help="all systems use one target, one after the other, with its changed topics restored: tens of thousands of"
+        " topics take longer to create than to keep in step",
+    )
     parser.add_argument("--passes", type=int, help=f"number of timed passes (default {_PASSES})")
     parser.add_argument("--systems", default=",".join(_USUAL), help=f"comma-separated, of {', '.join(_SYSTEMS)}")
 
@@ -74,7 +83,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     brokers = max(
         _QUICK_BROKERS if args.quick else _BROKERS, math.ceil(count * args.partitions / _PARTITIONS_OF_A_BROKER)
     )
-    scene = _Scene(count, args.partitions, changed, passes, brokers)
+    scene = _Scene(count, args.partitions, changed, passes, brokers, one_target=args.one_target)
     parts = Parts()
     measured = scene.run(systems, parts)
     found = report(
@@ -83,7 +92,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         parts,
         systems=measured,
         ratios=_ratios(measured),
-        dataset={"topics": count, "partitions": args.partitions, "changed": changed},
+        dataset={"topics": count, "partitions": args.partitions, "changed": changed, "one_target": args.one_target},
         load=os.getloadavg()[0],
     )
     _print(found)
@@ -91,9 +100,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 class _Scene:
-    """One source, and for each system a fresh target that has all copies already."""
+    """One source, and a target that has all copies already: a fresh one for each system, or one for all."""
 
-    def __init__(self, count: int, partitions: int, changed: int, passes: int, brokers: int) -> None:
+    def __init__(
+        self, count: int, partitions: int, changed: int, passes: int, brokers: int, *, one_target: bool
+    ) -> None:
+        self._one_target = one_target
         self._partitions = partitions
         self._names = [f"t-{number:05}" for number in range(count)]
         # About every tenth: a system that works in order of names finds them all along.
@@ -106,19 +118,42 @@ class _Scene:
         found = {}
         with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
             folder = Path(name)
-            with self._cluster(folder, "source") as source:
+            with self._cluster(folder, "source") as source, ExitStack() as stack:
                 asyncio.run(topics.create(source.bootstrap_servers, self._names, self._partitions))
                 print(f"source: {len(self._names):,} topics", flush=True)
+                shared = self._shared(folder, stack) if self._one_target else None
                 for system in systems:
-                    figures = parts.measure(system, partial(self._on_fresh_target, system, source, folder))
+                    figures = parts.measure(system, partial(self._on_target, system, source, shared, folder))
                     if figures is not None:
                         found[system] = figures
                         print(f"{system}: {figures}", flush=True)
         return found
 
-    def _on_fresh_target(self, system: str, source: EmbeddedCluster, folder: Path) -> dict[str, Any]:
+    def _shared(self, folder: Path, stack: ExitStack) -> EmbeddedCluster:
+        target = stack.enter_context(self._cluster(folder, "target"))
+        self._create_copies(target, _SHARED_ALIAS)
+        return target
+
+    def _create_copies(self, target: EmbeddedCluster, alias: str) -> None:
+        asyncio.run(topics.create(target.bootstrap_servers, self._copies(alias, self._names), self._partitions))
+        print("target: has the copies", flush=True)
+
+    def _copies(self, alias: str, names: Sequence[str]) -> list[str]:
+        return [f"{alias}.{name}" for name in names]
+
+    def _on_target(
+        self, system: str, source: EmbeddedCluster, shared: EmbeddedCluster | None, folder: Path
+    ) -> dict[str, Any]:
+        own = topics.OWN[topics.CHANGED]
+        # Restore the source, so that every target starts equal to it.
+        asyncio.run(topics.change(source.bootstrap_servers, self._changed, own))
+        if shared is not None:
+            asyncio.run(topics.change(shared.bootstrap_servers, self._copies(_SHARED_ALIAS, self._changed), own))
+            return self._system(system, source, shared, _SHARED_ALIAS, folder / system)
+        alias = f"c{len(system)}"
         with self._cluster(folder, f"target-{system}") as target:
-            return self._system(system, source, target, folder / system)
+            self._create_copies(target, alias)
+            return self._system(system, source, target, alias, folder / system)
 
     def _cluster(self, folder: Path, name: str) -> EmbeddedCluster:
         heap_mib = min(_HEAP_MIB, _HEAPS_MIB // self._brokers)
@@ -126,13 +161,9 @@ class _Scene:
             name, folder / name, brokers=self._brokers, heap_mib=heap_mib, overrides=_PATIENT, log_levels=_QUIET
         )
 
-    def _system(self, system: str, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> dict[str, Any]:
-        # Restore the source, so that every target starts equal to it.
-        asyncio.run(topics.change(source.bootstrap_servers, self._changed, topics.OWN[topics.CHANGED]))
-        alias = f"c{len(system)}"
-        asyncio.run(
-            topics.create(target.bootstrap_servers, [f"{alias}.{name}" for name in self._names], self._partitions)
-        )
+    def _system(
+        self, system: str, source: EmbeddedCluster, target: EmbeddedCluster, alias: str, folder: Path
+    ) -> dict[str, Any]:
         servers = source.bootstrap_servers, target.bootstrap_servers
         job = Job.between(*servers, Backlog.short("t-.*"), alias, folder)
         self._warm(job)
@@ -182,7 +213,7 @@ class _Scene:
         def change() -> None:
             asyncio.run(topics.change(job.source, self._changed, str(self._value)))
 
-        return passes.changed(change, [f"{job.alias}.{name}" for name in self._changed], str(self._value))
+        return passes.changed(change, self._copies(job.alias, self._changed), str(self._value))
 
 
 def _ratios(systems: dict[str, dict[str, Any]]) -> dict[str, float]:
