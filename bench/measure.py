@@ -96,7 +96,7 @@ def running(launch: Launch, job: Job) -> Iterator[tuple[subprocess.Popen[bytes],
     Its output goes to a file in its folder.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **launch.environment}
-    with _log_file(job).open("wb") as log:
+    with log_file(job).open("wb") as log:
         process = subprocess.Popen(
             launch.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
         )
@@ -112,10 +112,11 @@ def running(launch: Launch, job: Job) -> Iterator[tuple[subprocess.Popen[bytes],
 
 def output(job: Job) -> str:
     """Return the output of the system of a job so far."""
-    return _log_file(job).read_text(errors="replace")
+    return log_file(job).read_text(errors="replace")
 
 
-def _log_file(job: Job) -> Path:
+def log_file(job: Job) -> Path:
+    """Return the file that has the output of the system of a job."""
     return job.folder / "output.log"
 
 

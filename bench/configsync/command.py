@@ -43,8 +43,8 @@ _WARM_CHANGES, _WARM_LOOKS = 12, 6
 _HEAP_MIB = 2048
 _HEAPS_MIB = 5120
 """Memory of the heaps of a cluster of many brokers."""
-_PATIENT = {"broker.session.timeout.ms": "60000"}
-"""A broker that creates thousands of partitions must not be treated as dead."""
+_PATIENT = {"broker.session.timeout.ms": "60000", "min.insync.replicas": "1"}
+"""A broker that creates thousands of partitions must not be treated as dead; topics have one replica everywhere."""
 _QUIET = {"kafka": "WARN", "org.apache.kafka": "WARN"}
 """Otherwise a broker logs four lines for each partition."""
 _SHARED_ALIAS = "c"

@@ -1,18 +1,14 @@
 """Rounds of config sync in a running mirror, planned by Spark or by the loop: its own status says when a round was."""
 
 import json
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.errors import BenchError
 from bench.processes import ProcessTree
 from bench.systems import raymirror
 from bench.systems.launch import Job, Launch
 
 METADATA = "ray::MetadataActor"
-_POLL_S = 0.1
 _MIB = 1024 * 1024
 _SPARK = {"raymirror.spark": "on", "raymirror.spark.executors": "1", "raymirror.spark.executor.cores": "2"}
 
@@ -62,29 +58,6 @@ def _report(line: str) -> Mapping[str, Any] | None:
     flows = json.loads(line).get("flows") or ()
     found: Mapping[str, Any] | None = flows[0]["configs"] if flows else None
     return found
-
-
-class Rounds:
-    """The rounds of a running mirror that were planned in one way."""
-
-    def __init__(self, log: Path, by: str) -> None:
-        self._log, self._by = log, by
-
-    def count_since(self, at_s: float) -> int:
-        """Return how many rounds have ended since an instant, at least one."""
-        with self._log.open(errors="replace") as lines:
-            return max(1, sum(one.ended_s >= at_s for one in rounds(lines, self._by)))
-
-    def next_after(self, at_s: float, deadline_s: float) -> Round:
-        """Wait for the first round that began after an instant. Raises BenchError."""
-        give_up_at = time.monotonic() + deadline_s
-        while time.monotonic() < give_up_at:
-            with self._log.open(errors="replace") as lines:
-                for one in rounds(lines, self._by):
-                    if one.began_s >= at_s:
-                        return one
-            time.sleep(_POLL_S)
-        raise BenchError("raymirror", f"no round that was planned by {self._by} within {deadline_s:.0f} s")
 
 
 class Costs:

@@ -1,12 +1,10 @@
 """MM2's own config sync: its log gives the start of a round, the target's configs give the end."""
 
 import re
-import time
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import NamedTuple
 
-from bench.errors import BenchError
 from bench.systems.launch import Job, Launch, write_properties
 from deploy.local.settings import encode_logging
 from deploy.local.tools import SERVER_FLAGS, java_command
@@ -14,7 +12,6 @@ from deploy.local.tools import SERVER_FLAGS, java_command
 _HEAP_MIB = 2048
 _LEVELS = {"org.apache.kafka.connect.mirror": "INFO"}
 _ROUND = re.compile(r"\[(?P<at>[0-9T:,.\-]+)\] INFO syncing topic configs took (?P<ms>[0-9]+) ms")
-_POLL_S = 0.1
 
 
 class Round(NamedTuple):
@@ -51,29 +48,10 @@ def launch(job: Job, every_s: int) -> Launch:
     return Launch(command=tuple(command))
 
 
-def rounds(lines: str) -> list[Round]:
-    """Read the rounds of a log."""
-    found = []
-    for line in lines.splitlines():
+def rounds(lines: Iterable[str]) -> Iterator[Round]:
+    """Read the rounds of a log, oldest first."""
+    for line in lines:
         one = _ROUND.match(line)
         if one is not None:
             ended_s = datetime.fromisoformat(one["at"].replace(",", ".")).timestamp()
-            found.append(Round(ended_s - int(one["ms"]) / 1000, ended_s))
-    return found
-
-
-class Rounds:
-    """The rounds of a running MM2."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-
-    def next_after(self, at_s: float, deadline_s: float) -> Round:
-        """Wait for the first round that began after an instant. Raises BenchError."""
-        give_up_at = time.monotonic() + deadline_s
-        while time.monotonic() < give_up_at:
-            for one in rounds(self._log.read_text(errors="replace")):
-                if one.began_s >= at_s:
-                    return one
-            time.sleep(_POLL_S)
-        raise BenchError("mm2", f"no round of its config sync within {deadline_s:.0f} s")
+            yield Round(ended_s - int(one["ms"]) / 1000, ended_s)

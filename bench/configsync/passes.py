@@ -8,14 +8,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from bench.configsync import mirror, mm2
+from bench.configsync.logged_rounds import LoggedRounds
 from bench.configsync.watch import Watch
 from bench.errors import BenchError
-from bench.measure import running
+from bench.measure import log_file, running
 from bench.systems.launch import Job, write_properties
 from engine.config.config import load_config
 from engine.flow.config_sync.planning import Scope
@@ -147,21 +148,6 @@ async def _round(sync: ConfigSync) -> None:
         raise BenchError("raymirror", f"{len(failed)} changes failed: {failed[0]}")
 
 
-class TimedRound(Protocol):
-    """A round of a system that works by itself: its start and end, Unix time in seconds."""
-
-    @property
-    def began_s(self) -> float: ...
-    @property
-    def ended_s(self) -> float: ...
-
-
-class TimedRounds(Protocol):
-    """The rounds of a system that works by itself."""
-
-    def next_after(self, at_s: float, deadline_s: float) -> TimedRound: ...
-
-
 class _RoundsByThemselves(Passes):
     """Rounds in a process that continues: from the start of a round until the target has all of it."""
 
@@ -173,7 +159,7 @@ class _RoundsByThemselves(Passes):
         self._rounds.next_after(0.0, _DEADLINE_S)
 
     @abstractmethod
-    def _start(self, stack: ExitStack, every_s: int) -> TimedRounds:
+    def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[Any]:
         """Start the system, with so many seconds between two rounds."""
 
     def changed(self, change: Change, copies: Sequence[str], value: str) -> Pass:
@@ -204,9 +190,9 @@ class Mm2Passes(_RoundsByThemselves):
     name = "mm2"
     clients = ("replication-source-admin", "replication-target-admin")
 
-    def _start(self, stack: ExitStack, every_s: int) -> TimedRounds:
-        stack.enter_context(running(mm2.launch(self.job, every_s), self.job))
-        return mm2.Rounds(Path(self.job.folder) / "output.log")
+    def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[Any]:
+        process, _ = stack.enter_context(running(mm2.launch(self.job, every_s), self.job))
+        return LoggedRounds(self.name, log_file(self.job), mm2.rounds, process)
 
 
 class _MirrorPasses(_RoundsByThemselves):
@@ -215,9 +201,9 @@ class _MirrorPasses(_RoundsByThemselves):
     clients = ("|configs",)
     by = ""
 
-    def _start(self, stack: ExitStack, every_s: int) -> TimedRounds:
-        _, self._tree = stack.enter_context(running(mirror.launch(self.job, every_s, self.by), self.job))
-        return mirror.Rounds(Path(self.job.folder) / "output.log", self.by)
+    def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[Any]:
+        process, self._tree = stack.enter_context(running(mirror.launch(self.job, every_s, self.by), self.job))
+        return LoggedRounds(self.name, log_file(self.job), partial(mirror.rounds, by=self.by), process)
 
     def begin_costs(self) -> None:
         super().begin_costs()
@@ -225,8 +211,7 @@ class _MirrorPasses(_RoundsByThemselves):
 
     def costs(self) -> dict[str, float]:
         """Return CPU seconds of the Metadata process and of all for each round, and their memory."""
-        rounds = mirror.Rounds(Path(self.job.folder) / "output.log", self.by)
-        return self._costs.figures(rounds.count_since(self._costed_s))
+        return self._costs.figures(self._rounds.count_since(self._costed_s))
 
 
 class LoopPasses(_MirrorPasses):

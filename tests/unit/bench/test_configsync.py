@@ -1,14 +1,17 @@
 """Logs that the config sync bench reads: brokers' requests, MM2's rounds."""
 
 import json
+import subprocess
+import sys
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.configsync import mirror
-from bench.configsync.mm2 import rounds
+from bench.configsync import mirror, mm2
+from bench.configsync.logged_rounds import LoggedRounds
 from bench.configsync.requests import counted, within
 from bench.errors import BenchError
 
@@ -63,7 +66,7 @@ def test_rounds_of_mm2_are_read_from_its_log() -> None:
         "[2026-11-21T21:40:00,200] INFO refreshing topics took 7 ms (org.apache...Scheduler)\n"
         "[2026-11-21T21:40:20,350] INFO syncing topic configs took 250 ms (org.apache...Scheduler)\n"
     )
-    one, other = rounds(log)
+    one, other = mm2.rounds(log.splitlines())
     assert one.ended_s - one.began_s == pytest.approx(1.5)
     assert other.began_s - one.began_s == pytest.approx(21.5)
 
@@ -78,10 +81,22 @@ def test_rounds_of_a_mirror_are_read_from_its_statuses(tmp_path: Path) -> None:
     first, second = status(10_000, "loop"), status(20_000, "spark", 4.0)
     nothing = json.dumps({"flows": []}) + "\n", json.dumps({"flows": [{"configs": None}]}) + "\n"
     log.write_text("".join([*nothing, "Ray is starting\n", first, first, second, second, status(30_000, "spark")[:-9]]))
-    spark = mirror.Rounds(log, "spark")
+    spark = LoggedRounds("raymirror-spark", log, partial(mirror.rounds, by="spark"))
+    loop = LoggedRounds("raymirror-loop", log, partial(mirror.rounds, by="loop"))
     one = spark.next_after(0.0, 1.0)
     assert (one.began_s, one.ended_s, one.by) == (16.0, 20.0, "spark")
-    assert mirror.Rounds(log, "loop").next_after(0.0, 1.0).not_spark == "starting"
+    assert loop.next_after(0.0, 1.0).not_spark == "starting"
     assert (spark.count_since(0.0), spark.count_since(25.0)) == (1, 1), "a line that is not whole yet is no round"
-    with pytest.raises(BenchError, match="planned by spark within 0 s"):
+    with pytest.raises(BenchError, match="no round of its config sync within 0 s"):
         spark.next_after(17.0, 0.0)
+
+
+def test_the_end_of_a_system_is_not_waited_for(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    log.write_text(status(10_000, "loop"))
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as ended:
+        ended.wait()
+        rounds = LoggedRounds("raymirror-loop", log, partial(mirror.rounds, by="loop"), ended)
+        assert rounds.next_after(0.0, 60.0).ended_s == 10.0, "what it did before counts"
+        with pytest.raises(BenchError, match="ended before a round"):
+            rounds.next_after(10.0, 3600.0)
