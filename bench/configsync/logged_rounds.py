@@ -20,22 +20,22 @@ class TimedRound(Protocol):
     def ended_s(self) -> float: ...
 
 
-R = TypeVar("R", bound=TimedRound)
+R_co = TypeVar("R_co", bound=TimedRound, covariant=True)
 
 
-class LoggedRounds(Generic[R]):
+class LoggedRounds(Generic[R_co]):
     """The rounds in an output file, which `read` finds in its lines; without `process`, its end is not noticed."""
 
     def __init__(
         self,
         system: str,
         log: Path,
-        read: Callable[[Iterable[str]], Iterable[R]],
+        read: Callable[[Iterable[str]], Iterable[R_co]],
         process: "subprocess.Popen[bytes] | None" = None,
     ) -> None:
         self._system, self._log, self._read, self._process = system, log, read, process
 
-    def _all(self) -> Iterator[R]:
+    def _all(self) -> Iterator[R_co]:
         with self._log.open(errors="replace") as lines:
             yield from self._read(lines)
 
@@ -43,7 +43,7 @@ class LoggedRounds(Generic[R]):
         """Return how many rounds have ended since an instant, at least one."""
         return max(1, sum(one.ended_s >= at_s for one in self._all()))
 
-    def next_after(self, at_s: float, deadline_s: float) -> R:
+    def next_after(self, at_s: float, deadline_s: float) -> R_co:
         """Wait for the first round that began after an instant. Raises BenchError, at once if the system has ended."""
         give_up_at = time.monotonic() + deadline_s
         while time.monotonic() < give_up_at:

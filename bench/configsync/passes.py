@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from bench.configsync import mirror, mm2
-from bench.configsync.logged_rounds import LoggedRounds
+from bench.configsync.logged_rounds import LoggedRounds, TimedRound
 from bench.configsync.watch import Watch
 from bench.errors import BenchError
 from bench.measure import log_file, running
@@ -159,7 +159,7 @@ class _RoundsByThemselves(Passes):
         self._rounds.next_after(0.0, _DEADLINE_S)
 
     @abstractmethod
-    def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[Any]:
+    def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[TimedRound]:
         """Start the system, with so many seconds between two rounds."""
 
     def changed(self, change: Change, copies: Sequence[str], value: str) -> Pass:
@@ -190,7 +190,7 @@ class Mm2Passes(_RoundsByThemselves):
     name = "mm2"
     clients = ("replication-source-admin", "replication-target-admin")
 
-    def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[Any]:
+    def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[TimedRound]:
         process, _ = stack.enter_context(running(mm2.launch(self.job, every_s), self.job))
         return LoggedRounds(self.name, log_file(self.job), mm2.rounds, process)
 
@@ -201,7 +201,7 @@ class _MirrorPasses(_RoundsByThemselves):
     clients = ("|configs",)
     by = ""
 
-    def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[Any]:
+    def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[TimedRound]:
         process, self._tree = stack.enter_context(running(mirror.launch(self.job, every_s, self.by), self.job))
         return LoggedRounds(self.name, log_file(self.job), partial(mirror.rounds, by=self.by), process)
 

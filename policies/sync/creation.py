@@ -54,22 +54,37 @@ def plan_topic(
 def compare(source: Mapping[str, str], target: Mapping[str, str], oldest_age_ms: int | None) -> list[str]:
     """Return the differences that change the copied data, in words, from the effective configs of both topics.
 
-    `oldest_age_ms`: the age of the oldest record still to copy, None if it is not known.
+    `oldest_age_ms`: the age of the oldest record still to copy; None if it is not known, or below `age_limit_ms`.
     """
     checks = (_age(target, oldest_age_ms), _size(source, target), _stamps(target), _policy(source, target))
     return [found for found in (*checks, _batches(source, target)) if found is not None]
 
 
+def age_limit_ms(target: Mapping[str, str]) -> int | None:
+    """Return the age in ms from which on the target refuses or deletes a record; None: it takes records of any age."""
+    return min((limit for limit in (_takes_ms(target), _keeps_ms(target)) if limit is not None), default=None)
+
+
+def _takes_ms(target: Mapping[str, str]) -> int | None:
+    takes_ms = _number(target, "message.timestamp.before.max.ms")
+    return takes_ms if takes_ms >= 0 and target.get("message.timestamp.type") != "LogAppendTime" else None
+
+
+def _keeps_ms(target: Mapping[str, str]) -> int | None:
+    keeps_ms = _number(target, "retention.ms")
+    return keeps_ms if keeps_ms >= 0 and _deletes(target) else None
+
+
 def _age(target: Mapping[str, str], oldest_age_ms: int | None) -> str | None:
-    keeps_ms, takes_ms = _number(target, "retention.ms"), _number(target, "message.timestamp.before.max.ms")
+    takes_ms, keeps_ms = _takes_ms(target), _keeps_ms(target)
     if oldest_age_ms is None:
         return None
-    if 0 <= takes_ms < oldest_age_ms and target.get("message.timestamp.type") != "LogAppendTime":
+    if takes_ms is not None and takes_ms < oldest_age_ms:
         return (
             f"the oldest record to copy is {_hours(oldest_age_ms)} old, the target refuses records older than"
             f" {_hours(takes_ms)} (message.timestamp.before.max.ms)"
         )
-    if 0 <= keeps_ms < oldest_age_ms and _deletes(target):
+    if keeps_ms is not None and keeps_ms < oldest_age_ms:
         return (
             f"the oldest record to copy is {_hours(oldest_age_ms)} old, the target keeps {_hours(keeps_ms)}"
             " (retention.ms): it will delete part of the copy at once"

@@ -87,11 +87,25 @@ async def describe_topic_configs(
 ) -> dict[str, dict[str, ConfigEntry]]:
     """Return the effective configs of topics, some by name or all. Raises KafkaRefusal naming the topic."""
     found: dict[str, dict[str, ConfigEntry]] = {}
+    for topic, configs in (await describe_each(client, topics, names)).items():
+        if isinstance(configs, KafkaRefusal):
+            raise configs
+        found[topic] = configs
+    return found
+
+
+async def describe_each(
+    client: ClusterClient, topics: Sequence[str], names: Sequence[str] = ()
+) -> dict[str, dict[str, ConfigEntry] | KafkaRefusal]:
+    """Return the effective configs of each topic, some by name or all, or why they are refused."""
+    found: dict[str, dict[str, ConfigEntry] | KafkaRefusal] = {}
     for one in await ConfigsOf(client).describe(dict.fromkeys(topics, tuple(names) or None)):
-        if one.error_code != NONE:
-            asked = f"configs of topic {one.topic} on cluster {client.alias!r}"
-            raise _refused(client, asked, (one.error_code, one.message), Operation.DESCRIBE_CONFIGS, one.topic)
-        found[one.topic] = one.configs
+        asked = f"configs of topic {one.topic} on cluster {client.alias!r}"
+        found[one.topic] = (
+            one.configs
+            if one.error_code == NONE
+            else _refused(client, asked, (one.error_code, one.message), Operation.DESCRIBE_CONFIGS, one.topic)
+        )
     return found
 
 

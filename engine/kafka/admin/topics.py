@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from uuid import UUID
 
-from engine.base.clock import wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.config.settings import FlowConfig
 from engine.core.events.events import AnyEvent, Mm2TopicFailed, TopicCreated, TopicFailed, TopicWarning
@@ -13,6 +12,7 @@ from engine.core.position.position import Position, decode_value
 from engine.core.refused.entries import quarantine_topic
 from engine.flow.ports.discovery import Discovery
 from engine.kafka.admin.admin import create_topic, describe_topic_configs, grow_topic
+from engine.kafka.admin.copy_checks import check_copies
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.hidden_topics import hidden_topics, refused_by
 from engine.kafka.admin.internal_topics import (
@@ -30,15 +30,14 @@ from engine.kafka.admin.renewal import Renewals
 from engine.kafka.admin.sameness import refuse_one_cluster, within_one_cluster
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
-from engine.kafka.data.logs import oldest_timestamp_ms
 from engine.kafka.data.positions import read_positions
 from engine.kafka.protocol.faults import INVALID_PARTITIONS, UNKNOWN_TOPIC_OR_PARTITION
 from policies.model import LaneName, TopicPartition
 from policies.patterns import literal
 from policies.shared_clusters import feeds_itself
 from policies.sync.acl_sync import Operation
-from policies.sync.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
-from policies.sync.topic_configs import ConfigEntry, wanted_configs
+from policies.sync.creation import Create, Grow, plan_topic
+from policies.sync.topic_configs import wanted_configs
 
 
 class Topics:
@@ -54,6 +53,8 @@ class Topics:
         self._highest: int | None = None
         self._checked: dict[str, UUID] = {}
         self._compared: set[str] = set()
+        self._new: set[str] = set()
+        """Topics of this round that are ready, and were never compared with their copies."""
         self._failed: dict[str, str] = {}
         self._made: dict[str, int] = {}
         """Partitions of copies that this process created and that are not in the metadata yet."""
@@ -101,6 +102,7 @@ class Topics:
             events += await self._renewals.check(copies, source, target, may_delete=self.may_delete())
         lanes: list[LaneName] = []
         ready = {topic: await self._ready_partitions(topic, source, target, events) for topic in topics}
+        await self._compare_new(source, events)
         for topic, refusal in hidden.items():
             self._fail(topic, str(refusal), events)
             ready[topic] = self._ready.get(topic, 0)
@@ -243,19 +245,14 @@ class Topics:
         try:
             if present is None or present < partitions:
                 present = await self._change(topic, partitions, present, events)
-            if topic not in self._compared:
-                events += await self._compare(topic)
-                self._compared.add(topic)
-        except (BrokerUnreachable, ConnectionLost):
-            if present is None:
-                raise
-            return present  # a source leader is unreachable: copy what others lead, compare in a later round
         except KafkaRefusal as refusal:
-            if refusal.code == UNKNOWN_TOPIC_OR_PARTITION:
-                return present or 0  # just created, not every broker knows it yet: compare in the next round
-            self._fail(topic, str(refusal), events)
+            if refusal.code != UNKNOWN_TOPIC_OR_PARTITION:
+                self._fail(topic, str(refusal), events)
             return present or 0
-        self._failed.pop(topic, None)
+        if topic in self._compared:
+            self._failed.pop(topic, None)
+        else:
+            self._new.add(topic)
         return present
 
     async def _change(self, topic: str, partitions: int, present: int | None, events: list[AnyEvent]) -> int:
@@ -286,14 +283,14 @@ class Topics:
         configs = (await describe_topic_configs(self._source, [topic]))[topic]
         return wanted_configs(configs, self._flow.config_rules)
 
-    async def _compare(self, topic: str) -> list[AnyEvent]:
-        remote = self._remote(topic)
-        source = (await describe_topic_configs(self._source, [topic], COMPARED_CONFIGS))[topic]
-        target = (await describe_topic_configs(self._target, [remote], COMPARED_CONFIGS))[remote]
-        oldest_ms = await oldest_timestamp_ms(self._source, topic)
-        found = compare(_values(source), _values(target), None if oldest_ms is None else wall_ms() - oldest_ms)
-        return [TopicWarning(flow=self._flow.name, topic=topic, what=what) for what in found]
-
-
-def _values(configs: dict[str, ConfigEntry]) -> dict[str, str]:
-    return {name: configs[name].value for name in COMPARED_CONFIGS if name in configs}
+    async def _compare_new(self, source: Metadata, events: list[AnyEvent]) -> None:
+        """Compare copies that are ready for the first time; what cannot be asked now is asked in the next round."""
+        copies = {topic: self._remote(topic) for topic in self._new}
+        self._new.clear()
+        found = await check_copies(self._source, self._target, copies, source)
+        for topic, refusal in found.refused.items():
+            self._fail(topic, refusal, events)
+        for topic, differences in found.differences.items():
+            self._compared.add(topic)
+            self._failed.pop(topic, None)
+            events += [TopicWarning(flow=self._flow.name, topic=topic, what=what) for what in differences]

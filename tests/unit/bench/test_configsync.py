@@ -91,6 +91,7 @@ def test_rounds_of_a_mirror_are_read_from_its_statuses(tmp_path: Path) -> None:
         spark.next_after(17.0, 0.0)
 
 
+@pytest.mark.local
 def test_the_end_of_a_system_is_not_waited_for(tmp_path: Path) -> None:
     log = tmp_path / "output.log"
     log.write_text(status(10_000, "loop"))

@@ -41,13 +41,9 @@ class Stage:
         async def configs(_topic: str) -> dict[str, str]:
             return {}
 
-        async def compare(_topic: str) -> list[AnyEvent]:
-            return []
-
         monkeypatch.setattr(under_test, "create_topic", create)
         monkeypatch.setattr(under_test, "grow_topic", grow)
         monkeypatch.setattr(self.topics, "_wanted_configs", configs)
-        monkeypatch.setattr(self.topics, "_compare", compare)
 
     async def ready(self, *known: str, makes: bool) -> int:
         """Look while the broker that is asked knows these copies."""
