@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from aiokafka.protocol.admin import (
@@ -175,6 +175,15 @@ async def producer_expiries_s(client: ClusterClient) -> dict[int, float | None]:
     }
 
 
+class NewTopic(NamedTuple):
+    """A topic to create."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
 async def create_topic(
     client: ClusterClient,
     topic: str,
@@ -188,17 +197,31 @@ async def create_topic(
 
     Raises KafkaRefusal with the broker's message.
     """
-    spec: tuple[Any, ...] = (topic, partitions, replication_factor, [], sorted(configs.items()))
-    answer = await _ordered(client, lambda most_ms: CreateTopicsRequest([spec], most_ms, False))
-    _, code, message = answer.topic_errors[0]
-    if code == TOPIC_ALREADY_EXISTS:
-        return False
-    if code != NONE:
+    made = (await create_topics(client, [NewTopic(topic, partitions, replication_factor, configs)], key=key))[topic]
+    if isinstance(made, KafkaRefusal):
+        raise made
+    return made
+
+
+async def create_topics(
+    client: ClusterClient, new: Sequence[NewTopic], *, key: str = "replication.factor"
+) -> dict[str, bool | KafkaRefusal]:
+    """Create topics by one request; return for each whether it was made (False: it exists), or why it is refused.
+
+    `key` is the setting of their replication factor.
+    """
+    specs = [(one.topic, one.partitions, one.replication_factor, [], sorted(one.configs.items())) for one in new]
+    replicas = {one.topic: one.replication_factor for one in new}
+    answer = await _ordered(client, lambda most_ms: CreateTopicsRequest(specs, most_ms, False))
+    found: dict[str, bool | KafkaRefusal] = {}
+    for topic, code, message in answer.topic_errors:
+        if code in (NONE, TOPIC_ALREADY_EXISTS):
+            found[topic] = code == NONE
+            continue
         asked = f"creating topic {topic} on cluster {client.alias!r}"
-        raise KafkaRefusal(
-            asked, code, _said(code, message), _right_to_create(client, topic, code, replication_factor, key)
-        )
-    return True
+        right = _right_to_create(client, topic, code, replicas[topic], key)
+        found[topic] = KafkaRefusal(asked, code, _said(code, message), right)
+    return found
 
 
 def _right_to_create(client: ClusterClient, topic: str, code: int, replicas: int, key: str) -> str:

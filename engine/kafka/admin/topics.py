@@ -1,6 +1,6 @@
 """Implements discovery: finds the topics that a flow copies, and creates or grows their copies on the target."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position import Position, decode_value
 from engine.core.refused.entries import quarantine_topic
 from engine.flow.ports.discovery import Discovery
-from engine.kafka.admin.admin import create_topic, describe_topic_configs, grow_topic
+from engine.kafka.admin.admin import create_topic, grow_topic
 from engine.kafka.admin.copy_checks import check_copies
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.hidden_topics import hidden_topics, refused_by
@@ -26,6 +26,7 @@ from engine.kafka.admin.internal_topics import (
     ensure_quarantine_topic,
     how_to_recreate,
 )
+from engine.kafka.admin.new_copies import create_copies, in_requests
 from engine.kafka.admin.renewal import Renewals
 from engine.kafka.admin.sameness import refuse_one_cluster, within_one_cluster
 from engine.kafka.client.cluster import ClusterClient
@@ -36,8 +37,7 @@ from policies.model import LaneName, TopicPartition
 from policies.patterns import literal
 from policies.shared_clusters import feeds_itself
 from policies.sync.acl_sync import Operation
-from policies.sync.creation import Create, Grow, plan_topic
-from policies.sync.topic_configs import wanted_configs
+from policies.sync.creation import Grow, plan_topic
 
 
 class Topics:
@@ -101,8 +101,7 @@ class Topics:
         with suppress(BrokerUnreachable, ConnectionLost):  # a partial answer deletes nothing
             events += await self._renewals.check(copies, source, target, may_delete=self.may_delete())
         lanes: list[LaneName] = []
-        ready = {topic: await self._ready_partitions(topic, source, target, events) for topic in topics}
-        await self._compare_new(source, events)
+        ready = await self._ready_topics(topics, source, target, events)
         for topic, refusal in hidden.items():
             self._fail(topic, str(refusal), events)
             ready[topic] = self._ready.get(topic, 0)
@@ -227,61 +226,88 @@ class Topics:
 
     # --- one topic -------------------------------------------------------------------------------------------
 
-    async def _ready_partitions(self, topic: str, source: Metadata, target: Metadata, events: list[AnyEvent]) -> int:
-        """Prepare the copy of a topic; return how many partitions can be copied."""
-        refusal = refused_by(self._target, target, self._remote(topic), Operation.WRITE)
-        if refusal is not None:  # the lanes stay: they wait for the right, too
-            self._fail(topic, str(refusal), events)
-            return self._ready.get(topic, 0)
-        return min(await self._prepare(topic, source, target, events), len(source.topics[topic].partitions))
-
-    async def _prepare(self, topic: str, source: Metadata, target: Metadata, events: list[AnyEvent]) -> int:
-        """Create or grow the target topic; return how many partitions it has, 0 if it could not be created."""
-        remote, partitions = self._remote(topic), len(source.topics[topic].partitions)
-        meta = target.topics.get(remote)
-        present = len(meta.partitions) if meta is not None and meta.partitions else None
-        if present is not None:
-            self._made.pop(topic, None)
-        try:
-            if present is None or present < partitions:
-                present = await self._change(topic, partitions, present, events)
-        except KafkaRefusal as refusal:
-            if refusal.code != UNKNOWN_TOPIC_OR_PARTITION:
+    async def _ready_topics(
+        self, topics: Sequence[str], source: Metadata, target: Metadata, events: list[AnyEvent]
+    ) -> dict[str, int]:
+        """Prepare the copies of topics; return how many partitions of each can be copied."""
+        refused = {topic: refused_by(self._target, target, self._remote(topic), Operation.WRITE) for topic in topics}
+        present = {topic: self._present(topic, target) for topic in topics if refused[topic] is None}
+        created = await self._create([topic for topic, count in present.items() if not count], source, events)
+        ready: dict[str, int] = {}
+        for topic in topics:
+            partitions = len(source.topics[topic].partitions)
+            refusal, count = refused[topic], present.get(topic, 0)
+            if refusal is not None:  # the lanes stay: they wait for the right, too
                 self._fail(topic, str(refusal), events)
-            return present or 0
+                count = self._ready.get(topic, 0)
+            elif not count:
+                count = min(created[topic], partitions)
+            else:
+                count = min(await self._grown(topic, partitions, count, events), partitions)
+            ready[topic] = count
+        await self._compare_new(source, events)
+        return ready
+
+    def _present(self, topic: str, target: Metadata) -> int:
+        """Return how many partitions the copy of a topic has; 0 if the broker that was asked does not know it."""
+        meta = target.topics.get(self._remote(topic))
+        if meta is None or not meta.partitions:
+            return 0
+        self._made.pop(topic, None)
+        return len(meta.partitions)
+
+    async def _create(self, topics: Sequence[str], source: Metadata, events: list[AnyEvent]) -> dict[str, int]:
+        """Create copies; return how many partitions each has, 0 if it could not be created."""
+        partitions = {topic: len(source.topics[topic].partitions) for topic in topics}
+        found: dict[str, int] = {}
+        for part in in_requests(partitions):
+            made = await create_copies(self._source, self._target, self._flow, part, partitions)
+            found |= {topic: self._created(topic, partitions[topic], made[topic], events) for topic in part}
+        return found
+
+    def _created(self, topic: str, partitions: int, made: bool | KafkaRefusal, events: list[AnyEvent]) -> int:
+        if isinstance(made, KafkaRefusal):
+            self._refused(topic, made, events)
+            return 0
+        if made:
+            self._made[topic] = partitions
+            self._changed(topic, partitions, 0, events)
+        self._is_ready(topic)
+        return self._made.get(topic, 0)  # made by another: a later round sees its partitions
+
+    async def _grown(self, topic: str, partitions: int, present: int, events: list[AnyEvent]) -> int:
+        """Give a copy the partitions that it lacks; return how many it has."""
+        if isinstance(plan_topic(partitions, present, self._flow.replication_factor, {}), Grow):
+            try:
+                await grow_topic(self._target, self._remote(topic), partitions)
+            except (BrokerUnreachable, ConnectionLost):
+                return present  # what is there can be copied
+            except KafkaRefusal as refusal:
+                if refusal.code != INVALID_PARTITIONS:
+                    self._refused(topic, refusal, events)
+                    return present
+                # it has as many (ReplicationControlManager), and not every broker knows it yet
+            else:
+                self._changed(topic, partitions, present, events)
+            present = partitions
+        self._is_ready(topic)
+        return present
+
+    def _refused(self, topic: str, refusal: KafkaRefusal, events: list[AnyEvent]) -> None:
+        if refusal.code != UNKNOWN_TOPIC_OR_PARTITION:  # just created, or gone: a later round sees it
+            self._fail(topic, str(refusal), events)
+
+    def _changed(self, topic: str, partitions: int, before: int, events: list[AnyEvent]) -> None:
+        remote = self._remote(topic)
+        events.append(
+            TopicCreated(flow=self._flow.name, topic=topic, target=remote, partitions=partitions, before=before)
+        )
+
+    def _is_ready(self, topic: str) -> None:
         if topic in self._compared:
             self._failed.pop(topic, None)
         else:
             self._new.add(topic)
-        return present
-
-    async def _change(self, topic: str, partitions: int, present: int | None, events: list[AnyEvent]) -> int:
-        remote = self._remote(topic)
-        configs = await self._wanted_configs(topic) if present is None else {}
-        match plan_topic(partitions, present, self._flow.replication_factor, configs):
-            case Create() as create:
-                made = await create_topic(
-                    self._target, remote, create.partitions, create.replication_factor, create.configs
-                )
-                if not made:  # raymirror's, or just created by another: a later round sees its partitions
-                    return self._made.get(topic, 0)
-                self._made[topic] = partitions
-            case Grow() as grow:
-                try:
-                    await grow_topic(self._target, remote, grow.partitions)
-                except KafkaRefusal as refusal:
-                    if refusal.code != INVALID_PARTITIONS:
-                        raise
-                    return partitions  # it has as many (ReplicationControlManager), and not every broker knows it yet
-        changed = TopicCreated(
-            flow=self._flow.name, topic=topic, target=remote, partitions=partitions, before=present or 0
-        )
-        events.append(changed)
-        return partitions
-
-    async def _wanted_configs(self, topic: str) -> dict[str, str]:
-        configs = (await describe_topic_configs(self._source, [topic]))[topic]
-        return wanted_configs(configs, self._flow.config_rules)
 
     async def _compare_new(self, source: Metadata, events: list[AnyEvent]) -> None:
         """Compare copies that are ready for the first time; what cannot be asked now is asked in the next round."""

@@ -8,6 +8,8 @@ import pytest
 from engine.base.errors import KafkaRefusal
 from engine.core.events.events import AnyEvent, TopicCreated
 from engine.kafka.admin import topics as under_test
+from engine.kafka.admin.copy_checks import CopyChecks
+from engine.kafka.admin.new_copies import Made
 from engine.kafka.admin.topics import Topics
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
@@ -31,31 +33,31 @@ class Stage:
         self.makes = True
         self.events: list[AnyEvent] = []
 
-        async def create(*_words: object) -> bool:
-            return self.makes
+        async def create(_source: object, _target: object, _flow: object, topics: list[str], _of: object) -> Made:
+            return dict.fromkeys(topics, self.makes)
 
         async def grow(*_words: object) -> None:
             if not self.makes:
                 raise KafkaRefusal("adding partitions", 37, "InvalidPartitions", "")
 
-        async def configs(_topic: str) -> dict[str, str]:
-            return {}
+        async def check(*_words: object) -> CopyChecks:
+            return CopyChecks()
 
-        monkeypatch.setattr(under_test, "create_topic", create)
+        monkeypatch.setattr(under_test, "create_copies", create)
         monkeypatch.setattr(under_test, "grow_topic", grow)
-        monkeypatch.setattr(self.topics, "_wanted_configs", configs)
+        monkeypatch.setattr(under_test, "check_copies", check)
 
-    async def ready(self, *known: str, makes: bool) -> int:
+    async def ready(self, known: Metadata | None = None, *, makes: bool) -> int:
         """Look while the broker that is asked knows these copies."""
         self.makes = makes
-        return await self.topics._prepare("t", metadata("t"), metadata(*known), self.events)
+        return (await self.topics._ready_topics(["t"], metadata("t"), known or metadata(), self.events))["t"]
 
 
 async def test_a_copy_that_not_every_broker_knows_yet_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     assert await stage.ready(makes=True) == PARTITIONS
     assert await stage.ready(makes=False) == PARTITIONS, "it is no topic that has gone"
-    assert await stage.ready("A.t", makes=False) == PARTITIONS
+    assert await stage.ready(metadata("A.t"), makes=False) == PARTITIONS
     assert [type(event) for event in stage.events] == [TopicCreated]
 
 
@@ -63,13 +65,13 @@ async def test_a_copy_that_somebody_else_makes_is_looked_at_first(monkeypatch: p
     stage = Stage(monkeypatch)
     assert await stage.ready(makes=False) == 0
     assert await stage.ready(makes=True) == PARTITIONS
-    assert await stage.ready("A.t", makes=True) == PARTITIONS
+    assert await stage.ready(metadata("A.t"), makes=True) == PARTITIONS
     assert await stage.ready(makes=False) == 0, "it was gone for a while, and may have any number of partitions now"
 
 
 async def test_partitions_that_not_every_broker_knows_yet_are_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     fewer = metadata("A.t", partitions=PARTITIONS - 1)
-    for stage.makes in (True, False, False):
-        assert await stage.topics._prepare("t", metadata("t"), fewer, stage.events) == PARTITIONS
+    for makes in (True, False, False):
+        assert await stage.ready(fewer, makes=makes) == PARTITIONS
     assert [type(event) for event in stage.events] == [TopicCreated], "nothing failed, and it was added once"

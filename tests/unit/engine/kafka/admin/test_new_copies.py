@@ -1,0 +1,81 @@
+"""Copies are created by many topics in a request; one that is refused fails alone."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from engine.base.errors import KafkaRefusal
+from engine.flow.ports.settings_port import TOPICS_AT_ONCE
+from engine.kafka.admin import new_copies as under_test
+from engine.kafka.admin.admin import NewTopic
+from engine.kafka.admin.new_copies import MOST_PARTITIONS, Made, create_copies, in_requests
+from engine.kafka.client.cluster import ClusterClient
+from policies.sync.topic_configs import ConfigEntry
+from tests.unit.engine.config_files import flow
+
+TOPIC_CONFIG = 1
+Told = dict[str, dict[str, ConfigEntry] | KafkaRefusal]
+
+
+class Stage:
+    """The configs of the source's topics, and copies that the target has, or refuses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.configs: dict[str, str] = {}
+        self.gone: set[str] = set()
+        self.there: set[str] = set()
+        self.refused: set[str] = set()
+        self.created: list[list[NewTopic]] = []
+        monkeypatch.setattr(under_test, "describe_each", self.describe_each)
+        monkeypatch.setattr(under_test, "create_topics", self.create_topics)
+
+    async def describe_each(self, _client: ClusterClient, topics: Sequence[str]) -> Told:
+        own = {
+            name: ConfigEntry(value, TOPIC_CONFIG, read_only=False, sensitive=False)
+            for name, value in self.configs.items()
+        }
+        unknown = KafkaRefusal("configs of a topic", 3, "UnknownTopicOrPartition", "")
+        return {topic: unknown if topic in self.gone else own for topic in topics}
+
+    async def create_topics(self, _client: ClusterClient, new: Sequence[NewTopic]) -> Made:
+        self.created.append(list(new))
+        refusal = KafkaRefusal("creating a topic", 29, "TopicAuthorizationFailed", "")
+        return {one.topic: refusal if one.topic in self.refused else one.topic not in self.there for one in new}
+
+    async def create(self, **partitions: int) -> Made:
+        nowhere = cast("ClusterClient", None)
+        return await create_copies(nowhere, nowhere, flow(), list(partitions), partitions)
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(monkeypatch)
+
+
+async def test_one_request_creates_all_with_the_configs_of_their_sources(stage: Stage) -> None:
+    stage.configs = {"retention.ms": "5"}
+    assert await stage.create(t=3, u=1) == {"t": True, "u": True}
+    ((one, other),) = stage.created
+    assert (one.topic, one.partitions, one.configs) == ("A.t", 3, {"retention.ms": "5"})
+    assert (other.topic, other.partitions) == ("A.u", 1)
+
+
+async def test_each_topic_has_an_outcome_of_its_own(stage: Stage) -> None:
+    stage.gone, stage.there, stage.refused = {"gone"}, {"A.there"}, {"A.refused"}
+    made = await stage.create(gone=1, there=1, refused=1, new=1)
+    assert (made["there"], made["new"]) == (False, True)
+    assert [made[topic].code for topic in ("gone", "refused")] == [3, 29]  # type: ignore[union-attr]
+
+
+async def test_nothing_is_asked_for_if_no_source_is_left(stage: Stage) -> None:
+    stage.gone = {"t"}
+    assert isinstance((await stage.create(t=1))["t"], KafkaRefusal)
+    assert stage.created == []
+
+
+def test_a_request_has_a_limit_of_topics_and_of_partitions() -> None:
+    small = {f"t-{number:04}": 1 for number in range(2 * TOPICS_AT_ONCE + 1)}
+    assert [len(part) for part in in_requests(small)] == [TOPICS_AT_ONCE, TOPICS_AT_ONCE, 1]
+    large = dict.fromkeys("abc", MOST_PARTITIONS // 2) | {"d": 3 * MOST_PARTITIONS}
+    assert list(in_requests(large)) == [["a", "b"], ["c"], ["d"]]
