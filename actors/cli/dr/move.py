@@ -24,7 +24,8 @@ from actors.cli.failover.translate import chosen_flow
 from engine.base.errors import BrokerUnreachable
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.services.dr.moves.survey import WATCH_S, MoveProgress, MoveSurvey
+from engine.core.reports.move_progress import MoveProgress
+from engine.services.dr.moves.survey import WATCH_S, MoveSurvey
 from engine.services.dr.moving import GroupMover, MoveOutcome, MoveWish
 from engine.services.dr.switchover.world import DrainWorld
 

@@ -17,7 +17,8 @@ from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.services.translate import GroupTranslator, Translated
+from engine.core.reports.translated import Translated
+from engine.services.translate import GroupTranslator
 from policies.words import counted
 
 _AGAIN_S = 0.25

@@ -19,8 +19,8 @@ from engine.config.storage import Storage
 from policies.words import counted
 
 if TYPE_CHECKING:
-    from engine.jobs.tables.overview import TableLine
-    from engine.jobs.upgrade.old_stores import Converted, Unconverted
+    from engine.jobs.tables.listing import TableLine, Unconverted
+    from engine.jobs.upgrade.old_stores import Converted
 
 _CONVERT = "convert"
 
