@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.api.commands.look_words import decoded, printed, took
 from actors.api.entities import ApiStruct
-from actors.api.looks import decoded, printed
 from actors.api.orders import FlowOrder, RunKind, is_dry, words_of
 from actors.api.view import ApiNeed, ApiView, RunFiles, reverse_of
 from actors.model.step_lines import StepLine, read_line
@@ -208,7 +208,7 @@ def operations(call: HttpCall, view: ApiView) -> HttpAnswer:
     return HttpAnswer(
         body=StoredOperationsPage(
             flow=call.path["flow"],
-            took_seconds=found.took_seconds if found is not None else 0.0,
+            took_seconds=took(found),
             operations=tuple(stored["operations"]),
             failovers=tuple(stored["failovers"]),
             failovers_unread=stored["failovers_unread"],

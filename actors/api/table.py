@@ -3,6 +3,17 @@
 from typing import Any, Final
 
 from actors.api import looks, partitions, runs, seeing, steering
+from actors.api.commands import answers
+from actors.api.commands.pages import (
+    DriftPage,
+    EndsPage,
+    MovesPage,
+    RefusedContentsPage,
+    RefusedPage,
+    SqlPage,
+    TablesPage,
+    TranslationPage,
+)
 from actors.api.entities import (
     Accepted,
     AuditPage,
@@ -26,7 +37,7 @@ from actors.api.entities import (
     TopicPage,
 )
 from actors.api.orders import ORDERS, RunKind
-from actors.api.queries import PAGE_QUERY, SINCE_QUERY
+from actors.api.queries import MOST, PAGE_QUERY, SINCE_QUERY
 from actors.api.runs import CommandRun, RunPage, StoredOperationsPage
 from actors.api.view import ApiNeed
 from actors.model.status import MirrorStatus
@@ -39,6 +50,8 @@ _FLOW: Final = f"{_ROOT}/flows/{{flow}}"
 _TAG: Final = "Mirror"
 _LOOK: Final[dict[str, Any]] = {"within_s": 90.0, "is_large": True}
 """A command has a minute; its answer may be large."""
+_TOPICS: Final = {"topic": "a source topic; may be given several times"}
+_RECORDS: Final = {"record": "a record: `TOPIC-PARTITION@OFFSET`; may be given several times"}
 START_S: Final = 60.0
 """Seconds until a command that was started is answered: it has begun its first step, or has refused, long before."""
 RELOAD_S: Final = 120.0
@@ -159,6 +172,51 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         need=ApiNeed.OPERATIONS,
         **_LOOK,
     ),
+    _get(
+        f"{_FLOW}/quarantine",
+        "Its records that the target refused, without their contents",
+        answers.refused,
+        RefusedPage,
+        need=ApiNeed.REFUSED,
+        query={**_TOPICS, **_RECORDS, "all": "`true`: also records that are done with", **PAGE_QUERY},
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/quarantine/contents",
+        "Some of them, with key, value and headers",
+        answers.contents,
+        RefusedContentsPage,
+        need=ApiNeed.CONTENTS,
+        role=Role.OPERATE,  # no other route shows what records contain
+        query={**_TOPICS, **_RECORDS},
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/translation",
+        "The exact target offsets of a consumer group; asks both clusters",
+        answers.translation,
+        TranslationPage,
+        need=ApiNeed.TRANSLATION,
+        query={"group": "the consumer group's id"},
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/moves",
+        "Which groups and topics have moved to its target, and what is left; asks both clusters",
+        answers.moves,
+        MovesPage,
+        need=ApiNeed.MOVES,
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/ends",
+        "Where its partitions end on both clusters, and why not at the same offset",
+        answers.ends,
+        EndsPage,
+        need=ApiNeed.ENDS,
+        query={**_TOPICS, **PAGE_QUERY},
+        **_LOOK,
+    ),
     _get(f"{_FLOW}/runs", "Commands that requests have started for it", runs.runs, RunPage, need=ApiNeed.RUNS),
     _get(
         f"{_FLOW}/runs/{{run}}",
@@ -174,6 +232,47 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         AuditPage,
         need=ApiNeed.AUDIT,
         query={**SINCE_QUERY, "flow": "only of this flow", "about": "only this topic", **PAGE_QUERY},
+        **_LOOK,
+    ),
+    _get(
+        f"{_ROOT}/drift",
+        "Configs of copies that somebody changed, and whether they were set right",
+        answers.drift,
+        DriftPage,
+        need=ApiNeed.DRIFT,
+        query={
+            **SINCE_QUERY,
+            "flow": "only of this flow",
+            "topic": "names of topics or of copies: patterns as in `topics` of the file, separated by commas",
+            **PAGE_QUERY,
+        },
+        **_LOOK,
+    ),
+    _get(
+        f"{_ROOT}/tables",
+        "The tables of results",
+        answers.tables,
+        TablesPage,
+        need=ApiNeed.TABLES,
+        **_LOOK,
+    ),
+    _get(
+        f"{_ROOT}/sql",
+        "The answer of the tables to one SELECT",
+        answers.sql,
+        SqlPage,
+        need=ApiNeed.SQL,
+        query={"q": "the query, one SELECT", "limit": f"how many rows; 100 by default, {MOST:,} at most"},
+        **_LOOK,
+    ),
+    _get(
+        f"{_ROOT}/report",
+        "Lag, latency, throughput and breaches of the objective, as a page",
+        answers.report,
+        str,
+        content_type=answers.HTML,
+        need=ApiNeed.REPORT,
+        query={**SINCE_QUERY, "flow": "only of this flow"},
         **_LOOK,
     ),
     _get(f"{_ROOT}/plan", "What a reload of the file would change", looks.file_plan, FilePlan, need=ApiNeed.FILE_PLAN),

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
-from actors.api.looks import CommandOutcome
+from actors.api.commands.look_words import CommandOutcome
 from actors.rest.exchange import HttpRefusal
 from engine.base.clock import now_s
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from actors.api.looks import words_of
+from actors.api.commands.look_words import words_of
 from actors.api.runs import refuse_beside, running_of
 from actors.api.series import SeriesRing
 from actors.api.view import ApiFacts, ApiNeed, ApiView

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from actors.api.looks import CommandOutcome
+from actors.api.commands.look_words import CommandOutcome
 from actors.api.series import SeriesRing
 from actors.config.difference import ChangeRow, ConfigDifference
 from actors.console.sessions import SessionBook

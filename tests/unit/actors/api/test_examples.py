@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from actors.api import entities, orders, runs
+from actors.api.commands import pages
 
 BODIES = {
     name: one
-    for module in (entities, orders, runs)
+    for module in (entities, orders, runs, pages)
     for name, one in vars(module).items()
     if isinstance(one, type)
     and issubclass(one, entities.ApiStruct)

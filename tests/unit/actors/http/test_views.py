@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.api.looks import CommandOutcome
+from actors.api.commands.look_words import CommandOutcome
 from actors.api.view import ApiNeed, ApiView, RunFiles
 from actors.config.difference import ConfigDifference
 from actors.config.reload_errors import CannotReload
