@@ -63,13 +63,13 @@ def _get(path: str, summary: str, handler: HttpHandler, gives: Any, **more: Any)
     return HttpRoute(method="GET", template=path, summary=summary, handler=handler, gives={200: gives}, **usual | more)
 
 
-def _start(kind: RunKind, path: str, summary: str) -> HttpRoute:
+def _start(kind: RunKind, path: str, summary: str, role: Role = Role.ADMIN) -> HttpRoute:
     return HttpRoute(
         method="POST",
         template=f"{_FLOW}/{path}",
         summary=summary,
         handler=runs.Starter(kind),
-        role=Role.ADMIN,
+        role=role,
         need=ApiNeed.RUNS,
         takes=ORDERS[kind],
         gives={202: CommandRun},
@@ -328,6 +328,25 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
     _start(RunKind.DRILL, "drill", "Rehearse a failover of it"),
     _start(RunKind.RESUME, "operation/resume", "Go on with a switchover that has not ended"),
     _start(RunKind.ABORT, "operation/abort", "Take back a switchover that has not ended"),
+    _start(RunKind.VERIFY, "verify", "Prove record by record that its copy is complete", Role.OPERATE),
+    _start(RunKind.APPLY, "apply", "Bring topics, configs and ACLs of its copies in step, once"),
+    _start(RunKind.REPLAY, "quarantine/replay", "Append records that the target refused to their copies"),
+    _start(RunKind.DROP, "quarantine/drop", "Give records up that the target refused: their contents are removed"),
+    _start(RunKind.TRANSLATE, "translation", "Commit the translated offsets of a consumer group on the target"),
+    _start(RunKind.MOVE, "moves/group", "Move a consumer group to the target, or only look whether that is possible"),
+    _start(RunKind.MOVE_UNDO, "moves/undo", "Take the move of a consumer group back"),
+    _start(RunKind.MOVE_TOPICS, "moves/topics", "Move all producers of topics to the target, after their consumers"),
+    HttpRoute(
+        method="DELETE",
+        template=f"{_FLOW}/runs/{{run}}",
+        summary="End one of its runs, as an operator ends a command at its terminal",
+        handler=runs.end,
+        role=Role.ADMIN,
+        need=ApiNeed.RUNS,
+        query={"kill": "`true`: end it at once, without its cleanup"},
+        gives={202: CommandRun},
+        tag=_TAG,
+    ),
     _command(
         f"{_ROOT}/reload",
         "Apply the file on disk, as `raymirror reload` does",

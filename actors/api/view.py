@@ -76,6 +76,8 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     ended_ms: int | None = None
     said: str = ""
     printed: bytes = b""
+    has_printed: bool = False
+    """Whether it has printed anything, also if that was not asked for."""
 
 
 class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):

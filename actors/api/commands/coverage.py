@@ -36,22 +36,31 @@ COVERAGE: Final[tuple[CommandRow, ...]] = (
     _row("reload", f"GET {_API}/plan", f"POST {_API}/reload", without="another file than the mirror's own"),
     # copies
     _row("plan", f"GET {_FLOW}/plan"),
-    _row("apply", without="not yet"),
+    _row("apply", f"POST {_FLOW}/apply"),
     _row("audit", f"GET {_API}/audit"),
     _row("drift", f"GET {_API}/drift"),
-    _row("verify", f"GET {_FLOW}/proofs", without="a proof at a request: not yet"),
+    _row("verify", f"POST {_FLOW}/verify", f"GET {_FLOW}/proofs", without="`--storage`, `--cores`: as the file says"),
     _row("compare-ends", f"GET {_FLOW}/ends"),
     _row("quarantine list", f"GET {_FLOW}/quarantine"),
     _row("quarantine show", f"GET {_FLOW}/quarantine/contents"),
-    _row("quarantine replay", without="not yet"),
-    _row("quarantine drop", without="not yet"),
+    _row("quarantine replay", f"POST {_FLOW}/quarantine/replay"),
+    _row("quarantine drop", f"POST {_FLOW}/quarantine/drop"),
     # tables
     _row("tables", f"GET {_API}/tables", without="`convert`: it is done once, after an update, and may take hours"),
     _row("sql", f"GET {_API}/sql"),
     _row("report", f"GET {_API}/report"),
     # groups, and the way to the target
-    _row("translate", f"GET {_FLOW}/translation", without="`--apply`: not yet"),
-    _row("move", f"GET {_FLOW}/moves", without="moves: not yet"),
+    _row(
+        "translate",
+        f"GET {_FLOW}/translation",
+        f"POST {_FLOW}/translation",
+        without="`--hold-until-equal`: ask again until `equal` is true",
+    ),
+    _row(
+        "move",
+        f"GET {_FLOW}/moves",
+        *(f"POST {_FLOW}/moves/{what}" for what in ("group", "undo", "topics")),
+    ),
     _row(
         "failover", f"POST {_FLOW}/failover", without="`--back`: for somebody who moves groups back without a failback"
     ),

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import getpass
 import socket
+import sys
 from pathlib import Path
 
 import msgspec
@@ -123,6 +124,8 @@ def run(args: argparse.Namespace) -> int:
     outcome = asyncio.run(_move(config, flow, args))
     if args.json:
         print(msgspec.json.encode(outcome).decode())
+        for one in outcome.refused:
+            print(f"raymirror move: group {outcome.group}: {one.name.value}: {one.why}", file=sys.stderr)
     else:
         show_group(outcome, dry=args.dry_run)
     return exits.NOT_EQUAL if outcome.refused else exits.OK

@@ -16,7 +16,7 @@ BODIES = {
     for name, one in vars(module).items()
     if isinstance(one, type)
     and issubclass(one, entities.ApiStruct)
-    and one not in (entities.ApiStruct, orders.FlowOrder, orders.FencedOrder)
+    and one not in (entities.ApiStruct, orders.FlowOrder, orders.FencedOrder, orders.RecordsOrder, orders.GroupOrder)
 }
 DOCS = (Path(__file__).parents[4] / "docs" / "api.md").read_text()
 EXAMPLES = re.findall(r"```json (\w+)\n(.*?)```", DOCS, re.DOTALL)
