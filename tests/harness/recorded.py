@@ -14,6 +14,16 @@ from typing import Any
 import msgspec
 
 from actors.api.commands.look_words import CommandOutcome
+from actors.api.commands.pages import (
+    PrintedContents,
+    PrintedRefused,
+    RecordBytes,
+    RecordContents,
+    RecordHeader,
+    RefusedContents,
+    RefusedFacts,
+    RefusedOfFlow,
+)
 from actors.api.series import SeriesRing
 from actors.config.difference import ChangeRow, ConfigDifference
 from actors.console.sessions import SessionBook
@@ -310,6 +320,7 @@ class RecordedLooks(CommandLooks):
             "dr": lambda: _OPERATIONS if words[1] == "history" else msgspec.json.encode(_preview(words[2])),
             "plan": lambda: json.dumps({"flows": [_PLAN]}).encode(),
             "audit": lambda: b"\n".join(msgspec.json.encode(row) for row in _audit()),
+            "quarantine": lambda: _quarantine(words[1]),
         }[words[0]]()
         return CommandOutcome(code=0, printed=printed, said="", took_seconds=0.4)
 
@@ -396,6 +407,40 @@ def _audit() -> list[AuditRow]:
         )
         for ago in range(240, 0, -1)
     ]
+
+
+def _quarantine(action: str) -> bytes:
+    rows = [
+        RefusedFacts(
+            record=f"invoices-5@{1_204_118 + at}",
+            state=state,
+            topic="invoices",
+            partition=5,
+            offset=1_204_118 + at,
+            topic_id="",
+            target_topic="east.invoices",
+            target_offset=-1,
+            timestamp_ms=wall_ms() - 90_000,
+            error_code=10,
+            error="The request included a message larger than the max message size the server will accept.",
+            left_out_at_ms=wall_ms() - 80_000,
+            done_at_ms=-1,
+            held=state == "held",
+            key_bytes=4,
+            value_bytes=1_300_000,
+            headers=1,
+        )
+        for at, state in enumerate(("held", "held", "skipped"))
+    ]
+    if action == "list":
+        return msgspec.json.encode(PrintedRefused(flows=(RefusedOfFlow(flow=COLD, records=tuple(rows)),)))
+    contents = RecordContents(
+        key=RecordBytes(text="4711"),
+        value=RecordBytes(text="<b>not markup</b>" + "x" * 30_000),
+        headers=(RecordHeader(name=RecordBytes(text="trace"), value=RecordBytes(base64="/w==")),),
+    )
+    one = RefusedContents(**msgspec.structs.asdict(rows[0]), contents=contents)
+    return msgspec.json.encode(PrintedContents(records=(one,)))
 
 
 class RecordedMirror:
