@@ -16,7 +16,7 @@ from engine.flow.config_sync.audit import AuditRow
 
 USUAL_TOPICS: Final = 20
 MOST_TOPICS: Final = 100
-MOST_QUERY: Final = 8_000
+MOST_QUERY: Final = 4_000
 """Characters of a query in SQL."""
 _USUAL_ROWS: Final = 100
 _WEEK: Final = "7d"

@@ -25,7 +25,7 @@ export class QuarantinePage {
     this.chosen = null; // a row of the table
     this.shown = null; // the same with its contents
     this.refused = "";
-    this.ended = ""; // the run whose end the table shows
+    this.begun = ""; // the run that was begun here, until the table shows what it has changed
     this.runs = new Runs(app, flow);
     this.table = new Table({
       label: `Records of ${flow} that the target refused`,
@@ -134,10 +134,14 @@ export class QuarantinePage {
   /** Reads again what a replay or a drop has changed, once it has ended. */
   #follow() {
     const run = this.runs.chosen;
-    if (!run || run.ended_ms === null || this.ended === run.run) return;
-    const isFirst = this.ended === "";
-    this.ended = run.run;
-    if (!isFirst || ["replay", "drop"].includes(run.kind)) this.#again();
+    if (run?.run !== this.begun || run.ended_ms === null) return;
+    this.begun = "";
+    this.#again();
+  }
+
+  async #begin(route, row) {
+    const run = await this.runs.begin(route, row ? { records: [row.record] } : { all: true });
+    this.begun = run.run;
   }
 
   #again() {
@@ -206,7 +210,7 @@ export class QuarantinePage {
       ],
       verb: "Replay",
       word: this.flow,
-      run: () => this.runs.begin("quarantine/replay", row ? { records: [row.record] } : { all: true }),
+      run: () => this.#begin("quarantine/replay", row),
     });
   }
 
@@ -220,7 +224,7 @@ export class QuarantinePage {
       verb: "Drop",
       word: this.flow,
       danger: true,
-      run: () => this.runs.begin("quarantine/drop", row ? { records: [row.record] } : { all: true }),
+      run: () => this.#begin("quarantine/drop", row),
     });
   }
 

@@ -22,7 +22,7 @@ from engine.config.settings import HttpConfig, HttpUser
 from policies.roles import Role
 from tests.unit.actors.cli.failover.test_translate import Desk, row, translated
 from tests.unit.actors.cli.quarantine.test_quarantine import Fake
-from tests.unit.actors.cli.seeing.test_drift import Kept, drifted
+from tests.unit.actors.cli.seeing.test_drift import KEY, Kept, drifted
 from tests.unit.actors.http.http_servers import ServedMirror, served
 from tests.unit.actors.http.test_views import facts
 from tests.unit.engine.config_files import BASE
@@ -50,6 +50,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
     """A history in which somebody changed two copies, and no mirror of this machine."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     made = Kept(tmp_path / "storage", rounds=10)
+    made.saw({"orders": {KEY: "5"}, "clicks": {}}, {"orders": {KEY: "5"}, "clicks": {}})
     drifted(made)
     (tmp_path / "mm2.properties").write_text(f"{BASE}raymirror.storage = {made.uri}\n")
     return made
