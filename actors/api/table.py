@@ -343,6 +343,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         handler=runs.end,
         role=Role.ADMIN,
         need=ApiNeed.RUNS,
+        needs_state=False,  # it may hang because the target is away
         query={"kill": "`true`: end it at once, without its cleanup"},
         gives={202: CommandRun},
         tag=_TAG,

@@ -41,6 +41,7 @@ from engine.config.file.properties import parse_properties
 from engine.config.settings import HttpConfig
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.latency import LatencyHistogram
+from engine.core.reports.move_progress import MigratingGroup, MoveProgress
 from engine.core.reports.progress import LaneProgress
 from engine.flow.config_sync.audit import AuditRow
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
@@ -48,6 +49,7 @@ from engine.flow.surveys.dr_preview import DrPreview, TopicLoss
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.jobs.proof.state import FlowProof, LaneProof
 from policies.dr.readiness import Unready, UnreadyName
+from policies.dr.topic_moves import GroupPart
 from policies.model import TopicPartition
 from tests.harness.recorded_runs import RecordedRuns
 
@@ -321,6 +323,7 @@ class RecordedLooks(CommandLooks):
             "plan": lambda: json.dumps({"flows": [_PLAN]}).encode(),
             "audit": lambda: b"\n".join(msgspec.json.encode(row) for row in _audit()),
             "quarantine": lambda: _quarantine(words[1]),
+            "move": lambda: msgspec.json.encode(_progress()),
         }[words[0]]()
         return CommandOutcome(code=0, printed=printed, said="", took_seconds=0.4)
 
@@ -407,6 +410,16 @@ def _audit() -> list[AuditRow]:
         )
         for ago in range(240, 0, -1)
     ]
+
+
+def _progress() -> MoveProgress:
+    groups = tuple(
+        MigratingGroup(
+            group=group, part=part, kind="consumer", source_state="empty", target_state="missing", topics=("payments",)
+        )
+        for group, part in (("billing", GroupPart.STOPPED), ("search", GroupPart.MOVED))
+    )
+    return MoveProgress(flow=BACK, topics=(), groups=groups)
 
 
 def _quarantine(action: str) -> bytes:

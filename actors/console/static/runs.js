@@ -304,6 +304,11 @@ const OUTCOMES = {
     `${format.counted(found.replayed, "record")} replayed.`,
     ...found.results.filter((one) => one.why_not).map((one) => `${one.record}: not replayed: ${one.why_not}`),
   ],
+  move: (found, run) =>
+    found.refused?.length
+      ? found.refused.map((one) => `${one.name}: ${one.why}`)
+      : [run.dry_run ? "The group could be moved now." : "The group is moved: start its consumers on the target.", ...(found.advice ?? [])],
+  "move-undo": (found) => (found.undone ? ["Start its consumers on the source again."] : []),
   drop: (found) => [`${format.counted(found.dropped.length, "record")} dropped.`],
   drill: (found) => [
     found.passed

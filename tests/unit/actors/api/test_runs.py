@@ -266,6 +266,9 @@ def test_a_run_is_ended_by_an_admin_who_names_it() -> None:
     assert ask("DELETE", f"{FLOW}/runs/r1?kill=true", view=view).deeds == (EndCommand(run="r1", kills=True),)
     assert ask("DELETE", "/api/v1/flows/B-%3EA/runs/r1", view=view).status == 202
     assert error(ask("DELETE", f"{FLOW}/runs/r2", view=view))[0] == 404
+    unread = view_of(status_with(remembered=False), runs=view.runs)
+    assert ask("DELETE", f"{FLOW}/runs/r1", view=unread).status == 202, "it may hang because the target is away"
+    assert error(ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=unread))[0] == 409
     other = view_of(runs=(RunFiles(call=call_of(flow="X->Y"), alive=True),))
     assert error(ask("DELETE", f"{FLOW}/runs/r1", view=other))[0] == 404
 

@@ -280,6 +280,26 @@ async def test_a_refused_record_is_looked_at_and_replayed_or_dropped_by_the_name
         assert tab.complaints == []
 
 
+async def test_a_group_is_moved_after_a_look_by_the_name_of_its_flow(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        tab, runs = console.tab, console.mirror.runs
+        await console.open(PAGES["groups"][0])
+        await console.show("groups")
+        await console.click("Read from both clusters")
+        await tab.until("document.querySelectorAll('.moves li').length === 2")
+        await console.click("Move…", ".moves")
+        await tab.until("document.querySelector('dialog .badge.ok') !== null")
+        assert await tab.value("document.querySelector('dialog .button.danger').disabled")
+        await console.type("dialog input", BACK)
+        await console.click("Move", "dialog")
+        await tab.until("document.querySelector('.run .badge.info') !== null")
+        assert [call.dry_run for call in runs.started] == [True, False]
+        assert runs.started[-1].words[-2:] == ("--", "billing")
+        runs.end(4, {"refused": [{"name": "members-on-source", "why": "stop its consumers"}], "advice": []})
+        await tab.until("document.querySelector('.run')?.textContent.includes('members-on-source: stop its consumers')")
+        assert tab.complaints == []
+
+
 async def test_a_copy_is_proven_at_a_click(tmp_path: Path) -> None:
     async with watched(tmp_path) as console:
         tab, runs = console.tab, console.mirror.runs
