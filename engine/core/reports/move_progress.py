@@ -1,4 +1,4 @@
-"""Where a migration stands: its topics and groups, as `raymirror move --list` finds them."""
+"""The state of a migration, its topics and groups, as `raymirror move --list` finds them."""
 
 from collections.abc import Mapping
 

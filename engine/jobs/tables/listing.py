@@ -1,4 +1,4 @@
-"""What `raymirror tables` lists: tables with their sizes, and stores of earlier versions."""
+"""The tables with their sizes, and the stores of earlier versions, that `raymirror tables` lists."""
 
 import msgspec
 
