@@ -131,15 +131,17 @@ class HttpMirror(AnsweringMirror):
 
     def pages(self, what: str, kind: type[P], query: Query = (), *, flow: str = "") -> list[P]:
         """Return all parts of a list that a route answers. Raises as `look` does."""
-        found: list[P] = []
+        asked, found = tuple(query), list[P]()
         while not found or len(found) * MOST_ROWS < found[-1].total:
             part = (("offset", str(len(found) * MOST_ROWS)), ("limit", str(MOST_ROWS)))
-            found.append(self.look(what, kind, (*query, *part), flow=flow))
+            found.append(self.look(what, kind, (*asked, *part), flow=flow))
         return found
 
     def page(self, what: str, query: Query = ()) -> str:
         """Return a page for a browser. Raises as `look` does."""
-        return self._ask("GET", f"{_API}/{what}{_search(query)}", None, LOOK_S, accept="text/html").decode()
+        return self._ask("GET", f"{_API}/{what}{_search(query)}", None, LOOK_S, accept="text/html").decode(
+            errors="replace"
+        )
 
     def _status(self, *, lanes: bool, timeout_s: float) -> bytes:
         data = self._ask("GET", f"{_API}/status{'?partitions=true' if lanes else ''}", None, timeout_s)

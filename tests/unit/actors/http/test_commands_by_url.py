@@ -18,6 +18,7 @@ from actors.cli.failover import translate
 from actors.cli.main import main
 from actors.cli.quarantine import quarantine
 from actors.http.command_looks import CommandLooks
+from actors.remote import http_mirror
 from engine.config.settings import HttpConfig, HttpUser
 from policies.roles import Role
 from tests.unit.actors.cli.failover.test_translate import Desk, row, translated
@@ -109,6 +110,16 @@ async def test_a_list_of_refused_records(at: ServedMirror, both: Callable[..., A
     code, printed = await both(["quarantine", "list", *form], [at.facts.config_path])
     assert code == exits.OK
     assert "A->B" in printed
+
+
+@pytest.mark.usefixtures("records")
+async def test_a_list_that_comes_in_parts_is_whole(
+    at: ServedMirror, both: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_mirror, "MOST_ROWS", 3)
+    _, printed = await both(["quarantine", "list", "--all"], [at.facts.config_path])
+    assert "4 refused records" in printed
+    assert all(f"orders-3@{offset}" in printed for offset in (4, 5, 6, 7))
 
 
 @pytest.mark.usefixtures("records")
