@@ -62,7 +62,7 @@ def test_a_flow_of_a_query_must_be_there() -> None:
 
 @pytest.mark.parametrize("value", NASTY)
 def test_a_value_is_never_an_option_of_the_command(value: str) -> None:
-    asked: dict[ApiNeed, dict[str, str]] = {
+    asked: dict[ApiNeed, dict[str, Any]] = {
         ApiNeed.REFUSED: {"topic": value, "record": value},
         ApiNeed.CONTENTS: {"topic": value, "record": value},
         ApiNeed.TRANSLATION: {"group": value},
