@@ -30,8 +30,8 @@ raymirror sql "SELECT * FROM audit" --csv > audit.csv    # or --json: an object 
 else: no other file, no network, no extension; and it changes nothing. DuckDB has 1 GB of memory; what a sort or a join
 needs beyond that goes to the folder for temporary files, up to half of what is free there.
 `--json` and `--csv` write rows as they come. The command
-finds the storage by `--storage`, else by `--config`, else by the configuration of the mirror that runs on this machine. With `--url` it asks
-the mirror's [HTTP server](api.md#sql), from any machine: one SELECT, 1000 rows at most.
+finds the storage by `--storage`, else by `--config`, else by the configuration of the mirror that runs on this machine.
+With `--url` it asks the mirror's [HTTP server](api.md#sql), from any machine: one SELECT, 1000 rows at most.
 `raymirror tables convert` adds what earlier versions stored in formats of their own.
 
 - **Times** are Unix times in ms, in UTC, in columns that end in `_ms`. `epoch_ms(column)` makes a timestamp of one, and
