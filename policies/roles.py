@@ -9,9 +9,9 @@ class Role(enum.StrEnum):
     VIEW = "view"
     """Read: status, settings, offsets, metrics."""
     OPERATE = "operate"
-    """Also pause, resume, stop and restart."""
+    """Also pause, resume, stop, restart and prove, and see what refused records contain."""
     ADMIN = "admin"
-    """Also change settings, offsets and log levels."""
+    """Also change settings, offsets, copies and log levels, and move groups and producers."""
 
     def covers(self, needed: "Role") -> bool:
         """Whether this role includes the rights of another."""

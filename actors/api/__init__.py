@@ -4,5 +4,6 @@ In: the parts of a request, and a view of the mirror at that moment. Out: an ans
 that it needs. Nothing here opens a socket or uses Ray: `actors/http` does that. It uses the routes of `actors/rest`.
 
 `entities` has the bodies of answers, `table` the routes. `orders` alone knows which command a request starts, `runs`
-what became of it. docs/api.md describes them for users.
+what became of it; `commands` has the looks that are commands, and the row of every command. docs/api.md describes them
+for users.
 """

@@ -1,12 +1,12 @@
-"""Which command of the command line a request starts: a failover, a switchover, a failback, a drill, and what follows.
+"""Which command of the command line a request starts: a failover, a move, a proof, a replay, and what follows them.
 
 `words_of` is the only place that knows. The bodies name the flow once more, so that nobody acts on the wrong one. What
-an operator chooses enters a command as `--name=value`, so no value is ever read as an option.
+an operator chooses enters a command as `--name=value`, or behind `--`: so no value is ever read as an option.
 """
 
 import enum
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
@@ -15,6 +15,8 @@ from actors.api.view import CommandPlace
 
 Word = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$(?!\n)")]
 """What may be a part of a word of a command: the system takes no NUL there. `$` alone would let a last newline pass."""
+Group = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^(?!--$)[^\x00-\x1f\x7f]*$(?!\n)")]
+"""A consumer group. A command takes `--` for the end of its options, also behind another one."""
 Words = Annotated[tuple[Word, ...], Meta(max_length=100)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Days = Annotated[float, Meta(ge=0, le=3650)]
@@ -31,6 +33,35 @@ class RunKind(enum.StrEnum):
     """Goes on with a switchover that has not ended."""
     ABORT = "abort"
     """Takes a switchover back."""
+    VERIFY = "verify"
+    APPLY = "apply"
+    REPLAY = "replay"
+    """Appends refused records to their copies."""
+    DROP = "drop"
+    """Gives refused records up."""
+    TRANSLATE = "translate"
+    """Commits the translated offsets of a group on the target."""
+    MOVE = "move"
+    """Moves a consumer group to the target."""
+    MOVE_UNDO = "move-undo"
+    MOVE_TOPICS = "move-topics"
+    """Moves all producers of topics to the target."""
+
+
+READ_ONLY: Final = frozenset({RunKind.VERIFY})
+"""They change nothing on the clusters: no other command waits for them, and they leave one place free."""
+WITHOUT_STEPS: Final = frozenset(
+    {
+        RunKind.VERIFY,
+        RunKind.APPLY,
+        RunKind.REPLAY,
+        RunKind.DROP,
+        RunKind.TRANSLATE,
+        RunKind.MOVE,
+        RunKind.MOVE_UNDO,
+    }
+)
+"""They do not say how far they are: whether one that has failed has changed anything is in its result, or not known."""
 
 
 class FlowOrder(ApiStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,6 +132,79 @@ class AbortOrder(FlowOrder, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     why: Word = "told to"
 
 
+class VerifyOrder(FlowOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `POST .../verify`."""
+
+    topics: Word = ""
+    """Patterns of source topics, separated by commas; empty: all."""
+    since: Word = ""
+    until: Word = ""
+    again: bool = False
+    """Also read what was proven before."""
+    spark: Literal["auto", "always", "never"] = "auto"
+
+
+class ApplyOrder(FlowOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `POST .../apply`."""
+
+
+class RecordsOrder(FlowOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which refused records: some by their names, those of some topics, or all of the flow."""
+
+    records: Words = ()
+    topics: Words = ()
+    all: bool = False
+
+
+class ReplayOrder(RecordsOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `POST .../quarantine/replay`."""
+
+    unsure: bool = False
+    """Also records of which the offset map says nothing."""
+
+
+class DropOrder(RecordsOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `POST .../quarantine/drop`."""
+
+
+class GroupOrder(FlowOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What orders about one consumer group have."""
+
+    group: Group
+
+
+class CommitOrder(GroupOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `POST .../translation`."""
+
+    backwards: bool = False
+    """Also if the offset on the target is higher."""
+
+
+class MoveOrder(GroupOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `POST .../moves/group`."""
+
+    dry_run: bool = False
+    timeout_seconds: Seconds = 60.0
+    leave_uncopied: bool = False
+    backwards: bool = False
+    accept_repeats: bool = False
+
+
+class MoveUndoOrder(GroupOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `POST .../moves/undo`."""
+
+
+class MoveTopicsOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `POST .../moves/topics`."""
+
+    topics: Annotated[Word, Meta(min_length=1)]
+    """Names or Java patterns, separated by commas."""
+    leave_groups: Words = ()
+    """Groups that nobody needs on the target."""
+    ignore: Words = ()
+    timeout_seconds: Seconds = 60.0
+
+
 ORDERS: Final[dict[RunKind, type[FlowOrder]]] = {
     RunKind.FAILOVER: FailoverOrder,
     RunKind.SWITCHOVER: SwitchoverOrder,
@@ -108,17 +212,31 @@ ORDERS: Final[dict[RunKind, type[FlowOrder]]] = {
     RunKind.DRILL: RehearsalOrder,
     RunKind.RESUME: ResumeOrder,
     RunKind.ABORT: AbortOrder,
+    RunKind.VERIFY: VerifyOrder,
+    RunKind.APPLY: ApplyOrder,
+    RunKind.REPLAY: ReplayOrder,
+    RunKind.DROP: DropOrder,
+    RunKind.TRANSLATE: CommitOrder,
+    RunKind.MOVE: MoveOrder,
+    RunKind.MOVE_UNDO: MoveUndoOrder,
+    RunKind.MOVE_TOPICS: MoveTopicsOrder,
 }
+_CONFIG_BEHIND: Final = frozenset({RunKind.VERIFY, RunKind.APPLY, RunKind.REPLAY, RunKind.DROP, RunKind.TRANSLATE})
+"""Their commands take the file without `--config`. They find the mirror by it, or need none."""
 
 
 def words_of(kind: RunKind, order: Any, config_path: str, place: CommandPlace) -> tuple[str, ...]:
     """Return the words of the command that carries an order out."""
-    return (*_BEGINS[kind](order), "--config", config_path, *_find(kind, place), "--json")
+    begin, group = _BEGINS[kind](order), (order.group,) if isinstance(order, GroupOrder) else ()
+    if kind in _CONFIG_BEHIND:
+        return (*begin, f"--flow={order.flow}", "--json", "--", *group, config_path)
+    behind = ("--", *group) if group else ()
+    return (*begin, "--config", config_path, *_find(kind, place), "--json", *behind)
 
 
 def is_dry(order: Any) -> bool:
     """Whether an order changes nothing."""
-    return isinstance(order, FencedOrder) and order.dry_run
+    return isinstance(order, FencedOrder | MoveOrder) and order.dry_run
 
 
 def _find(kind: RunKind, place: CommandPlace) -> Iterator[str]:
@@ -168,6 +286,53 @@ def _abort(order: AbortOrder) -> Iterator[str]:
     yield from ("dr", "abort", order.flow, f"--why={order.why}")
 
 
+def _verify(order: VerifyOrder) -> Iterator[str]:
+    yield "verify"
+    yield from _given({"--topics": order.topics, "--from": order.since, "--to": order.until})
+    yield from _flags({"--again": order.again})
+    yield f"--spark={order.spark}"
+
+
+def _apply(_order: ApplyOrder) -> Iterator[str]:
+    yield "apply"
+
+
+def _replay(order: ReplayOrder) -> Iterator[str]:
+    yield from ("quarantine", "replay", *_flags({"--unsure": order.unsure}), *_records(order))
+
+
+def _drop(order: DropOrder) -> Iterator[str]:
+    yield from ("quarantine", "drop", *_records(order))
+
+
+def _records(order: RecordsOrder) -> Iterator[str]:
+    yield from _flags({"--all": order.all})
+    yield from (f"--record={one}" for one in order.records)
+    yield from (f"--topic={one}" for one in order.topics)
+
+
+def _commit(order: CommitOrder) -> Iterator[str]:
+    yield from ("translate", "--apply", *_flags({"--backwards": order.backwards}))
+
+
+def _move(order: MoveOrder) -> Iterator[str]:
+    yield from ("move", f"--flow={order.flow}", f"--timeout={order.timeout_seconds}")
+    yield from _flags({"--dry-run": order.dry_run, "--leave-uncopied": order.leave_uncopied})
+    yield from _flags({"--backwards": order.backwards, "--accept-repeats": order.accept_repeats})
+
+
+def _move_undo(order: MoveUndoOrder) -> Iterator[str]:
+    yield from ("move", "--undo", f"--flow={order.flow}")
+
+
+def _move_topics(order: MoveTopicsOrder) -> Iterator[str]:
+    yield from ("move", f"--topics={order.topics}", f"--flow={order.flow}", "--dry-run" if order.dry_run else "--yes")
+    yield f"--timeout={order.timeout_seconds}"
+    yield from (f"--leave-group={one}" for one in order.leave_groups)
+    yield from (f"--ignore={one}" for one in order.ignore)
+    yield from _fence(order)
+
+
 def _fence(order: FencedOrder) -> Iterator[str]:
     yield from _given({"--fence": order.fence, "--own-principal": order.own_principal})
     yield from (f"--principal={one}" for one in order.principals)
@@ -189,4 +354,12 @@ _BEGINS: Final[dict[RunKind, Callable[[Any], Iterator[str]]]] = {
     RunKind.DRILL: _drill,
     RunKind.RESUME: _resume,
     RunKind.ABORT: _abort,
+    RunKind.VERIFY: _verify,
+    RunKind.APPLY: _apply,
+    RunKind.REPLAY: _replay,
+    RunKind.DROP: _drop,
+    RunKind.TRANSLATE: _commit,
+    RunKind.MOVE: _move,
+    RunKind.MOVE_UNDO: _move_undo,
+    RunKind.MOVE_TOPICS: _move_topics,
 }

@@ -1,5 +1,6 @@
 """Reads the queries of lists: which part, in which order, since when."""
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -10,6 +11,9 @@ from actors.rest.exchange import HttpCall, HttpRefusal
 
 USUAL_LIMIT: Final = 100
 MOST: Final = 1000
+MOST_WORD: Final = 500
+"""Characters of a word that a command takes."""
+MOST_WORDS: Final = 100
 PAGE_QUERY: Final[Mapping[str, str]] = {
     "offset": "how many to leave out; 0 by default",
     "limit": f"how many to return; {USUAL_LIMIT} by default, {MOST} at most",
@@ -49,6 +53,25 @@ def number(call: HttpCall, name: str, usual: int, *, most: int | None) -> int:
 def text(call: HttpCall, name: str) -> str:
     """Return a value of the query, empty if it is not given."""
     return call.query.get(name, ("",))[0]
+
+
+def word(call: HttpCall, name: str) -> str:
+    """Return a value of the query that a command takes, empty if it is not given. Raises HttpRefusal (400)."""
+    return next(iter(words(call, name)), "")
+
+
+def words(call: HttpCall, name: str) -> tuple[str, ...]:
+    """Return all values of a name of the query; a command takes them. Raises HttpRefusal (400).
+
+    No word of a command may have a NUL, and a name of Kafka has no other control characters either.
+    """
+    given = tuple(one for one in call.query.get(name, ()) if one)
+    if len(given) > MOST_WORDS:
+        raise HttpRefusal(400, f"{name} may be given {MOST_WORDS} times")
+    for one in given:
+        if len(one) > MOST_WORD or any(unicodedata.category(char) == "Cc" for char in one):
+            raise HttpRefusal(400, f"{name} may have {MOST_WORD} characters, and no control characters")
+    return given
 
 
 def one_of(call: HttpCall, name: str, words: Iterable[str], usual: str) -> str:

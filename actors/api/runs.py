@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.api.commands.look_words import decoded, printed, took
 from actors.api.entities import ApiStruct
-from actors.api.looks import decoded, printed
-from actors.api.orders import FlowOrder, RunKind, is_dry, words_of
+from actors.api.orders import READ_ONLY, WITHOUT_STEPS, FlowOrder, RunKind, is_dry, words_of
 from actors.api.view import ApiNeed, ApiView, RunFiles, reverse_of
 from actors.model.step_lines import StepLine, read_line
-from actors.rest.exchange import HttpAnswer, HttpCall, HttpRefusal, StartCommand
+from actors.rest.exchange import EndCommand, HttpAnswer, HttpCall, HttpRefusal, StartCommand
 
 MOST_LINES: Final = 200
 MOST_RUNS: Final = 4
@@ -45,6 +45,10 @@ _STATES: Final = {
     4: RunState.NOT_EQUAL,
 }
 """By exit code (`actors/cli/common/exits.py`)."""
+_WITH_RESULT: Final = frozenset({RunKind.VERIFY, RunKind.APPLY, RunKind.REPLAY, RunKind.DROP, RunKind.TRANSLATE})
+"""Their exit code 1 says, if they have printed a result, that something in it is not as it should be."""
+_MOVES: Final = frozenset({RunKind.MOVE, RunKind.MOVE_UNDO, RunKind.MOVE_TOPICS})
+"""Their exit code 4 says that nothing was moved, and what is in the way."""
 _SIGNALLED: Final = 128
 """An exit code above it is that of a process which the signal of the rest has ended, as a shell says it."""
 _HOW_FAR: Final = "how far it came is in its steps, and in raymirror dr status"
@@ -127,10 +131,27 @@ def state_of(files: RunFiles) -> RunState:
     """Return where a run stands."""
     if files.code is None:
         return RunState.RUNNING if files.alive else RunState.LOST
-    state = _STATES.get(files.code, RunState.FAILED)
-    if state is RunState.REFUSED and has_begun(files) and not files.call.dry_run:
-        return RunState.FAILED  # whether it has changed anything is not certain
+    kind, state = files.call.kind, _STATES.get(files.code, RunState.FAILED)
+    if files.code == 1 and kind in _WITH_RESULT and files.has_printed:
+        return RunState.NOT_EQUAL
+    if files.code == 4 and kind in _MOVES:
+        return RunState.REFUSED
+    if state is RunState.REFUSED and _may_have_changed(files):
+        return RunState.FAILED
     return state
+
+
+def _may_have_changed(files: RunFiles) -> bool:
+    """Whether a command that ended as if it had refused may have changed something before."""
+    kind = files.call.kind
+    if files.call.dry_run or kind in READ_ONLY:
+        return False
+    return kind in WITHOUT_STEPS or has_begun(files)
+
+
+def tells_steps(call: StartCommand) -> bool:
+    """Whether a command says which step it is in, so that it shows when it is past the first one."""
+    return call.kind not in WITHOUT_STEPS
 
 
 def has_begun(files: RunFiles) -> bool:
@@ -208,13 +229,23 @@ def operations(call: HttpCall, view: ApiView) -> HttpAnswer:
     return HttpAnswer(
         body=StoredOperationsPage(
             flow=call.path["flow"],
-            took_seconds=found.took_seconds if found is not None else 0.0,
+            took_seconds=took(found),
             operations=tuple(stored["operations"]),
             failovers=tuple(stored["failovers"]),
             failovers_unread=stored["failovers_unread"],
             away=stored["away"],
         )
     )
+
+
+def end(call: HttpCall, view: ApiView) -> HttpAnswer:
+    """End a run, as an operator ends a command at its terminal. Raises HttpRefusal: 404, 409 if it has ended."""
+    name, wanted = view.operated_flow(call), call.path["run"]
+    for files in view.runs:
+        if files.call.run == wanted and files.call.flow in (name, reverse_of(name)):
+            deed = EndCommand(run=wanted, kills=call.flag("kill"))
+            return HttpAnswer(status=202, body=run_of(files), deeds=(deed,))
+    raise HttpRefusal(404, f"No run {wanted!r} of {name} is known on this machine")
 
 
 class Starter:
@@ -249,7 +280,8 @@ def refuse_start(known: Iterable[RunFiles], call: StartCommand) -> None:
     """
     running = running_of(known)
     refuse_beside(running, call.flow)
-    most = MOST_RUNS - 1 if call.dry_run or call.kind == RunKind.DRILL else MOST_RUNS
+    can_wait = call.dry_run or call.kind == RunKind.DRILL or call.kind in READ_ONLY
+    most = MOST_RUNS - 1 if can_wait else MOST_RUNS
     if len(running) >= most:
         raise HttpRefusal(429, f"{most} commands run; try again when one has ended", (("Retry-After", "5"),))
 
@@ -262,11 +294,11 @@ def running_of(known: Iterable[RunFiles]) -> list[RunFiles]:
 def refuse_beside(running: Iterable[RunFiles], *flows: str) -> None:
     """Refuse to change flows while a command runs for one of them or its reverse. Raises HttpRefusal (409).
 
-    A dry run is in nobody's way.
+    A dry run is in nobody's way, nor is what only reads.
     """
     taken = {*flows, *map(reverse_of, flows)}
     for one in running:
-        if one.call.flow in taken and not one.call.dry_run:
+        if one.call.flow in taken and not one.call.dry_run and one.call.kind not in READ_ONLY:
             raise HttpRefusal(
                 409, f"A {one.call.kind} of {one.call.flow} runs (run {one.call.run}, begun by {one.call.user})"
             )

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from actors.api.commands.look_words import decoded, printed
 from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopics
-from actors.api.looks import decoded, printed
 from actors.api.runs import refuse_beside, running_of
 from actors.api.view import ApiNeed, ApiView
 from actors.model.requests import ApplyFile, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow

@@ -3,6 +3,17 @@
 from typing import Any, Final
 
 from actors.api import looks, partitions, runs, seeing, steering
+from actors.api.commands import answers
+from actors.api.commands.pages import (
+    DriftPage,
+    EndsPage,
+    MovesPage,
+    RefusedContentsPage,
+    RefusedPage,
+    SqlPage,
+    TablesPage,
+    TranslationPage,
+)
 from actors.api.entities import (
     Accepted,
     AuditPage,
@@ -26,7 +37,7 @@ from actors.api.entities import (
     TopicPage,
 )
 from actors.api.orders import ORDERS, RunKind
-from actors.api.queries import PAGE_QUERY, SINCE_QUERY
+from actors.api.queries import MOST, PAGE_QUERY, SINCE_QUERY
 from actors.api.runs import CommandRun, RunPage, StoredOperationsPage
 from actors.api.view import ApiNeed
 from actors.model.status import MirrorStatus
@@ -39,6 +50,8 @@ _FLOW: Final = f"{_ROOT}/flows/{{flow}}"
 _TAG: Final = "Mirror"
 _LOOK: Final[dict[str, Any]] = {"within_s": 90.0, "is_large": True}
 """A command has a minute; its answer may be large."""
+_TOPICS: Final = {"topic": "a source topic; may be given several times"}
+_RECORDS: Final = {"record": "a record: `TOPIC-PARTITION@OFFSET`; may be given several times"}
 START_S: Final = 60.0
 """Seconds until a command that was started is answered: it has begun its first step, or has refused, long before."""
 RELOAD_S: Final = 120.0
@@ -50,13 +63,13 @@ def _get(path: str, summary: str, handler: HttpHandler, gives: Any, **more: Any)
     return HttpRoute(method="GET", template=path, summary=summary, handler=handler, gives={200: gives}, **usual | more)
 
 
-def _start(kind: RunKind, path: str, summary: str) -> HttpRoute:
+def _start(kind: RunKind, path: str, summary: str, role: Role = Role.ADMIN) -> HttpRoute:
     return HttpRoute(
         method="POST",
         template=f"{_FLOW}/{path}",
         summary=summary,
         handler=runs.Starter(kind),
-        role=Role.ADMIN,
+        role=role,
         need=ApiNeed.RUNS,
         takes=ORDERS[kind],
         gives={202: CommandRun},
@@ -159,6 +172,51 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         need=ApiNeed.OPERATIONS,
         **_LOOK,
     ),
+    _get(
+        f"{_FLOW}/quarantine",
+        "Its records that the target refused, without their contents",
+        answers.refused,
+        RefusedPage,
+        need=ApiNeed.REFUSED,
+        query={**_TOPICS, **_RECORDS, "all": "`true`: also records that are done with", **PAGE_QUERY},
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/quarantine/contents",
+        "Some of them, with key, value and headers",
+        answers.contents,
+        RefusedContentsPage,
+        need=ApiNeed.CONTENTS,
+        role=Role.OPERATE,  # no other route shows what records contain
+        query={**_TOPICS, **_RECORDS},
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/translation",
+        "The exact target offsets of a consumer group; asks both clusters",
+        answers.translation,
+        TranslationPage,
+        need=ApiNeed.TRANSLATION,
+        query={"group": "the consumer group's id"},
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/moves",
+        "Which groups and topics have moved to its target, and what is left; asks both clusters",
+        answers.moves,
+        MovesPage,
+        need=ApiNeed.MOVES,
+        **_LOOK,
+    ),
+    _get(
+        f"{_FLOW}/ends",
+        "Where its partitions end on both clusters, and why not at the same offset",
+        answers.ends,
+        EndsPage,
+        need=ApiNeed.ENDS,
+        query={**_TOPICS, **PAGE_QUERY},
+        **_LOOK,
+    ),
     _get(f"{_FLOW}/runs", "Commands that requests have started for it", runs.runs, RunPage, need=ApiNeed.RUNS),
     _get(
         f"{_FLOW}/runs/{{run}}",
@@ -174,6 +232,47 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         AuditPage,
         need=ApiNeed.AUDIT,
         query={**SINCE_QUERY, "flow": "only of this flow", "about": "only this topic", **PAGE_QUERY},
+        **_LOOK,
+    ),
+    _get(
+        f"{_ROOT}/drift",
+        "Configs of copies that somebody changed, and whether they were set right",
+        answers.drift,
+        DriftPage,
+        need=ApiNeed.DRIFT,
+        query={
+            **SINCE_QUERY,
+            "flow": "only of this flow",
+            "topic": "names of topics or of copies: patterns as in `topics` of the file, separated by commas",
+            **PAGE_QUERY,
+        },
+        **_LOOK,
+    ),
+    _get(
+        f"{_ROOT}/tables",
+        "The tables of results",
+        answers.tables,
+        TablesPage,
+        need=ApiNeed.TABLES,
+        **_LOOK,
+    ),
+    _get(
+        f"{_ROOT}/sql",
+        "The answer of the tables to one SELECT",
+        answers.sql,
+        SqlPage,
+        need=ApiNeed.SQL,
+        query={"q": "the query, one SELECT", "limit": f"how many rows; 100 by default, {MOST:,} at most"},
+        **_LOOK,
+    ),
+    _get(
+        f"{_ROOT}/report",
+        "Lag, latency, throughput and breaches of the objective, as a page",
+        answers.report,
+        str,
+        content_type=answers.HTML,
+        need=ApiNeed.REPORT,
+        query={**SINCE_QUERY, "flow": "only of this flow"},
         **_LOOK,
     ),
     _get(f"{_ROOT}/plan", "What a reload of the file would change", looks.file_plan, FilePlan, need=ApiNeed.FILE_PLAN),
@@ -229,6 +328,26 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
     _start(RunKind.DRILL, "drill", "Rehearse a failover of it"),
     _start(RunKind.RESUME, "operation/resume", "Go on with a switchover that has not ended"),
     _start(RunKind.ABORT, "operation/abort", "Take back a switchover that has not ended"),
+    _start(RunKind.VERIFY, "verify", "Prove record by record that its copy is complete", Role.OPERATE),
+    _start(RunKind.APPLY, "apply", "Bring topics, configs and ACLs of its copies in step, once"),
+    _start(RunKind.REPLAY, "quarantine/replay", "Append records that the target refused to their copies"),
+    _start(RunKind.DROP, "quarantine/drop", "Give records up that the target refused: their contents are removed"),
+    _start(RunKind.TRANSLATE, "translation", "Commit the translated offsets of a consumer group on the target"),
+    _start(RunKind.MOVE, "moves/group", "Move a consumer group to the target, or only look whether that is possible"),
+    _start(RunKind.MOVE_UNDO, "moves/undo", "Take the move of a consumer group back"),
+    _start(RunKind.MOVE_TOPICS, "moves/topics", "Move all producers of topics to the target, after their consumers"),
+    HttpRoute(
+        method="DELETE",
+        template=f"{_FLOW}/runs/{{run}}",
+        summary="End one of its runs, as an operator ends a command at its terminal",
+        handler=runs.end,
+        role=Role.ADMIN,
+        need=ApiNeed.RUNS,
+        needs_state=False,  # it may hang because the target is away
+        query={"kill": "`true`: end it at once, without its cleanup"},
+        gives={202: CommandRun},
+        tag=_TAG,
+    ),
     _command(
         f"{_ROOT}/reload",
         "Apply the file on disk, as `raymirror reload` does",

@@ -24,7 +24,25 @@ class ApiNeed(enum.Enum):
     FILE_PLAN = enum.auto()
     """What a reload of the file on disk would change: a ConfigDifference, or why it cannot be read."""
     SYNC_PLAN = enum.auto()
-    """What `raymirror plan` prints about a flow; this and the following are of `actors/api/looks.py`."""
+    """What `raymirror plan` prints about a flow; this and the following: `actors/api/commands/look_words.py`."""
+    REFUSED = enum.auto()
+    """What `raymirror quarantine list` prints about a flow."""
+    CONTENTS = enum.auto()
+    """What `raymirror quarantine show` prints."""
+    TRANSLATION = enum.auto()
+    """What `raymirror translate` prints about a group."""
+    MOVES = enum.auto()
+    """What `raymirror move --list` prints about a flow."""
+    ENDS = enum.auto()
+    """What `raymirror compare-ends` prints about a flow."""
+    TABLES = enum.auto()
+    """What `raymirror tables` prints."""
+    SQL = enum.auto()
+    """What `raymirror sql` prints for a query."""
+    DRIFT = enum.auto()
+    """What `raymirror drift` prints."""
+    REPORT = enum.auto()
+    """The page that `raymirror report` makes."""
     PREVIEW = enum.auto()
     """What `raymirror dr preview` prints about a flow."""
     HISTORY = enum.auto()
@@ -58,6 +76,8 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     ended_ms: int | None = None
     said: str = ""
     printed: bytes = b""
+    has_printed: bool = False
+    """Whether it has printed anything, also if that was not asked for."""
 
 
 class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
-from actors.api.looks import CommandOutcome
+from actors.api.commands.look_words import CommandOutcome
 from actors.rest.exchange import HttpRefusal
 from engine.base.clock import now_s
 
@@ -22,6 +22,8 @@ MOST_RUNS: Final = 3
 RUN_S: Final = 60.0
 RECENT_S: Final = 5.0
 """Seconds for which an outcome is returned again, from its end on."""
+MOST_RECENT: Final = 64 * 1024 * 1024
+"""Bytes of all outcomes that are kept for that, but for the last one."""
 MOST_PRINTED: Final = 64 * 1024 * 1024
 _NICE: Final = 10
 _MOST_SAID: Final = 2000
@@ -44,9 +46,7 @@ class CommandLooks:
         task = self._running.get(words)
         if task is None:
             if len(self._running) >= MOST_RUNS:
-                raise HttpRefusal(
-                    429, f"{MOST_RUNS} plans, previews or histories are being made; ask again in a moment"
-                )
+                raise HttpRefusal(429, f"{MOST_RUNS} commands that look are running; ask again in a moment")
             task = self._running[words] = asyncio.get_running_loop().create_task(self._run(words))
             task.add_done_callback(lambda done: self._ended(words, done))
         return await asyncio.shield(task)
@@ -55,6 +55,8 @@ class CommandLooks:
         self._running.pop(words, None)
         if not done.cancelled() and done.exception() is None:
             self._recent[words] = now_s(), done.result()
+            while len(self._recent) > 1 and sum(len(one.printed) for _, one in self._recent.values()) > MOST_RECENT:
+                del self._recent[next(iter(self._recent))]
 
     async def _run(self, words: tuple[str, ...]) -> CommandOutcome:
         began_s = now_s()

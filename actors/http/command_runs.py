@@ -10,6 +10,7 @@ import asyncio
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +20,10 @@ from typing import Final
 
 import msgspec
 
-from actors.api.runs import RunState, has_begun, refuse_start, state_of, why_of
+from actors.api.runs import RunState, has_begun, refuse_start, state_of, tells_steps, why_of
 from actors.api.view import RunFiles
 from actors.model.requests import ASKED_BY
-from actors.rest.exchange import HttpRefusal, StartCommand
+from actors.rest.exchange import EndCommand, HttpRefusal, StartCommand
 from engine.base.clock import now_s, pause, wall_ms
 
 MOST_KEPT: Final = 50
@@ -30,8 +31,14 @@ MOST_SAID: Final = 64 * 1024
 MOST_SCANNED: Final = 4 * 1024 * 1024
 """Bytes of what a command has said in which its steps are searched: it may tell something each second, for hours."""
 MOST_PRINTED: Final = 4 * 1024 * 1024
+MOST_KEPT_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of all runs that have ended; of the last one, whatever it has."""
+MOST_BLOCKS: Final = 2 * 1024 * 1024
+"""Blocks of 512 bytes that a run may write to one file, so that a command gone wrong does not fill the disk."""
 BEGINS_S: Final = 45.0
 """Seconds in which a command shows whether it begins, or why not; then the request is answered all the same."""
+SOON_S: Final = 5.0
+"""The same for a command that does not say how far it is."""
 _LOOK_S: Final = 0.1
 _STEP_MARK: Final = b" s  step "
 _MOST_STEPS: Final = 100
@@ -40,8 +47,9 @@ _BORN_S: Final = 10.0
 _PROGRAM: Final = (sys.executable, "-m", "actors")
 _NOT_OURS: Final = ("RAY_ADDRESS", "RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_NODE_ID")
 """What Ray tells its own worker process; a command joins Ray, if at all, by its own words."""
-_SHELL: Final = """
+_SHELL: Final = f"""
 folder=$1; shift
+ulimit -f {MOST_BLOCKS} || :
 (
   /bin/sh -c 'echo $PPID' >"$folder/shell"
   "$@" >"$folder/printed" 2>"$folder/said" </dev/null &
@@ -66,7 +74,7 @@ class RunBook:
         is asked once more here: requests that come together have all seen the same runs.
         """
         await asyncio.to_thread(self._begin, call)
-        until_s = now_s() + self._begins_s
+        until_s = now_s() + (self._begins_s if tells_steps(call) else min(self._begins_s, SOON_S))
         while now_s() < until_s:
             found = await asyncio.to_thread(self._read, call.run)
             if found is None or not found.alive:
@@ -100,6 +108,27 @@ class RunBook:
             check=True,
         )
 
+    def stop(self, wanted: EndCommand) -> None:
+        """Send a run the signal that ends it. Raises HttpRefusal (409) if it has ended, or has not begun.
+
+        A process is found by its number and its words, and the signal goes to that process alone: its number cannot
+        become another one's in between.
+        """
+        folder = self._folder / wanted.run
+        try:
+            call = msgspec.json.decode((folder / "call").read_bytes(), type=StartCommand)
+            process = os.pidfd_open(int((folder / "pid").read_text()))
+        except (OSError, ValueError, msgspec.DecodeError):
+            raise _has_ended(wanted) from None
+        try:
+            if not _lives(folder / "pid", call):
+                raise _has_ended(wanted)
+            signal.pidfd_send_signal(process, signal.SIGKILL if wanted.kills else signal.SIGTERM)
+        except ProcessLookupError:
+            raise _has_ended(wanted) from None
+        finally:
+            os.close(process)
+
     def all(self, whole: str = "") -> tuple[RunFiles, ...]:
         """Return the runs, the newest first; of the one named `whole` also what it has printed."""
         found = (self._read(run, is_whole=run == whole) for run in reversed(self._names()))
@@ -128,12 +157,16 @@ class RunBook:
             ended_ms=ended_ms,
             said=_shortened(_end_of(folder / "said", MOST_SCANNED)).decode(errors="replace"),
             printed=_end_of(folder / "printed", MOST_PRINTED) if is_whole else b"",
+            has_printed=_size(folder / "printed") > 0,
         )
 
     def _forget_oldest(self) -> None:
-        ended = [one for one in self.all() if not one.alive]
-        for one in ended[MOST_KEPT:]:
-            shutil.rmtree(self._folder / one.call.run, ignore_errors=True)
+        kept = 0
+        for at, one in enumerate(one for one in self.all() if not one.alive):
+            folder = self._folder / one.call.run
+            kept += sum(_size(folder / name) for name in ("printed", "said"))
+            if at >= MOST_KEPT or (at and kept > MOST_KEPT_BYTES):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -172,6 +205,17 @@ def _lives(file: Path, call: StartCommand) -> bool:
         words = b""
     own = "".join(f"\0{word}" for word in call.words).encode() + b"\0"
     return words.endswith(own)
+
+
+def _has_ended(wanted: EndCommand) -> HttpRefusal:
+    return HttpRefusal(409, f"Run {wanted.run} has no process: it has ended, or is just beginning")
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _is_young(call: StartCommand) -> bool:

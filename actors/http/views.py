@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from actors.api.looks import words_of
+from actors.api.commands.look_words import words_of
 from actors.api.runs import refuse_beside, running_of
 from actors.api.series import SeriesRing
 from actors.api.view import ApiFacts, ApiNeed, ApiView
@@ -32,7 +32,7 @@ from actors.model.states import Command
 from actors.model.status import MirrorStatus, decode_status
 from actors.rest.connectors import ConnectorKind, MirrorConnector
 from actors.rest.entities import LoggerLevel
-from actors.rest.exchange import Deed, HttpCall, SetLogLevel, StartCommand
+from actors.rest.exchange import Deed, EndCommand, HttpCall, SetLogLevel, StartCommand
 from actors.rest.loggers import LOGGERS, NUMBERS, ROOT, level_named
 from actors.rest.view import MirrorView, Need
 from engine.base.clock import now_s, wall_ms
@@ -224,6 +224,8 @@ class SupervisorViews:
             self._modified_ms[deed.logger] = wall_ms()
         elif isinstance(deed, StartCommand):
             await self._runs.start(deed)
+        elif isinstance(deed, EndCommand):
+            await asyncio.to_thread(self._runs.stop, deed)
         else:
             if flow := _copied_again(deed):  # also by a tool of Connect, whose routes know nothing of runs
                 refuse_beside(running_of(await asyncio.to_thread(self._runs.all)), flow)

@@ -16,7 +16,7 @@ STDOUT: Final = 1
 STDERR: Final = 2
 LOST: Final = (errno.EIO, errno.EPIPE)
 """Errors of a write to a closed terminal, and to a pipe whose reader has ended."""
-FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a write to a full disk."""
 
 

@@ -3,10 +3,10 @@
 import http.client
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import SplitResult, quote, urlsplit
+from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import msgspec
 
@@ -29,7 +29,26 @@ _BUSY: Final = (409, 429)
 _MOST_ANSWER: Final = 256 * 1024 * 1024
 FORGET_S: Final = 90.0
 """Seconds for the server to forget a failover: it asks both clusters for an open operation."""
+LOOK_S: Final = 100.0
+"""Seconds for the server to run a command that looks: it has a minute, and may wait for its turn."""
+MOST_ROWS: Final = 1000
+"""Rows of a list that the server returns at one time."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+
+Query = Iterable[tuple[str, str]]
+"""Names and values of a query; those without a value are left out."""
+T = TypeVar("T")
+
+
+class ListPage(Protocol):
+    """A part of a list."""
+
+    @property
+    def total(self) -> int: ...
+
+
+P = TypeVar("P", bound=ListPage)
 
 
 class HttpRefused(msgspec.Struct, frozen=True):
@@ -105,18 +124,40 @@ class HttpMirror(AnsweringMirror):
         found: dict[str, Any] | None = msgspec.json.decode(data)["summary"]
         return found
 
+    def look(self, what: str, kind: type[T], query: Query = (), *, flow: str = "") -> T:
+        """Return what a route answers, one of a flow or one of the mirror. Raises MirrorLost, RequestRefused."""
+        place = _flow(flow) if flow else _API
+        return self._decoded(self._ask("GET", f"{place}/{what}{_search(query)}", None, LOOK_S), kind)
+
+    def pages(self, what: str, kind: type[P], query: Query = (), *, flow: str = "") -> list[P]:
+        """Return all parts of a list that a route answers. Raises as `look` does."""
+        asked, found = tuple(query), list[P]()
+        while not found or len(found) * MOST_ROWS < found[-1].total:
+            part = (("offset", str(len(found) * MOST_ROWS)), ("limit", str(MOST_ROWS)))
+            found.append(self.look(what, kind, (*asked, *part), flow=flow))
+        return found
+
+    def page(self, what: str, query: Query = ()) -> str:
+        """Return a page for a browser. Raises as `look` does."""
+        return self._ask("GET", f"{_API}/{what}{_search(query)}", None, LOOK_S, accept="text/html").decode(
+            errors="replace"
+        )
+
     def _status(self, *, lanes: bool, timeout_s: float) -> bytes:
         data = self._ask("GET", f"{_API}/status{'?partitions=true' if lanes else ''}", None, timeout_s)
+        return encode_status(self._decoded(data, MirrorStatus))
+
+    def _decoded(self, data: bytes, kind: type[T]) -> T:
         try:
-            return encode_status(msgspec.json.decode(data, type=MirrorStatus))
+            return msgspec.json.decode(data, type=kind)
         except msgspec.MsgspecError as bad:
             why = f"its answer is none of a mirror of this version: {bad}"
             raise MirrorLost(self.namespace, why) from None
 
-    def _ask(self, method: str, path: str, body: object, timeout_s: float) -> bytes:
+    def _ask(self, method: str, path: str, body: object, timeout_s: float, accept: str = "application/json") -> bytes:
         connection = self._connection(timeout_s)
         data = None if body is None else msgspec.json.encode(body)
-        headers = {"Accept": b"application/json", **self._login.headers}
+        headers = {"Accept": accept.encode(), **self._login.headers}
         headers |= {"Content-Type": b"application/json"} if data is not None else {}
         try:
             connection.request(method, self._place.path.rstrip("/") + path, body=data, headers=headers)
@@ -160,6 +201,11 @@ def _path_of(request: GiveCommand) -> str:
     place = f"{_API}/mirror" if request.flow is None else _flow(request.flow)
     is_forgotten = request.command is Command.FORGET
     return f"{place}/resume?failed_over=true" if is_forgotten else f"{place}/{request.command}"
+
+
+def _search(query: Query) -> str:
+    given = urlencode([(name, value) for name, value in query if value])
+    return f"?{given}" if given else ""
 
 
 def _flow(name: str) -> str:

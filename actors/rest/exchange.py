@@ -55,7 +55,14 @@ class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
     began_ms: int
 
 
-Deed = AnyRequest | SetLogLevel | StartCommand
+class EndCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """Ends a command that a request has started: by SIGTERM, or if `kills` by SIGKILL."""
+
+    run: str
+    kills: bool = False
+
+
+Deed = AnyRequest | SetLogLevel | StartCommand | EndCommand
 """What must be done before an answer is sent."""
 
 

@@ -47,6 +47,8 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a route that takes a body refuses a request without one."""
     is_large: bool = False
     """Whether its answer may be so large that it is made in a thread."""
+    needs_state: bool = True
+    """Whether it says or changes something that the stored state of a flow decides."""
     within_s: float | None = None
     """Seconds that an answer may take, if not as many as usual."""
 
@@ -141,7 +143,7 @@ def refuse_unread(admitted: AdmittedRequest, view: MirrorView) -> None:
     is known: other flows are there to be seen.
     """
     route, call = admitted.route, admitted.call
-    if view.status is None or route.need in _STATELESS:
+    if view.status is None or route.need in _STATELESS or not route.needs_state:
         return
     connector = view.connectors.get(call.path.get("connector", ""))
     named = connector.flow if connector is not None else call.path.get("flow")

@@ -13,7 +13,17 @@ from typing import Any
 
 import msgspec
 
-from actors.api.looks import CommandOutcome
+from actors.api.commands.look_words import CommandOutcome
+from actors.api.commands.pages import (
+    PrintedContents,
+    PrintedRefused,
+    RecordBytes,
+    RecordContents,
+    RecordHeader,
+    RefusedContents,
+    RefusedFacts,
+    RefusedOfFlow,
+)
 from actors.api.series import SeriesRing
 from actors.config.difference import ChangeRow, ConfigDifference
 from actors.console.sessions import SessionBook
@@ -31,6 +41,7 @@ from engine.config.file.properties import parse_properties
 from engine.config.settings import HttpConfig
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.latency import LatencyHistogram
+from engine.core.reports.move_progress import MigratingGroup, MoveProgress
 from engine.core.reports.progress import LaneProgress
 from engine.flow.config_sync.audit import AuditRow
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
@@ -38,6 +49,7 @@ from engine.flow.surveys.dr_preview import DrPreview, TopicLoss
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.jobs.proof.state import FlowProof, LaneProof
 from policies.dr.readiness import Unready, UnreadyName
+from policies.dr.topic_moves import GroupPart
 from policies.model import TopicPartition
 from tests.harness.recorded_runs import RecordedRuns
 
@@ -310,6 +322,8 @@ class RecordedLooks(CommandLooks):
             "dr": lambda: _OPERATIONS if words[1] == "history" else msgspec.json.encode(_preview(words[2])),
             "plan": lambda: json.dumps({"flows": [_PLAN]}).encode(),
             "audit": lambda: b"\n".join(msgspec.json.encode(row) for row in _audit()),
+            "quarantine": lambda: _quarantine(words[1]),
+            "move": lambda: msgspec.json.encode(_progress()),
         }[words[0]]()
         return CommandOutcome(code=0, printed=printed, said="", took_seconds=0.4)
 
@@ -396,6 +410,50 @@ def _audit() -> list[AuditRow]:
         )
         for ago in range(240, 0, -1)
     ]
+
+
+def _progress() -> MoveProgress:
+    groups = tuple(
+        MigratingGroup(
+            group=group, part=part, kind="consumer", source_state="empty", target_state="missing", topics=("payments",)
+        )
+        for group, part in (("billing", GroupPart.STOPPED), ("search", GroupPart.MOVED))
+    )
+    return MoveProgress(flow=BACK, topics=(), groups=groups)
+
+
+def _quarantine(action: str) -> bytes:
+    rows = [
+        RefusedFacts(
+            record=f"invoices-5@{1_204_118 + at}",
+            state=state,
+            topic="invoices",
+            partition=5,
+            offset=1_204_118 + at,
+            topic_id="",
+            target_topic="east.invoices",
+            target_offset=-1,
+            timestamp_ms=wall_ms() - 90_000,
+            error_code=10,
+            error="The request included a message larger than the max message size the server will accept.",
+            left_out_at_ms=wall_ms() - 80_000,
+            done_at_ms=-1,
+            held=state == "held",
+            key_bytes=4,
+            value_bytes=1_300_000,
+            headers=1,
+        )
+        for at, state in enumerate(("held", "held", "skipped"))
+    ]
+    if action == "list":
+        return msgspec.json.encode(PrintedRefused(flows=(RefusedOfFlow(flow=COLD, records=tuple(rows)),)))
+    contents = RecordContents(
+        key=RecordBytes(text="4711"),
+        value=RecordBytes(text="<b>not markup</b>" + "x" * 30_000),
+        headers=(RecordHeader(name=RecordBytes(text="trace"), value=RecordBytes(base64="/w==")),),
+    )
+    one = RefusedContents(**msgspec.structs.asdict(rows[0]), contents=contents)
+    return msgspec.json.encode(PrintedContents(records=(one,)))
 
 
 class RecordedMirror:

@@ -8,7 +8,7 @@ import msgspec
 from actors.api.view import RunFiles
 from actors.http.command_runs import RunBook
 from actors.model.step_lines import StepLine, timed
-from actors.rest.exchange import HttpRefusal, StartCommand
+from actors.rest.exchange import EndCommand, HttpRefusal, StartCommand
 from engine.base.clock import wall_ms
 
 STEPS = {
@@ -31,6 +31,7 @@ class RecordedRuns(RunBook):
     def __init__(self) -> None:
         super().__init__(Path("/nonexistent"))
         self.started: list[StartCommand] = []
+        self.stopped: list[EndCommand] = []
         self.done: dict[str, tuple[int, Any, str]] = {}
         """By run: its exit code, what it has printed, what it has said last."""
         self.refuses = ""
@@ -43,6 +44,11 @@ class RecordedRuns(RunBook):
         self.started.append(call)
         if call.dry_run:
             self.done[call.run] = (1, REASONS, "") if self.is_blocked else (0, DRY, "")
+
+    def stop(self, wanted: EndCommand) -> None:
+        """End a command, as a signal does."""
+        self.stopped.append(wanted)
+        self.done[wanted.run] = 143, None, ""
 
     def end(self, code: int, printed: Any = None, said: str = "") -> None:
         """End the last command."""
@@ -66,4 +72,5 @@ class RecordedRuns(RunBook):
             ended_ms=None if code is None else wall_ms(),
             said="\n".join([*lines, said]),
             printed=msgspec.json.encode(printed) if whole == call.run else b"",
+            has_printed=printed is not None,
         )

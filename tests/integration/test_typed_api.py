@@ -184,6 +184,36 @@ def test_history_that_is_not_kept_yet_is_said_so(mirror: ServedMirror) -> None:
     assert (status, "has no history" in said["message"]) == (409, True)
 
 
+def test_looks_say_what_their_commands_say(mirror: ServedMirror, tmp_path: Path) -> None:
+    ends = {row["partition"]: row for row in mirror.get(f"{FLOW}/ends")["partitions"]}
+    assert (ends[0]["copied"], ends[0]["waiting"]) == (RECORDS, MORE)
+    translation = mirror.get(f"{FLOW}/translation?group={GROUP}")["translation"]
+    assert [(row["source_offset"], row["why_not"]) for row in translation["rows"]] == [(RECORDS, "")]
+    assert [one["group"] for one in mirror.get(f"{FLOW}/moves")["progress"]["groups"]] == [GROUP]
+    assert mirror.get(f"{FLOW}/quarantine")["total"] == 0
+    assert "audit" in [one["name"] for one in mirror.get("/api/v1/tables")["tables"]]
+    assert mirror.get("/api/v1/sql?q=SELECT%20count(*)%20%3E%200%20FROM%20audit")["rows"] == [[True]]
+    for words, said in (
+        (("quarantine", "list"), "source->target: no refused records\n"),
+        (("sql", "SELECT flow FROM audit LIMIT 1", "--csv"), "flow\nsource->target\n"),
+    ):
+        done = mirror.elsewhere(tmp_path, *words, role="view")
+        assert (done.returncode, done.stdout) == (0, said), done.stderr
+
+
+def test_a_proof_is_a_run_with_its_result(mirror: ServedMirror) -> None:
+    assert mirror.ask("POST", f"{FLOW}/verify", {"flow": "source->target"}, role="view")[0] == 403
+    status, run = mirror.ask("POST", f"{FLOW}/verify", {"flow": "source->target"})
+    assert status == 202, run
+    path = f"{FLOW}/runs/{run['run']}"
+    wait_until(lambda: mirror.get(path)["state"] != "running", "the proof has ended")
+    found = mirror.get(path)
+    assert (found["state"], found["why"]) == ("done", ""), found
+    assert [(one["flow"], one["whole"]) for one in found["result"]["flows"]] == [("source->target", True)]
+    status, said = mirror.ask("DELETE", path)
+    assert (status, "has no process" in said["message"]) == (409, True)
+
+
 def test_a_stop_from_elsewhere_ends_the_mirror(mirror: ServedMirror, tmp_path: Path) -> None:
     done = mirror.elsewhere(tmp_path, "resume")
     assert done.returncode == 0, done.stderr

@@ -54,8 +54,9 @@ def remote_mirror(args: argparse.Namespace) -> "HttpMirror | None":
         if getattr(args, "login", None) is not None:
             raise UrlAndPlace("--login is for --url, which is not given")
         return None
-    if args.address or args.mirror:
-        raise UrlAndPlace(f"--url and {'--address' if args.address else '--mirror'} both name a mirror; give one")
+    for other in ("address", "mirror", "storage"):
+        if getattr(args, other, None):
+            raise UrlAndPlace(f"--url and --{other} both name a mirror, or what it keeps; give one")
     from actors.remote.http_mirror import open_mirror  # imports ssl, which is needed here only
 
     mirror = open_mirror(url, args.login, os.environ)

@@ -72,19 +72,21 @@ def fill_places(parser: argparse.ArgumentParser, args: argparse.Namespace, extra
 def settle_config(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Find the configuration file of a command with `add_config_place`: the given one, or that of a running mirror.
 
-    With `--mirror` there is no CONFIG, so the first positional argument is the flow. Raises NoMirror.
+    With `--mirror` or `--url` there is no CONFIG, so the first positional argument is the flow. Raises NoMirror.
     """
     if not getattr(args, "needs_config", False):
         return
-    if args.mirror is None:
+    named = "--url" if getattr(args, "url", None) is not None else "--mirror" if args.mirror is not None else ""
+    if not named:
         if args.config is None:
             parser.error("which configuration? give CONFIG, or name the mirror that runs with it: --mirror NAME")
         return
     if args.config is not None:
         if "flow" not in args or args.flow is not None or "->" not in str(args.config):
-            parser.error("CONFIG and --mirror both name a configuration: give only one of them")
-        args.flow = str(args.config)
-    args.config = session.config_of(args.mirror, os.environ)
+            parser.error(f"CONFIG and {named} both name a configuration: give only one of them")
+        args.flow, args.config = str(args.config), None
+    if args.mirror is not None:
+        args.config = session.config_of(args.mirror, os.environ)
 
 
 def add_json_argument(parser: argparse.ArgumentParser, what: str = "print one JSON object") -> None:

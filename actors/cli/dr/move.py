@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import getpass
 import socket
+import sys
 from pathlib import Path
 
 import msgspec
@@ -24,7 +25,8 @@ from actors.cli.failover.translate import chosen_flow
 from engine.base.errors import BrokerUnreachable
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.services.dr.moves.survey import WATCH_S, MoveProgress, MoveSurvey
+from engine.core.reports.move_progress import MoveProgress
+from engine.services.dr.moves.survey import WATCH_S, MoveSurvey
 from engine.services.dr.moving import GroupMover, MoveOutcome, MoveWish
 from engine.services.dr.switchover.world import DrainWorld
 
@@ -122,6 +124,8 @@ def run(args: argparse.Namespace) -> int:
     outcome = asyncio.run(_move(config, flow, args))
     if args.json:
         print(msgspec.json.encode(outcome).decode())
+        for one in outcome.refused:
+            print(f"raymirror move: group {outcome.group}: {one.name.value}: {one.why}", file=sys.stderr)
     else:
         show_group(outcome, dry=args.dry_run)
     return exits.NOT_EQUAL if outcome.refused else exits.OK

@@ -7,7 +7,7 @@ from rich.table import Table
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
 from actors.observability.tables import plain_table
-from engine.services.dr.moves.survey import MigratingGroup, MoveProgress
+from engine.core.reports.move_progress import MigratingGroup, MoveProgress
 from engine.services.dr.moving import MoveOutcome
 from policies.dr.operations import DrOperation, OperationState
 from policies.dr.topic_moves import TopicPart, TopicProgress, left_text

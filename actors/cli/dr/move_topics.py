@@ -149,6 +149,8 @@ def show_check(args: argparse.Namespace, checked: CheckedMove) -> None:
     """Print what is in the way of a move."""
     if args.json:
         print(msgspec.json.encode(checked).decode())
+        for name, why in checked.left:
+            print(f"raymirror move: {name}: {why}", file=sys.stderr)
         return
     for name, why in checked.reasons:
         print(f"{name}: {why}" + (" (ignored)" if (name, why) not in checked.left else ""))

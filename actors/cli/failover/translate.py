@@ -3,13 +3,17 @@
 import argparse
 import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 from rich.table import Table
 
+from actors.api.commands.pages import TranslationPage
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.flags import add_config_place, add_flow_argument
 from actors.cli.common.questions import BadQuestion, chosen_flows
+from actors.cli.common.remote_flows import one_flow_behind
 from actors.observability.colours import stdout_console
 from actors.observability.found_by import found_text
 from actors.observability.instants import clock_text
@@ -17,8 +21,12 @@ from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.services.translate import GroupTranslator, Translated
+from engine.core.reports.translated import Translated
+from engine.services.translate import GroupTranslator
 from policies.words import counted
+
+if TYPE_CHECKING:
+    from actors.remote.http_mirror import HttpMirror
 
 _AGAIN_S = 0.25
 _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
@@ -45,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long --hold-until-equal waits (default: 60)"
     )
+    add_url_arguments(parser)
     parser.epilog = (
         "exit codes: 0 every offset is translated (and committed, with --apply), 1 some are not, 2 bad input, 4 as 0,"
         " but the source does not answer: the offsets are those of the group's last checkpoints; no mirror needs to run"
@@ -52,7 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Translate and print. Raises ConfigError, BadQuestion, UnknownGroup, GroupFailed, BrokerUnreachable."""
+    """Translate and print.
+
+    Raises ConfigError, BadQuestion, UnknownGroup, GroupFailed, BrokerUnreachable; with `--url` MirrorLost, and what
+    `remote_mirror` raises.
+    """
+    remote = remote_mirror(args)
+    if remote is not None:
+        return _told(args, _of_remote(args, remote))
     config = load_config(args.config)
     flow = chosen_flow(config, args.flow)
     if args.hold_until_equal and not (args.apply or flow.groups.commits):
@@ -62,7 +78,19 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.backwards and not args.apply:
         raise BadQuestion("--backwards needs --apply: without it nothing is committed", "add --apply")
-    found = asyncio.run(translate(config, flow, args))
+    return _told(args, asyncio.run(translate(config, flow, args)))
+
+
+def _of_remote(args: argparse.Namespace, mirror: "HttpMirror") -> Translated:
+    if args.apply or args.hold_until_equal:
+        right = "leave it out, or run the command on a machine that reaches the clusters"
+        raise BadQuestion("--url only looks: it takes neither --apply nor --hold-until-equal", right)
+    flow = one_flow_behind(mirror, args.flow)
+    return mirror.look("translation", TranslationPage, (("group", args.group),), flow=flow).translation
+
+
+def _told(args: argparse.Namespace, found: Translated) -> int:
+    """Print, and return the exit code."""
     show(found, json=args.json)
     if found.source:
         print(f"raymirror translate: {by_checkpoints(found, apply=args.apply)}", file=sys.stderr)

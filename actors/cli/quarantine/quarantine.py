@@ -3,17 +3,20 @@
 import argparse
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from actors.api.commands.pages import PrintedContents, PrintedRefused, RefusedFacts, RefusedOfFlow
 from actors.cli.common import exits
 from actors.cli.common.audited import who, write_audit
-from actors.cli.common.flags import add_flow_argument, add_json_argument
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
+from actors.cli.common.flags import add_config_place, add_flow_argument, add_json_argument
 from actors.cli.common.questions import BadQuestion, chosen_flows
-from actors.cli.quarantine.quarantine_tables import facts_of, record_text, records_table, row_facts
+from actors.cli.quarantine.quarantine_remote import remote_contents, remote_records
+from actors.cli.quarantine.quarantine_tables import facts_of, record_text, records_table, with_contents
 from actors.observability.colours import stdout_console
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -44,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (replay, drop):
         action.add_argument("--all", action="store_true", help="all records of the flow")
     for action in (found, one, replay, drop):
-        action.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+        add_config_place(action)
         add_flow_argument(action, "default: every flow" if action is found else "required if there are several flows")
         action.add_argument(
             "--topic", action="append", metavar="TOPIC", help="a source topic; may be given several times"
@@ -56,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="a record, as list names it; may be given several times",
         )
         add_json_argument(action)
+        if action in (found, one):
+            add_url_arguments(action)
         action.epilog = (
             "exit codes: 0 done (list: also if there are records), 1 some record was not replayed, 2 bad input, or a"
             " cluster that does not answer; no mirror needs to run"
@@ -68,39 +73,52 @@ def run(args: argparse.Namespace) -> int:
 
     Raises ConfigError, BadQuestion, BadEntry, ReplayFailed, BrokerUnreachable, ConnectionLost, KafkaRefusal.
     """
-    return int(args.action(args, load_config(args.config)))
+    return int(args.action(args))
 
 
-def list_records(args: argparse.Namespace, config: MirrorConfig) -> int:
+def list_records(args: argparse.Namespace) -> int:
     """Print a table of records."""
-    wanted, flows = _wanted(args, needed=False), chosen_flows(config, args.flow)
-    found = {str(flow.name): asyncio.run(_rows(config, flow, wanted)) for flow in flows}
-    if not args.all:
-        found = {name: [row for row in rows if row.is_open] for name, rows in found.items()}
+    wanted, remote = _wanted(args, needed=False), remote_mirror(args)
+    found = _listed(args, wanted) if remote is None else remote_records(remote, args)
     if args.json:
-        said = [{"flow": name, "records": [row_facts(row) for row in rows]} for name, rows in found.items()]
-        _print_json({"flows": said})
+        _print_json(PrintedRefused(flows=found))
         return exits.OK
-    for name, rows in found.items():
-        print(f"{name}: {summary(rows)}")
-        if rows:
-            stdout_console().print(records_table(rows))
+    for one in found:
+        print(f"{one.flow}: {summary(one.records)}")
+        if one.records:
+            stdout_console().print(records_table(one.records))
     return exits.OK
 
 
-def show_records(args: argparse.Namespace, config: MirrorConfig) -> int:
+def _listed(args: argparse.Namespace, wanted: Wanted) -> tuple[RefusedOfFlow, ...]:
+    config = load_config(args.config)
+    found = {str(flow.name): asyncio.run(_rows(config, flow, wanted)) for flow in chosen_flows(config, args.flow)}
+    return tuple(
+        RefusedOfFlow(flow=name, records=tuple(facts_of(row) for row in rows if args.all or row.is_open))
+        for name, rows in found.items()
+    )
+
+
+def show_records(args: argparse.Namespace) -> int:
     """Print records with their contents."""
-    rows = asyncio.run(_contents(config, _chosen_flow(config, args.flow), _wanted(args, needed=True)))
-    _refuse_none(args, [row for row, _ in rows])
-    if args.json:
-        _print_json({"records": [{**row_facts(row), "contents": facts_of(record)} for row, record in rows]})
+    wanted, remote = _wanted(args, needed=True), remote_mirror(args)
+    if remote is not None:
+        records = remote_contents(remote, args)
     else:
-        print("\n\n".join(record_text(row, record) for row, record in rows))
+        config = load_config(args.config)
+        rows = asyncio.run(_contents(config, _chosen_flow(config, args.flow), wanted))
+        _refuse_none(args, [row for row, _ in rows])
+        records = tuple(with_contents(row, record) for row, record in rows)
+    if args.json:
+        _print_json(PrintedContents(records=records))
+    else:
+        print("\n\n".join(map(record_text, records)))
     return exits.OK
 
 
-def replay_records(args: argparse.Namespace, config: MirrorConfig) -> int:
+def replay_records(args: argparse.Namespace) -> int:
     """Replay records, and print where each one is."""
+    config = load_config(args.config)
     wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
 
     def tell(result: ReplayResult) -> None:
@@ -118,8 +136,9 @@ def replay_records(args: argparse.Namespace, config: MirrorConfig) -> int:
     return exits.OK if len(done) == len(results) and is_kept else exits.FAILED
 
 
-def drop_records(args: argparse.Namespace, config: MirrorConfig) -> int:
+def drop_records(args: argparse.Namespace) -> int:
     """Drop records that are not done with, and print how many."""
+    config = load_config(args.config)
     wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
     rows, left, is_kept = asyncio.run(_drop(config, flow, wanted))
     _refuse_none(args, [*rows, *left])
@@ -264,17 +283,21 @@ def drop_rows(run: Run, rows: Sequence[RefusedRow]) -> list[AuditRow]:
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def summary(rows: list[RefusedRow]) -> str:
+def summary(rows: Sequence[RefusedFacts]) -> str:
     """Count records by what became of them."""
     if not rows:
         return "no refused records"
-    said = [f"{number} {standing}" for standing, number in _by_standing(rows).items()]
+    said = [f"{number} {standing}" for standing, number in _by_state(row.state for row in rows).items()]
     return f"{counted(len(rows), 'refused record')}: {', '.join(said)}"
 
 
 def _by_standing(rows: list[RefusedRow]) -> dict[str, int]:
-    numbers = {one: sum(row.standing is one for row in rows) for one in RefusedStanding}
-    return {one.value: number for one, number in numbers.items() if number}
+    return _by_state(row.standing.value for row in rows)
+
+
+def _by_state(states: Iterable[str]) -> dict[str, int]:
+    numbers = Counter(states)
+    return {one.value: numbers[one.value] for one in RefusedStanding if numbers[one.value]}
 
 
 def _left_text(left: list[RefusedRow], what: str) -> str:

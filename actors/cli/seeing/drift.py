@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from rich.table import Table
 
+from actors.api.commands.pages import DriftLine, DriftPage, PrintedDrift
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.flags import add_flow_argument
 from actors.cli.common.questions import BadQuestion
 from actors.cli.seeing.history import NoHistory, add_history_arguments, find_place
@@ -24,10 +26,10 @@ from policies.patterns import BadPattern, PatternList
 from policies.words import counted
 
 if TYPE_CHECKING:
+    from actors.remote.http_mirror import HttpMirror
     from engine.jobs.sql.query import SqlSession
 
 _SINCE = "7d"
-_UNKNOWN = "unknown"
 _NOT_SET = "(not set)"
 _ENDED = {
     "set_right": "set right",
@@ -47,31 +49,6 @@ class NoConfigHistory(NoHistory):
         )
 
 
-class DriftLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One drift: a config of a copy that somebody changed between `after_ms` and `seen_ms` (Unix ms).
-
-    `expected`, `found`: values, None: not set. `who`: Kafka does not record it. `settled_ms`: None, it still stands.
-    """
-
-    seen_ms: int
-    after_ms: int
-    flow: str
-    topic: str
-    target: str
-    key: str
-    expected: str | None
-    found: str | None
-    outcome: str
-    settled_ms: int | None
-    why: str
-    who: str = _UNKNOWN
-
-    @property
-    def stands(self) -> bool:
-        """Whether the copy still has the value that was found."""
-        return self.settled_ms is None
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flow_argument(parser)
     parser.add_argument(
@@ -85,11 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERNS",
         help="names of topics or of copies: patterns as in `topics` of the file, separated by commas",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON object per line")
+    form.add_argument("--page", action="store_true", help="print one JSON object, with when flows were compared last")
     parser.add_argument(
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
     )
     add_history_arguments(parser)
+    add_url_arguments(parser)
     parser.epilog = (
         "exit codes: 0 nothing was changed on the copies, or nothing of it stands any more; 1 some config of a copy"
         " still is not what it should be; 2 bad input, no history of configs, or a storage that cannot be read"
@@ -99,9 +79,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read and print.
 
-    Raises NoConfigHistory, BadQuestion, BadInstant, TableError, BadStorage, ConfigError, SeveralMirrors.
+    Raises NoConfigHistory, BadQuestion, BadInstant, TableError, BadStorage, ConfigError, SeveralMirrors; with `--url`
+    MirrorLost, and what `remote_mirror` raises.
     """
     since_ms, wanted = instant_ms(args.since, wall_ms()), _patterns(args.topic)
+    remote = remote_mirror(args)
+    if remote is not None:
+        return _of_remote(args, remote, since_ms)
     storage = find_place(args, NoConfigHistory).storage
     from engine.jobs.sql.query import sql_session  # DuckDB and pyarrow, which --help does not need
     from engine.jobs.sql.views import add_table
@@ -121,11 +105,26 @@ def run(args: argparse.Namespace) -> int:
             if args.flow in (None, line.flow)
             and (wanted is None or wanted.matches(line.topic) or wanted.matches(line.target))
         ]
-    if args.json:
+    return tell(args, lines, {flow: at_ms for flow, at_ms in compared.items() if args.flow in (None, flow)})
+
+
+def _of_remote(args: argparse.Namespace, mirror: "HttpMirror", since_ms: int) -> int:
+    query = (("since", str(since_ms)), ("flow", args.flow or ""), ("topic", args.topic or ""))
+    pages = mirror.pages("drift", DriftPage, query)
+    if not pages[0].kept:
+        raise NoConfigHistory(f"the mirror at {mirror.namespace} keeps none")
+    return tell(args, [line for page in pages for line in page.lines], pages[0].compared)
+
+
+def tell(args: argparse.Namespace, lines: Sequence[DriftLine], compared: dict[str, int]) -> int:
+    """Print in the form that is asked for, and return the exit code."""
+    if args.page:
+        sys.stdout.write(msgspec.json.encode(PrintedDrift(compared=compared, lines=tuple(lines))).decode() + "\n")
+    elif args.json:
         for line in lines:
             sys.stdout.write(msgspec.json.encode({**msgspec.to_builtins(line), "stands": line.stands}).decode() + "\n")
     else:
-        show(lines, {flow: at_ms for flow, at_ms in compared.items() if args.flow in (None, flow)})
+        show(lines, compared)
     return exits.FAILED if any(line.stands for line in lines) else exits.OK
 
 

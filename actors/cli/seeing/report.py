@@ -3,16 +3,22 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.flags import add_flow_argument, add_json_argument, say
-from actors.cli.seeing.history import add_history_arguments, find_place, read_summary
+from actors.cli.seeing.history import add_history_arguments, find_place, read_summary, remote_summary
 from actors.observability.instants import clock_text, instant_ms
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from policies.words import counted
 
+if TYPE_CHECKING:
+    from engine.jobs.lag.summary import Summary
+
 _OUTPUT = Path("raymirror-report.html")
+_PRINTED = Path("-")
 
 
 class PageNotWritten(MirrorError):
@@ -31,25 +37,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
     parser.add_argument("--since", default="24h", metavar="TIME", help="30m, 24h, 7d ago, or an instant (24h)")
     parser.add_argument(
-        "-o", "--output", type=Path, default=_OUTPUT, metavar="FILE", help=f"the page to write ({_OUTPUT})"
+        "-o", "--output", type=Path, default=_OUTPUT, metavar="FILE", help=f"the page to write ({_OUTPUT}); -: print it"
     )
     parser.add_argument(
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
     )
     add_history_arguments(parser)
+    add_url_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read and write. Raises NoHistory, BadInstant, ConfigError, PageNotWritten."""
+    """Read and write.
+
+    Raises NoHistory, BadInstant, ConfigError, PageNotWritten; with `--url` MirrorLost, and what `remote_mirror` raises.
+    """
     # Slow to import, and `report --help` needs none of it.
     from actors.report.page import MOST_TOPICS, page
-    from engine.jobs.lag.summary import has_anything
 
     now_ms = wall_ms()
-    since_ms = instant_ms(args.since, now_ms)
+    since_ms, remote = instant_ms(args.since, now_ms), remote_mirror(args)
+    if remote is not None:
+        summary = remote_summary(remote, args.flow, since_ms, MOST_TOPICS)
+        text = remote.page("report", (("since", str(since_ms)), ("flow", args.flow or "")))
+        return _told(args, summary, text, since_ms)
     place = find_place(args)
     summary = read_summary(place, since_ms, now_ms, args.flow, most_topics=MOST_TOPICS)
-    write(args.output, page(summary, place.rpo_s, now_ms))
+    return _told(args, summary, page(summary, place.rpo_s, now_ms), since_ms)
+
+
+def _told(args: argparse.Namespace, summary: "Summary", text: str, since_ms: int) -> int:
+    from engine.jobs.lag.summary import has_anything
+
+    if args.output == _PRINTED:
+        sys.stdout.write(text)
+    else:
+        write(args.output, text)
+        _tell(args, summary)
+    if has_anything(summary):
+        return exits.OK
+    what = args.flow or "any flow"
+    print(f"the history has no data of {what} since {clock_text(since_ms)}; try an earlier --since", file=sys.stderr)
+    return exits.FAILED
+
+
+def _tell(args: argparse.Namespace, summary: "Summary") -> None:
     flows, topics, breaches = len(summary.topic_numbers), sum(summary.topic_numbers.values()), len(summary.breaches)
     say(
         args,
@@ -59,11 +90,6 @@ def run(args: argparse.Namespace) -> int:
         topics=topics,
         breaches=breaches,
     )
-    if has_anything(summary):
-        return exits.OK
-    what = args.flow or "any flow"
-    print(f"the history has no data of {what} since {clock_text(since_ms)}; try an earlier --since", file=sys.stderr)
-    return exits.FAILED
 
 
 def write(path: Path, text: str) -> None:

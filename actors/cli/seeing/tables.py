@@ -2,13 +2,17 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 from rich.table import Table
 
+from actors.api.commands.pages import PrintedTables, TablesPage
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.flags import add_json_argument
+from actors.cli.common.questions import BadQuestion
 from actors.cli.seeing.history import NoHistory, add_history_arguments, find_place
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
@@ -16,11 +20,12 @@ from actors.observability.lagging import bytes_text
 from actors.observability.tables import plain_table
 from engine.config.storage import KEY as STORAGE_KEY
 from engine.config.storage import Storage
+from engine.jobs.tables.listing import TableLine, Unconverted
 from policies.words import counted
 
 if TYPE_CHECKING:
-    from engine.jobs.tables.overview import TableLine
-    from engine.jobs.upgrade.old_stores import Converted, Unconverted
+    from actors.remote.http_mirror import HttpMirror
+    from engine.jobs.upgrade.old_stores import Converted
 
 _CONVERT = "convert"
 
@@ -44,45 +49,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
     )
     add_history_arguments(parser)
+    add_url_arguments(parser)
     parser.epilog = (
         "exit codes: 0 fine, also if there is nothing; 2 bad input, or a storage or an old file that cannot be used"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """List or convert. Raises NoTables, BadStorage, ConfigError, TableError, NewerFormat."""
+    """List or convert.
+
+    Raises NoTables, BadStorage, ConfigError, TableError, NewerFormat; with `--url` BadQuestion, MirrorLost, and what
+    `remote_mirror` raises.
+    """
+    remote = remote_mirror(args)
+    if remote is not None:
+        if args.action == _CONVERT:
+            raise BadQuestion(f"{_CONVERT} reads old files of the mirror's machine", "run it there, without --url")
+        return _tell(_behind(remote), as_json=args.json)
     storage = find_place(args, NoTables).storage
-    return _convert(storage, as_json=args.json) if args.action == _CONVERT else _list(storage, as_json=args.json)
+    if args.action == _CONVERT:
+        return _convert(storage, as_json=args.json)
+    return _tell(_listed(storage), as_json=args.json)
 
 
-def _list(storage: Storage, *, as_json: bool) -> int:
+def _behind(mirror: "HttpMirror") -> PrintedTables:
+    found = mirror.look("tables", TablesPage)
+    if not found.kept:
+        raise NoTables(f"the mirror at {mirror.namespace} keeps none")
+    return PrintedTables(storage=found.kept, tables=found.tables, unconverted=found.unconverted)
+
+
+def _listed(storage: Storage) -> PrintedTables:
     # Slow to import, and `tables --help` needs none of it.
     from engine.jobs.tables.errors import table_errors
     from engine.jobs.tables.overview import overview
     from engine.jobs.upgrade.old_stores import unconverted
 
     with table_errors(storage.uri):
-        lines, old = overview(storage), unconverted(storage)
+        return PrintedTables(
+            storage=storage.uri, tables=tuple(overview(storage)), unconverted=tuple(unconverted(storage))
+        )
+
+
+def _tell(found: PrintedTables, *, as_json: bool) -> int:
     if as_json:
-        _print_json({"storage": storage.uri, "tables": lines, "unconverted": old})
+        _print_json(found)
         return exits.OK
-    if lines:
-        stdout_console().print(drawn(lines))
+    if found.tables:
+        stdout_console().print(drawn(found.tables))
     else:
-        print(f"{storage.uri} has no tables yet")
-    for one in old:
-        print(_waits(one, storage))
+        print(f"{found.storage} has no tables yet")
+    for one in found.unconverted:
+        print(_waits(one, found.storage))
     return exits.OK
 
 
-def _waits(old: "Unconverted", storage: Storage) -> str:
+def _waits(old: Unconverted, storage: str) -> str:
     return (
         f"{old.place}: {old.what} of an earlier version is in no table yet:"
-        f" raymirror tables {_CONVERT} --storage {storage.uri}"
+        f" raymirror tables {_CONVERT} --storage {storage}"
     )
 
 
-def drawn(lines: "list[TableLine]") -> Table:
+def drawn(lines: Sequence[TableLine]) -> Table:
     """Draw one row for each table."""
     found = plain_table(["table"], ["rows", "files", "size"], ["newest row"], whole=not sys.stdout.isatty())
     for line in lines:

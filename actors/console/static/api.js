@@ -77,6 +77,7 @@ export function search(query) {
 
 export const get = (url, signal) => ask("GET", url, undefined, signal);
 export const post = (url, body) => ask("POST", url, body);
+export const remove = (url) => ask("DELETE", url);
 export const patch = (url, body) => ask("PATCH", url, body);
 
 function taken(session) {

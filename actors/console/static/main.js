@@ -17,6 +17,7 @@ import { OverviewPage } from "./pages/overview.js";
 import { PartitionPage } from "./pages/partition.js";
 import { PartitionsPage } from "./pages/partitions.js";
 import { ProofPage } from "./pages/proof.js";
+import { QuarantinePage } from "./pages/quarantine.js";
 import { SettingsPage } from "./pages/settings.js";
 import { TopicPage } from "./pages/topic.js";
 import { TopicsPage } from "./pages/topics.js";
@@ -33,6 +34,7 @@ const ROUTES = [
   [["flows", ":flow", "partitions", ":topic", ":partition"], PartitionPage],
   [["flows", ":flow", "groups"], GroupsPage],
   [["flows", ":flow", "proof"], ProofPage],
+  [["flows", ":flow", "quarantine"], QuarantinePage],
   [["flows", ":flow", "settings"], SettingsPage],
   [["flows", ":flow", "failover"], FailoverPage],
   [["events"], EventsPage],

@@ -110,6 +110,7 @@ const TABS = [
   ["partitions", "Partitions"],
   ["groups", "Groups"],
   ["proof", "Proof"],
+  ["quarantine", "Quarantine"],
   ["settings", "Settings"],
   ["failover", "Failover"],
 ];

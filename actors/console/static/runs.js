@@ -1,9 +1,10 @@
 /**
- * The commands that the page has started: failovers, switchovers, failbacks and drills. Each is a process beside the
- * mirror; what is shown of it comes from its own lines, so it says how far it really is.
+ * The commands that the page has started: failovers, switchovers, failbacks, drills, proofs, replays. Each is a process
+ * beside the mirror; what is shown of it comes from its own lines, so it says how far it really is.
  */
 
 import * as api from "./api.js";
+import { confirm } from "./dialog.js";
 import { h } from "./dom.js";
 import * as format from "./format.js";
 import { badge, command, panel, quoted, refusal, time } from "./parts.js";
@@ -27,6 +28,14 @@ const TITLES = {
   drill: "Drill",
   resume: "Switchover, gone on with",
   abort: "Switchover, taken back",
+  verify: "Proof",
+  apply: "Topics, configs and ACLs in step",
+  replay: "Replay of refused records",
+  drop: "Drop of refused records",
+  translate: "Offsets of a group, committed on the target",
+  move: "Move of a group",
+  "move-undo": "Move of a group, taken back",
+  "move-topics": "Move of producers",
 };
 
 /** The runs of one flow, looked at again and again while one of them is under way. */
@@ -123,6 +132,7 @@ export class Runs {
         { class: "run" },
         this.lost ? this.#lost() : null,
         runView(this.chosen),
+        this.#end(),
         more,
       ),
       others.length
@@ -144,6 +154,32 @@ export class Runs {
           )
         : null,
     ];
+  }
+
+  /** A command that hangs keeps all others of the flow waiting. */
+  #end() {
+    const run = this.chosen;
+    if (run.state !== "running" || !this.app.may("admin")) return null;
+    const end = () =>
+      confirm({
+        title: `End the ${TITLES[run.kind] ?? run.kind} of ${run.flow}?`,
+        text: [
+          "The command stops where it is, as if its terminal were closed. What it has done until then stays.",
+          "Do this only if it hangs: an operation that is ended half-way must go on, or be taken back.",
+        ],
+        verb: "End it",
+        word: run.flow,
+        danger: true,
+        run: async () => {
+          await api.remove(api.of(this.flow, `runs/${run.run}`));
+          await this.look();
+        },
+      });
+    return h(
+      "div",
+      { class: "actions", role: "group", "aria-label": "The command that runs" },
+      h("button", { type: "button", class: "button small", on: { click: end } }, "End it…"),
+    );
   }
 
   /** A failover of the last flow ends the mirror, and with it this server; the command itself goes on. */
@@ -260,6 +296,20 @@ const OUTCOMES = {
           ...reasonsOf((found.refused ?? []).map((one) => [one.name, `${one.subject}: ${one.why}`])),
         ]
       : operation(found.operation),
+  verify: (found) =>
+    (found.flows ?? []).map(
+      (one) => `${one.flow}: ${one.whole ? "whole" : "not proven whole"}, ${format.counted(one.found, "difference")}.`,
+    ),
+  replay: (found) => [
+    `${format.counted(found.replayed, "record")} replayed.`,
+    ...found.results.filter((one) => one.why_not).map((one) => `${one.record}: not replayed: ${one.why_not}`),
+  ],
+  move: (found, run) =>
+    found.refused?.length
+      ? found.refused.map((one) => `${one.name}: ${one.why}`)
+      : [run.dry_run ? "The group could be moved now." : "The group is moved: start its consumers on the target.", ...(found.advice ?? [])],
+  "move-undo": (found) => (found.undone ? ["Start its consumers on the source again."] : []),
+  drop: (found) => [`${format.counted(found.dropped.length, "record")} dropped.`],
   drill: (found) => [
     found.passed
       ? "A failover would have gone well."

@@ -31,6 +31,7 @@ else: no other file, no network, no extension; and it changes nothing. DuckDB ha
 needs beyond that goes to the folder for temporary files, up to half of what is free there.
 `--json` and `--csv` write rows as they come. The command
 finds the storage by `--storage`, else by `--config`, else by the configuration of the mirror that runs on this machine.
+With `--url` it asks the mirror's [HTTP server](api.md#sql), from any machine: one SELECT, 1000 rows at most.
 `raymirror tables convert` adds what earlier versions stored in formats of their own.
 
 - **Times** are Unix times in ms, in UTC, in columns that end in `_ms`. `epoch_ms(column)` makes a timestamp of one, and

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MEMORY = "1GB"
 _RIGHT = "give one SELECT, DESCRIBE or EXPLAIN"
+_RIGHT_ALONE = "give one SELECT"
 _OF_A_PIVOT = "; DuckDB makes several of a PIVOT unless its values are named: PIVOT t ON column IN ('a', 'b') USING ..."
 _ROWS_AT_ONCE = 1_000
 _LOCKED = (
@@ -42,10 +43,12 @@ class SqlFailed(MirrorError):
 
 
 class SqlAnswer:
-    """The rows of a query, which can be read once; the names of `columns` are distinct."""
+    """The rows of a query, which can be read once; the names of `columns` are distinct. `types`: in DuckDB's words."""
 
     def __init__(self, connection: "DuckDBPyConnection") -> None:
-        self.columns = _distinct(str(one[0]) for one in connection.description or ())
+        described = connection.description or ()
+        self.columns = _distinct(str(one[0]) for one in described)
+        self.types = tuple(str(one[1]) for one in described)
         self._connection = connection
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
@@ -73,17 +76,20 @@ class SqlSession:
         with _told_in_one_line():
             self._connection.execute(f'CREATE VIEW "{name}" AS {select}')
 
-    def ask(self, query: str) -> SqlAnswer:
-        """Begin one query that reads. Raises SqlFailed."""
+    def ask(self, query: str, *, explains: bool = True) -> SqlAnswer:
+        """Begin one query that reads. Raises SqlFailed.
+
+        `explains`: whether it may be an EXPLAIN. EXPLAIN ANALYZE runs what it explains, also what writes, and the
+        folder of what does not fit in memory may be written to.
+        """
         import duckdb
 
         with _told_in_one_line():
             statements = self._connection.extract_statements(query)
-        if len(statements) != 1 or statements[0].type not in (
-            duckdb.StatementType.SELECT,
-            duckdb.StatementType.EXPLAIN,
-        ):
-            raise SqlFailed("this is not one statement that reads", _RIGHT + ("pivot" in query.lower()) * _OF_A_PIVOT)
+        fine = {duckdb.StatementType.SELECT, *((duckdb.StatementType.EXPLAIN,) if explains else ())}
+        if len(statements) != 1 or statements[0].type not in fine:
+            right = _RIGHT if explains else _RIGHT_ALONE
+            raise SqlFailed("this is not one statement that reads", right + ("pivot" in query.lower()) * _OF_A_PIVOT)
         with _told_in_one_line():
             return SqlAnswer(self._connection.execute(statements[0]))
 

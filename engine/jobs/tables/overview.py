@@ -1,26 +1,9 @@
 """Lists the tables of a storage, with their sizes as the log tells them: no data file is read."""
 
-import msgspec
-
 from engine.config.storage import Storage
 from engine.jobs.tables.catalog import TABLES
+from engine.jobs.tables.listing import TableLine
 from engine.jobs.tables.table import Table
-
-
-class TableLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One table: `bytes` and `rows` of its files. `version`: the number of its last commit.
-
-    `newest_ms`: the time of its newest row in Unix ms; None without rows.
-    """
-
-    name: str
-    uri: str
-    meaning: str
-    version: int
-    files: int
-    rows: int
-    bytes: int
-    newest_ms: int | None
 
 
 def overview(storage: Storage) -> list[TableLine]:

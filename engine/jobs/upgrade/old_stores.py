@@ -11,6 +11,7 @@ import msgspec
 from engine.base.errors import NewerFormat
 from engine.config.storage import Storage
 from engine.jobs.tables.errors import TableDamaged, TableTooNew
+from engine.jobs.tables.listing import Unconverted
 from engine.jobs.upgrade.old_audit import OldAudit
 from engine.jobs.upgrade.old_files import Added, OldFileDamaged
 from engine.jobs.upgrade.old_history import OldHistory
@@ -63,13 +64,6 @@ class OldStore(Protocol):
 
 
 OLD_STORES: tuple[OldStore, ...] = (OldHistory(), OldAudit(), OldProofs())
-
-
-class Unconverted(msgspec.Struct, frozen=True, kw_only=True):
-    """A store of an earlier version that is not in the tables: what it holds, and its URI."""
-
-    what: str
-    place: str
 
 
 def unconverted(storage: Storage) -> list[Unconverted]:

@@ -13,13 +13,14 @@ import msgspec
 
 from engine.base.clock import now_s, pause, wall_ms
 from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.reports.translated import Translated, TranslationRow
 from engine.flow.ports.ports import LATEST, GroupListing
 from engine.services.dr.moves.hook import MoveHook, MovePhase, addresses_of
 from engine.services.dr.moves.move_log import MoveLog
 from engine.services.dr.moves.steps import ends_of
 from engine.services.dr.moves.survey import WATCH_S
 from engine.services.dr.switchover.world import DrainedEnd, DrainWorld, some_of
-from engine.services.translate import GroupFailed, GroupTranslator, Translated, TranslationRow
+from engine.services.translate import GroupFailed, GroupTranslator
 from engine.state.state import MovedGroup, MovedOffset, MovedTopic
 from policies.dr.moving import (
     MoveRefusal,

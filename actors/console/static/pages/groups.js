@@ -4,8 +4,10 @@ import * as api from "../api.js";
 import { h } from "../dom.js";
 import * as format from "../format.js";
 import { icon } from "../icons.js";
+import { Moves } from "../moves.js";
 import { facts, flowHead, loading, panel, refusal, tile, time } from "../parts.js";
 import { path } from "../router.js";
+import { Runs } from "../runs.js";
 
 const REFRESH_MS = 5_000;
 const MOST_ROWS = 200;
@@ -33,6 +35,8 @@ export class GroupsPage {
     this.asking = false;
     this.previewRefused = "";
     this.q = "";
+    this.runs = new Runs(app, flow);
+    this.moves = new Moves(this);
   }
 
   title() {
@@ -42,10 +46,12 @@ export class GroupsPage {
   start() {
     this.abort = new AbortController();
     this.#load();
+    this.runs.start();
   }
 
   stop() {
     this.abort.abort();
+    this.runs.stop();
     clearTimeout(this.timer);
   }
 
@@ -92,6 +98,7 @@ export class GroupsPage {
         },
         this.#stands(),
       ),
+      this.moves.view(),
     ];
   }
 

@@ -3,8 +3,10 @@
 import * as api from "../api.js";
 import { h, slot } from "../dom.js";
 import * as format from "../format.js";
+import { confirm } from "../dialog.js";
 import { facts, flowHead, loading, panel, proofText } from "../parts.js";
 import { go, path, setQuery } from "../router.js";
+import { Runs } from "../runs.js";
 import { Table } from "../table.js";
 import { filterField } from "./partitions.js";
 
@@ -16,6 +18,7 @@ export class ProofPage {
     this.flow = flow;
     this.q = query.get("q") ?? "";
     this.proof = undefined;
+    this.runs = new Runs(app, flow);
     this.table = new Table({
       label: `Proof of ${flow}`,
       word: "partition",
@@ -65,11 +68,34 @@ export class ProofPage {
 
   start() {
     this.table.start();
+    this.runs.start();
   }
 
   stop() {
     clearTimeout(this.timer);
     this.table.stop();
+    this.runs.stop();
+  }
+
+  /** The last proof that a request has started, and the button that starts one. */
+  #once() {
+    const may = this.app.may("operate") && !this.runs.running;
+    const why = this.app.may("operate") ? (this.runs.running ? "A command runs" : null) : "Needs the role operate";
+    const prove = () =>
+      confirm({
+        title: `Prove the copy of ${this.flow} now?`,
+        text: "It reads both clusters, record by record, from where the last proof ended. It changes nothing there.",
+        verb: "Prove",
+        run: () => this.runs.begin("verify"),
+      });
+    return [
+      h(
+        "div",
+        { class: "actions", role: "group", "aria-label": "Proof" },
+        h("button", { type: "button", class: "button", disabled: !may, title: why, on: { click: prove } }, "Prove now…"),
+      ),
+      this.runs.chosen?.kind === "verify" ? this.runs.view() : null,
+    ];
   }
 
   view() {
@@ -88,10 +114,10 @@ export class ProofPage {
             {},
             "Spark can compare each copied record with its source, again and again: set ",
             h("code", {}, "raymirror.proof"),
-            " in the configuration. Or prove it once: ",
-            h("code", {}, "raymirror verify"),
+            " in the configuration. Or prove it once.",
           ),
         ),
+        this.#once(),
       ];
     }
     const filter = (value) => {
@@ -102,6 +128,7 @@ export class ProofPage {
     };
     return [
       head,
+      this.#once(),
       panel(
         "Last round",
         {},

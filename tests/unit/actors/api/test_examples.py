@@ -8,14 +8,15 @@ import msgspec
 import pytest
 
 from actors.api import entities, orders, runs
+from actors.api.commands import pages
 
 BODIES = {
     name: one
-    for module in (entities, orders, runs)
+    for module in (entities, orders, runs, pages)
     for name, one in vars(module).items()
     if isinstance(one, type)
     and issubclass(one, entities.ApiStruct)
-    and one not in (entities.ApiStruct, orders.FlowOrder, orders.FencedOrder)
+    and one not in (entities.ApiStruct, orders.FlowOrder, orders.FencedOrder, orders.RecordsOrder, orders.GroupOrder)
 }
 DOCS = (Path(__file__).parents[4] / "docs" / "api.md").read_text()
 EXAMPLES = re.findall(r"```json (\w+)\n(.*?)```", DOCS, re.DOTALL)

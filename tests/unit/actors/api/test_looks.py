@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.api.looks import CommandOutcome, words_of
+from actors.api.commands.look_words import CommandOutcome, words_of
 from actors.api.table import API_ROUTES
 from actors.api.view import ApiFacts, ApiNeed, ApiView
 from actors.config.difference import ChangeRow, ConfigDifference

@@ -8,19 +8,28 @@ import pytest
 from actors.api.orders import (
     ORDERS,
     AbortOrder,
+    ApplyOrder,
+    CommitOrder,
+    DropOrder,
     FailbackOrder,
     FailoverOrder,
+    FlowOrder,
+    MoveOrder,
+    MoveTopicsOrder,
+    MoveUndoOrder,
     RehearsalOrder,
+    ReplayOrder,
     ResumeOrder,
     RunKind,
     SwitchoverOrder,
+    VerifyOrder,
     words_of,
 )
 from actors.api.runs import MOST_RUNS, RunState, run_of, state_of
 from actors.api.view import ApiFacts, CommandPlace, RunFiles
 from actors.cli.main import build_parser
 from actors.model.step_lines import StepLine, timed
-from actors.rest.exchange import StartCommand
+from actors.rest.exchange import EndCommand, StartCommand
 from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of
 from tests.unit.actors.telemetry.statuses import NOW_MS
 
@@ -55,16 +64,58 @@ def test_each_order_becomes_the_command_of_its_name() -> None:
     assert words(RunKind.ABORT, AbortOrder(flow="A->B", why="late")) == ("dr", "abort", "A->B", "--why=late", *tail)
 
 
+def test_orders_about_records_groups_and_copies_become_the_command_of_their_name_too() -> None:
+    behind = ("--flow=A->B", "--json", "--")
+    assert words(RunKind.VERIFY, VerifyOrder(flow="A->B", topics="a,b", since="2h", again=True)) == (
+        *("verify", "--topics=a,b", "--from=2h", "--again", "--spark=auto"),
+        *behind,
+        FILE,
+    )
+    assert words(RunKind.APPLY, ApplyOrder(flow="A->B")) == ("apply", *behind, FILE)
+    assert words(RunKind.REPLAY, ReplayOrder(flow="A->B", records=("t-0@1",), unsure=True)) == (
+        *("quarantine", "replay", "--unsure", "--record=t-0@1"),
+        *behind,
+        FILE,
+    )
+    assert words(RunKind.DROP, DropOrder(flow="A->B", topics=("t",), all=True)) == (
+        *("quarantine", "drop", "--all", "--topic=t"),
+        *behind,
+        FILE,
+    )
+    assert words(RunKind.TRANSLATE, CommitOrder(flow="A->B", group="g", backwards=True)) == (
+        *("translate", "--apply", "--backwards"),
+        *behind,
+        *("g", FILE),
+    )
+    place = ("--config", FILE, "--mirror=raymirror-A-B", "--address=10.0.0.1:6379", "--json")
+    assert words(RunKind.MOVE, MoveOrder(flow="A->B", group="g", leave_uncopied=True)) == (
+        *("move", "--flow=A->B", "--timeout=60.0", "--leave-uncopied"),
+        *place,
+        *("--", "g"),
+    )
+    assert words(RunKind.MOVE_UNDO, MoveUndoOrder(flow="A->B", group="g")) == (
+        *("move", "--undo", "--flow=A->B"),
+        *place,
+        *("--", "g"),
+    )
+    assert words(RunKind.MOVE_TOPICS, MoveTopicsOrder(flow="A->B", topics="t.*", leave_groups=("g",))) == (
+        *("move", "--topics=t.*", "--flow=A->B", "--yes", "--timeout=60.0", "--leave-group=g"),
+        *place,
+    )
+
+
 def test_a_dry_run_never_says_yes() -> None:
     for kind, order in (
         (RunKind.SWITCHOVER, SwitchoverOrder(flow="A->B", dry_run=True)),
         (RunKind.FAILBACK, FailbackOrder(flow="A->B", dry_run=True)),
+        (RunKind.MOVE, MoveOrder(flow="A->B", group="g", dry_run=True)),
+        (RunKind.MOVE_TOPICS, MoveTopicsOrder(flow="A->B", topics="t", dry_run=True)),
     ):
         assert "--dry-run" in words(kind, order)
         assert "--yes" not in words(kind, order)
 
 
-@pytest.mark.parametrize("value", ["--yes", "-x", "--config=/etc/passwd", "a b", "'"])
+@pytest.mark.parametrize("value", ["--yes", "--undo", "--apply", "--all", "-x", "--config=/etc/passwd", "a b", "'"])
 def test_a_value_is_never_an_option_of_the_command(value: str) -> None:
     orders = {
         RunKind.FAILOVER: FailoverOrder(flow="A->B"),
@@ -75,6 +126,16 @@ def test_a_value_is_never_an_option_of_the_command(value: str) -> None:
         RunKind.DRILL: RehearsalOrder(flow="A->B", groups=(value,)),
         RunKind.RESUME: ResumeOrder(flow="A->B", ignore=(value,)),
         RunKind.ABORT: AbortOrder(flow="A->B", why=value),
+        RunKind.VERIFY: VerifyOrder(flow="A->B", topics=value, since=value, until=value),
+        RunKind.APPLY: ApplyOrder(flow="A->B"),
+        RunKind.REPLAY: ReplayOrder(flow="A->B", records=(value,), topics=(value,)),
+        RunKind.DROP: DropOrder(flow="A->B", records=(value,), topics=(value,)),
+        RunKind.TRANSLATE: CommitOrder(flow="A->B", group=value),
+        RunKind.MOVE: MoveOrder(flow="A->B", group=value, dry_run=True),
+        RunKind.MOVE_UNDO: MoveUndoOrder(flow="A->B", group=value),
+        RunKind.MOVE_TOPICS: MoveTopicsOrder(
+            flow="A->B", topics=value, dry_run=True, leave_groups=(value,), ignore=(value,), principals=(value,)
+        ),
     }
     assert orders.keys() == ORDERS.keys() == set(RunKind)
     for kind, order in orders.items():
@@ -83,20 +144,45 @@ def test_a_value_is_never_an_option_of_the_command(value: str) -> None:
         assert extra == []
         assert (args.flow, str(args.config), args.json) == ("A->B", FILE, True)
         assert not getattr(args, "yes", False)
+        assert getattr(args, "undo", False) is (kind is RunKind.MOVE_UNDO)
+        assert getattr(args, "apply", False) is (kind is RunKind.TRANSLATE)
+        assert not getattr(args, "all", False)
+        assert getattr(args, "group", None) in (None, value)
+
+
+PATHS = {
+    RunKind.RESUME: "operation/resume",
+    RunKind.ABORT: "operation/abort",
+    RunKind.REPLAY: "quarantine/replay",
+    RunKind.DROP: "quarantine/drop",
+    RunKind.TRANSLATE: "translation",
+    RunKind.MOVE: "moves/group",
+    RunKind.MOVE_UNDO: "moves/undo",
+    RunKind.MOVE_TOPICS: "moves/topics",
+}
+NEEDED: dict[RunKind, dict[str, str]] = {
+    RunKind.TRANSLATE: {"group": "g"},
+    RunKind.MOVE: {"group": "g"},
+    RunKind.MOVE_UNDO: {"group": "g"},
+    RunKind.MOVE_TOPICS: {"topics": "t"},
+}
 
 
 @pytest.mark.parametrize("kind", RunKind)
 def test_an_order_starts_its_command_for_an_admin_who_names_the_flow(kind: RunKind) -> None:
-    path = f"{FLOW}/{'operation/' if kind in (RunKind.RESUME, RunKind.ABORT) else ''}{kind}"
-    answer = ask("POST", path, {"flow": "A->B"}, view=view_of(facts=ApiFacts(place=PLACE)))
+    path, more = f"{FLOW}/{PATHS.get(kind, kind)}", NEEDED.get(kind, {})
+    answer = ask("POST", path, {"flow": "A->B", **more}, view=view_of(facts=ApiFacts(place=PLACE)))
     assert answer.status == 202, shown(answer)
     (deed,) = answer.deeds
     assert isinstance(deed, StartCommand)
-    assert deed.words == words(kind, ORDERS[kind](flow="A->B"))
+    order: FlowOrder = msgspec.convert({"flow": "A->B", **more}, ORDERS[kind])
+    assert deed.words == words(kind, order)
     assert shown(answer)["state"] == "running"
     assert shown(answer)["command"].startswith("raymirror ")
-    assert error(ask("POST", path, {"flow": "B->C"}))[0] == 400
-    assert error(ask("POST", path, {}))[0] == 400
+    assert error(ask("POST", path, {"flow": "B->C", **more}))[0] == 400
+    assert error(ask("POST", path, more))[0] == 400
+    for name in more:
+        assert error(ask("POST", path, {"flow": "A->B", name: ""}))[0] == 400
     assert error(ask("POST", path, None))[0] == 400
 
 
@@ -131,6 +217,60 @@ def test_a_dry_run_is_in_nobodys_way() -> None:
     assert ask("POST", f"{FLOW}/switchover", {"flow": "A->B", "dry_run": True}, view=view).status == 202
     assert ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=view).status == 202
     assert ask("POST", f"{FLOW}/resume", view=view).status == 202
+
+
+def test_a_proof_is_in_nobodys_way_and_leaves_a_place() -> None:
+    proof = RunFiles(call=call_of("verify"), alive=True)
+    assert ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=view_of(runs=(proof,))).status == 202
+    assert ask("POST", f"{FLOW}/resume", view=view_of(runs=(proof,))).status == 202
+    others = tuple(RunFiles(call=call_of("verify", flow=f"X->{n}"), alive=True) for n in range(MOST_RUNS - 1))
+    assert error(ask("POST", f"{FLOW}/verify", {"flow": "A->B"}, view=view_of(runs=others)))[0] == 429
+    assert ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=view_of(runs=others)).status == 202
+    failover = view_of(runs=(RunFiles(call=call_of(), alive=True),))
+    assert error(ask("POST", f"{FLOW}/verify", {"flow": "A->B"}, view=failover))[0] == 409
+
+
+@pytest.mark.parametrize("group", ["--", "", "a\nb", "x" * 501])
+def test_a_group_that_no_command_could_take_is_refused(group: str) -> None:
+    assert error(ask("POST", f"{FLOW}/moves/group", {"flow": "A->B", "group": group}))[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "has_printed", "state"),
+    [
+        ("verify", 1, True, RunState.NOT_EQUAL),
+        ("verify", 1, False, RunState.FAILED),
+        ("verify", 2, False, RunState.REFUSED),
+        ("replay", 1, True, RunState.NOT_EQUAL),
+        ("replay", 2, False, RunState.FAILED),
+        ("apply", 1, True, RunState.NOT_EQUAL),
+        ("apply", 2, False, RunState.FAILED),
+        ("translate", 4, True, RunState.NOT_EQUAL),
+        ("move", 4, True, RunState.REFUSED),
+        ("move", 2, False, RunState.FAILED),
+        ("move-topics", 4, True, RunState.REFUSED),
+        ("failover", 1, True, RunState.FAILED),
+    ],
+)
+def test_what_a_command_without_steps_may_have_changed_is_not_told_as_refused(
+    kind: str, code: int, *, has_printed: bool, state: RunState
+) -> None:
+    files = RunFiles(call=call_of(kind), alive=False, code=code, has_printed=has_printed)
+    assert state_of(files) is state
+
+
+def test_a_run_is_ended_by_an_admin_who_names_it() -> None:
+    view = view_of(runs=(RunFiles(call=call_of(), alive=True),))
+    answer = ask("DELETE", f"{FLOW}/runs/r1", view=view)
+    assert (answer.status, answer.deeds) == (202, (EndCommand(run="r1"),))
+    assert ask("DELETE", f"{FLOW}/runs/r1?kill=true", view=view).deeds == (EndCommand(run="r1", kills=True),)
+    assert ask("DELETE", "/api/v1/flows/B-%3EA/runs/r1", view=view).status == 202
+    assert error(ask("DELETE", f"{FLOW}/runs/r2", view=view))[0] == 404
+    unread = view_of(status_with(remembered=False), runs=view.runs)
+    assert ask("DELETE", f"{FLOW}/runs/r1", view=unread).status == 202, "it may hang because the target is away"
+    assert error(ask("POST", f"{FLOW}/failover", {"flow": "A->B"}, view=unread))[0] == 409
+    other = view_of(runs=(RunFiles(call=call_of(flow="X->Y"), alive=True),))
+    assert error(ask("DELETE", f"{FLOW}/runs/r1", view=other))[0] == 404
 
 
 def test_so_many_commands_run_at_one_time_and_rehearsals_leave_a_place() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.api.looks import CommandOutcome
+from actors.api.commands.look_words import CommandOutcome
 from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command, Desired
 from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of

@@ -43,6 +43,7 @@ PAGES = {
     "partition": (f"#/flows/{COLD}/partitions/invoices/5", "document.querySelector('.notice.trouble') !== null"),
     "groups": (f"#/flows/{BACK}/groups", "document.querySelectorAll('.codes li').length === 2"),
     "proof": (f"#/flows/{BACK}/proof", "document.querySelectorAll('.rows .row').length === 12"),
+    "quarantine": (f"#/flows/{COLD}/quarantine", "document.querySelectorAll('.rows .row').length === 3"),
     "settings": (f"#/flows/{WIDE}/settings", "document.querySelectorAll('.setting').length > 3"),
     "failover": (f"#/flows/{WIDE}/failover", "document.querySelectorAll('tbody tr').length === 6"),
     "audit": ("#/audit", "document.querySelectorAll('.rows .row').length > 5"),
@@ -239,6 +240,77 @@ async def test_a_switchover_is_checked_first_and_a_step_that_fails_says_what_to_
         assert runs.started[-1].words[:3] == ("dr", "resume", WIDE)
         await console.click("Read from both clusters")
         await tab.until("document.querySelectorAll('.past li').length === 2")
+        assert tab.complaints == []
+
+
+async def test_a_refused_record_is_looked_at_and_replayed_or_dropped_by_the_name_of_its_flow(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        tab, runs = console.tab, console.mirror.runs
+        await console.open(PAGES["quarantine"][0])
+        await console.show("quarantine")
+        assert "2 held" in await tab.value("document.querySelector('.filters').textContent")
+        await tab.value("document.querySelector('.rows .row').click()")
+        await tab.until("document.querySelector('.refused-record pre') !== null")
+        shown = await tab.value("document.querySelector('.refused-record').textContent")
+        for text in ("invoices-5@1204118", "larger than the max message size", "4711", "trace", "base64 /w=="):
+            assert text in shown
+        assert "<b>not markup</b>" in shown, "a record is text, whatever it has"
+        assert "The first 20,000 characters" in shown
+        assert await tab.value("document.querySelector('.refused-record b:not(.badge b)')?.textContent ?? ''") == ""
+        await console.click("Replay…", ".refused-record")
+        assert await tab.value("document.querySelector('dialog .button.primary').disabled")
+        await console.type("dialog input", COLD)
+        await console.click("Replay", "dialog")
+        await tab.until("document.querySelector('.run .badge.info') !== null")
+        assert "--record=invoices-5@1204118" in runs.started[-1].words
+        runs.end(
+            1, {"flow": COLD, "replayed": 0, "results": [{"record": "invoices-5@1204118", "why_not": "too large"}]}
+        )
+        await tab.until("document.querySelector('.run')?.textContent.includes('not replayed: too large')")
+        await console.click("Drop all…")
+        await console.type("dialog input", COLD)
+        await console.click("Drop", "dialog")
+        await tab.until("document.querySelector('.run .badge.info') !== null")
+        assert {"quarantine", "drop", "--all"} <= set(runs.started[-1].words)
+        await console.click("End it…", ".run")
+        await console.type("dialog input", COLD)
+        await console.click("End it", "dialog")
+        await tab.until("document.querySelector('.run .badge.trouble') !== null")
+        assert [one.run for one in runs.stopped] == [runs.started[-1].run]
+        assert tab.complaints == []
+
+
+async def test_a_group_is_moved_after_a_look_by_the_name_of_its_flow(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        tab, runs = console.tab, console.mirror.runs
+        await console.open(PAGES["groups"][0])
+        await console.show("groups")
+        await console.click("Read from both clusters")
+        await tab.until("document.querySelectorAll('.moves li').length === 2")
+        await console.click("Move…", ".moves")
+        await tab.until("document.querySelector('dialog .badge.ok') !== null")
+        assert await tab.value("document.querySelector('dialog .button.danger').disabled")
+        await console.type("dialog input", BACK)
+        await console.click("Move", "dialog")
+        await tab.until("document.querySelector('.run .badge.info') !== null")
+        assert [call.dry_run for call in runs.started] == [True, False]
+        assert runs.started[-1].words[-2:] == ("--", "billing")
+        runs.end(4, {"refused": [{"name": "members-on-source", "why": "stop its consumers"}], "advice": []})
+        await tab.until("document.querySelector('.run')?.textContent.includes('members-on-source: stop its consumers')")
+        assert tab.complaints == []
+
+
+async def test_a_copy_is_proven_at_a_click(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        tab, runs = console.tab, console.mirror.runs
+        await console.open(PAGES["proof"][0])
+        await console.show("proof")
+        await console.click("Prove now…")
+        await console.click("Prove", "dialog")
+        await tab.until("document.querySelector('.run .badge.info') !== null")
+        assert runs.started[-1].words[0] == "verify"
+        runs.end(0, {"flows": [{"flow": BACK, "whole": True, "found": 0}]})
+        await tab.until("document.querySelector('.run')?.textContent.includes('whole, 0 differences')")
         assert tab.complaints == []
 
 

@@ -34,11 +34,12 @@ class ServedMirror:
         supervisor: FakeSupervisor,
         limit: LoginLimit | None = None,
         looks: CommandLooks | None = None,
+        known: MirrorFacts | None = None,
     ) -> None:
         self.config = config if config.port else msgspec.structs.replace(config, port=free_port())
         self.supervisor = supervisor
         supervisor.takes_s = 0.01  # of real time
-        self.facts: MirrorFacts = facts()
+        self.facts: MirrorFacts = known or facts()
         self.sessions = SessionBook()
         views = SupervisorViews(supervisor, FakePages(), self.facts, looks=looks)
         self.server = MirrorServer(
@@ -90,9 +91,10 @@ async def served(
     supervisor: FakeSupervisor | None = None,
     limit: LoginLimit | None = None,
     looks: CommandLooks | None = None,
+    known: MirrorFacts | None = None,
 ) -> AsyncIterator[ServedMirror]:
     """Serve until the end of the block."""
-    mirror = ServedMirror(config or HttpConfig(), supervisor or FakeSupervisor(), limit, looks)
+    mirror = ServedMirror(config or HttpConfig(), supervisor or FakeSupervisor(), limit, looks, known)
     task = asyncio.create_task(mirror.server.run())
     try:
         yield mirror

@@ -37,6 +37,16 @@ async def test_requests_for_one_command_share_its_run_and_its_outcome_for_a_whil
     assert (await looks.run(("a",))).printed != first.printed
 
 
+async def test_outcomes_that_are_kept_take_so_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_looks, "MOST_RECENT", 3 * 1000)
+    prints = (sys.executable, "-c", "import os; print(f'{os.getpid():>1000}', end='')")
+    looks = CommandLooks(prints)
+    found = [await looks.run((name,)) for name in "abcd"]
+    assert (await looks.run(("d",))).printed == found[3].printed
+    assert (await looks.run(("b",))).printed == found[1].printed
+    assert (await looks.run(("a",))).printed != found[0].printed
+
+
 async def test_so_many_run_at_one_time_and_one_more_is_refused() -> None:
     looks = CommandLooks(SLEEP)
     under_way = [asyncio.create_task(looks.run((name,))) for name in map(str, range(MOST_RUNS))]

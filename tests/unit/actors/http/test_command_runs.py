@@ -13,12 +13,12 @@ import msgspec
 import psutil
 import pytest
 
-from actors.api.runs import RunState, run_of, state_of
+from actors.api.runs import CommandRun, RunState, run_of, state_of
 from actors.http import command_runs
 from actors.http.command_runs import RunBook
 from actors.model.requests import ASKED_BY
 from actors.model.step_lines import StepLine, timed
-from actors.rest.exchange import HttpRefusal, StartCommand
+from actors.rest.exchange import EndCommand, HttpRefusal, StartCommand
 from engine.base.clock import wall_ms
 from tests.harness.eventually import until
 
@@ -166,6 +166,68 @@ async def test_a_killed_command_is_lost_and_its_reader_says_so(
     run = run_of(book.all()[0])
     assert run.state is RunState.LOST
     assert "without an exit code" in run.why
+
+
+async def ended(book: RunBook) -> CommandRun:
+    await until(lambda: book.all()[0].code is not None, "it has ended")
+    return run_of(book.all()[0])
+
+
+async def test_a_run_is_ended_as_by_an_operator_and_says_so(tmp_path: Path, gate: Path) -> None:
+    book = RunBook(tmp_path / "runs", program(STEPS))
+    await book.start(call_of())
+    book.stop(EndCommand(run="r1"))
+    run = await ended(book)
+    assert not gate.exists()
+    assert (run.state, run.code) == (RunState.FAILED, 128 + signal.SIGTERM)
+    assert run.why.startswith(f"its process was ended by signal {signal.SIGTERM:d}; ")
+    with pytest.raises(HttpRefusal, match="r1 has no process") as refused:
+        book.stop(EndCommand(run="r1"))
+    assert refused.value.status == 409
+
+
+DEAF = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{STEPS}"
+
+
+async def test_a_run_that_does_not_end_is_killed(tmp_path: Path, gate: Path) -> None:
+    book = RunBook(tmp_path / "runs", program(DEAF))
+    await book.start(call_of())
+    book.stop(EndCommand(run="r1"))
+    assert state_of(book.all()[0]) is RunState.RUNNING
+    book.stop(EndCommand(run="r1", kills=True))
+    assert (await ended(book)).code == 128 + signal.SIGKILL
+    assert not gate.exists()
+
+
+async def test_no_signal_goes_to_a_process_that_is_no_run(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "r1"
+    stored(folder, ("dr", "drill", "A->B"))
+    book = RunBook(tmp_path / "runs")
+    with waiting("dr", "drill", "C->D") as pid:
+        for number in (str(pid), str(os.getpid()), "x"):
+            (folder / "pid").write_text(f"{number}\n")
+            with pytest.raises(HttpRefusal):
+                book.stop(EndCommand(run="r1", kills=True))
+        assert psutil.pid_exists(pid)
+    for name in ("none", "r1"):
+        with pytest.raises(HttpRefusal):
+            book.stop(EndCommand(run=name, kills=True))
+
+
+async def test_a_run_may_fill_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_runs, "_SHELL", command_runs._SHELL.replace(f"{command_runs.MOST_BLOCKS}", "2"))
+    book = RunBook(tmp_path / "runs", program("print('x' * 100_000)"))
+    await book.start(call_of())
+    assert (await ended(book)).state is RunState.FAILED
+    assert (tmp_path / "runs" / "r1" / "printed").stat().st_size <= 1024
+
+
+async def test_the_oldest_are_forgotten_if_all_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_runs, "MOST_KEPT_BYTES", 1500)
+    book = RunBook(tmp_path / "runs", program("print('x' * 1000)"))
+    for number in range(3):
+        await book.start(call_of(f"r{number}"))
+    assert [one.call.run for one in book.all()] == ["r2", "r1"]
 
 
 async def test_a_number_that_another_process_has_now_is_no_run(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.api.looks import CommandOutcome
+from actors.api.commands.look_words import CommandOutcome
 from actors.api.view import ApiNeed, ApiView, RunFiles
 from actors.config.difference import ConfigDifference
 from actors.config.reload_errors import CannotReload
@@ -320,8 +320,17 @@ async def test_a_command_runs_for_a_look_and_for_nothing_else() -> None:
     seen = SupervisorViews(FakeSupervisor(), FakePages(), facts(), looks=looks)
     for need in ApiNeed:
         if need is not ApiNeed.FILE_PLAN:
-            await seen.view(need, flow_call())
-    known = [("plan", "/c"), ("dr", "preview"), ("dr", "history")]
+            await seen.view(need, flow_call(record="t-0@1", group="g"))
+    known = [
+        ("plan", "/c"),
+        ("quarantine", "list"),
+        ("quarantine", "show"),
+        ("translate", "--flow=A->B"),
+        ("move", "--list"),
+        ("compare-ends", "--flow=A->B"),
+        ("dr", "preview"),
+        ("dr", "history"),
+    ]
     assert [words[:2] for words in looks.words] == known, "no storage, so nothing is kept"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.api.looks import CommandOutcome
+from actors.api.commands.look_words import CommandOutcome
 from actors.cli.common.exits import NO_MIRROR
 from actors.cli.main import exit_code, main
 from actors.cli.running.stop import _has_ended

@@ -9,6 +9,10 @@ import pytest
 
 from actors.http.table import ROUTES
 from actors.rest.openapi import describe
+from engine.core.position.end_offsets import EndsRow
+from engine.core.reports.move_progress import MoveProgress
+from engine.core.reports.translated import Translated, TranslationRow
+from tests.unit.actors.api.commands.test_answers import facts as refused_record
 from tests.unit.actors.api.test_looks import outcome, preview
 from tests.unit.actors.rest.rest_views import SOURCE, ask, shown, view_of
 
@@ -61,6 +65,41 @@ FOUND = {
     "/api/v1/flows/{flow}/operations": outcome(
         {"operations": [{"id": "o1"}], "failovers": [], "failovers_unread": {}, "away": {"source": "no answer"}}
     ),
+    "/api/v1/flows/{flow}/quarantine": outcome({"flows": [{"flow": "A->B", "records": [refused_record(1)]}]}),
+    "/api/v1/flows/{flow}/quarantine/contents": outcome(
+        {
+            "records": [
+                {
+                    **msgspec.to_builtins(refused_record(1)),
+                    "contents": {"key": None, "value": {"base64": "/w=="}, "headers": [{"name": None, "value": None}]},
+                }
+            ]
+        }
+    ),
+    "/api/v1/flows/{flow}/translation": outcome(
+        Translated(
+            flow="A->B",
+            group="g",
+            source_state="active",
+            target_state="missing",
+            rows=(TranslationRow(topic="t", partition=0, source_offset=5),),
+        ),
+        code=1,
+    ),
+    "/api/v1/flows/{flow}/moves": outcome(MoveProgress(flow="A->B", topics=(), groups=()), code=4),
+    "/api/v1/flows/{flow}/ends": outcome(
+        {
+            "flows": [
+                {
+                    "flow": "A->B",
+                    "partitions": [EndsRow(topic="t", partition=0, target_topic="", source_start=0, source_end=1)],
+                }
+            ]
+        },
+        code=1,
+    ),
+    "/api/v1/sql": outcome({"columns": [{"name": "n", "type": "BIGINT"}], "rows": [[1], [None]], "more": False}),
+    "/api/v1/report": outcome(b"<!doctype html></html>"),
 }
 """What commands have printed."""
 

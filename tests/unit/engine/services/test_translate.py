@@ -1,7 +1,8 @@
 """A group's offsets while its source does not answer: by its last checkpoints."""
 
+from engine.core.reports.translated import Translated, TranslationRow
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
-from engine.services.translate import CHECKPOINT, Translated, TranslationRow, checkpointed
+from engine.services.translate import CHECKPOINT, checkpointed
 from policies.groups import WrittenCheckpoint
 from policies.model import TopicPartition
 

@@ -10,7 +10,7 @@ import pytest
 from actors.cli.common import exits
 from actors.cli.dr import move
 from actors.cli.main import main
-from engine.services.dr.moves.survey import MigratingGroup, MoveProgress
+from engine.core.reports.move_progress import MigratingGroup, MoveProgress
 from engine.services.dr.moving import MoveOutcome, MoveWish
 from policies.dr.move_clients import ClientGap
 from policies.dr.moving import MoveRefusal, MoveRefusalName, MovingOffset

@@ -15,7 +15,8 @@ from actors.cli.common.questions import BadQuestion
 from actors.cli.failover import translate
 from actors.cli.failover.translate import chosen_flow, table, why_not
 from engine.base.errors import ConnectionLost
-from engine.services.translate import Translated, TranslationRow, UnknownGroup
+from engine.core.reports.translated import Translated, TranslationRow
+from engine.services.translate import UnknownGroup
 from tests.unit.engine.config_files import BASE, mirror
 
 CONFIG = BASE + "sync.group.offsets.enabled = true\n"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from engine.config.storage import Storage
 from engine.jobs.tables.catalog import TABLES
-from engine.jobs.upgrade.old_stores import OLD_STORES, Converted, NotConverted, Unconverted, convert, unconverted
+from engine.jobs.tables.listing import Unconverted
+from engine.jobs.upgrade.old_stores import OLD_STORES, Converted, NotConverted, convert, unconverted
 from tests.unit.engine.jobs.audit.test_store import row as audit_row
 from tests.unit.engine.jobs.old_windows import add_old
 from tests.unit.engine.jobs.upgrade.test_old_audit import write_old
