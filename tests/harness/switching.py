@@ -74,7 +74,7 @@ class CopierControl:
             while not all(map(is_still, self._copier.progress().lanes)):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.05)
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         self._copier.pause(frozenset(topics))
         self.paused_topics += topics
         async with asyncio.timeout(DEADLINE_S):

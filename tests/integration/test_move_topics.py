@@ -44,8 +44,8 @@ class LoopControl:
     async def pause(self) -> None:
         await self._there(self.control.pause())
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
-        await self._there(self.control.pause_topics(topics))
+    async def pause_moved(self, topics: Sequence[str]) -> None:
+        await self._there(self.control.pause_moved(topics))
 
     async def resume(self) -> str:
         return await self._there(self.control.resume())

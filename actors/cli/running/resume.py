@@ -8,7 +8,8 @@ from actors.cli.common.connect_args import add_place_arguments, add_url_argument
 from actors.cli.common.flags import warn
 from actors.cli.common.questions import BadQuestion
 from actors.model.requests import AnsweringMirror
-from actors.model.states import Command
+from actors.model.states import Command, moved_text
+from policies.words import counted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,11 @@ def run(args: argparse.Namespace) -> int:
             refuse_open_operation(mirror, args)
             mirror.command(Command.FORGET, args.flow)
         status = mirror.command(Command.RESUME, args.flow, tuple(args.topics))
-    return say_done(args, "resume", status)
+    moved = {one.flow: one.moved_topics for one in status.flows if args.flow in (None, one.flow) and one.moved_topics}
+    code = say_done(args, "resume", status, moved=moved)
+    for flow, topics in moved.items() if not args.topics else ():
+        warn(f"{counted(len(topics), 'topic')} of {flow} stays paused: {moved_text(flow, topics)}")
+    return code
 
 
 def refuse_open_operation(mirror: AnsweringMirror, args: argparse.Namespace) -> None:

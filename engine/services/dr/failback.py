@@ -41,7 +41,16 @@ from engine.services.holding import held
 from engine.services.maps import last_known_of, maps_of
 from engine.services.runner import options_for
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, Deployment, DesiredState, StateCodec, StateHolder, failed_over_at, state_topic
+from engine.state.state import (
+    DESIRED,
+    Deployment,
+    DesiredState,
+    StateCodec,
+    StateHolder,
+    desired_of,
+    failed_over_at,
+    state_topic,
+)
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import FlowName, TopicPartition
 from policies.start import Earliest, Start
@@ -223,9 +232,8 @@ class StoredGuard:
 
 async def _want(service: StateService, wanted: DesiredState) -> None:
     who = f"raymirror dr failback on {socket.gethostname()}"
-    before = service.load().get(DESIRED)
-    paused = before.paused_topics if isinstance(before, DesiredState) else ()
-    stated = DesiredState(state=wanted.state, stop=wanted.stop, paused_topics=paused, who=who, at_ms=wall_ms())
+    before = desired_of(service.load())
+    stated = msgspec.structs.replace(before, state=wanted.state, stop=wanted.stop, who=who, at_ms=wall_ms())
     await service.put({DESIRED: stated})
 
 

@@ -173,7 +173,7 @@ class HandOverStep:
         lifted, others = await self._lift(run)
         if self._world.keeps_names:
             run.assure()
-            await self._control.pause_topics(self._topics)
+            await self._control.pause_moved(self._topics)
         ends = run.notes(DRAINED_NOTES, DrainedEnd) or ()
         at_ms, operation = wall_ms(), run.operation
         starts = {} if self._world.keeps_names else await self._starts()

@@ -93,7 +93,7 @@ class MemoryWorld:
     async def is_copying(self) -> bool:
         return self.copying
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         self.done += [f"paused {topic}" for topic in topics]
 
     # the survey and its log

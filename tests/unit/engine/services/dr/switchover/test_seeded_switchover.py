@@ -154,7 +154,7 @@ class Model:
     async def is_copying(self) -> bool:
         return not (self.is_paused or self.is_stopped)
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         raise AssertionError(f"a switchover pauses the flow, not {topics}")
 
     async def pause(self) -> None:

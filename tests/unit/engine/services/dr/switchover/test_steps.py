@@ -102,7 +102,7 @@ class MemoryWorld:
     async def pause(self) -> None:
         self.done.append("paused")
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         self.done += [f"paused {topic}" for topic in topics]
 
     async def resume(self) -> str:
