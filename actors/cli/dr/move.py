@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--list", "--status", dest="list", action="store_true", help="show what has moved, and what is left"
     )
-    parser.add_argument("--undo", action="store_true", help="take the move of GROUP back")
+    parser.add_argument(
+        "--undo", action="store_true", help="take the move of GROUP, or of the producers of --topics, back"
+    )
     add_flow_argument(parser, "required if there are several flows")
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="configuration (default: that of the mirror on this machine)"
@@ -135,8 +137,9 @@ def _settle(args: argparse.Namespace) -> None:
     if sum(asked) > 1:
         right = "give GROUP, or --topics PATTERN, or --list, or nothing: then it is the list"
         raise BadQuestion("only one of GROUP, --topics and --list is possible", right)
-    if args.undo and (args.group is None or args.dry_run):
-        raise BadQuestion("--undo takes the move of one group back", "give GROUP; for --topics: raymirror dr abort")
+    if args.undo and args.topics is None and (args.group is None or args.dry_run):
+        right = "give GROUP, without --dry-run, or --topics PATTERN"
+        raise BadQuestion("--undo takes the move of one group back, or that of producers", right)
 
 
 async def _move(config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace) -> MoveOutcome:

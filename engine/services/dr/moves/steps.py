@@ -91,6 +91,8 @@ class MoveCheckStep:
         facts = await self._fence.refuse(topics)
         if not await self._control.is_copying():
             found.append(("no-mirror", "no mirror copies the flow, so the target cannot catch up"))
+        already = sorted((await self._survey.log.read()).topics.keys() & set(topics))
+        found += [("already-moved", f"producers of {name} have moved: raymirror move --list") for name in already]
         paused = set(await world.paused_topics()) & set(topics)
         found += [("topic-paused", paused_by_hand(name)) for name in sorted(paused)]
         known = await world.stored()
@@ -187,7 +189,7 @@ class HandOverStep:
                 starts=starts.get(name, ()),
             )
             for name in self._topics
-            if name not in known or known[name].operation != operation.id  # after a kill producers may write already
+            if name not in known  # after a kill, or an earlier move: producers may write already
         }
         await self._hook.call(MovePhase.AFTER, self._topics)
         run.assure()

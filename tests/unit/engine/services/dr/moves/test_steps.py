@@ -10,8 +10,8 @@ import pytest
 from engine.flow.operations.driver import StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
+from engine.services.dr.move_log import Moves
 from engine.services.dr.moves.hook import HookFailed, MovePhase
-from engine.services.dr.moves.move_log import Moves
 from engine.services.dr.moves.steps import (
     GoesOn,
     HandOverStep,
@@ -81,6 +81,9 @@ class MemoryWorld:
 
     async def paused_topics(self) -> tuple[str, ...]:
         return self.paused
+
+    async def moved(self) -> Moves:
+        return self.moves
 
     async def readiness(self) -> Readiness:
         return self.lacks
@@ -173,6 +176,16 @@ async def test_everything_in_the_way_is_named() -> None:
     with pytest.raises(CheckFailed) as failed:
         await check(found, ignore=tuple(wanted[1:])).do(kept_run().run)
     assert [name for name, _ in failed.value.reasons] == ["no-mirror"]
+
+
+async def test_producers_that_another_command_has_moved_meanwhile_are_not_moved_again() -> None:
+    found = MemoryWorld()
+    found.moves = Moves(topics={"orders": MovedTopic(at_ms=1, who="bob", operation="0", ends=(5,), starts=(6,))})
+    assert await names(check(found)) == ["already-moved"]
+    found.keeps_names = False
+    found.target_settings.put("orders", partitions=1)
+    await hand_over(found, SimpleNamespace(operations=())).do(kept_run().run)
+    assert found.moves.topics["orders"].starts == (6,), "groups that move later start where the producers began"
 
 
 async def test_a_group_that_nobody_needs_is_left_behind_by_name() -> None:
