@@ -5,7 +5,7 @@ and so is the reverse flow until the failback has ended (`engine/state/state.py`
 """
 
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -56,6 +56,8 @@ from policies.model import FlowName, TopicPartition
 from policies.start import Earliest, Start
 
 CLIENT_ID = "raymirror-failback"
+HELD_MS = 30 * 86_400_000
+"""How long the target keeps tombstones from when new records are copied: as after a failover."""
 NO_FENCE, NOT_EXPORTED = "no-way-to-fence", "not-exported"
 """The names of the reasons that no fence can be made, and that an export is not whole."""
 
@@ -123,6 +125,7 @@ class FailbackService(PreviewService):
             export=self._export,
             new_copier=self._copier,
             take_back=self.take_back,
+            hold_tombstones=self._hold_tombstones,
         )
 
     async def look(self, asked: FailbackWish, fence: Fence) -> Counted:
@@ -135,6 +138,9 @@ class FailbackService(PreviewService):
             reasons += [FailbackReason(name, NO_FENCE, why) for name, why in refused.reasons]
         counted = await count(world, asked, settles=False)
         return msgspec.structs.replace(counted, reasons=(*reasons, *counted.reasons))
+
+    async def _hold_tombstones(self, topics: Collection[str]) -> Mapping[str, str]:
+        return (await self.keep_tombstones(topics, HELD_MS)).failed
 
     async def _known(self) -> Mapping[TopicPartition, KnownLane]:
         return {one.lane: one for one in (await last_known_of(self._flow, self._target)).lanes}
