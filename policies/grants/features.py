@@ -32,6 +32,8 @@ class GrantFeature(Enum):
     SWITCHOVER = "the command dr switchover"
     DRILL = "the command dr drill"
     MOVE = "the command move"
+    DR_FAILBACK = "the command dr failback"
+    MAKE_ANEW = "its option --make-anew"
     CONFIGS = "sync.topic.configs.enabled"
     ACLS = "sync.topic.acls.enabled"
     RECREATED = "raymirror.topic.recreated"
@@ -50,6 +52,8 @@ BY_COMMAND = frozenset(
         GrantFeature.SWITCHOVER,
         GrantFeature.DRILL,
         GrantFeature.MOVE,
+        GrantFeature.DR_FAILBACK,
+        GrantFeature.MAKE_ANEW,
     }
 )
 """Features that no running mirror uses, only a command. They may run with a login of their own; scheduled drills run
@@ -70,6 +74,7 @@ class FeatureUse(msgspec.Struct, frozen=True, kw_only=True):
 _READS = ("Metadata", "ListOffsets", "Fetch")
 _OWN_TOPIC = ("CreateTopics", "DescribeConfigs", "Metadata", "ListOffsets", "Fetch", "Produce")
 _ASKS_GROUPS = ("ListGroups", "FindCoordinator", "DescribeGroups", "ConsumerGroupDescribe", "OffsetFetch")
+_TRANSACTIONS = ("FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "EndTxn", "DescribeTransactions")
 _SOURCE, _TARGET, _SYNCS = GrantSide.SOURCE, GrantSide.TARGET, GrantSide.SYNCS
 
 
@@ -77,6 +82,61 @@ def _use(
     feature: GrantFeature, side: GrantSide, group: ResourceGroup, *requests: str, needed: bool = True, without: str = ""
 ) -> FeatureUse:
     return FeatureUse(feature=feature, side=side, group=group, requests=requests, needed=needed, without=without)
+
+
+def _stores_operations(feature: GrantFeature) -> tuple[FeatureUse, ...]:
+    """Return what a command needs to store an operation on both clusters, and to fence producers."""
+    without = "a driver that was replaced notices that late, and the brokers do not refuse its writes"
+    stores = "the operation is not stored on this cluster, so it does not begin"
+    return (
+        _use(feature, _SOURCE, ResourceGroup.REVERSE_TOPICS, *_OWN_TOPIC, without=stores),
+        _use(feature, _TARGET, ResourceGroup.STATE, *_OWN_TOPIC, without=stores),
+        _use(feature, _SOURCE, ResourceGroup.REVERSE_IDS, *_TRANSACTIONS, without=without),
+        _use(feature, _TARGET, ResourceGroup.IDS, *_TRANSACTIONS, without=without),
+        *(
+            _use(
+                feature,
+                side,
+                ResourceGroup.CLUSTER,
+                "DescribeAcls",
+                "CreateAcls",
+                "DeleteAcls",
+                "DescribeConfigs",
+                without="no fence of ACLs is made or taken away",
+            )
+            for side in (_SOURCE, _TARGET)
+        ),
+    )
+
+
+def _moves_applications(feature: GrantFeature) -> tuple[FeatureUse, ...]:
+    """Return what a command needs to move groups, and producers behind them, to the target."""
+    return (
+        _use(
+            feature,
+            _SOURCE,
+            ResourceGroup.TOPICS,
+            *_READS,
+            "DescribeConfigs",
+            without="the command cannot see whether these topics are copied whole",
+        ),
+        *(
+            _use(
+                feature,
+                _TARGET,
+                group,
+                *_READS,
+                "DescribeConfigs",
+                "OffsetCommit",
+                without="groups get no offset in these topics, and it is not known whether they suit producers",
+            )
+            for group in (ResourceGroup.COPIES, ResourceGroup.PRODUCED)
+        ),
+        *(
+            _use(feature, _TARGET, group, *_READS, without="no offset of a group can be translated exactly")
+            for group in (ResourceGroup.POSITIONS, ResourceGroup.MAP)
+        ),
+    )
 
 
 USES = (
@@ -355,36 +415,85 @@ USES = (
         )
         for side in (_SOURCE, _TARGET)
     ),
+    *_stores_operations(GrantFeature.SWITCHOVER),
+    *_moves_applications(GrantFeature.SWITCHOVER),
     _use(
         GrantFeature.SWITCHOVER,
         _SOURCE,
-        ResourceGroup.REVERSE_TOPICS,
-        *_OWN_TOPIC,
-        without="the operation is not stored on the source, so it does not begin",
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        without="the command does not see these groups, so it is refused",
     ),
     _use(
         GrantFeature.SWITCHOVER,
+        _TARGET,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        "OffsetCommit",
+        without="the command cannot move these groups",
+    ),
+    *_stores_operations(GrantFeature.DR_FAILBACK),
+    _use(
+        GrantFeature.DR_FAILBACK,
         _SOURCE,
-        ResourceGroup.REVERSE_IDS,
-        "FindCoordinator",
-        "InitProducerId",
+        ResourceGroup.TOPICS,
+        *_READS,
+        "OffsetForLeaderEpoch",
+        "DescribeProducers",
+        "DescribeConfigs",
+        "IncrementalAlterConfigs",
+        "AlterConfigs",
+        "Produce",
         "AddPartitionsToTxn",
-        "EndTxn",
-        "DescribeTransactions",
-        without="a driver that was replaced notices that late, and the brokers do not refuse its writes",
+        "OffsetCommit",
+        without="the retention of these topics is not held, or what the target got is not copied to them",
+    ),
+    _use(
+        GrantFeature.DR_FAILBACK,
+        _TARGET,
+        ResourceGroup.COPIES,
+        *_READS,
+        "OffsetForLeaderEpoch",
+        "DescribeProducers",
+        "DescribeConfigs",
+        "IncrementalAlterConfigs",
+        "AlterConfigs",
+        "Produce",
+        "AddPartitionsToTxn",
+        without="what only the source has is not copied to these topics, and they do not keep tombstones for longer",
     ),
     *(
         _use(
-            GrantFeature.SWITCHOVER,
-            side,
-            ResourceGroup.CLUSTER,
-            "DescribeAcls",
-            "CreateAcls",
-            "DeleteAcls",
-            "DescribeConfigs",
-            without="no fence of ACLs is made or taken away",
+            GrantFeature.DR_FAILBACK,
+            _TARGET,
+            group,
+            *_OWN_TOPIC,
+            without="the exact ends of the copies cannot be found",
         )
-        for side in (_SOURCE, _TARGET)
+        for group in (ResourceGroup.POSITIONS, ResourceGroup.MAP)
+    ),
+    _use(
+        GrantFeature.DR_FAILBACK,
+        _SOURCE,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        "OffsetCommit",
+        without="the command cannot place these groups on the source",
+    ),
+    _use(
+        GrantFeature.DR_FAILBACK,
+        _TARGET,
+        ResourceGroup.GROUPS,
+        *_ASKS_GROUPS,
+        without="it is not known what these groups have read on the target",
+    ),
+    _use(
+        GrantFeature.MAKE_ANEW,
+        _SOURCE,
+        ResourceGroup.TOPICS,
+        "DeleteTopics",
+        "CreateTopics",
+        without="topics of the source are not made anew, so the failback stops before it deletes any",
     ),
     _use(
         GrantFeature.DRILL,
@@ -441,7 +550,8 @@ USES = (
         "OffsetCommit",
         without="the command cannot move these groups",
     ),
-    _use(GrantFeature.MOVE, _TARGET, ResourceGroup.STATE, *_OWN_TOPIC, without="nothing is stored, so nothing moves"),
+    *_stores_operations(GrantFeature.MOVE),
+    *_moves_applications(GrantFeature.MOVE),
     *(
         _use(
             GrantFeature.MOVE,
