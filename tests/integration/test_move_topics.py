@@ -102,7 +102,6 @@ def scene_of(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Any:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def made(alias: str, settings: dict[str, str]) -> Scene:
         stage = SwitchoverStage(tmp_path, alias, source_cluster, target_cluster, settings)

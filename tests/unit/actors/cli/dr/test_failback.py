@@ -50,8 +50,7 @@ def ended(state: OperationState = OperationState.FINISHED) -> DrOperation:
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def config(tmp_path: Path) -> str:
     path = tmp_path / "mm2.properties"
     path.write_text(BASE)
     return str(path)
