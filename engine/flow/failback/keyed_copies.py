@@ -126,7 +126,7 @@ class KeyedCopies:
             ours = {one.key or b"" for one in wanted}
             between = _records(target, row.target, read_to, places[-1][1], committed=False, without=(*done, *places))
             if not [record async for record in between if (record.key or b"") in ours]:
-                see_tombstones([row])  # the keys of N were read while it had all of them
+                await self._see_tombstones(row, writer)
                 self._run.assure()
                 await writer.commit()
                 return places
@@ -136,6 +136,15 @@ class KeyedCopies:
                 raise FailbackRefused([FailbackReason(TARGET_OPEN, str(row.target), why)])
             self._run.say(f"{row.target}: an application wrote one of the keys meanwhile; again")
             await pause(_LOOK_S)
+
+    @staticmethod
+    async def _see_tombstones(row: LaneRow, writer: KeyedWriter) -> None:
+        """Refuse to commit unless the keys of N were read while the target had all of them; then it is rolled back."""
+        try:
+            see_tombstones([row])
+        except FailbackRefused:
+            await writer.acquire()
+            raise
 
     @staticmethod
     def _key(row: LaneRow, record: Record) -> bytes:

@@ -265,6 +265,24 @@ async def test_divergence_whose_tombstones_went_after_the_count_is_refused_while
         assert not released.has_ended
 
 
+async def test_divergence_whose_tombstones_may_go_while_keys_are_read_is_rolled_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    played = await keyed()
+    before = played.there[0].values()
+
+    def late(asked: str) -> None:
+        if asked == "add to transaction":
+            monkeypatch.setattr(keyed_copies, "wall_ms", lambda: 2**60)
+
+    played.b.begun = late
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match=r"late-copy.*tombstones-gone"):
+            await driver.start(failback())
+    assert played.there[0].values() == before
+    assert played.there[0].last_stable == played.there[0].end, "nothing is left open"
+
+
 async def test_tombstones_that_may_have_gone_meanwhile_are_counted() -> None:
     """Of a partition with divergence no lacking key can be told: the result says so."""
     played = await keyed()

@@ -314,6 +314,25 @@ async def test_a_command_that_fails_leaves_the_step_to_be_repeated() -> None:
     assert found.moves == Moves()
 
 
+async def test_producers_that_write_before_a_command_that_failed_is_called_again_began_where_it_was_called_first() -> (
+    None
+):
+    found = MemoryWorld()
+    found.keeps_names = False
+    found.target_settings.put("orders", partitions=1)
+    step, run = hand_over(found, SimpleNamespace(operations=())), kept_run()
+
+    async def fails(phase: MovePhase, _topics: object) -> None:
+        found.end = 20  # the command told the producers before it failed, and they write
+        raise HookFailed(phase.value, {"exit code 3": "no"})
+
+    cast("Any", step)._hook = SimpleNamespace(call=fails)
+    with pytest.raises(HookFailed):
+        await step.do(run.run)
+    await hand_over(found, SimpleNamespace(operations=())).do(run.run)
+    assert found.moves.topics["orders"].starts == (9,), "a group that moves later would skip what they wrote"
+
+
 async def test_only_what_keeps_producers_from_these_topics_is_lifted() -> None:
     found = MemoryWorld()
     mine = Binding(Resource.TOPIC, "orders", Pattern.LITERAL, "User:a", "*", Operation.WRITE, Permission.DENY)
