@@ -6,8 +6,6 @@ move together after its consumers. Without a group it shows what has moved, and 
 
 import argparse
 import asyncio
-import getpass
-import socket
 from pathlib import Path
 
 import msgspec
@@ -20,6 +18,7 @@ from actors.cli.dr.fence_choice import add_fence_arguments
 from actors.cli.dr.flow_choice import NoConfigNamed
 from actors.cli.dr.move_tables import show_group, show_progress
 from actors.cli.dr.move_topics import run_topics
+from actors.cli.dr.operated_flow import who_operates
 from actors.cli.failover.translate import chosen_flow
 from engine.base.errors import BrokerUnreachable
 from engine.config.config import load_config
@@ -150,7 +149,7 @@ async def _move(config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
         within_s=args.timeout,
         watch_s=args.watch,
     )
-    async with GroupMover(config, flow, args.group, who=_who(), backwards=args.backwards) as mover:
+    async with GroupMover(config, flow, args.group, who=who_operates(), backwards=args.backwards) as mover:
         _need_source(flow, mover)
         return await (mover.undo() if args.undo else mover.move(wish))
 
@@ -172,11 +171,3 @@ def _need_source(flow: FlowConfig, mover: GroupMover) -> None:
     if mover.gone:
         right = "without the source nothing can be exact; if it is lost: raymirror failover"
         raise BrokerUnreachable(f"cluster {flow.name.source!r}", f"{mover.gone}; {right}")
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in a container
-        user = "somebody"
-    return f"{user} on {socket.gethostname()}"
