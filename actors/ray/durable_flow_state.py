@@ -154,7 +154,7 @@ class DurableFlowState:
             if not self.taken:
                 raise NotOpen(self._trouble or "the state topic is being opened")
             return
-        stored = {} if isinstance(self._held, _Refused) else self._held.load()
+        stored: Mapping[Key, Value] = {} if isinstance(self._held, _Refused) else self._held.load()
         self.kept = _seen(kept, _kept(stored))
         if not isinstance(self._held, _Refused):
             await self._held.put(_changes(stored, self.kept))

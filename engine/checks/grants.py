@@ -10,7 +10,7 @@ from engine.core.offset_map.map_blocks import map_topic
 from engine.core.refused.entries import quarantine_topic
 from engine.core.reports.progress_sample import lag_topic, progress_topic
 from engine.state.state import events_topic, state_topic
-from policies.grants.features import GrantFeature
+from policies.grants.feature_use import GrantFeature
 from policies.grants.planning import Grant, GrantFacts, acl_names, grants_of
 from policies.grants.resources import ResourceGroup
 from policies.grants.rights import CLUSTER_NAME, EVERY, ResourceName

@@ -12,7 +12,8 @@ from engine.flow.operations.fencing import AclFence, FenceChoice
 from policies.dr.failback import FailbackChoice
 from policies.dr.fence import EveryoneRule
 from policies.dr.operations import OperationState
-from policies.grants.features import USES, GrantFeature
+from policies.grants.feature_use import GrantFeature
+from policies.grants.features import USES
 from policies.grants.resources import GrantSide
 from policies.grants.rights import ResourceKind
 from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource

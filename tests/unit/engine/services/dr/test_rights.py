@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import engine
-from policies.grants.features import USES, GrantFeature
+from policies.grants.feature_use import GrantFeature
+from policies.grants.features import USES
 from policies.grants.resources import GrantSide
 from policies.grants.rights import ResourceKind
 from tests.unit.engine.flow.failback.test_failback_rights import CLUSTER, GROUPS, SETTINGS, Sent, granted
