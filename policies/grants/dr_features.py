@@ -1,4 +1,4 @@
-"""What the commands that move applications between clusters send: previews, switchovers, failbacks, drills, moves."""
+"""Lists the requests of the commands between clusters: previews, switchovers, failbacks, drills, moves."""
 
 from policies.grants.feature_use import (
     ASKS_GROUPS,

@@ -1,4 +1,4 @@
-"""The features of a mirror, and what a row says of one: its requests, on which cluster, about which resources.
+"""Defines the features of a mirror and their rows: requests, on which cluster, about which resources.
 
 `needed`: without the right, the feature does nothing, or the flow does not copy. `without`: what happens then.
 """
