@@ -51,9 +51,13 @@ def tmp_path(_own_folder: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_user_folders(_own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep state files out of the user's own folder; the cache of jars is shared on purpose."""
+def _own_surroundings(_own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep state files out of the user's own folder, and Ray clusters of the user out of the test.
+
+    The cache of jars is shared on purpose.
+    """
     monkeypatch.setenv("XDG_STATE_HOME", str(_own_folder / "state"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
 def pytest_configure() -> None:

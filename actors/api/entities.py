@@ -141,6 +141,8 @@ class FlowSummary(ApiStruct, frozen=True, kw_only=True):
     """Partitions that have stopped on an error."""
     quarantined: dict[str, str]
     paused_topics: tuple[str, ...]
+    moved_topics: tuple[str, ...]
+    """The paused topics whose producers write to the target now; a resume of the flow leaves them paused."""
     records: int
     """Copied since the supervisor started; `bytes` likewise, as on the wire."""
     bytes: int
@@ -467,3 +469,5 @@ class Accepted(ApiStruct, frozen=True, kw_only=True):
     command: str
     flow: str | None
     topics: tuple[str, ...] = ()
+    moved_topics: tuple[str, ...] = ()
+    """Of a resume: topics that stay paused, because their producers write to the target now."""

@@ -66,7 +66,11 @@ def stop(call: HttpCall, view: ApiView) -> HttpAnswer:
 def _give(call: HttpCall, view: ApiView, command: Command) -> HttpAnswer:
     flow = view.named_flow(call).flow if "flow" in call.path else None
     topics = call.body.topics if isinstance(call.body, SomeTopics) else ()
-    return _accepted(command, flow, GiveCommand(command, flow, topics), topics)
+    moved = set[str]()
+    if command is Command.RESUME:
+        moved.update(*(one.moved_topics for one in view.present.flows if flow in (None, one.flow)))
+    body = Accepted(command=command, flow=flow, topics=topics, moved_topics=tuple(sorted(moved)))
+    return HttpAnswer(status=202, body=body, deeds=(GiveCommand(command, flow, topics),))
 
 
 def restart(call: HttpCall, view: ApiView) -> HttpAnswer:
@@ -96,5 +100,5 @@ def reload(call: HttpCall, _view: ApiView) -> HttpAnswer:
     return _accepted("reload", None, ApplyFile(call.body.new))
 
 
-def _accepted(command: str, flow: str | None, deed: Deed, topics: tuple[str, ...] = ()) -> HttpAnswer:
-    return HttpAnswer(status=202, body=Accepted(command=command, flow=flow, topics=topics), deeds=(deed,))
+def _accepted(command: str, flow: str | None, deed: Deed) -> HttpAnswer:
+    return HttpAnswer(status=202, body=Accepted(command=command, flow=flow), deeds=(deed,))

@@ -85,6 +85,7 @@ def flow_summary(view: ApiView, flow: FlowStatus) -> FlowSummary:
         failed=flow.errors,
         quarantined=flow.quarantined,
         paused_topics=flow.paused_topics,
+        moved_topics=flow.moved_topics,
         records=flow.records,
         bytes=flow.wire_bytes,
         records_per_second=flow.records_per_s,

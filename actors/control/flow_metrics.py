@@ -73,6 +73,7 @@ class FlowMetrics:
             flow=str(flow_state.flow),
             desired=flow_state.wanted.state,
             paused_topics=tuple(sorted(flow_state.wanted.paused_topics)),
+            moved_topics=tuple(sorted(flow_state.wanted.moved_topics)),
             topics=len(flow_state.topics()),
             lanes=total,
             unknown_lanes=unknown,

@@ -19,6 +19,7 @@ from actors.model.states import (
     CopierState,
     Desired,
     FailedOverFlow,
+    MovedTopics,
     NotFailedOver,
     StopKind,
     desired_after,
@@ -94,10 +95,14 @@ class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
-    """The wanted state of one flow. `wake` grows with every resume, so that a resume of a running flow counts too."""
+    """The wanted state of one flow. `wake` grows with every resume, so that a resume of a running flow counts too.
+
+    `moved_topics`: those of `paused_topics` whose producers write to the target now. No resume ends their pause.
+    """
 
     state: Desired = Desired.RUNNING
     paused_topics: frozenset[str] = frozenset()
+    moved_topics: frozenset[str] = frozenset()
     wake: int = 0
     stop: StopKind = StopKind.MIRROR
     """What a stop is part of; it means something only while the state is STOPPED."""
@@ -167,6 +172,7 @@ class FlowState:
 
         Raises IllegalCommand.
         """
+        self.refuse_moved(command, topics)
         if self.failed_over and command is not Command.STOP:
             raise FailedOverFlow(command, str(self.flow), self.wanted.stop)
         # a flow that was stopped alone may be resumed, because its mirror has not ended; with HTTP it may be paused too
@@ -177,12 +183,35 @@ class FlowState:
             self.release()
         if not topics:
             # a stop ends the copying and changes no topic: topics that are paused stay paused at the next start
-            kept = self.wanted.paused_topics if command is Command.STOP else frozenset()
-            self.wanted = DesiredFlow(state=state, paused_topics=kept, wake=wake, stop=self._stop_after(state, stop))
+            kept = self.wanted.paused_topics if command is Command.STOP else self.wanted.moved_topics
+            self._want(state=state, paused_topics=kept, wake=wake, stop=self._stop_after(state, stop))
             return
         paused = self.wanted.paused_topics
         paused = paused | set(topics) if command is Command.PAUSE else paused - set(topics)
-        self.wanted = DesiredFlow(state=self.wanted.state, paused_topics=frozenset(paused), wake=wake)
+        self._want(paused_topics=paused, wake=wake, stop=StopKind.MIRROR)
+
+    def refuse_moved(self, command: Command, topics: Sequence[str]) -> None:
+        """Refuse to resume topics by name whose producers have moved. Raises MovedTopics."""
+        if command is Command.RESUME and (moved := self.wanted.moved_topics.intersection(topics)):
+            raise MovedTopics(str(self.flow), tuple(sorted(moved)))
+
+    def pause_moved(self, topics: Sequence[str]) -> None:
+        """Pause topics until they are released, whatever the flow does: their producers move to the target."""
+        wanted = self.wanted
+        self._want(paused_topics=wanted.paused_topics.union(topics), moved_topics=wanted.moved_topics.union(topics))
+
+    def release_moved(self, topics: Sequence[str]) -> None:
+        """Copy those of the topics again whose producers had moved: they are back on the source."""
+        freed = self.wanted.moved_topics.intersection(topics)
+        wanted = self.wanted
+        self._want(
+            paused_topics=wanted.paused_topics - freed,
+            moved_topics=wanted.moved_topics - freed,
+            wake=wanted.wake + bool(freed),
+        )
+
+    def _want(self, **changes: object) -> None:
+        self.wanted = msgspec.structs.replace(self.wanted, **changes)
 
     def forget_failover(self) -> None:
         """Make the failover a plain stop, after which the flow may be resumed. Raises NotFailedOver."""
@@ -213,6 +242,8 @@ class FlowState:
             state=self.wanted.state,
             stop=self.wanted.stop,
             paused_topics=tuple(sorted(self.wanted.paused_topics)),
+            moved_topics=tuple(sorted(self.wanted.moved_topics)),
+            is_blind=not self.is_state_read,
             at_ms=self.wanted_at_ms,
             sets=sets,
             quarantine={
@@ -264,20 +295,19 @@ class FlowState:
         for set_id, left in kept.quarantine.items():
             self.records[set_id] = remembered(left.reason, left.failures, set_id, now_s)
         if kept.failed_over:  # no start, and no command that came before this was read, starts it again
-            self.wanted = DesiredFlow(
-                state=Desired.STOPPED, paused_topics=frozenset(kept.paused_topics), stop=kept.stop
-            )
+            self.wanted = _recalled(kept, Desired.STOPPED, kept.stop)
             self.wanted_at_ms = kept.at_ms
             self.refused = f"flow {self.flow}: {turned_text(str(self.flow), kept.stop)}" if self._is_later(kept) else ""
             return
         if self.wanted != DesiredFlow():
+            self.pause_moved(kept.moved_topics)
             return  # a command came before the stored state was read: it wins
         # starting a stopped mirror means that it is to run; a flow that was stopped alone over HTTP waits for a resume
         is_alone = kept.stop.is_alone and self._resumable and not self._is_added
         is_started = kept.state is Desired.STOPPED and self._is_later(kept) and not is_alone
         wanted = Desired.RUNNING if is_started else kept.state
         stop = kept.stop if wanted is Desired.STOPPED else StopKind.MIRROR
-        self.wanted = DesiredFlow(state=wanted, paused_topics=frozenset(kept.paused_topics), stop=stop)
+        self.wanted = _recalled(kept, wanted, stop)
         self.wanted_at_ms = kept.at_ms
 
     def _is_later(self, kept: RememberedFlow) -> bool:
@@ -361,6 +391,11 @@ class FlowState:
         wanted = (paused, self.wanted.paused_topics, self.wanted.wake)
         return all(handle.is_new or handle.heeds(*wanted) for handle in self.handles.values())
 
+    @property
+    def may_be_paused(self) -> bool:
+        """Whether something may be paused of which this supervisor does not know yet, so that no order may end it."""
+        return not self.is_state_read and self.wanted.state is Desired.RUNNING
+
     def held_since(self, handle: CopierHandle | None = None) -> dict[str, float]:
         """Return since when each set is held by its copier: of all copiers, or of one."""
         handles = [handle] if handle is not None else list(self.handles.values())
@@ -421,6 +456,12 @@ class FlowState:
         if CopierState.STARTING not in states or (CopierState.READY in states and not self.lacks):
             return ""
         return f"a copier to start ({self.lacks or f'needs {copier_needs(self._site)}'})"
+
+
+def _recalled(kept: RememberedFlow, state: Desired, stop: StopKind) -> DesiredFlow:
+    """Return the wanted state with the paused topics that are stored."""
+    paused, moved = frozenset(kept.paused_topics), frozenset(kept.moved_topics)
+    return DesiredFlow(state=state, paused_topics=paused | moved, moved_topics=moved, stop=stop)
 
 
 def why_unknown(topic: str, flow_states: Sequence[FlowState]) -> UnknownTopic | TopicsNotKnownYet:

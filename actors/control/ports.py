@@ -95,12 +95,15 @@ class Fleet(Protocol):
 class RememberedFlow(msgspec.Struct, frozen=True, kw_only=True):
     """The stored state of a flow, as in the state topic on its target. `at_ms`: when the state was requested, Unix
     time. `sets`: by id, sets that no plan would create again (of hot lanes, of suspects). `quarantine`: by set id too.
-    `stop`: what a stop is part of.
+    `stop`: what a stop is part of. `moved_topics`: those of `paused_topics` whose producers write to the target now.
+    `is_blind`: a command came before the stored state was read, so what was stored of moved topics stays.
     """
 
     state: Desired = Desired.RUNNING
     stop: StopKind = StopKind.MIRROR
     paused_topics: tuple[str, ...] = ()
+    moved_topics: tuple[str, ...] = ()
+    is_blind: bool = False
     at_ms: int = 0
     sets: dict[str, SetState] = {}
     quarantine: dict[str, Quarantine] = {}

@@ -19,7 +19,7 @@ from actors.control.copier_lifecycle import LEASE_S, CopierLifecycle
 from actors.control.discovery_health import DiscoveryHealth
 from actors.control.event_journal import EventJournal
 from actors.control.flow_metrics import FlowMetrics
-from actors.control.flow_state import FlowPlan, FlowState, Plan, plan_sets, why_unknown
+from actors.control.flow_state import FlowPlan, FlowState, Plan, TopicsNotKnownYet, plan_sets, why_unknown
 from actors.control.ports import Observer, Ports, SparkPort
 from actors.control.scaler import Scaler
 from actors.control.scheduler import place
@@ -249,6 +249,9 @@ class Supervisor:
             if not handle.introduced:
                 handle.port.send(introduction)
                 continue
+            if handle.is_adopted and flow_state.may_be_paused and handle.drain_asked_at_s is None:
+                handle.port.send(introduction)  # it follows its earlier orders, which may have paused something
+                continue
             orders = msgspec.structs.replace(
                 introduction,
                 paused=flow_state.wanted.state is Desired.PAUSED,
@@ -276,6 +279,9 @@ class Supervisor:
         if command is Command.FORGET:
             self._forget_failover(self._flow_state(flow or ""))
             return
+        if command in (Command.PAUSE_MOVED, Command.RELEASE_MOVED):
+            self._change_moved(command, self._flow_state(flow or ""), topics)
+            return
         kind = StopKind.FLOW if flow is not None else StopKind.MIRROR
         self._command(command, [self._flow_state(flow)] if flow is not None else self._meant(command), topics, kind)
         if flow is None and not topics:
@@ -287,6 +293,19 @@ class Supervisor:
         flow_state.forget_failover()
         flow_state.wanted_at_ms = self._clock.wall_ms()
         self._events.note(FailoverForgotten(flow=flow_state.flow))
+        self._store(flow_state)
+
+    def _change_moved(self, command: Command, flow_state: FlowState, topics: tuple[str, ...]) -> None:
+        """Pause or release topics whose producers move, also of a stopped flow. Raises TopicsNotKnownYet."""
+        if not flow_state.is_state_read:  # else what is stored would not count
+            raise TopicsNotKnownYet(", ".join(topics), str(flow_state.flow), flow_state.waiting_for() or "its state")
+        if command is Command.PAUSE_MOVED:
+            flow_state.pause_moved(topics)
+        else:
+            flow_state.release_moved(topics)
+        if not flow_state.failed_over:  # else it is the time of the failover
+            flow_state.wanted_at_ms = self._clock.wall_ms()
+        self._events.note(PausedOrResumed(flow=flow_state.flow, command=command, topics=topics))
         self._store(flow_state)
 
     def _meant(self, command: Command) -> list[FlowState]:
@@ -310,13 +329,16 @@ class Supervisor:
             if not any(topic in known for known in copied.values()):
                 raise why_unknown(topic, flow_states)
         for flow_state in flow_states:
+            flow_state.refuse_moved(command, copied[flow_state.flow])
+        for flow_state in flow_states:
             known = copied[flow_state.flow]
             if topics and not known:
                 continue
             flow_state.command(command, known, stop)
             flow_state.wanted_at_ms = self._clock.wall_ms()
             if command is not Command.STOP:
-                self._events.note(PausedOrResumed(flow=flow_state.flow, command=command, topics=known))
+                moved = () if topics else tuple(sorted(flow_state.wanted.moved_topics))
+                self._events.note(PausedOrResumed(flow=flow_state.flow, command=command, topics=known, moved=moved))
             self._store(flow_state)
 
     def delete(self, flow: str) -> None:

@@ -144,14 +144,25 @@ class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PausedOrResumed(Event, frozen=True, kw_only=True, tag="paused_or_resumed"):
-    """An operator paused or resumed a flow, or some of its topics."""
+    """An operator paused or resumed a flow, or some of its topics.
+
+    `moved`: topics that stay paused when the flow is resumed, because their producers write to the target now.
+    """
 
     command: str
     topics: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
 
     def text(self) -> str:
-        done = "paused" if self.command == "pause" else "resumed"
-        return f"an operator {done} {', '.join(self.topics) if self.topics else 'the flow'}"
+        names = ", ".join(self.topics) or "the flow"
+        if self.command == "pause-moved":
+            return f"producers of {names} move to the target: these topics stay paused"
+        if self.command == "release-moved":
+            return f"producers of {names} write to the source again: these topics are copied again"
+        if self.command == "pause":
+            return f"an operator paused {names}"
+        but = f"; {', '.join(self.moved)} stays paused, because producers have moved" if self.moved else ""
+        return f"an operator resumed {names}{but}"
 
 
 class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):

@@ -1,8 +1,12 @@
 """The wanted state of a mirror, the effect of commands on it, and the state of a copier."""
 
 import enum
+from collections.abc import Sequence
 
 from engine.base.errors import MirrorError
+
+_NAMED = 5
+"""Most topics that a message names."""
 
 
 class Desired(enum.StrEnum):
@@ -21,6 +25,10 @@ class Command(enum.StrEnum):
     STOP = "stop"
     FORGET = "forget-failover"
     """Allow a flow that was failed over to be resumed."""
+    PAUSE_MOVED = "pause-moved"
+    """Pause topics whose producers write to the target now; a resume of the flow leaves them paused."""
+    RELEASE_MOVED = "release-moved"
+    """Copy such topics again: their producers are back on the source."""
 
 
 _AFTER = {Command.PAUSE: Desired.PAUSED, Command.RESUME: Desired.RUNNING, Command.STOP: Desired.STOPPED}
@@ -102,6 +110,18 @@ class FailedOverFlow(IllegalCommand):
         return f"cannot {self.command} flow {self.flow}: {turned_text(self.flow, self.stop)}"
 
 
+class MovedTopics(IllegalCommand):
+    """Topics whose producers have moved to the target are not copied again by a resume: flow, topics."""
+
+    def __init__(self, flow: str, topics: tuple[str, ...]) -> None:
+        super().__init__(Command.RESUME, flow)
+        self.args = flow, topics
+        self.flow, self.topics = flow, topics
+
+    def __str__(self) -> str:
+        return f"cannot resume these topics of flow {self.flow}: {moved_text(self.flow, self.topics)}"
+
+
 class NotFailedOver(MirrorError):
     """A failover is to be forgotten of a flow that was not failed over, as far as this mirror has read."""
 
@@ -128,6 +148,16 @@ def turned_text(flow: str, stop: StopKind) -> str:
         f" failback '{flow}', if copies keep the names of their topics. If copies have other names, or to copy in the"
         f" old direction all the same: raymirror resume '{flow}' --forget-failover, or, once its mirror has ended,"
         f" raymirror run CONFIG --forget-failover '{flow}'"
+    )
+
+
+def moved_text(flow: str, topics: Sequence[str]) -> str:
+    """Say why topics stay paused whose producers have moved to the target, and what would be right."""
+    source, _, target = flow.partition("->")
+    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
+    return (
+        f"producers of {', '.join(topics[:_NAMED])}{more} have moved to {target}, so copying on would mix both logs; to"
+        f" let them write to {source} again: raymirror move --topics '{','.join(topics)}' '{flow}' --undo"
     )
 
 

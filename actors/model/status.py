@@ -127,6 +127,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the source's topics were discovered at least once since the supervisor started."""
     remembered: bool = True
     """Whether the stored wanted state was read since the supervisor started; until then `desired` is a guess."""
+    moved_topics: tuple[str, ...] = ()
+    """The `paused_topics` whose producers write to the target now; a resume of the flow leaves them paused."""
     failed_over: bool = False
     """Whether a failover stopped the flow, and it was not resumed since."""
     may_return: bool = False

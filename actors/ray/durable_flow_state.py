@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from actors.control.ports import RememberedFlow
-from actors.model.states import Desired, StopKind, turned_text
+from actors.model.states import Desired, StopKind, moved_text, turned_text
 from engine.base.clock import now_s, wall_ms
 from engine.base.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
 from engine.core.events.events import AnyEvent, Event
@@ -71,9 +71,16 @@ class DurableFlowState:
         self._trouble = ""
         self._sure_at_s = now_s()
         self.kept: RememberedFlow | None = None
-        """The wanted state, as far as it is known: None before the topic was read."""
+        """The wanted state: None before the topic was read, unless a command came first (`is_blind`)."""
         self.taken = ""
         """Which other mirror has the flow, or why this mirror must end; empty otherwise."""
+        self._moved = frozenset[str]()
+        """The moved topics that were last read or stored: one that this mirror releases is no news."""
+
+    @property
+    def known(self) -> RememberedFlow | None:
+        """The wanted state as the supervisor may take it over: None before the topic was read, or refused."""
+        return None if self.kept is None or self.kept.is_blind else self.kept
 
     @property
     def holds(self) -> bool:
@@ -108,7 +115,7 @@ class DurableFlowState:
             except KafkaRefusal as refusal:
                 if not isinstance(self._held, _Refused):
                     self._held = _Refused(wall_ms())
-                self.kept = self.kept or RememberedFlow()
+                self.kept = _seen(self.kept or RememberedFlow(), RememberedFlow())
                 self._trouble = f"the wanted state cannot be stored on the target: {refusal}"
                 await asyncio.sleep(REFUSED_S)
             except (MirrorError, OSError, TimeoutError) as trouble:
@@ -128,21 +135,30 @@ class DurableFlowState:
         elif found.failed_over and not self.kept.failed_over:
             self.taken = f"while this mirror could not see it, {turned_text(self._flow, found.stop)}"
             return
-        elif isinstance(self._held, _Refused):
+        elif unseen := sorted({*found.moved_topics} - {*_seen(self.kept, found).moved_topics} - self._moved):
+            self.taken = f"while this mirror could not see it, {moved_text(self._flow, unseen)}"
+            return
+        self.kept = _seen(self.kept, found)
+        if isinstance(self._held, _Refused):
             self.taken = _stopped_since(service.load(), self._held.since_ms)
             if self.taken:
                 return
             await service.put(_changes(service.load(), self.kept))
-        self._held = service
+        self._held, self._moved = service, frozenset(found.moved_topics)
         await service.run()
 
     async def store(self, kept: RememberedFlow) -> None:
         """Store the state; returns when it is durable, or if the topic is refused. Raises MirrorError."""
-        self.kept = kept
-        if self._held is None and not self.taken:
-            raise NotOpen(self._trouble or "the state topic is being opened")
-        if self._held is not None and not isinstance(self._held, _Refused):
-            await self._held.put(_changes(self._held.load(), kept))
+        if self._held is None:
+            self.kept = kept
+            if not self.taken:
+                raise NotOpen(self._trouble or "the state topic is being opened")
+            return
+        stored: Mapping[Key, Value] = {} if isinstance(self._held, _Refused) else self._held.load()
+        self.kept = _seen(kept, _kept(stored))
+        if not isinstance(self._held, _Refused):
+            await self._held.put(_changes(stored, self.kept))
+            self._moved = frozenset(self.kept.moved_topics)
 
     async def close(self) -> None:
         if self._held is not None and not isinstance(self._held, _Refused):
@@ -175,9 +191,29 @@ def _kept(entries: Mapping[Key, Value]) -> RememberedFlow:
         state=Desired(said.state),
         stop=StopKind.MIRROR if said.stop is msgspec.UNSET else StopKind(said.stop),
         paused_topics=said.paused_topics,
+        moved_topics=said.moved_topics,
         at_ms=said.at_ms,
         sets={key.subject: value for key, value in entries.items() if isinstance(value, SetState)},
         quarantine={key.subject: value for key, value in entries.items() if isinstance(value, Quarantine)},
+    )
+
+
+def _seen(kept: RememberedFlow, found: RememberedFlow) -> RememberedFlow:
+    """Return what is wanted now that the stored state (`found`) is read: a command that came before it knew nothing.
+
+    A failover that is stored stays; so do moved topics, sets and quarantines.
+    """
+    if not kept.is_blind:
+        return kept
+    if found.failed_over and not kept.failed_over:
+        return found
+    return msgspec.structs.replace(
+        kept,
+        paused_topics=tuple(sorted({*kept.paused_topics, *found.moved_topics})),
+        moved_topics=tuple(sorted({*kept.moved_topics, *found.moved_topics})),
+        sets=found.sets,
+        quarantine=found.quarantine,
+        is_blind=False,
     )
 
 
@@ -187,6 +223,7 @@ def _changes(stored: Mapping[Key, Value], kept: RememberedFlow) -> dict[Key, Val
         DESIRED: DesiredState(
             state=kept.state.value,
             paused_topics=kept.paused_topics,
+            moved_topics=kept.moved_topics,
             at_ms=kept.at_ms,
             stop=kept.stop.value if kept.state is Desired.STOPPED else msgspec.UNSET,
         )

@@ -206,7 +206,7 @@ class FlowLoops:
         groups, configs, memory = self._watch.groups, self._watch.configs, self.memory
         return msgspec.structs.replace(
             self._found,
-            kept=memory.kept,
+            kept=memory.known,
             taken=memory.taken,
             failure=self._found.failure or memory.trouble,
             awaited=memory.awaited,

@@ -10,7 +10,7 @@ from engine.core.offset_map.map_blocks import map_topic
 from engine.core.refused.entries import quarantine_topic
 from engine.core.reports.progress_sample import lag_topic, progress_topic
 from engine.state.state import events_topic, state_topic
-from policies.grants.features import GrantFeature
+from policies.grants.feature_use import GrantFeature
 from policies.grants.planning import Grant, GrantFacts, acl_names, grants_of
 from policies.grants.resources import ResourceGroup
 from policies.grants.rights import CLUSTER_NAME, EVERY, ResourceName
@@ -87,6 +87,8 @@ def _features(config: MirrorConfig, flow: FlowConfig) -> Iterator[GrantFeature]:
         GrantFeature.REPLAY: flow.faults.leaves_out,
         GrantFeature.LAG_HISTORY: config.spark.on and config.storage is not None and flow.progress_s > 0,
         GrantFeature.PROOF: True,
+        GrantFeature.DR_FAILBACK: not flow.naming.shows_source,
+        GrantFeature.MAKE_ANEW: not flow.naming.shows_source,
     }
     yield from (feature for feature, is_on in wanted.items() if is_on)
 
@@ -96,6 +98,7 @@ def _names(flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
     topics = _topics(flow)
     return {
         ResourceGroup.TOPICS: topics,
+        ResourceGroup.PRODUCED: topics,
         ResourceGroup.COPIES: tuple(dict.fromkeys(_copies(flow.naming, source, topics))),
         ResourceGroup.POSITIONS: (ResourceName(flow.positions_topic),),
         ResourceGroup.MAP: (ResourceName(map_topic(source)),),

@@ -7,7 +7,7 @@ that needs another key is another kind. Entries of unknown kinds or other flows 
 `core/formats.py`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -48,6 +48,7 @@ class DesiredState(Value, frozen=True, kw_only=True):
 
     `stop`: what a stop is part of. With `flow` and `deleted` only this flow was stopped, and its mirror may stay. It is
     absent unless the state is `stopped`, and if a version has written it that did not tell them apart.
+    `moved_topics`: those of `paused_topics` whose producers write to the target now, so that no resume copies them.
     """
 
     state: Literal["running", "paused", "stopped"]
@@ -55,6 +56,7 @@ class DesiredState(Value, frozen=True, kw_only=True):
     who: str = ""
     at_ms: int = 0
     stop: Literal["flow", "deleted", "mirror", "failover", "failback"] | msgspec.UnsetType = msgspec.UNSET
+    moved_topics: tuple[str, ...] = ()
 
     @property
     def failed_over(self) -> bool:
@@ -305,6 +307,29 @@ def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:
     """Return the entry of the mirror that has the flow, None if no mirror ever had it."""
     owner = entries.get(DEPLOYMENT)
     return owner if isinstance(owner, Deployment) else None
+
+
+def desired_of(entries: Mapping[Key, Value]) -> DesiredState:
+    """Return the wanted state of a flow by its stored entries: it runs if nothing is stored."""
+    wanted = entries.get(DESIRED)
+    return wanted if isinstance(wanted, DesiredState) else DesiredState(state="running")
+
+
+def with_moved(wanted: DesiredState, topics: Iterable[str]) -> DesiredState:
+    """Return a wanted state with further topics whose producers write to the target now."""
+    moved = tuple(dict.fromkeys((*wanted.moved_topics, *topics)))
+    paused = tuple(dict.fromkeys((*wanted.paused_topics, *moved)))
+    return msgspec.structs.replace(wanted, paused_topics=paused, moved_topics=moved)
+
+
+def without_moved(wanted: DesiredState, topics: Collection[str]) -> DesiredState:
+    """Return a wanted state in which some of the moved topics are copied again."""
+    freed = {one for one in wanted.moved_topics if one in topics}
+    return msgspec.structs.replace(
+        wanted,
+        paused_topics=tuple(one for one in wanted.paused_topics if one not in freed),
+        moved_topics=tuple(one for one in wanted.moved_topics if one not in freed),
+    )
 
 
 def failed_over_at(entries: Mapping[Key, Value]) -> int:

@@ -23,6 +23,7 @@ class OperationKind(Enum):
     FAILBACK = "failback"
     DRILL = "drill"
     MOVE = "move"
+    MOVE_BACK = "move-back"
 
 
 class FlowSide(Enum):
@@ -124,6 +125,16 @@ MOVE = (
     StepRule(name="hand-over", does="open the target to the producers, note that they have moved", ends_return=True),
     StepRule(name="watch", does="check again that nothing was written behind the fence"),
 )
+MOVE_BACK = (
+    StepRule(name="check", does="check that producers wrote nothing to the target since they moved"),
+    StepRule(
+        name="release",
+        does="let the flow copy these topics again",
+        undo="pause them as before",
+        undo_needs=(FlowSide.TARGET,),
+    ),
+    StepRule(name="hand-back", does="open the source to the producers, forget that they have moved", ends_return=True),
+)
 FAILBACK = (*_PREPARATION, _LATE, *_WAY_BACK)
 FAILBACKS: Mapping[FailbackChoice, tuple[StepRule, ...]] = {
     FailbackChoice.KEEP: FAILBACK,
@@ -140,6 +151,7 @@ TABLES: Mapping[OperationKind, tuple[StepRule, ...]] = {
     OperationKind.SWITCHOVER: SWITCHOVER,
     OperationKind.FAILBACK: FAILBACK,
     OperationKind.MOVE: MOVE,
+    OperationKind.MOVE_BACK: MOVE_BACK,
 }
 """The steps of each kind. Operations of a kind without a table are shown, and not driven."""
 

@@ -65,7 +65,8 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     `epoch_end`: the source offset where its log leaves the leader epochs that were copied (KIP-320); -1: not known.
     `diverged`, `new`: records in D and N. `diverged_end`, `new_end`: the offsets after their last records, which
     markers may follow; -1: not known. `oldest_kept`: the source offset of the first record that the target still
-    has; -1: not known. `apart_ms`: the most time that may have passed since the copy ended; 0: N is empty.
+    has; -1: not known. `apart_ms`: the most time that may have passed since the copy ended; 0: N is empty. `ended_ms`:
+    when the copy ended at the earliest (Unix ms); -1: not known.
     `erased`: the source's cleaner has been in D, and may have removed tombstones that were never copied.
     `left_out`: records of P that the target refused and that were neither replayed nor dropped: no copy has them.
     `replayed`: records of P that were replayed from the quarantine behind the end of the copy, or may have been.
@@ -85,6 +86,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     new_end: int = -1
     oldest_kept: int = -1
     apart_ms: int = 0
+    ended_ms: int = -1
     erased: bool = False
     left_out: int = 0
     replayed: int = 0
@@ -119,6 +121,16 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
         after it was written.
         """
         return self.topic.is_compacted and self.apart_ms >= self.topic.delete_retention_ms
+
+    @property
+    def tombstones_until_ms(self) -> int:
+        """Until when (Unix ms) the target keeps every tombstone of N for certain; -1: its topic is not compacted."""
+        return max(0, self.ended_ms) + self.topic.delete_retention_ms if self.topic.is_compacted else -1
+
+    @property
+    def lacks_by_deletion(self) -> bool:
+        """Whether a key of P that the target lacks was deleted there, and has neither expired nor been left out."""
+        return not (self.topic.is_expiring or self.left_out)
 
     def size(self, part: LogPart) -> int:
         """Return how many offsets a part has: P counts from source offset 0, D on the source, N on the target.

@@ -1,148 +1,82 @@
-"""Which feature of a mirror sends which requests, on which cluster, about which resources: one row for each.
+"""Which feature of a mirror sends which requests, on which cluster, about which resources: one row for each."""
 
-`needed`: without the right, the feature does nothing, or the flow does not copy. `without`: what happens then.
-"""
-
-from enum import Enum
-
-import msgspec
-
-from policies.grants.resources import GrantSide, ResourceGroup
-
-
-class GrantFeature(Enum):
-    """What a mirror does; the value is its name for users, as in the configuration."""
-
-    COPYING = "copying"
-    STATE = "state and events"
-    FENCING = "fencing"
-    EXACTLY_ONCE = "exactly.once.source.support"
-    LIMITS = "limits of the brokers"
-    DISKS = "check of disk space"
-    SAMPLES = "progress samples"
-    SYNCS = "emit.offset-syncs.enabled"
-    HEARTBEATS = "emit.heartbeats.enabled"
-    CHECKPOINTS = "emit.checkpoints.enabled"
-    ON_COMMIT = "raymirror.groups.on.commit"
-    COMMITS = "sync.group.offsets.enabled"
-    FAILOVER = "the commands failover and translate"
-    FAILBACK = "the command failover --back --apply"
-    REPLAY = "the command quarantine"
-    PREVIEW = "the command dr"
-    SWITCHOVER = "the command dr switchover"
-    DRILL = "the command dr drill"
-    MOVE = "the command move"
-    CONFIGS = "sync.topic.configs.enabled"
-    ACLS = "sync.topic.acls.enabled"
-    RECREATED = "raymirror.topic.recreated"
-    REFUSED = "raymirror.refused"
-    TAKEOVER = "takeover from MM2"
-    LAG_HISTORY = "history of lag"
-    PROOF = "proof"
-
-
-BY_COMMAND = frozenset(
-    {
-        GrantFeature.FAILOVER,
-        GrantFeature.FAILBACK,
-        GrantFeature.REPLAY,
-        GrantFeature.PREVIEW,
-        GrantFeature.SWITCHOVER,
-        GrantFeature.DRILL,
-        GrantFeature.MOVE,
-    }
+from policies.grants.dr_features import DR_USES
+from policies.grants.feature_use import (
+    ASKS_GROUPS,
+    OWN_TOPIC,
+    READS,
+    SOURCE,
+    SYNCS,
+    TARGET,
+    GrantFeature,
+    use,
 )
-"""Features that no running mirror uses, only a command. They may run with a login of their own; scheduled drills run
-with that of the mirror."""
-
-
-class FeatureUse(msgspec.Struct, frozen=True, kw_only=True):
-    """The requests of one feature about one group of resources on one cluster."""
-
-    feature: GrantFeature
-    side: GrantSide
-    group: ResourceGroup
-    requests: tuple[str, ...]
-    needed: bool = True
-    without: str = ""
-
-
-_READS = ("Metadata", "ListOffsets", "Fetch")
-_OWN_TOPIC = ("CreateTopics", "DescribeConfigs", "Metadata", "ListOffsets", "Fetch", "Produce")
-_ASKS_GROUPS = ("ListGroups", "FindCoordinator", "DescribeGroups", "ConsumerGroupDescribe", "OffsetFetch")
-_SOURCE, _TARGET, _SYNCS = GrantSide.SOURCE, GrantSide.TARGET, GrantSide.SYNCS
-
-
-def _use(
-    feature: GrantFeature, side: GrantSide, group: ResourceGroup, *requests: str, needed: bool = True, without: str = ""
-) -> FeatureUse:
-    return FeatureUse(feature=feature, side=side, group=group, requests=requests, needed=needed, without=without)
-
+from policies.grants.resources import ResourceGroup
 
 USES = (
-    _use(
+    use(
         GrantFeature.COPYING,
-        _SOURCE,
+        SOURCE,
         ResourceGroup.TOPICS,
-        *_READS,
+        *READS,
         "OffsetForLeaderEpoch",
         "DescribeProducers",
         without="the partitions wait; a topic without Describe is not seen at all",
     ),
-    _use(
+    use(
         GrantFeature.COPYING,
-        _SOURCE,
+        SOURCE,
         ResourceGroup.TOPICS,
         "DescribeConfigs",
         without="the copy of a topic is not created; an existing one is copied",
     ),
-    _use(
+    use(
         GrantFeature.COPYING,
-        _TARGET,
+        TARGET,
         ResourceGroup.COPIES,
-        *_READS,
+        *READS,
         "OffsetForLeaderEpoch",
         "DescribeProducers",
         "Produce",
         without="the partitions wait",
     ),
-    _use(
+    use(
         GrantFeature.COPYING,
-        _TARGET,
+        TARGET,
         ResourceGroup.COPIES,
         "CreateTopics",
         "CreatePartitions",
         without="copies that exist are copied to; new topics and partitions are not",
     ),
-    _use(
+    use(
         GrantFeature.COPYING,
-        _TARGET,
+        TARGET,
         ResourceGroup.COPIES,
         "DescribeConfigs",
         needed=False,
         without="no comparison of retention and message size; a batch that is too large is halved until it fits",
     ),
     *(
-        _use(
+        use(
             GrantFeature.COPYING,
-            _TARGET,
+            TARGET,
             group,
-            *_OWN_TOPIC,
+            *OWN_TOPIC,
             without="the flow does not start; a running one copies until it needs to write there",
         )
         for group in (ResourceGroup.POSITIONS, ResourceGroup.MAP)
     ),
-    _use(
+    use(
         GrantFeature.STATE,
-        _TARGET,
+        TARGET,
         ResourceGroup.STATE,
-        *_OWN_TOPIC,
+        *OWN_TOPIC,
         without="the flow does not start; a running one stops when it can no longer renew its ownership",
     ),
-    _use(GrantFeature.STATE, _TARGET, ResourceGroup.EVENTS, *_OWN_TOPIC, without="events are not kept"),
-    _use(
+    use(GrantFeature.STATE, TARGET, ResourceGroup.EVENTS, *OWN_TOPIC, without="events are not kept"),
+    use(
         GrantFeature.FENCING,
-        _TARGET,
+        TARGET,
         ResourceGroup.IDS,
         "FindCoordinator",
         "InitProducerId",
@@ -152,9 +86,9 @@ USES = (
         needed=False,
         without="writes of a partition's previous owner are detected, but the brokers do not refuse them",
     ),
-    _use(
+    use(
         GrantFeature.EXACTLY_ONCE,
-        _TARGET,
+        TARGET,
         ResourceGroup.IDS,
         "FindCoordinator",
         "InitProducerId",
@@ -163,18 +97,18 @@ USES = (
         "DescribeTransactions",
         without="the partitions do not start",
     ),
-    _use(
+    use(
         GrantFeature.LIMITS,
-        _TARGET,
+        TARGET,
         ResourceGroup.CLUSTER,
         "DescribeConfigs",
         "DescribeClientQuotas",
         needed=False,
         without="a new barrier after each append whose answer is lost; no warnings of quotas and small buffers",
     ),
-    _use(
+    use(
         GrantFeature.LIMITS,
-        _SOURCE,
+        SOURCE,
         ResourceGroup.CLUSTER,
         "DescribeConfigs",
         "DescribeClientQuotas",
@@ -182,7 +116,7 @@ USES = (
         without="no warnings of quotas and small buffers",
     ),
     *(
-        _use(
+        use(
             GrantFeature.DISKS,
             side,
             ResourceGroup.CLUSTER,
@@ -190,105 +124,105 @@ USES = (
             needed=False,
             without="`check` does not compare sizes with free disk space",
         )
-        for side in (_SOURCE, _TARGET)
+        for side in (SOURCE, TARGET)
     ),
     *(
-        _use(GrantFeature.SAMPLES, _TARGET, group, *_OWN_TOPIC, without="no samples: no history of lag")
+        use(GrantFeature.SAMPLES, TARGET, group, *OWN_TOPIC, without="no samples: no history of lag")
         for group in (ResourceGroup.PROGRESS, ResourceGroup.LAG)
     ),
-    _use(
+    use(
         GrantFeature.SYNCS,
-        _SYNCS,
+        SYNCS,
         ResourceGroup.SYNCS,
         "CreateTopics",
-        *_READS,
+        *READS,
         "Produce",
         without="no offset syncs; positions are written more often",
     ),
-    _use(
+    use(
         GrantFeature.HEARTBEATS,
-        _TARGET,
+        TARGET,
         ResourceGroup.HEARTBEATS,
         "CreateTopics",
         "Metadata",
         "Produce",
         without="no heartbeats",
     ),
-    _use(
+    use(
         GrantFeature.CHECKPOINTS,
-        _SOURCE,
+        SOURCE,
         ResourceGroup.GROUPS,
-        *_ASKS_GROUPS,
+        *ASKS_GROUPS,
         without="these groups are not mirrored",
     ),
-    _use(
+    use(
         GrantFeature.CHECKPOINTS,
-        _TARGET,
+        TARGET,
         ResourceGroup.CHECKPOINTS,
         "CreateTopics",
-        *_READS,
+        *READS,
         "Produce",
         without="no checkpoints",
     ),
-    _use(
+    use(
         GrantFeature.ON_COMMIT,
-        _SOURCE,
+        SOURCE,
         ResourceGroup.COMMITS,
-        *_READS,
+        *READS,
         needed=False,
         without="groups are polled, not read as soon as they commit",
     ),
-    _use(
+    use(
         GrantFeature.COMMITS,
-        _SOURCE,
+        SOURCE,
         ResourceGroup.GROUPS,
-        *_ASKS_GROUPS,
+        *ASKS_GROUPS,
         without="these groups are not mirrored",
     ),
-    _use(
+    use(
         GrantFeature.COMMITS,
-        _TARGET,
+        TARGET,
         ResourceGroup.GROUPS,
-        *_ASKS_GROUPS,
+        *ASKS_GROUPS,
         "OffsetCommit",
         without="nothing is committed for these groups",
     ),
-    _use(GrantFeature.COMMITS, _TARGET, ResourceGroup.COPIES, "OffsetCommit", without="no commits on these copies"),
-    _use(
+    use(GrantFeature.COMMITS, TARGET, ResourceGroup.COPIES, "OffsetCommit", without="no commits on these copies"),
+    use(
         GrantFeature.FAILOVER,
-        _SOURCE,
+        SOURCE,
         ResourceGroup.GROUPS,
-        *_ASKS_GROUPS,
+        *ASKS_GROUPS,
         without="the commands cannot read these groups",
     ),
-    _use(
+    use(
         GrantFeature.FAILOVER,
-        _TARGET,
+        TARGET,
         ResourceGroup.GROUPS,
-        *_ASKS_GROUPS,
+        *ASKS_GROUPS,
         "OffsetCommit",
         without="the commands cannot move these groups",
     ),
-    _use(
+    use(
         GrantFeature.FAILBACK,
-        _SOURCE,
+        SOURCE,
         ResourceGroup.GROUPS,
-        *_ASKS_GROUPS,
+        *ASKS_GROUPS,
         "OffsetCommit",
         without="the command cannot move these groups back",
     ),
-    _use(GrantFeature.FAILBACK, _SOURCE, ResourceGroup.TOPICS, "OffsetCommit", without="no commits on these topics"),
-    _use(
+    use(GrantFeature.FAILBACK, SOURCE, ResourceGroup.TOPICS, "OffsetCommit", without="no commits on these topics"),
+    use(
         GrantFeature.CONFIGS,
-        _SOURCE,
+        SOURCE,
         ResourceGroup.TOPICS,
         "Metadata",
         "DescribeConfigs",
         without="configs of these topics are not synced",
     ),
-    _use(
+    use(
         GrantFeature.CONFIGS,
-        _TARGET,
+        TARGET,
         ResourceGroup.COPIES,
         "Metadata",
         "CreateTopics",
@@ -298,34 +232,34 @@ USES = (
         "AlterConfigs",
         without="configs of these copies are not synced",
     ),
-    _use(GrantFeature.ACLS, _SOURCE, ResourceGroup.CLUSTER, "DescribeAcls", without="no ACLs are synced"),
-    _use(GrantFeature.ACLS, _TARGET, ResourceGroup.CLUSTER, "DescribeAcls", "CreateAcls", without="no ACLs are synced"),
-    _use(
+    use(GrantFeature.ACLS, SOURCE, ResourceGroup.CLUSTER, "DescribeAcls", without="no ACLs are synced"),
+    use(GrantFeature.ACLS, TARGET, ResourceGroup.CLUSTER, "DescribeAcls", "CreateAcls", without="no ACLs are synced"),
+    use(
         GrantFeature.RECREATED,
-        _TARGET,
+        TARGET,
         ResourceGroup.COPIES,
         "DeleteTopics",
         without="the copy of a topic that was created again stays as it is",
     ),
-    _use(
+    use(
         GrantFeature.REFUSED,
-        _TARGET,
+        TARGET,
         ResourceGroup.QUARANTINE,
-        *_OWN_TOPIC,
+        *OWN_TOPIC,
         without="a record that the target refuses stops its partition, as with `stop`",
     ),
-    _use(
+    use(
         GrantFeature.REPLAY,
-        _TARGET,
+        TARGET,
         ResourceGroup.QUARANTINE,
-        *_READS,
+        *READS,
         "Produce",
         without="the command cannot list, replay or drop records",
     ),
-    _use(GrantFeature.REPLAY, _TARGET, ResourceGroup.COPIES, "Produce", without="the command cannot replay records"),
-    _use(
+    use(GrantFeature.REPLAY, TARGET, ResourceGroup.COPIES, "Produce", without="the command cannot replay records"),
+    use(
         GrantFeature.REPLAY,
-        _TARGET,
+        TARGET,
         ResourceGroup.IDS,
         "FindCoordinator",
         "InitProducerId",
@@ -333,130 +267,10 @@ USES = (
         "EndTxn",
         without="the command cannot replay records",
     ),
-    *(
-        _use(
-            GrantFeature.PREVIEW,
-            side,
-            group,
-            *_READS,
-            "OffsetForLeaderEpoch",
-            "DescribeConfigs",
-            without="the command cannot say what these topics have alone",
-        )
-        for side, group in ((_SOURCE, ResourceGroup.TOPICS), (_TARGET, ResourceGroup.COPIES))
-    ),
-    *(
-        _use(
-            GrantFeature.PREVIEW,
-            side,
-            ResourceGroup.CLUSTER,
-            "DescribeAcls",
-            without="the command cannot say which rights applications would miss",
-        )
-        for side in (_SOURCE, _TARGET)
-    ),
-    _use(
-        GrantFeature.SWITCHOVER,
-        _SOURCE,
-        ResourceGroup.REVERSE_TOPICS,
-        *_OWN_TOPIC,
-        without="the operation is not stored on the source, so it does not begin",
-    ),
-    _use(
-        GrantFeature.SWITCHOVER,
-        _SOURCE,
-        ResourceGroup.REVERSE_IDS,
-        "FindCoordinator",
-        "InitProducerId",
-        "AddPartitionsToTxn",
-        "EndTxn",
-        "DescribeTransactions",
-        without="a driver that was replaced notices that late, and the brokers do not refuse its writes",
-    ),
-    *(
-        _use(
-            GrantFeature.SWITCHOVER,
-            side,
-            ResourceGroup.CLUSTER,
-            "DescribeAcls",
-            "CreateAcls",
-            "DeleteAcls",
-            "DescribeConfigs",
-            without="no fence of ACLs is made or taken away",
-        )
-        for side in (_SOURCE, _TARGET)
-    ),
-    _use(
-        GrantFeature.DRILL,
-        _TARGET,
-        ResourceGroup.DRILL_GROUPS,
-        *_ASKS_GROUPS,
-        "OffsetCommit",
-        "DeleteGroups",
-        without="no group is rehearsed",
-    ),
-    _use(
-        GrantFeature.DRILL,
-        _TARGET,
-        ResourceGroup.DRILL_TOPICS,
-        "CreateTopics",
-        "Metadata",
-        "Produce",
-        "DeleteTopics",
-        without="no producer is rehearsed, which counts as a finding",
-    ),
-    _use(
-        GrantFeature.DRILL,
-        _TARGET,
-        ResourceGroup.COPIES,
-        *_READS,
-        "OffsetCommit",
-        without="no group that reads these copies is rehearsed",
-    ),
-    *(
-        _use(
-            GrantFeature.DRILL,
-            side,
-            ResourceGroup.CLUSTER,
-            "DescribeConfigs",
-            "DescribeClientQuotas",
-            needed=False,
-            without="quotas are not compared",
-        )
-        for side in (_SOURCE, _TARGET)
-    ),
-    _use(
-        GrantFeature.MOVE,
-        _SOURCE,
-        ResourceGroup.GROUPS,
-        *_ASKS_GROUPS,
-        "DescribeShareGroupOffsets",
-        without="the command does not see these groups, so they are not waited for",
-    ),
-    _use(
-        GrantFeature.MOVE,
-        _TARGET,
-        ResourceGroup.GROUPS,
-        *_ASKS_GROUPS,
-        "OffsetCommit",
-        without="the command cannot move these groups",
-    ),
-    _use(GrantFeature.MOVE, _TARGET, ResourceGroup.STATE, *_OWN_TOPIC, without="nothing is stored, so nothing moves"),
-    *(
-        _use(
-            GrantFeature.MOVE,
-            side,
-            ResourceGroup.CLUSTER,
-            "DescribeUserScramCredentials",
-            "DescribeClientQuotas",
-            needed=False,
-            without="logins and quotas are not compared",
-        )
-        for side in (_SOURCE, _TARGET)
-    ),
-    _use(
+    *DR_USES,
+    use(
         GrantFeature.TAKEOVER,
-        _TARGET,
+        TARGET,
         ResourceGroup.MM2_GROUP,
         "ListGroups",
         "FindCoordinator",
@@ -465,30 +279,30 @@ USES = (
         needed=False,
         without="a warning: raymirror cannot find out whether MM2 still runs",
     ),
-    _use(
+    use(
         GrantFeature.TAKEOVER,
-        _TARGET,
+        TARGET,
         ResourceGroup.COMMITS,
         "Metadata",
         needed=False,
         without="a warning: raymirror cannot find out whether MM2 still runs",
     ),
-    _use(GrantFeature.LAG_HISTORY, _TARGET, ResourceGroup.PROGRESS, *_READS, without="no history of lag"),
-    _use(
+    use(GrantFeature.LAG_HISTORY, TARGET, ResourceGroup.PROGRESS, *READS, without="no history of lag"),
+    use(
         GrantFeature.LAG_HISTORY,
-        _TARGET,
+        TARGET,
         ResourceGroup.LAG,
         "Metadata",
         "Produce",
         without="no history of lag",
     ),
     *(
-        _use(GrantFeature.PROOF, side, group, *_READS, without="no proof of these topics")
+        use(GrantFeature.PROOF, side, group, *READS, without="no proof of these topics")
         for side, group in (
-            (_SOURCE, ResourceGroup.TOPICS),
-            (_TARGET, ResourceGroup.COPIES),
-            (_TARGET, ResourceGroup.POSITIONS),
-            (_TARGET, ResourceGroup.MAP),
+            (SOURCE, ResourceGroup.TOPICS),
+            (TARGET, ResourceGroup.COPIES),
+            (TARGET, ResourceGroup.POSITIONS),
+            (TARGET, ResourceGroup.MAP),
         )
     ),
 )

@@ -10,7 +10,8 @@ from enum import IntEnum
 
 import msgspec
 
-from policies.grants.features import BY_COMMAND, USES, FeatureUse, GrantFeature
+from policies.grants.feature_use import BY_COMMAND, FeatureUse, GrantFeature
+from policies.grants.features import USES
 from policies.grants.requests import BY_NAME
 from policies.grants.resources import GrantSide, ResourceGroup
 from policies.grants.rights import EVERY, IMPLIED, ResourceKind, ResourceName

@@ -18,6 +18,7 @@ class ResourceGroup(Enum):
 
     TOPICS = "the topics to copy"
     COPIES = "the copies"
+    PRODUCED = "the topics of the same names, which applications write to"
     POSITIONS = "the positions topic"
     MAP = "the offset map's topic"
     STATE = "the state topic"

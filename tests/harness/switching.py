@@ -74,12 +74,16 @@ class CopierControl:
             while not all(map(is_still, self._copier.progress().lanes)):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.05)
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         self._copier.pause(frozenset(topics))
         self.paused_topics += topics
         async with asyncio.timeout(DEADLINE_S):
             while not all(map(is_still, self._lanes_of(topics))):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.05)
+
+    async def release_moved(self, topics: Sequence[str]) -> None:
+        self._copier.resume(frozenset(topics))
+        self.paused_topics = [one for one in self.paused_topics if one not in topics]
 
     def _lanes_of(self, topics: Sequence[str]) -> list[LaneProgress]:
         return [one for one in self._copier.progress().lanes if one.lane.topic in topics]

@@ -48,11 +48,9 @@ def opened(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Open:
     """Give a mirror whose source has a name of its own."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return lambda name: Previewed(Rayless(tmp_path, name, source_cluster, target_cluster, QUIET), capsys)
 
 

@@ -127,10 +127,8 @@ def scene_of(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Any:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return lambda alias: Scene(tmp_path, alias, source_cluster, target_cluster, capsys)
 
 

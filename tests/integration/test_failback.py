@@ -83,11 +83,8 @@ async def test_only_new_records_go_back_and_groups_read_exactly_the_next_one(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     case = Case("gone", source_cluster, target_cluster, tmp_path, capsys)
     await case.copied()
     for group, at in (("inside", 30), ("at-end", 60)):
@@ -115,11 +112,8 @@ async def test_what_only_the_source_has_is_kept_behind_what_only_the_target_has(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     case = Case("kept", source_cluster, target_cluster, tmp_path, capsys)
     await case.copied()
     for group in ("old", "late", "all"):
@@ -162,11 +156,8 @@ async def test_a_failback_that_is_killed_again_and_again_ends_as_one_that_was_no
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     case = Case("killed", source_cluster, target_cluster, tmp_path, capsys)
     await case.copied()
     await case.fails_over()
@@ -212,12 +203,9 @@ async def test_compacted_topics_go_back_with_their_tombstones_and_by_their_keys(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     late: bool,
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     case = Case(f"keys{late:d}", source_cluster, target_cluster, tmp_path, capsys)
     await case.copied(configs={"cleanup.policy": "compact", "delete.retention.ms": "60000"})
     await case.fails_over()
@@ -242,11 +230,8 @@ async def test_a_deletion_whose_tombstone_the_target_has_dropped_is_done_on_the_
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     case = Case("buried", source_cluster, target_cluster, tmp_path, capsys)
     cleaned = {
         "cleanup.policy": "compact",
@@ -278,12 +263,9 @@ async def test_a_topic_is_made_anew_from_its_copy_also_after_kills(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     choice: str,
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     case = Case(f"anew-{choice[:2]}", source_cluster, target_cluster, tmp_path, capsys)
     await case.copied()
     for group, at in (("inside", 30), ("old", 60), ("late", 60)):

@@ -20,11 +20,8 @@ async def test_a_copy_that_is_gone_is_not_drained(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     world = Rayless(tmp_path, "copies", source_cluster, target_cluster, QUIET)
     await create_topics(source_cluster, {"copies-t": 1, "copies-t-kept": 1})
     for topic in ("copies-t", "copies-t-kept"):

@@ -50,10 +50,8 @@ async def test_groups_move_one_by_one(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     world = Rayless(tmp_path, "leave", source_cluster, target_cluster, SETTINGS)
     await create_topics(source_cluster, {"leave-t": 2, "leave-app-store-changelog": 1})
     for partition in range(2):
@@ -107,10 +105,8 @@ async def test_a_streams_application_moves_with_its_topics(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     world = Rayless(
         tmp_path, "flows", source_cluster, target_cluster, SETTINGS | {"replication.policy.class": identity}

@@ -44,8 +44,8 @@ class LoopControl:
     async def pause(self) -> None:
         await self._there(self.control.pause())
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
-        await self._there(self.control.pause_topics(topics))
+    async def pause_moved(self, topics: Sequence[str]) -> None:
+        await self._there(self.control.pause_moved(topics))
 
     async def resume(self) -> str:
         return await self._there(self.control.resume())
@@ -102,7 +102,6 @@ def scene_of(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Any:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def made(alias: str, settings: dict[str, str]) -> Scene:
         stage = SwitchoverStage(tmp_path, alias, source_cluster, target_cluster, settings)

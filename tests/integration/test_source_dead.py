@@ -124,7 +124,6 @@ class Ask:
 @pytest.fixture
 def ask(world: Rayless, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return Ask(world, capsys)
 
 

@@ -211,7 +211,7 @@ class IdleControl:
     async def pause(self) -> None:
         self.done.append("pause")
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         self.done += topics
 
     async def resume(self) -> str:

@@ -1,11 +1,10 @@
 """Writes what a command has changed into the audit trail, if the mirror has one."""
 
-import getpass
-import os
 import socket
 import sys
 from collections.abc import Sequence
 
+from actors.cli.common.user import user_name
 from engine.base.clock import wall_ms
 from engine.config.settings import MirrorConfig
 from engine.flow.config_sync.audit import AuditFailed, AuditRow, only_batch
@@ -14,11 +13,7 @@ from engine.jobs.audit.store import audit_store
 
 def who(command: str) -> str:
     """Return who runs a command, and where."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # in a container a user may have no name
-        user = str(os.getuid())
-    return f"{user} on {socket.gethostname()}, raymirror {command}"
+    return f"{user_name()} on {socket.gethostname()}, raymirror {command}"
 
 
 async def write_audit(config: MirrorConfig, command: str, rows: Sequence[AuditRow]) -> bool:

@@ -21,9 +21,9 @@ def scope_of(args: argparse.Namespace) -> str:
     return ", ".join(args.topics) or args.flow or "every flow"
 
 
-def say_done(args: argparse.Namespace, command: str, status: MirrorStatus) -> int:
-    """Print what was done; return FAILED if the target has not stored it yet, else OK."""
-    facts = {"flow": args.flow, "topics": args.topics, "done": True, "unremembered": status.unremembered}
+def say_done(args: argparse.Namespace, command: str, status: MirrorStatus, **more: object) -> int:
+    """Print what was done, with further facts for `--json`; return FAILED if the target has not stored it yet."""
+    facts = {"flow": args.flow, "topics": args.topics, "done": True, "unremembered": status.unremembered, **more}
     say(args, f"{command}: {scope_of(args)}", command=command, **facts)
     return warn_unremembered(status)
 

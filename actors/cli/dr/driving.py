@@ -19,6 +19,7 @@ from engine.flow.operations.driver import OperationDriver, Step
 from engine.flow.operations.errors import NotBegun, OperationRefused, StepFailed
 from engine.flow.operations.store import DEAD_AFTER_S, OperationStore
 from engine.kafka.client.cluster import ClusterClient
+from engine.services.dr.moves.back import MoveBackChoices, move_back_choices_of, move_back_steps
 from engine.services.dr.moves.steps import MoveChoices, move_choices_of, move_steps
 from engine.services.dr.operation_service import OperationClusters, StoredOperations
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of, fence_of, switchover_steps
@@ -149,7 +150,9 @@ class Drive:
         if choices is not None:
             space = session.namespace_of(usual_name(self._found.reverse.config))
             fence = fence_of(choices, self.source, self._found.config.fence_command, flow)
-            if isinstance(choices, MoveChoices):
+            if isinstance(choices, MoveBackChoices):
+                steps = move_back_steps(self._world, self.store, self._control, choices)
+            elif isinstance(choices, MoveChoices):
                 steps = move_steps(self._world, self.store, self._control, fence, choices)
             else:
                 holder = holder_of(self._found.config, space, "switchover")
@@ -184,7 +187,11 @@ class Drive:
         return await self.run(lambda driver: driver.abort(who_operates(), why))
 
 
-_CHOICES = {OperationKind.SWITCHOVER.value: choices_of, OperationKind.MOVE.value: move_choices_of}
+_CHOICES = {
+    OperationKind.SWITCHOVER.value: choices_of,
+    OperationKind.MOVE.value: move_choices_of,
+    OperationKind.MOVE_BACK.value: move_back_choices_of,
+}
 """How an operation of a kind that is driven here has stored its choices."""
 
 

@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,7 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
         guard = await stack.enter_async_context(owned(config, flow, found.reverse, holder, dead))
         await service.prepare()
         store = await stack.enter_async_context(clusters.driving(holder))
-        operation = await _drive(store, found, service, guard, args)
+        operation = await _drive(store, found, service, guard, args, clusters.away)
         return FailbackResult(
             operation=operation,
             partitions=store.notes(operation, LANES, LaneRow) or (),
@@ -248,8 +249,14 @@ async def alone(
 
 
 async def _drive(
-    store: OperationStore, found: OperatedFlow, service: FailbackService, guard: StoredGuard, args: argparse.Namespace
+    store: OperationStore,
+    found: OperatedFlow,
+    service: FailbackService,
+    guard: StoredGuard,
+    args: argparse.Namespace,
+    away: Mapping[FlowSide, str],
 ) -> DrOperation:
+    """Drive. `away`: clusters that did not answer in time to be driven on, also if they answer by now."""
     name, current, command = str(found.flow.name), store.current, found.config.fence_command
     if current is not None and current.kind != COMMAND:
         raise OtherOperation(current.kind, current.flow)
@@ -262,7 +269,7 @@ async def _drive(
     fence = fence_of(choices, service.source_client, command, name)
     choice = FailbackChoice(str(current.choices[CHOICE])) if current is not None else _choice(args)
     steps = dict(failback_steps(service.world(guard, fence), choice))
-    driver = OperationDriver(store, name, steps, ShownProgress(), {})
+    driver = OperationDriver(store, name, steps, ShownProgress(), away)
     if args.abort:
         return await driver.abort(who_operates(), "asked for")
     if current is not None:

@@ -60,16 +60,20 @@ class MirrorControl:
         if not comes_to_rest(self._mirror, self._flow, (), REST_S):
             raise NotAtRestInTime(self._flow, "at rest", REST_S)
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         """See FlowControl."""
-        await _thread(lambda: self._pause_topics(tuple(topics)))
+        await _thread(lambda: self._pause_moved(tuple(topics)))
 
-    def _pause_topics(self, topics: tuple[str, ...]) -> None:
+    def _pause_moved(self, topics: tuple[str, ...]) -> None:
+        self._mirror.command(Command.PAUSE_MOVED, self._flow, topics)  # a stopped flow must know of it when it starts
         if self._desired(self._flow) is Desired.STOPPED:
             return
-        self._mirror.command(Command.PAUSE, self._flow, topics)
         if not comes_to_rest(self._mirror, self._flow, topics, REST_S):
             raise NotAtRestInTime(self._flow, "at rest", REST_S)
+
+    async def release_moved(self, topics: Sequence[str]) -> None:
+        """See FlowControl."""
+        await _thread(lambda: self._mirror.command(Command.RELEASE_MOVED, self._flow, tuple(topics)))
 
     async def resume(self) -> str:
         """See FlowControl."""
@@ -111,6 +115,8 @@ class MirrorControl:
                 return self._how
             if wanted is Desired.STOPPED and self._is_failed_over(self._reverse):
                 self._mirror.command(Command.FORGET, self._reverse)
+            if moved := self._moved(self._reverse):
+                self._mirror.command(Command.RELEASE_MOVED, self._reverse, moved)  # producers are back now
             if wanted is not Desired.RUNNING:
                 self._mirror.command(Command.RESUME, self._reverse)
         except MirrorLost as lost:
@@ -121,6 +127,9 @@ class MirrorControl:
 
     def _is_failed_over(self, flow: str) -> bool:
         return any(one.flow == flow and one.failed_over for one in self._mirror.status().flows)
+
+    def _moved(self, flow: str) -> tuple[str, ...]:
+        return next((one.moved_topics for one in self._mirror.status().flows if one.flow == flow), ())
 
     def _desired(self, flow: str) -> Desired | None:
         return next((one.desired for one in self._mirror.status().flows if one.flow == flow), None)

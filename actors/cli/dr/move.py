@@ -6,8 +6,6 @@ move together after its consumers. Without a group it shows what has moved, and 
 
 import argparse
 import asyncio
-import getpass
-import socket
 import sys
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from actors.cli.dr.fence_choice import add_fence_arguments
 from actors.cli.dr.flow_choice import NoConfigNamed
 from actors.cli.dr.move_tables import show_group, show_progress
 from actors.cli.dr.move_topics import run_topics
+from actors.cli.dr.operated_flow import who_operates
 from actors.cli.failover.translate import chosen_flow
 from engine.base.errors import BrokerUnreachable
 from engine.config.config import load_config
@@ -41,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--list", "--status", dest="list", action="store_true", help="show what has moved, and what is left"
     )
-    parser.add_argument("--undo", action="store_true", help="take the move of GROUP back")
+    parser.add_argument(
+        "--undo", action="store_true", help="take the move of GROUP, or of the producers of --topics, back"
+    )
     add_flow_argument(parser, "required if there are several flows")
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="configuration (default: that of the mirror on this machine)"
@@ -139,8 +140,9 @@ def _settle(args: argparse.Namespace) -> None:
     if sum(asked) > 1:
         right = "give GROUP, or --topics PATTERN, or --list, or nothing: then it is the list"
         raise BadQuestion("only one of GROUP, --topics and --list is possible", right)
-    if args.undo and (args.group is None or args.dry_run):
-        raise BadQuestion("--undo takes the move of one group back", "give GROUP; for --topics: raymirror dr abort")
+    if args.undo and args.topics is None and (args.group is None or args.dry_run):
+        right = "give GROUP, without --dry-run, or --topics PATTERN"
+        raise BadQuestion("--undo takes the move of one group back, or that of producers", right)
 
 
 async def _move(config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace) -> MoveOutcome:
@@ -151,7 +153,7 @@ async def _move(config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
         within_s=args.timeout,
         watch_s=args.watch,
     )
-    async with GroupMover(config, flow, args.group, who=_who(), backwards=args.backwards) as mover:
+    async with GroupMover(config, flow, args.group, who=who_operates(), backwards=args.backwards) as mover:
         _need_source(flow, mover)
         return await (mover.undo() if args.undo else mover.move(wish))
 
@@ -173,11 +175,3 @@ def _need_source(flow: FlowConfig, mover: GroupMover) -> None:
     if mover.gone:
         right = "without the source nothing can be exact; if it is lost: raymirror failover"
         raise BrokerUnreachable(f"cluster {flow.name.source!r}", f"{mover.gone}; {right}")
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in a container
-        user = "somebody"
-    return f"{user} on {socket.gethostname()}"

@@ -9,9 +9,12 @@ from actors.observability.instants import clock_text
 from actors.observability.tables import plain_table
 from engine.core.reports.move_progress import MigratingGroup, MoveProgress
 from engine.services.dr.moving import MoveOutcome
+from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, OperationState
 from policies.dr.topic_moves import TopicPart, TopicProgress, left_text
 from policies.words import counted
+
+_MOVE, _BACK = OperationKind.MOVE.value, OperationKind.MOVE_BACK.value
 
 
 def show_group(outcome: MoveOutcome, *, dry: bool) -> None:
@@ -103,7 +106,12 @@ def show_moved(operation: DrOperation) -> None:
     """Say what the producers of an ended operation may do."""
     topics = str(operation.choices.get("topics", "")).split()
     names = ", ".join(topics[:5]) + (f" and {len(topics) - 5} more" if len(topics) > 5 else "")
-    if operation.state is OperationState.FINISHED:
-        print(f"the producers of {names} may write to cluster {operation.target!r} now, and not to the source again")
-    elif operation.state is OperationState.ABORTED:
-        print(f"the producers of {names} write to cluster {operation.source!r}, as before")
+    source, target = (repr(alias) for alias in (operation.source, operation.target))
+    says = {
+        (_MOVE, OperationState.FINISHED): f"may write to cluster {target} now, and not to the source again",
+        (_MOVE, OperationState.ABORTED): f"write to cluster {source}, as before",
+        (_BACK, OperationState.FINISHED): f"may write to cluster {source} again, and not to {target}",
+        (_BACK, OperationState.ABORTED): f"write to cluster {target}, as before",
+    }
+    if said := says.get((operation.kind, operation.state)):
+        print(f"the producers of {names} {said}")

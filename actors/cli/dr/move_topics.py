@@ -10,6 +10,7 @@ from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.fence_choice import fence_choices
+from actors.cli.dr.move_back import run_back
 from actors.cli.dr.move_tables import show_moved
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operating import read
@@ -43,7 +44,10 @@ class CheckedMove(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_topics(args: argparse.Namespace) -> int:
     """Move and print. Raises OperationRefused, StepFailed, OperationHeld, BadQuestion, NoWayToFence, HookFailed."""
-    found, patterns = operated_flow(args), _patterns(args.topics)
+    patterns = _patterns(args.topics)
+    if args.undo:
+        return run_back(args, patterns)
+    found = operated_flow(args)
     with control_of(args, found) as control:
         if not args.dry_run:
             hook = MoveHook(found.config, found.flow)

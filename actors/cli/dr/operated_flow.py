@@ -1,7 +1,6 @@
 """The flow of an operation and its reverse, as one configuration file has them, and whoever drives an operation."""
 
 import argparse
-import getpass
 import os
 import secrets
 import socket
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from actors.cli.common.questions import BadQuestion
 from actors.cli.common.running_config import running_config
+from actors.cli.common.user import user_name
 from actors.cli.dr.flow_choice import NoConfigNamed
 from actors.local import session
 from actors.model.requests import ASKED_BY
@@ -108,7 +108,7 @@ def _named(config: MirrorConfig, name: FlowName) -> FlowConfig | None:
 def who_operates() -> str:
     """Return who drives an operation, for people; `asked`: the user of HTTP who has asked for it."""
     asked = os.environ.get(ASKED_BY, "")
-    return f"{f'{asked} by HTTP, as ' if asked else ''}{getpass.getuser()} on {socket.gethostname()}"
+    return f"{f'{asked} by HTTP, as ' if asked else ''}{user_name()} on {socket.gethostname()}"
 
 
 def new_operation(flow: FlowName, kind: OperationKind, choices: Mapping[str, Fact]) -> DrOperation:

@@ -163,7 +163,7 @@ def show_outcome(args: argparse.Namespace, outcome: tuple[DrOperation, StoredOpe
         print(msgspec.json.encode(as_json(operation, stored)).decode())
         return
     show_operation(operation, stored)
-    if operation.kind == OperationKind.MOVE.value:
+    if operation.kind in (OperationKind.MOVE.value, OperationKind.MOVE_BACK.value):
         show_moved(operation)
     elif operation.state is OperationState.FINISHED:
         how = _left_to_start(operation)

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from actors.cli.common import exits
 from actors.cli.common.steps import StartSteps
 from actors.cli.failover.draining import DrainBudget
@@ -35,7 +37,16 @@ from engine.services.dr.failover import Failover
 from engine.services.event_service import EventService
 from engine.services.holding import held
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, Deployment, DesiredState, Key, StateHolder, Value, owner_of
+from engine.state.state import (
+    DESIRED,
+    Deployment,
+    DesiredState,
+    Key,
+    StateHolder,
+    Value,
+    desired_of,
+    owner_of,
+)
 
 EVENT_S = 10.0
 """Seconds to write the event of the failover; it is not worth a longer wait."""
@@ -150,11 +161,9 @@ def note_here(path: Path, flow: str) -> None:
 
 def _stopped(entries: Mapping[Key, Value]) -> DesiredState:
     """Return the wanted state after a failover: stopped, and no later `run` copies again without a confirmation."""
-    before = entries.get(DESIRED)
-    paused = before.paused_topics if isinstance(before, DesiredState) else ()
-    return DesiredState(
+    return msgspec.structs.replace(
+        desired_of(entries),
         state="stopped",
-        paused_topics=paused,
         who=f"raymirror failover on {socket.gethostname()}",
         at_ms=wall_ms(),
         stop="failover",

@@ -8,7 +8,9 @@ from actors.cli.common.connect_args import add_place_arguments, add_url_argument
 from actors.cli.common.flags import warn
 from actors.cli.common.questions import BadQuestion
 from actors.model.requests import AnsweringMirror
-from actors.model.states import Command
+from actors.model.states import Command, moved_text
+from actors.model.status import MirrorStatus
+from policies.words import counted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +37,16 @@ def run(args: argparse.Namespace) -> int:
             refuse_open_operation(mirror, args)
             mirror.command(Command.FORGET, args.flow)
         status = mirror.command(Command.RESUME, args.flow, tuple(args.topics))
-    return say_done(args, "resume", status)
+    moved = {} if args.topics else moved_of(status, args.flow)
+    code = say_done(args, "resume", status, moved=moved)
+    for flow, topics in moved.items():
+        warn(f"{counted(len(topics), 'topic')} of {flow} stays paused: {moved_text(flow, topics)}")
+    return code
+
+
+def moved_of(status: MirrorStatus, flow: str | None) -> dict[str, tuple[str, ...]]:
+    """Return the topics that a resume leaves paused because their producers have moved, by flow (None: of all)."""
+    return {one.flow: one.moved_topics for one in status.flows if flow in (None, one.flow) and one.moved_topics}
 
 
 def refuse_open_operation(mirror: AnsweringMirror, args: argparse.Namespace) -> None:

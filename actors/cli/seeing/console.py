@@ -5,7 +5,6 @@ process of its own user, or to one that reaches its Ray: who may stop the mirror
 """
 
 import argparse
-import getpass
 import os
 import sys
 import webbrowser
@@ -15,6 +14,7 @@ import msgspec
 
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_place_arguments, running_mirror
+from actors.cli.common.user import user_name
 from actors.local_socket.client import LocalMirror
 from actors.model.messages import ConsoleDoor
 from actors.model.requests import AskConsole
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the address, and open it where there is a screen. Raises NoMirror, RequestRefused, NoConsole."""
     with running_mirror(args) as (mirror, _):
-        data = mirror.send(AskConsole(getpass.getuser(), Role(args.role)))
+        data = mirror.send(AskConsole(user_name(), Role(args.role)))
         is_here = isinstance(mirror, LocalMirror)
     door = msgspec.msgpack.decode(data or b"", type=ConsoleDoor)
     address = door.address(is_here=is_here)

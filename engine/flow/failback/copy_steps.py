@@ -12,14 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from engine.base.clock import now_s, pause
+from engine.base.clock import now_s, pause, wall_ms
 from engine.core.lane.echoes import Echoes
 from engine.core.offset_map.offset_map import How
 from engine.flow.failback.copying import copy_until, next_epoch, positions_of
-from engine.flow.failback.diverged_rows import ROUNDS, exported_again, grown, keep_late
+from engine.flow.failback.diverged_rows import ROUNDS, exported_again, grown, keep_late, keep_rows
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
 from engine.flow.failback.group_moves import answered
-from engine.flow.failback.keyed_copies import KeyedCopies
+from engine.flow.failback.keyed_copies import TOMBSTONES, KeyedCopies, see_tombstones
 from engine.flow.failback.late_copies import echoes_of, size_of
 from engine.flow.failback.rows import LaneRow, LateRow
 from engine.flow.failback.step import FailbackStep
@@ -32,6 +32,8 @@ from engine.flow.surveys.log_sizes import first_record, records_between, records
 from policies.model import TopicPartition
 
 _NAMED = 5
+_COPIED_WITHIN_MS = 12 * 3_600_000
+"""New records are copied within that time; where the target keeps tombstones for less, deletions are compared first."""
 _OPEN_S, _LOOK_S = 300.0, 1.0
 """Seconds to wait for transactions on the target that are open across late copies, and between two looks."""
 
@@ -47,7 +49,7 @@ class LateCopy(FailbackStep):
             rows = await exported_again(self.world, run, rows, ends)
             wanted = [row for row in rows if row.diverged and not row.is_keyed]
             keyed = [row for row in rows if row.is_keyed]
-            _see_tombstones(keyed)
+            see_tombstones(keyed)
             if wanted:
                 run.say(f"copying to the target what only the source has: {len(wanted)} partitions")
                 await self._copy(run, wanted, ends)
@@ -102,13 +104,6 @@ async def _see_stored(cluster: Cluster, options: FlowOptions, ends: Mapping[Topi
         raise NotStored("positions", missing)
 
 
-def _see_tombstones(rows: Sequence[LaneRow]) -> None:
-    """Refuse D that came after the count where the target may have lost tombstones."""
-    why = "the source has got records, and the target may have lost tombstones: it is not known which keys were deleted"
-    if refused := [FailbackReason("tombstones-gone", str(row.source), why) for row in rows if row.buries]:
-        raise FailbackRefused(refused)
-
-
 class Turn(FailbackStep):
     """Stores where the reverse flow starts; nothing but it writes to the source from here on."""
 
@@ -123,6 +118,7 @@ class Turn(FailbackStep):
             run.say(f"the source has grown: {'; '.join(f'{lane}: {what}' for lane, what in more.items())}")
             await self._again.do(run)  # it is the source's own: the reverse flow has copied nothing
         await see_empty(self.world.source.cluster, [row.source for row in self.rows(run) if row.made])
+        await self._see_tombstones(run)
         await self.world.guard.bar()
         run.assure()
         positions = {
@@ -131,6 +127,26 @@ class Turn(FailbackStep):
         if failed := await self.world.alter_back(positions):
             raise NotStored(f"positions of {self.world.back.flow}", failed)
         return {"partitions": len(positions)}
+
+    async def _see_tombstones(self, run: StepRun) -> None:
+        """Refuse what the target may have deleted since it was counted, if no comparison of keys can show that.
+
+        Here is the last moment: the source can still be given back.
+        """
+        now_ms = wall_ms()
+        doubted = [
+            row
+            for row in self.rows(run)
+            if not row.made and row.may_lack_tombstones(now_ms) and (row.is_keyed or not row.lacks_by_deletion)
+        ]
+        led = await self.world.target.cluster.leaders([row.target for row in doubted]) if doubted else {}
+        ends = await by_leaders(self.world.target.cluster.stable_ends, led)
+        why = (
+            "the target may have dropped tombstones of new records since they were counted, so the source would keep"
+            " deleted keys; it can be given back to its applications: raymirror dr failback --release-source"
+        )
+        if lost := [row for row in doubted if ends.get(row.target, row.target_next + 1) > row.target_next]:
+            raise FailbackRefused([FailbackReason(TOMBSTONES, str(row.source), why) for row in lost])
 
     async def _grown(self, run: StepRun) -> dict[str, str]:
         rows, late = self.old_rows(run), self.late(run)
@@ -156,10 +172,10 @@ class NewCopy(FailbackStep):
         echoes: dict[TopicPartition, Echoes] = {row.target: late[row.source].echoes for row in rows}
         left_out = {row.target: echoes[row.target] for row in rows if not row.made}
         options, source, target = world.back_options(left_out), world.source.cluster, world.target.cluster
+        await self._hold_tombstones(run, rows)
         ends = await self._ends(run, echoes)
-        if any(row.buries for row in rows):
-            await self._bury(run, [row for row in rows if row.buries and not row.made])
-            late = self.late(run)
+        await self._bury(run, [row for row in rows if not row.made and _must_bury(row, ends[row.target])])
+        rows, late = self.rows(run), self.late(run)
         await self._see_unwritten(rows, late)
         copier = world.new_copier(options, target, source)
         epoch = await next_epoch(source, options)
@@ -167,10 +183,28 @@ class NewCopy(FailbackStep):
         await copy_until(copier, [row.back for row in rows], ends, epoch, assure=run.assure)
         await _see_stored(source, options, ends)
         await self._see_joined(rows, late)
-        return {"partitions": len(rows)}
+        now_ms = wall_ms()
+        doubted = [
+            str(row.target)
+            for row in rows
+            if not row.made and row.may_lack_tombstones(now_ms) and ends[row.target] > row.target_next
+        ]
+        if doubted:
+            run.say(f"the target may have dropped tombstones before they were copied: {', '.join(doubted[:_NAMED])}")
+        return {"partitions": len(rows), "tombstones_in_doubt": len(doubted)}
+
+    async def _hold_tombstones(self, run: StepRun, rows: Sequence[LaneRow]) -> None:
+        """Let the target keep tombstones that its cleaner has not seen yet; the end of the failback restores it."""
+        topics = sorted({row.copy_topic for row in rows if row.tombstones_until_ms >= 0 and not row.made})
+        run.assure()
+        if topics and (failed := await self.world.hold_tombstones(topics)):
+            named = "; ".join(f"{topic}: {why}" for topic, why in list(failed.items())[:_NAMED])
+            run.say(f"the target does not keep tombstones for longer: {named}")
 
     async def _bury(self, run: StepRun, rows: Sequence[LaneRow]) -> None:
         """Delete on the source what the target has deleted, where nothing new is copied yet."""
+        if not rows:
+            return
         begun = await positions_of(self.world.source.cluster, self.world.back)
         late, copies = self.late(run), KeyedCopies(self.world, run)
         for row in rows:
@@ -178,7 +212,12 @@ class NewCopy(FailbackStep):
                 continue
             if not copies.has_buried(row):
                 await self._see_unwritten([row], late)
-            if (end := await copies.bury(row)) >= 0:
+            are_gone = 0 <= row.tombstones_until_ms <= wall_ms()
+            buried = msgspec.structs.replace(
+                row, buries=True, lacking=row.lacking or (are_gone and row.lacks_by_deletion)
+            )
+            await keep_rows(run, [buried])
+            if (end := await copies.bury(buried)) >= 0:
                 await keep_late(run, [msgspec.structs.replace(late[row.source], source_end=end)])
 
     async def _ends(self, run: StepRun, echoes: Mapping[TopicPartition, Echoes]) -> dict[TopicPartition, int]:
@@ -227,6 +266,12 @@ class NewCopy(FailbackStep):
                 written[str(row.source)] = f"records between {first} and {joined.offset} are on the source alone"
         if written:
             raise SourceWritten(written)
+
+
+def _must_bury(row: LaneRow, target_end: int) -> bool:
+    """Whether the target may drop tombstones of N before N is copied; without N there are none."""
+    is_near = row.may_lack_tombstones(wall_ms() + _COPIED_WITHIN_MS) and target_end > row.target_next
+    return row.buries or (is_near and not row.is_keyed)
 
 
 def _joint(row: LaneRow, late: Mapping[TopicPartition, LateRow]) -> int:

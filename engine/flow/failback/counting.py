@@ -208,6 +208,9 @@ def _row(one: SurveyedPartition, *, anew: bool) -> LaneRow:
         anew=anew,
         compacted=found.topic.is_compacted,
         buries=found.are_tombstones_gone and not anew,
+        tombstones_until_ms=-1 if anew else found.tombstones_until_ms,
+        lacks_by_deletion=found.lacks_by_deletion,
+        lacking=found.are_tombstones_gone and not anew,
     )
 
 

@@ -1,7 +1,8 @@
 """Copies what only the source has to a compacted copy, by keys, and deletes on the source what the target has deleted.
 
     target   P | N .. D'         D': of D the records whose keys N lacks, for N is newer than D
-    source   P | T | N           T: tombstones of keys that the target lacks, where its cleaner may have dropped them
+    source   P | T | N           T: tombstones of keys that the target lacks, where its cleaner may have dropped them;
+                                 also of keys that it has deleted, where it may drop tombstones before N is copied
 
 Applications write to the target all the time, and no client can append a record only if its key is not there. So D' is
 appended in a transaction, and the log before it is read once more: if a key of D' came in between, the transaction is
@@ -10,7 +11,7 @@ rolled back, and it begins again with that key known.
 T lies before all of N. A key that the target gets later is in N, so it lives.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -25,6 +26,7 @@ from engine.wire.record import Record
 from policies.model import TopicPartition
 
 KEYS, TARGET_OPEN = "keys-must-be-compared", "target-transaction-open"
+TOMBSTONES = "tombstones-gone"
 _PATIENCE_S, _LOOK_S = 300.0, 0.2
 """Seconds to try while applications write the same keys, and between two tries."""
 _SOURCE, _TARGET = "source", "target"
@@ -64,7 +66,7 @@ class KeyedCopies:
         return bool(self._parts(_SOURCE, row))
 
     async def bury(self, row: LaneRow) -> int:
-        """Write the tombstones that the target has lost, and return the offset behind them; -1: there are none.
+        """Write the tombstones that the target has lost or may lose, and return the offset behind; -1: there are none.
 
         To be called before any of N is copied. Raises as `late` does.
         """
@@ -90,7 +92,7 @@ class KeyedCopies:
             await writer.close()
 
     async def _deleted(self, row: LaneRow) -> list[bytes]:
-        """Return the keys that live in P on the source, and of which the target has no record."""
+        """Return the keys that live in P on the source, and that the target has deleted, by its log or by its lack."""
         source, target = self._world.source.cluster, self._world.target.cluster
         living: dict[bytes, bool] = {}
         first = (await source.offsets([row.source], EARLIEST))[row.source]
@@ -99,9 +101,11 @@ class KeyedCopies:
                 living[record.key] = record.value is not None
         first = (await target.offsets([row.target], EARLIEST))[row.target]
         stable = (await target.stable_ends([row.target]))[row.target]
+        there: dict[bytes, bool] = {}
         async for record in _records(target, row.target, first, stable, committed=True):
-            living.pop(record.key or b"", None)
-        return [key for key, lives in living.items() if lives]
+            if living.get(record.key or b""):
+                there[record.key or b""] = record.value is not None
+        return [key for key, lives in living.items() if lives and not there.get(key, not row.lacking)]
 
     async def _appended(self, writer: KeyedWriter, row: LaneRow, part: KeyedPart, done: Ranges) -> Ranges:
         """Append the records of a part of D whose keys the target has not got since; return where they lie."""
@@ -122,6 +126,7 @@ class KeyedCopies:
             ours = {one.key or b"" for one in wanted}
             between = _records(target, row.target, read_to, places[-1][1], committed=False, without=(*done, *places))
             if not [record async for record in between if (record.key or b"") in ours]:
+                await self._see_tombstones(row, writer)
                 self._run.assure()
                 await writer.commit()
                 return places
@@ -131,6 +136,15 @@ class KeyedCopies:
                 raise FailbackRefused([FailbackReason(TARGET_OPEN, str(row.target), why)])
             self._run.say(f"{row.target}: an application wrote one of the keys meanwhile; again")
             await pause(_LOOK_S)
+
+    @staticmethod
+    async def _see_tombstones(row: LaneRow, writer: KeyedWriter) -> None:
+        """Refuse to commit unless the keys of N were read while the target had all of them; then it is rolled back."""
+        try:
+            see_tombstones([row])
+        except FailbackRefused:
+            await writer.acquire()
+            raise
 
     @staticmethod
     def _key(row: LaneRow, record: Record) -> bytes:
@@ -154,6 +168,16 @@ class KeyedCopies:
         known = self._run.notes(KEYED, KeyedPart) or ()
         others = [one for one in known if (one.side, one.topic, one.partition) not in where]
         await self._run.keep(KEYED, [*others, *parts])
+
+
+def see_tombstones(rows: Iterable[LaneRow]) -> None:
+    """Refuse D where the target may have lost tombstones of N, since the count or before. Raises FailbackRefused."""
+    now_ms = wall_ms()
+    why = (
+        "the target may have lost tombstones, so it is not known which keys of what only the source has it has deleted"
+    )
+    if lost := [row for row in rows if row.buries or row.may_lack_tombstones(now_ms)]:
+        raise FailbackRefused([FailbackReason(TOMBSTONES, str(row.source), why) for row in lost])
 
 
 async def first_keyless(cluster: Cluster, partition: TopicPartition, first: int, end: int) -> int | None:

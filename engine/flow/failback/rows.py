@@ -20,7 +20,9 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
     `diverged`, `new`: the records that only the source, and only the target had then. `anew`: its topic is to be made
     anew on the source; `made`: that has been done, so the source has nothing of what was counted any more.
     `compacted`: what only the source has is copied by its keys. `buries`: the target may have lost tombstones, so keys
-    that it lacks are deleted on the source.
+    that it lacks are deleted on the source. `tombstones_until_ms`: until then (Unix ms) it keeps all of them; -1: its
+    topic is not compacted. `lacks_by_deletion`: a key of P that it lacks was deleted there. `lacking`: so these are
+    deleted, too, not only keys whose tombstones it has still.
     """
 
     topic: str
@@ -35,6 +37,13 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
     made: bool = False
     compacted: bool = False
     buries: bool = False
+    tombstones_until_ms: int = -1
+    lacks_by_deletion: bool = False
+    lacking: bool = False
+
+    def may_lack_tombstones(self, now_ms: int) -> bool:
+        """Whether the target's cleaner may have removed tombstones by then that were there when this was counted."""
+        return not self.buries and 0 <= self.tombstones_until_ms <= now_ms
 
     @property
     def is_keyed(self) -> bool:

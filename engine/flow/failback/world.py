@@ -59,7 +59,8 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
 
     `known`: the lanes of the flow by their positions. `feeds`: other clusters that a source topic is copied to.
     `export`: writes what only the source has to a folder, and returns where, and how many records. `take_back`:
-    restores the configs that the failover has lent to topics of the target; returns where that failed, and why.
+    restores the configs that were lent to topics of the target; returns where that failed, and why. `hold_tombstones`:
+    lends compacted ones of these topics a longer `delete.retention.ms`, and returns the same.
     """
 
     source: FailbackPorts
@@ -78,6 +79,7 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     export: Callable[[Sequence[SurveyedPartition], str], Awaitable[tuple[str, int]]]
     new_copier: Callable[[FlowOptions, Cluster, Cluster], FlowCopier]
     take_back: Callable[[], Awaitable[Mapping[str, str]]]
+    hold_tombstones: Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 
     def forward_options(self) -> FlowOptions:
         """Return the options that copy what only the source has: behind new records, and comparing nothing."""

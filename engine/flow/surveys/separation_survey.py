@@ -200,6 +200,7 @@ class SeparationSurvey:
             replayed=self._replayed(blank),
             oldest_kept=await self._oldest_kept(blank),
             apart_ms=0 if new.is_empty else max(0, wall_ms() - known.at_ms),
+            ended_ms=known.at_ms,
         )
         return msgspec.structs.replace(found, separation=separation, new=new)
 

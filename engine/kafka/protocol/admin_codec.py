@@ -17,7 +17,6 @@ from policies.sync.topic_configs import ConfigEntry
 DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS = (32, 1), (44, 0), (33, 0)
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = (29, 1), (30, 1), (31, 1)
 """Key and version of each request."""
-TOPIC_RESOURCE = 2
 _SET, _DELETE = 0, 1
 _ANY = 1
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")

@@ -5,7 +5,7 @@ and so is the reverse flow until the failback has ended (`engine/state/state.py`
 """
 
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -41,12 +41,23 @@ from engine.services.holding import held
 from engine.services.maps import last_known_of, maps_of
 from engine.services.runner import options_for
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, Deployment, DesiredState, StateCodec, StateHolder, failed_over_at, state_topic
+from engine.state.state import (
+    DESIRED,
+    Deployment,
+    DesiredState,
+    StateCodec,
+    StateHolder,
+    desired_of,
+    failed_over_at,
+    state_topic,
+)
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import FlowName, TopicPartition
 from policies.start import Earliest, Start
 
 CLIENT_ID = "raymirror-failback"
+HELD_MS = 30 * 86_400_000
+"""How long the target keeps tombstones from when new records are copied: as after a failover."""
 NO_FENCE, NOT_EXPORTED = "no-way-to-fence", "not-exported"
 """The names of the reasons that no fence can be made, and that an export is not whole."""
 
@@ -114,6 +125,7 @@ class FailbackService(PreviewService):
             export=self._export,
             new_copier=self._copier,
             take_back=self.take_back,
+            hold_tombstones=self._hold_tombstones,
         )
 
     async def look(self, asked: FailbackWish, fence: Fence) -> Counted:
@@ -126,6 +138,9 @@ class FailbackService(PreviewService):
             reasons += [FailbackReason(name, NO_FENCE, why) for name, why in refused.reasons]
         counted = await count(world, asked, settles=False)
         return msgspec.structs.replace(counted, reasons=(*reasons, *counted.reasons))
+
+    async def _hold_tombstones(self, topics: Collection[str]) -> Mapping[str, str]:
+        return (await self.keep_tombstones(topics, HELD_MS)).failed
 
     async def _known(self) -> Mapping[TopicPartition, KnownLane]:
         return {one.lane: one for one in (await last_known_of(self._flow, self._target)).lanes}
@@ -223,9 +238,8 @@ class StoredGuard:
 
 async def _want(service: StateService, wanted: DesiredState) -> None:
     who = f"raymirror dr failback on {socket.gethostname()}"
-    before = service.load().get(DESIRED)
-    paused = before.paused_topics if isinstance(before, DesiredState) else ()
-    stated = DesiredState(state=wanted.state, stop=wanted.stop, paused_topics=paused, who=who, at_ms=wall_ms())
+    before = desired_of(service.load())
+    stated = msgspec.structs.replace(before, state=wanted.state, stop=wanted.stop, who=who, at_ms=wall_ms())
     await service.put({DESIRED: stated})
 
 

@@ -15,8 +15,8 @@ from engine.base.clock import now_s, pause, wall_ms
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.translated import Translated, TranslationRow
 from engine.flow.ports.ports import LATEST, GroupListing
+from engine.services.dr.move_log import MoveLog, start_of
 from engine.services.dr.moves.hook import MoveHook, MovePhase, addresses_of
-from engine.services.dr.moves.move_log import MoveLog
 from engine.services.dr.moves.steps import ends_of
 from engine.services.dr.moves.survey import WATCH_S
 from engine.services.dr.switchover.world import DrainedEnd, DrainWorld, some_of
@@ -252,7 +252,7 @@ class GroupMover(GroupTranslator):
             return ()
         moved = (await self._moves.read()).topics
         ends = await self._cluster.offsets(missing, LATEST)
-        starts = {lane: (_start_of(moved.get(lane.topic), lane.partition, ends[lane]), "") for lane in missing}
+        starts = {lane: (start_of(moved.get(lane.topic), lane.partition, ends[lane]), "") for lane in missing}
         refused = await self._target.commit(self._group, starts)
         if refused:
             lane, why = next(iter(refused.items()))
@@ -293,10 +293,6 @@ class GroupMover(GroupTranslator):
 
 def _topics(rows: tuple[MovingOffset, ...]) -> list[str]:
     return sorted({row.topic for row in rows if row.is_copied})
-
-
-def _start_of(moved: MovedTopic | None, partition: int, end: int) -> int:
-    return end if moved is None or partition >= len(moved.starts) else min(moved.starts[partition], end)
 
 
 def _moving(row: TranslationRow, exact_from: int) -> MovingOffset:

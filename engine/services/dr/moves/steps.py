@@ -6,6 +6,8 @@ their producers are about to write there.
 
 from collections.abc import Mapping
 
+import msgspec
+
 from engine.base.clock import wall_ms
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence, take_back
@@ -91,6 +93,8 @@ class MoveCheckStep:
         facts = await self._fence.refuse(topics)
         if not await self._control.is_copying():
             found.append(("no-mirror", "no mirror copies the flow, so the target cannot catch up"))
+        already = sorted((await self._survey.log.read()).topics.keys() & set(topics))
+        found += [("already-moved", f"producers of {name} have moved: raymirror move --list") for name in already]
         paused = set(await world.paused_topics()) & set(topics)
         found += [("topic-paused", paused_by_hand(name)) for name in sorted(paused)]
         known = await world.stored()
@@ -150,6 +154,16 @@ class GoesOn:
         return {}
 
 
+STARTS_NOTES = "producer-starts"
+
+
+class ProducerStarts(msgspec.Struct, frozen=True):
+    """Where producers begin in a topic of the target, by the numbers of its partitions."""
+
+    topic: str
+    starts: tuple[int, ...]
+
+
 class HandOverStep:
     """Opens the target to the producers, and stores that they have moved.
 
@@ -173,10 +187,10 @@ class HandOverStep:
         lifted, others = await self._lift(run)
         if self._world.keeps_names:
             run.assure()
-            await self._control.pause_topics(self._topics)
+            await self._control.pause_moved(self._topics)
         ends = run.notes(DRAINED_NOTES, DrainedEnd) or ()
         at_ms, operation = wall_ms(), run.operation
-        starts = {} if self._world.keeps_names else await self._starts()
+        starts = {} if self._world.keeps_names else await self._starts(run)
         known = (await self._survey.log.read()).topics
         moved = {
             name: MovedTopic(
@@ -187,22 +201,30 @@ class HandOverStep:
                 starts=starts.get(name, ()),
             )
             for name in self._topics
-            if name not in known or known[name].operation != operation.id  # after a kill producers may write already
+            if name not in known  # after a kill, or an earlier move: producers may write already
         }
         await self._hook.call(MovePhase.AFTER, self._topics)
         run.assure()
         await self._survey.log.put_topics(moved)
         return {"topics": len(self._topics), "lifted_bindings": lifted, "other_fences": others}
 
-    async def _starts(self) -> dict[str, tuple[int, ...]]:
-        """Return where the topics that producers will write to end now."""
-        there = await self._world.target_settings.topics(list(self._topics))
-        lanes = [TopicPartition(name, number) for name, state in there.items() for number in range(state.partitions)]
-        ends = await self._world.copy_ends(lanes) if lanes else {}
-        return {
-            name: tuple(ends[TopicPartition(name, number)] for number in range(state.partitions))
-            for name, state in there.items()
-        }
+    async def _starts(self, run: StepRun) -> dict[str, tuple[int, ...]]:
+        """Return where the topics ended that producers will write to, before anybody was told that they may.
+
+        That is stored first: after a kill producers may write already, and groups that move later start there.
+        """
+        known = run.notes(STARTS_NOTES, ProducerStarts)
+        if known is None:
+            there = await self._world.target_settings.topics(list(self._topics))
+            counts = {name: state.partitions for name, state in there.items()}
+            lanes = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+            ends = await self._world.copy_ends(lanes) if lanes else {}
+            known = tuple(
+                ProducerStarts(name, tuple(ends[TopicPartition(name, number)] for number in range(count)))
+                for name, count in sorted(counts.items())
+            )
+            await run.keep(STARTS_NOTES, known)
+        return {one.topic: one.starts for one in known}
 
     async def _lift(self, run: StepRun) -> tuple[int, str]:
         """Take away what earlier fences keep producers from these topics of the target with.

@@ -12,10 +12,10 @@ from engine.base.clock import pause
 from engine.core.reports.move_progress import MigratingGroup, MoveProgress
 from engine.flow.ports.ports import Answers, GroupListing, Groups, Offsets
 from engine.kafka.admin.client_quotas import scram_users, told_quotas
+from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.moves.hook import addresses_of
-from engine.services.dr.moves.move_log import MoveLog, Moves
-from engine.services.dr.switchover.world import DrainWorld
-from engine.state.state import MovedGroup, MovedTopic
+from engine.services.dr.switchover.world import DrainWorld, grown_since_move
+from engine.state.state import MovedGroup
 from policies.dr.move_clients import SCHEMAS, ClientGap, ClientSettings, client_gaps, schema_gaps
 from policies.dr.topic_moves import ReadingGroup, part_of, topic_progress
 from policies.groups import DRILL_GROUPS, GroupSelection, GroupState
@@ -45,7 +45,7 @@ class MoveSurvey:
         found = await self.groups(topics, moves, watch_s)
         copies = {name: self._flow.selection.target_topic(name) for name in topics}
         at_ms = {name: one.at_ms for name, one in moves.topics.items()}
-        rows = topic_progress(copies, found.groups, at_ms, await self._grown(moves.topics))
+        rows = topic_progress(copies, found.groups, at_ms, await grown_since_move(self._world, moves.topics))
         groups = tuple(_migrating(one, moves.groups.get(one.group)) for one in found.groups)
         clusters = self._world.config.clusters
         return MoveProgress(
@@ -64,19 +64,6 @@ class MoveSurvey:
         target = ClientSettings(users=await scram_users(there), quotas=await told_quotas(there))
         has_schemas = bool(await self._world.source_settings.topics([SCHEMAS]))
         return [*client_gaps(source, target), *schema_gaps(copies, has_schemas)]
-
-    async def _grown(self, moved: Mapping[str, MovedTopic]) -> dict[str, int]:
-        """Return how far moved topics were written to on the source since, in offsets; those that are known."""
-        if not moved:
-            return {}
-        ends = await self._world.about(moved).ends_now()
-        unknown = {lane.topic for lane in ends.unknown}
-        then = {TopicPartition(name, number): end for name, one in moved.items() for number, end in enumerate(one.ends)}
-        grown = dict.fromkeys((lane.topic for lane in ends.ends if lane.topic not in unknown), 0)
-        for lane, end in ends.ends.items():
-            if lane.topic in grown:
-                grown[lane.topic] += max(0, end - then.get(lane, 0))
-        return grown
 
     async def groups(self, topics: Collection[str], moves: Moves, watch_s: float) -> GroupSurvey:
         """Return the groups that read some of the topics, with those topics. Raises as `progress` does."""

@@ -10,7 +10,15 @@ from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.services.holding import held
-from engine.state.state import DESIRED, Deployment, DesiredState, StateHolder
+from engine.state.state import (
+    DESIRED,
+    Deployment,
+    DesiredState,
+    StateHolder,
+    desired_of,
+    with_moved,
+    without_moved,
+)
 
 WAS_FAILED_OVER = "the flow was failed over meanwhile, so nothing copies it again"
 
@@ -24,8 +32,11 @@ class FlowControl(Protocol):
     async def pause(self) -> None:
         """Pause the flow, and return when nothing is on its way any more. Raises MirrorError if that takes too long."""
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
-        """Pause some topics, as an operator does, until they are resumed. Raises as `pause` does."""
+    async def pause_moved(self, topics: Sequence[str]) -> None:
+        """Pause topics whose producers move, until they are released. Raises as `pause` does."""
+
+    async def release_moved(self, topics: Sequence[str]) -> None:
+        """Copy topics again whose producers are back on the source."""
 
     async def resume(self) -> str:
         """Copy again, or see to it that the next start copies; return why not if the flow was failed over, else ""."""
@@ -79,13 +90,21 @@ class StoredControl:
         """See FlowControl."""
         await self._want(DesiredState(state="paused"))
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         """See FlowControl."""
+        await self._change(lambda wanted: with_moved(wanted, topics))
+
+    async def release_moved(self, topics: Sequence[str]) -> None:
+        """See FlowControl."""
+        await self._change(lambda wanted: without_moved(wanted, topics))
+
+    async def _change(self, change: Callable[[DesiredState], DesiredState]) -> None:
+        """Change the topics of the wanted state; the time of a failover stays."""
         async with held(self._config, self._flow, self._holder, self._known_dead) as service:
-            before = service.load().get(DESIRED)
-            known = before if isinstance(before, DesiredState) else DesiredState(state="running")
-            paused = tuple(dict.fromkeys((*known.paused_topics, *topics)))
-            await service.put({DESIRED: msgspec.structs.replace(known, paused_topics=paused, at_ms=wall_ms())})
+            before = desired_of(service.load())
+            after = change(before)
+            at_ms = before.at_ms if before.failed_over else wall_ms()
+            await service.put({DESIRED: msgspec.structs.replace(after, at_ms=at_ms)})
 
     async def resume(self) -> str:
         """See FlowControl."""
@@ -103,12 +122,10 @@ class StoredControl:
     async def _want(self, wanted: DesiredState) -> bool:
         """Store what is wanted; return whether a failover was kept instead."""
         async with held(self._config, self._flow, self._holder, self._known_dead) as service:
-            before = service.load().get(DESIRED)
-            if isinstance(before, DesiredState) and before.failed_over:
+            before = desired_of(service.load())
+            if before.failed_over:
                 return True
-            topics = before.paused_topics if isinstance(before, DesiredState) else ()
             who = f"raymirror dr on {socket.gethostname()}"
-            await service.put(
-                {DESIRED: msgspec.structs.replace(wanted, paused_topics=topics, who=who, at_ms=wall_ms())}
-            )
+            stated = msgspec.structs.replace(before, state=wanted.state, stop=wanted.stop, who=who, at_ms=wall_ms())
+            await service.put({DESIRED: stated})
         return False

@@ -10,6 +10,7 @@ import msgspec
 
 from engine.base.errors import GroupActive, MirrorError
 from engine.flow.operations.driver import Facts, StepRun
+from engine.services.dr.move_log import start_of
 from engine.services.dr.switchover.steps import DRAINED_NOTES
 from engine.services.dr.switchover.world import DrainedEnd, SwitchoverWorld
 from policies.model import TopicPartition
@@ -44,7 +45,7 @@ async def start_groups(run: StepRun, world: SwitchoverWorld, read: Mapping[str, 
     topics = {row.topic for row in run.notes(DRAINED_NOTES, DrainedEnd) or ()}
     there = await world.target_settings.topics(sorted(topics))
     lanes = [TopicPartition(name, at) for name, state in there.items() for at in range(state.partitions)]
-    ends = await world.copy_ends(lanes) if lanes else {}
+    ends = await producer_starts(world, lanes)
     known = await world.target_groups.offsets(list(read))
     rows: list[GroupStart] = []
     for group, names in read.items():
@@ -55,6 +56,17 @@ async def start_groups(run: StepRun, world: SwitchoverWorld, read: Mapping[str, 
     await run.keep(GROUP_START_NOTES, rows)
     failed = sum(bool(row.why) for row in rows)
     return {"producer_topics_there": len(there), "group_starts": len(rows) - failed, "group_starts_failed": failed}
+
+
+async def producer_starts(world: SwitchoverWorld, lanes: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return where producers begin in their topics of the target: at the ends, or where they began when they moved.
+
+    Raises NotDrained if an end is not known.
+    """
+    if not lanes:
+        return {}
+    moved, ends = (await world.moved()).topics, await world.copy_ends(lanes)
+    return {lane: start_of(moved.get(lane.topic), lane.partition, end) for lane, end in ends.items()}
 
 
 async def _commit(

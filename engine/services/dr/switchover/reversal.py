@@ -2,8 +2,9 @@
 
 copies keep their names      the reverse flow starts in the copy, behind what our flow wrote there: what
                              applications wrote behind that already is copied to the source
-copies have a prefix         the reverse flow copies the target's own topics: from where it was, or from their ends;
-                             groups get a start offset in them, so no record of a producer that moves is skipped
+copies have a prefix         the reverse flow copies the target's own topics: from where it was, or from their ends, or
+                             from where producers that have moved already began; groups get a start offset in them, so
+                             no record of a producer that moves is skipped
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -22,14 +23,14 @@ from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
 from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
 from engine.services.dr.switchover.flow_control import FlowControl
-from engine.services.dr.switchover.group_starts import mirrored_groups, start_groups
+from engine.services.dr.switchover.group_starts import mirrored_groups, producer_starts, start_groups
 from engine.services.dr.switchover.steps import DRAINED_NOTES
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
 from engine.services.maps import last_known_of
 from engine.services.position_alteration import PositionAlteration
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, DesiredState, StateHolder
+from engine.state.state import DESIRED, StateHolder, desired_of, without_moved
 from policies.dr.fence import FENCE_NOTES, FENCE_STEP, FenceRow
 from policies.dr.operations import has_standing_fence, undone
 from policies.model import TopicPartition
@@ -129,9 +130,10 @@ class PositionsStep:
         if world.keeps_names:
             copies = await self._copies()
             lanes = [lane for lane in lanes if lane in copies]
-        ends = await world.copy_ends(lanes)
         if not world.keeps_names:
-            return {lane: before[lane] if before.get(lane, -1) >= 0 else end for lane, end in ends.items()}
+            starts = await producer_starts(world, lanes)
+            return {lane: before[lane] if before.get(lane, -1) >= 0 else start for lane, start in starts.items()}
+        ends = await world.copy_ends(lanes)
         others = await world.other_writers()
         if others.unknown:
             raise NotDrained(dict(others.unknown))
@@ -177,6 +179,7 @@ class ReverseStep:
         run.assure()
         await self._control.stop()
         await self._allow()
+        await self._forget_moves(run)
         run.assure()
         how = await self._control.start_reverse()
         return {"lifted_bindings": lifted, "reverse_runs": not how, "reverse_start": how}
@@ -196,15 +199,31 @@ class ReverseStep:
         return lifted
 
     async def _allow(self) -> None:
-        """Let the reverse flow be started, if an earlier switchover or failover stopped it for good."""
+        """Let the reverse flow be started, if an earlier switchover or failover stopped it for good.
+
+        It copies all topics again, also those whose producers had moved: they are back now.
+        """
         reverse = self._world.reverse
         try:
             async with held(reverse.config, reverse.flow, self._holder, lambda _owner: False) as service:
-                wanted = service.load().get(DESIRED)
-                if isinstance(wanted, DesiredState) and wanted.failed_over:
-                    await service.put({DESIRED: msgspec.structs.replace(wanted, state="running", stop=msgspec.UNSET)})
+                wanted = desired_of(service.load())
+                allowed = without_moved(wanted, wanted.moved_topics)
+                if wanted.failed_over:
+                    allowed = msgspec.structs.replace(allowed, state="running", stop=msgspec.UNSET)
+                if allowed != wanted:
+                    await service.put({DESIRED: allowed})
         except FlowHeld:
             return  # a mirror has it: `start_reverse` asks that mirror
+
+    async def _forget_moves(self, run: StepRun) -> None:
+        """Forget which groups and producers had moved to the source of this switchover: they leave it now."""
+        log = self._world.reverse_moves
+        moves = await log.read()
+        run.assure()
+        await log.remove_topics(moves.topics)
+        for group in moves.groups:
+            run.assure()
+            await log.remove_group(group)
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step: it is behind the point of no return."""

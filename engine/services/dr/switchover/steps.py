@@ -15,7 +15,13 @@ from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
 from engine.services.dr.switchover.flow_control import FlowControl, NoMirrorCopies
-from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld, some_of
+from engine.services.dr.switchover.world import (
+    DrainedEnd,
+    NotDrained,
+    SwitchoverWorld,
+    grown_since_move,
+    some_of,
+)
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
 from policies.words import counted
@@ -102,15 +108,16 @@ class CheckStep:
     async def look(self) -> tuple[tuple[tuple[str, str], ...], Facts]:
         """Return what is in the way, by name, and the facts. Raises FenceRefused, BrokerUnreachable, KafkaRefusal."""
         world, found = self._world, list[tuple[str, str]]()
-        facts = await self._fence.refuse(await world.fenced_topics())
+        facts = await self._fence.refuse(await topics_to_fence(world))
         if not await self._control.is_copying():
             found.append(("no-mirror", "no mirror copies the flow, so the target cannot catch up"))
         found += [("topic-paused", paused_by_hand(name)) for name in await world.paused_topics()]
         found += [("copies-not-whole", text) for text in await self._unwhole()]
+        found += [("written-since-move", text) for text in await self._written_since()]
         ready = await world.readiness()
         found += [(one.name.value, f"{one.subject}: {one.why}") for one in ready.unready if self._counts(one)]
         found += [("readiness-unknown", text) for text in ready.unknown]
-        standing = await world.hold(0.0, commit=False, undrained={})
+        standing = await held_groups(world, commit=False)
         found += [("group-not-read", f"group {group}: {why}") for group, why in standing.failed.items()]
         found += [(GROUPS_NOT_EQUAL, f"group {group}: {why}") for group, why in in_the_way(standing).items()]
         found += [("settings-differ", text) for text in await self._differences()]
@@ -119,6 +126,18 @@ class CheckStep:
     def _counts(self, gap: Unready) -> bool:
         """Whether a gap matters: if copies have a prefix, brokers make topics for producers when they first write."""
         return gap.name is not UnreadyName.NO_TOPIC or self._world.keeps_names
+
+    async def _written_since(self) -> list[str]:
+        """Say which topics were written to on the source after their move; copies of the same name lack that."""
+        if not self._world.keeps_names:
+            return []
+        grown = await grown_since_move(self._world, (await self._world.moved()).topics)
+        return [
+            f"{counted(count, 'offset')} of {topic} came on the source after its producers had moved, and no copy has"
+            f" them: raymirror move --topics '{topic}' --undo copies them, if nothing was written to the target since"
+            for topic, count in sorted(grown.items())
+            if count > 0
+        ]
 
     async def _unwhole(self) -> list[str]:
         known = await self._world.stored()
@@ -141,6 +160,12 @@ def paused_by_hand(topic: str) -> str:
     return f"an operator paused topic {topic!r}: resume it with raymirror resume"
 
 
+async def topics_to_fence(world: SwitchoverWorld) -> list[str]:
+    """Return the topics to keep producers from: a move of producers has fenced its own, and an abort leaves them so."""
+    moved = (await world.moved()).topics
+    return [name for name in await world.fenced_topics() if name not in moved]
+
+
 class FenceStep:
     """Keeps producers from the source."""
 
@@ -149,7 +174,7 @@ class FenceStep:
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises FenceRefused, FenceFailed."""
-        return await self._fence.close(run, await self._world.fenced_topics())
+        return await self._fence.close(run, await topics_to_fence(self._world))
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step. Raises FenceFailed."""
@@ -238,7 +263,7 @@ class GroupsStep:
             late = now_s() >= give_up_at_s
             run.assure()
             try:
-                standing = await self._world.hold(0.0, commit=True, undrained={})
+                standing = await held_groups(self._world, commit=True)
             except _BETWEEN_LOOKS as lost:
                 if late:
                     raise
@@ -254,6 +279,15 @@ class GroupsStep:
         """See Step."""
         del run
         return {}
+
+
+async def held_groups(world: SwitchoverWorld, *, commit: bool) -> GroupStatus:
+    """Compare the groups, and commit what is exact; those that have moved already are where they belong.
+
+    Raises BrokerUnreachable, ConnectionLost.
+    """
+    moved = {group for group, one in (await world.moved()).groups.items() if one.state == "moved"}
+    return (await world.hold(0.0, commit=commit, undrained={})).without(moved)
 
 
 class GroupRow(msgspec.Struct, frozen=True):

@@ -15,8 +15,9 @@ from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.data.partition_ends import known_ends
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
+from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.preview import PreviewService
-from engine.state.state import DESIRED, DesiredState
+from engine.state.state import MovedTopic, desired_of
 from policies.dr.readiness import ClientRules
 from policies.model import TopicPartition
 from policies.sync.config_sync import TopicState
@@ -131,9 +132,11 @@ class DrainWorld(PreviewService):
     async def undrained(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
         """Return the partitions that the target lacks something of, and why; and where all partitions end.
 
-        A partition counts only if its last stable offset is its end: an open transaction is not decided yet.
+        A partition counts only if its last stable offset is its end: an open transaction is not decided yet. Nothing is
+        copied of topics that are paused because their producers have moved: they are whole as of their move.
         """
         known = await self.stored()
+        whole = (await self.moved()).topics if self.keeps_names else {}
         ends = await self.ends_now([one.lane for one in known.lanes])
         why = {str(lane): text for lane, text in ends.unknown.items()} | dict(known.unread)
         stable = await self.source.stable_ends(sorted(ends.ends))
@@ -141,15 +144,22 @@ class DrainWorld(PreviewService):
         nexts = {one.lane: (one.source_next, one.why) for one in known.lanes}
         for lane, end in sorted(ends.ends.items()):
             at, unknown = nexts.get(lane, (-1, ""))
-            if lane in empty or at == end == stable.get(lane, -1):
+            if lane.topic in whole or lane in empty or at == end == stable.get(lane, -1):
                 continue
             why[str(lane)] = _why(at, end, stable.get(lane, -1), unknown)
         return why, tuple(DrainedEnd(lane.topic, lane.partition, end) for lane, end in sorted(ends.ends.items()))
 
     async def paused_topics(self) -> tuple[str, ...]:
-        """Return the topics that an operator has paused: their partitions are not drained until they are resumed."""
-        wanted = (await self.state()).get(DESIRED)
-        return wanted.paused_topics if isinstance(wanted, DesiredState) else ()
+        """Return the topics that an operator has paused: their partitions are not drained until they are resumed.
+
+        Topics whose producers have moved are whole: the target has every record that they had on the source.
+        """
+        wanted = desired_of(await self.state())
+        return tuple(name for name in wanted.paused_topics if name not in wanted.moved_topics)
+
+    async def moved(self) -> Moves:
+        """Return which groups and producers have moved to the target already."""
+        return await MoveLog(self.target, self.target_client, self.flow).read()
 
     async def _empty(self, ends: Ends, known: LastKnown) -> set[TopicPartition]:
         """Return the partitions without a position and without a record: nothing of them was to be copied."""
@@ -185,6 +195,25 @@ class SwitchoverWorld(DrainWorld):
     def __init__(self, config: MirrorConfig, flow: FlowConfig, reverse: ReverseConfig) -> None:
         super().__init__(config, flow)
         self.reverse = reverse
+
+    @property
+    def reverse_moves(self) -> MoveLog:
+        """What had moved from the target to the source, before applications came back."""
+        return MoveLog(self.source, self.source_client, self.reverse.flow)
+
+
+async def grown_since_move(world: DrainWorld, moved: Mapping[str, MovedTopic]) -> dict[str, int]:
+    """Return how far moved topics were written to on the source since, in offsets; those that are known."""
+    if not moved:
+        return {}
+    ends = await world.about(moved).ends_now()
+    unknown = {lane.topic for lane in ends.unknown}
+    then = {TopicPartition(name, number): end for name, one in moved.items() for number, end in enumerate(one.ends)}
+    grown = dict.fromkeys((lane.topic for lane in ends.ends if lane.topic not in unknown), 0)
+    for lane, end in ends.ends.items():
+        if lane.topic in grown:
+            grown[lane.topic] += max(0, end - then.get(lane, 0))
+    return grown
 
 
 def _why(at: int, end: int, stable: int, unknown: str) -> str:

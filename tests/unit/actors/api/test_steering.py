@@ -55,6 +55,13 @@ def test_a_flow_that_was_failed_over_is_resumed_only_if_that_is_meant() -> None:
     assert ask("POST", f"{FLOW}/stop", view=view).status == 202
 
 
+@pytest.mark.parametrize("path", [MIRROR, FLOW])
+def test_a_resume_names_the_topics_that_stay_paused(path: str) -> None:
+    view = view_of(status_with(paused_topics=("t", "u"), moved_topics=("u",)))
+    assert shown(ask("POST", f"{path}/resume", view=view))["moved_topics"] == ["u"]
+    assert shown(ask("POST", f"{path}/pause", view=view))["moved_topics"] == []
+
+
 def test_an_unknown_copier_is_404_and_names_the_others() -> None:
     assert error(ask("POST", f"{FLOW}/restart", {"copiers": ["x"]})) == (
         404,

@@ -6,7 +6,8 @@ import pytest
 
 from actors.control.flow_state import DesiredFlow, FlowPlan, FlowState, TopicsNotKnownYet, UnknownTopic
 from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow
-from actors.model.states import Command, CopierState, Desired, IllegalCommand, UnknownFlow
+from actors.model.events import FailoverOutcome
+from actors.model.states import Command, CopierState, Desired, IllegalCommand, MovedTopics, StopKind, UnknownFlow
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, by_topic, lanes, make
 from tests.unit.actors.mirrors import adopt, advance, started
 
@@ -174,3 +175,91 @@ def test_a_topic_that_a_copier_has_is_known_before_the_first_discovery(fleet: Fa
     assert second.status().flows[0].paused_topics == ("a",)
     with pytest.raises(TopicsNotKnownYet):
         second.command(Command.PAUSE, "A->B", ("zzz",))
+
+
+# --- topics whose producers have moved -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flow", [None, "A->B"])
+@pytest.mark.parametrize("before", [Command.PAUSE, Command.RESUME])
+def test_a_resume_of_the_flow_leaves_moved_topics_paused_and_says_so(
+    fleet: FakeFleet, clock: Clock, flow: str | None, before: Command
+) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.command(Command.PAUSE, "A->B", ("b",))
+    supervisor.command(Command.PAUSE_MOVED, "A->B", ("a",))
+    supervisor.command(before, flow)
+    supervisor.command(Command.RESUME, flow)
+    supervisor.step()
+    found = supervisor.status().flows[0]
+    assert (found.desired, found.paused_topics, found.moved_topics) == (Desired.RUNNING, ("a",), ("a",))
+    assert fleet.copiers[0].orders.paused_topics == {"a"}
+    assert (fleet.kept[-1].paused_topics, fleet.kept[-1].moved_topics) == (("a",), ("a",))
+    told = [event.text for event in supervisor.status().events if event.kind == "paused_or_resumed"]
+    assert told[1] == "producers of a move to the target: these topics stay paused"
+    assert told[-1] == "an operator resumed the flow; a stays paused, because producers have moved"
+
+
+def test_a_moved_topic_is_resumed_by_no_name_and_is_released(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.command(Command.PAUSE_MOVED, "A->B", ("a",))
+    supervisor.command(Command.PAUSE, "A->B", ("b",))
+    for flow in (None, "A->B"):
+        with pytest.raises(MovedTopics, match="raymirror move --topics 'a' 'A->B' --undo") as refused:
+            supervisor.command(Command.RESUME, flow, ("b", "a"))
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+    assert supervisor.status().flows[0].paused_topics == ("a", "b")
+    supervisor.command(Command.RELEASE_MOVED, "A->B", ("a", "b"))
+    supervisor.step()
+    assert fleet.copiers[0].orders.paused_topics == {"b"}, "an operator has paused b"
+    assert supervisor.status().flows[0].moved_topics == ()
+
+
+def test_producers_of_a_stopped_flow_move_too_and_its_next_start_knows(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.command(Command.STOP, "A->B")
+    supervisor.command(Command.PAUSE_MOVED, "A->B", ("a",))
+    kept = fleet.kept[-1]
+    assert (kept.state, kept.moved_topics) == (Desired.STOPPED, ("a",))
+    flow_state = FlowState(FlowPlan(name=FLOW, started_ms=kept.at_ms + 1), by_topic)
+    flow_state.apply_discovery(DiscoveryAnswer(serial=1, lanes=lanes("a", 2), kept=kept), clock.now_s())
+    assert flow_state.wanted == DesiredFlow(paused_topics=frozenset("a"), moved_topics=frozenset("a"))
+
+
+def test_the_time_of_a_failover_stays_when_producers_move(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.fail_over("A->B", FailoverOutcome(records=0, groups=0, unequal=0))
+    at_ms = fleet.kept[-1].at_ms
+    clock.seconds += 5
+    supervisor.command(Command.PAUSE_MOVED, "A->B", ("a",))
+    kept = fleet.kept[-1]
+    assert (kept.at_ms, kept.stop, kept.moved_topics) == (at_ms, StopKind.FAILOVER, ("a",))
+
+
+@pytest.mark.parametrize("command", [Command.RESUME, Command.PAUSE])
+def test_a_command_before_the_stored_state_was_read_forgets_no_moved_topic(
+    fleet: FakeFleet, clock: Clock, command: Command
+) -> None:
+    supervisor = make(fleet, clock)
+    fleet.discover(*lanes("a", 1), kept=None)
+    supervisor.step()
+    with pytest.raises(TopicsNotKnownYet):
+        supervisor.command(Command.PAUSE_MOVED, "A->B", ("a",))
+    supervisor.command(command)
+    assert fleet.kept[-1].is_blind
+    fleet.discover(*lanes("a", 1), kept=RememberedFlow(paused_topics=("a", "b"), moved_topics=("a",)))
+    supervisor.step()
+    kept = fleet.kept[-1]
+    assert (kept.is_blind, kept.paused_topics, kept.moved_topics) == (False, ("a",), ("a",))
+
+
+def test_a_new_supervisor_ends_no_pause_that_it_has_not_read_yet(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.command(Command.PAUSE_MOVED, "A->B", ("a",))
+    advance(supervisor, clock, 2)
+    fleet.discover(*lanes("a", 2), *lanes("b", 1), kept=None)
+    second = adopt(fleet, clock)
+    advance(second, clock, 5)
+    copier = fleet.copiers[0]
+    assert copier.orders.paused_topics == {"a"}
+    assert copier.granted_until_s > clock.now_s(), "its lease is renewed meanwhile"

@@ -336,6 +336,91 @@ async def test_a_mirror_that_could_not_see_a_failover_ends_when_it_can() -> None
     assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=5, stop="failover")
 
 
+class LosingState(FakeState):
+    """A state topic that a test may lose."""
+
+    made: ClassVar[list["LosingState"]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made.append(self)
+
+
+async def test_a_mirror_that_could_not_see_that_producers_moved_ends_when_it_can() -> None:
+    remembered = memory.DurableFlowState(LosingState, "A->B")
+    running = asyncio.create_task(remembered.run())
+    moved = DesiredState(state="running", paused_topics=("t",), moved_topics=("t",))
+    async with asyncio.timeout(60):
+        while not remembered.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+        FakeState.topic[DESIRED] = moved
+        LosingState.made[-1].lost.set_exception(MirrorError("target: no answer"))
+        await running
+    assert "while this mirror could not see it, producers of t have moved to B" in remembered.taken
+    assert FakeState.topic[DESIRED] == moved
+
+
+async def test_a_topic_that_this_mirror_released_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "RETRY_S", 0.01)
+    FakeState.topic[DESIRED] = DesiredState(state="running", paused_topics=("t",), moved_topics=("t",))
+    remembered = memory.DurableFlowState(LosingState, "A->B")
+    running = asyncio.create_task(remembered.run())
+    async with asyncio.timeout(60):
+        while not remembered.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+        FakeState.fail.append(MirrorError("target: no answer"))  # the next try fails too
+        LosingState.made[-1].lost.set_exception(MirrorError("target: no answer"))
+        while remembered.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+        with pytest.raises(memory.NotOpen):
+            await remembered.store(RememberedFlow())
+        while not remembered.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+    assert remembered.taken == ""
+    await remembered.store(RememberedFlow())
+    stored = FakeState.topic[DESIRED]
+    assert isinstance(stored, DesiredState)
+    assert stored.moved_topics == ()
+    running.cancel()
+    await asyncio.wait([running])
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_what_was_wanted_before_the_topic_was_read_forgets_nothing_of_it(is_open: bool) -> None:
+    ward = SetState(lanes=lanes("t", 1), epoch=7)
+    FakeState.topic[DESIRED] = DesiredState(state="paused", paused_topics=("t", "u"), moved_topics=("t",))
+    FakeState.topic[set_key("A->B/ward-000")] = ward
+    remembered = memory.DurableFlowState(FakeState, "A->B")
+    blind = RememberedFlow(state=Desired.RUNNING, is_blind=True)
+    if not is_open:
+        with pytest.raises(memory.NotOpen):
+            await remembered.store(blind)
+        assert remembered.known is None, "the supervisor must not take over its own command for what is stored"
+    running = asyncio.create_task(remembered.run())
+    async with asyncio.timeout(60):
+        while not remembered.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+    await remembered.store(blind)
+    known = RememberedFlow(paused_topics=("t",), moved_topics=("t",), sets={"A->B/ward-000": ward})
+    assert remembered.known == known
+    stored = FakeState.topic[DESIRED]
+    assert isinstance(stored, DesiredState)
+    assert (stored.state, stored.moved_topics) == ("running", ("t",))
+    assert FakeState.topic[set_key("A->B/ward-000")] == ward
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_a_command_before_the_topic_was_read_ends_no_failover() -> None:
+    FakeState.topic[DESIRED] = over = DesiredState(state="stopped", at_ms=5, stop="failover")
+    shell, _ = make(Seen(lanes("t", 1)))
+    await look(shell, lambda found: found.kept is not None)
+    await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(is_blind=True)))
+    assert FakeState.topic[DESIRED] == over
+    await look(shell, lambda found: found.kept is not None and found.kept.failed_over)
+    await shell.close()
+
+
 async def test_sets_and_quarantine_are_written_read_and_removed_again() -> None:
     ward = SetState(lanes=lanes("t", 1), epoch=7)
     left = Quarantine(reason="5 copiers in a row", since_ms=9, failures=5)

@@ -127,3 +127,14 @@ def test_refused_records_that_are_left_out_have_a_topic() -> None:
     for choice in ("skip", "quarantine"):
         extra = f"raymirror.refused = {choice}\n"
         assert all(topic in names(extra, "B", operation) for operation in ("Create", "Read", "Write"))
+
+
+def test_a_failback_needs_rights_on_the_source_where_copies_keep_their_names() -> None:
+    rights = ("AlterConfigs", "Write", "Delete", "Create")
+    assert all("orders" not in names("A->B.topics = orders\n", "A", one) for one in rights)
+    identity = "replication.policy.class = IdentityReplicationPolicy\nA->B.topics = orders\n"
+    assert all("orders" in names(identity, "A", one) for one in rights)
+
+
+def test_a_switchover_and_a_move_commit_offsets_in_the_topics_that_producers_will_write_to() -> None:
+    assert {"orders", "A.orders"} <= names("A->B.topics = orders\n", "B", "Read")

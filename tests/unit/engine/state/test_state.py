@@ -36,7 +36,7 @@ ENTRIES: dict[Key, Value] = {
 }
 GOLDEN = {
     b'{"kind":"desired","flow":"A->B"}': (
-        b'{"format":1,"state":"paused","paused_topics":["t"],"who":"ann","at_ms":7}'
+        b'{"format":1,"state":"paused","paused_topics":["t"],"who":"ann","at_ms":7,"moved_topics":[]}'
     ),
     b'{"kind":"deployment","flow":"A->B"}': (
         b'{"format":1,"deployment_id":"d","instance_id":"i","mirror":"m","version":"0.1","where":"host:1","term":3,'

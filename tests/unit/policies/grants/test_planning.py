@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.grants.features import BY_COMMAND, GrantFeature
+from policies.grants.feature_use import BY_COMMAND, GrantFeature
 from policies.grants.planning import Grant, GrantFacts, GrantNeed, acl_names, grants_of
 from policies.grants.resources import ResourceGroup
 from policies.grants.rights import EVERY, Grantee, ResourceKind, ResourceName, grant_text, operation_name

@@ -11,7 +11,8 @@ import actors
 import engine
 from engine.kafka.protocol import requests as own_requests
 from engine.kafka.protocol.schema import Question
-from policies.grants.features import USES, FeatureUse
+from policies.grants.feature_use import FeatureUse
+from policies.grants.features import USES
 from policies.grants.requests import BY_KEY, BY_NAME, REQUESTS
 
 API_VERSIONS = 18

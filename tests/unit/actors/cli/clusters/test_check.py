@@ -147,7 +147,6 @@ def near(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.write_text(path.read_text() + "B.raymirror.site = west\nraymirror.copiers.near = target\n")
     flow = FlowPreview(flow=FLOW, topics=(TOPIC,), left_out=0)
     monkeypatch.setattr(check, "prepare", lambda config: (load_config(config), (flow,)))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return path
 
 

@@ -22,9 +22,7 @@ IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+def own_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # whoever imports Ray for this fails
 
 

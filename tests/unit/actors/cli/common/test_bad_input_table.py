@@ -351,7 +351,6 @@ TREES = {
 
 @pytest.fixture(autouse=True)
 def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)  # whoever imports Ray for this fails
 
 

@@ -22,7 +22,6 @@ ANSWERING = "head:6379"
 def reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the Ray clusters one answers; this machine has a state folder of its own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
     def create_connection(address: tuple[str, int], timeout: float) -> object:
         if address != ("head", 6379):

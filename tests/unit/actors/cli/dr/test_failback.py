@@ -20,12 +20,14 @@ from engine.flow.failback.errors import FailbackReason
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import LaneRow, UnreadGroup
 from engine.flow.operations.errors import OperationRefused, StepFailed
+from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.build import NoWayToFence, SwitchoverChoices, choices_of
 from policies.dr.failback import FailbackChoice
 from policies.dr.group_places import PlaceReason
-from policies.dr.operation_steps import FlowSide
+from policies.dr.operation_steps import FAILBACK, FlowSide
 from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
 from tests.unit.engine.config_files import BASE
+from tests.unit.engine.flow.operations.staged import Clusters
 
 ROW = LaneRow(topic="t", partition=0, copy_topic="t", split=6, target_next=8, source_end=12, diverged=6, new=4)
 MOVED = MovedPartition(
@@ -50,8 +52,7 @@ def ended(state: OperationState = OperationState.FINISHED) -> DrOperation:
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def config(tmp_path: Path) -> str:
     path = tmp_path / "mm2.properties"
     path.write_text(BASE)
     return str(path)
@@ -241,6 +242,46 @@ async def test_an_abort_needs_the_source_alone(config: str, monkeypatch: pytest.
     monkeypatch.setattr(failback, "OperationClusters", clusters)
     monkeypatch.setattr(failback, "alone", alone)
     assert await failback.fail_back(operated_flow(args), args) == FailbackResult(operation=aborted)
+
+
+async def test_a_source_that_answers_only_after_the_operations_were_taken_is_not_driven_on(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the steps announce would be stored on the target alone, so an abort without it would leave the fence."""
+    words = ["dr", "failback", "A->B", "--config", config, "--fenced-by-hand", "--yes"]
+    args = build_parser("dr").parse_args(words)
+    late = {FlowSide.SOURCE: "no answer within 5 s"}
+    stored = Clusters()
+
+    class Taken:
+        away: ClassVar = late
+
+        async def read(self) -> StoredOperations:
+            return StoredOperations(copies={}, away=late)
+
+        def driving(self, _holder: object) -> Any:
+            return stored.opened(away=list(late))
+
+    class Service(LookingService):
+        async def prepare(self) -> None:
+            pass
+
+        def world(self, *_args: object) -> None:
+            pass
+
+    @asynccontextmanager
+    async def given(*_args: object) -> AsyncIterator[Any]:
+        yield Taken()
+
+    monkeypatch.setattr(failback, "OperationClusters", given)
+    monkeypatch.setattr(failback, "owned", given)
+    monkeypatch.setattr(failback, "_service", lambda _found: Service())
+    monkeypatch.setattr(failback, "failback_steps", lambda *_args: dict.fromkeys(rule.name for rule in FAILBACK))
+    answers(monkeypatch, "settled_choices", SwitchoverChoices(fence="none"))
+    with pytest.raises(OperationRefused, match=r"needs the source, which does not answer: no answer within 5 s"):
+        await failback.fail_back(operated_flow(args), args)
+    async with stored.opened() as store:
+        assert store.operations == (), "nothing has begun"
 
 
 def test_a_failback_that_was_taken_back_counts_nothing(

@@ -28,13 +28,20 @@ class FakeMirror:
         self.copiers = ["A->B"]
         self.lanes: list[Any] = []
         self.ends = ends
+        self.moved: dict[str, tuple[str, ...]] = {}
 
     def status(self, *, lanes: bool = False) -> Any:
         del lanes
         if self.ends and self.failed_over:
             raise MirrorLost("raymirror-x", ENDED)
         flows = [
-            SimpleNamespace(flow=name, desired=desired, failed_over=name in self.failed_over, heeded=True)
+            SimpleNamespace(
+                flow=name,
+                desired=desired,
+                failed_over=name in self.failed_over,
+                heeded=True,
+                moved_topics=self.moved.get(name, ()),
+            )
             for name, desired in self.flows.items()
         ]
         copiers = [SimpleNamespace(flow=flow) for flow in self.copiers]
@@ -92,19 +99,22 @@ async def test_a_flow_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch
         await control(FakeMirror()).pause()
 
 
-async def test_some_topics_are_paused_unless_the_flow_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_topics_whose_producers_move_are_paused_and_a_stopped_flow_has_no_copiers_to_wait_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     mirror = FakeMirror()
     asked = control(mirror)
-    await asked.pause_topics(["t", "u"])
-    assert mirror.commands == [("pause", "A->B t u")]
+    await asked.pause_moved(["t", "u"])
+    await asked.release_moved(["u"])
+    assert mirror.commands == [("pause-moved", "A->B t u"), ("release-moved", "A->B u")]
     assert await asked.is_copying()
     monkeypatch.setattr(mirror_control, "comes_to_rest", lambda *_args: False)
     with pytest.raises(NotAtRestInTime):
-        await asked.pause_topics(["t"])
+        await asked.pause_moved(["t"])
     await asked.stop()
     mirror.commands.clear()
-    await asked.pause_topics(["t"])
-    assert mirror.commands == []
+    await asked.pause_moved(["t"])
+    assert mirror.commands == [("pause-moved", "A->B t")]
 
 
 async def test_copiers_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +134,14 @@ async def test_the_reverse_flow_of_the_mirror_is_started(wanted: Desired, is_fai
     assert mirror.flows["B->A"] is Desired.RUNNING
     forgets = is_failed_over and wanted is Desired.STOPPED
     assert (("forget-failover", "B->A") in mirror.commands) == forgets
+
+
+async def test_a_switchover_back_releases_the_topics_whose_producers_had_moved() -> None:
+    mirror = FakeMirror(reverse=Desired.STOPPED)
+    mirror.failed_over.add("B->A")
+    mirror.moved["B->A"] = ("t", "u")
+    await control(mirror).start_reverse()
+    assert mirror.commands == [("forget-failover", "B->A"), ("release-moved", "B->A t u"), ("resume", "B->A")]
 
 
 async def test_a_reverse_flow_that_the_mirror_does_not_know_is_the_operators() -> None:

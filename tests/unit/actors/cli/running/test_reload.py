@@ -241,7 +241,6 @@ def test_on_a_cluster_the_note_of_this_machine_is_brought_up_to_date(stage: Stag
 def twin(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """The mirror runs on this machine, and somebody sits at a terminal."""
     session.write(msgspec.structs.replace(state("A-B"), config_path=str(stage.file)), os.environ)
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(run, "can_ask", lambda: True)
     return stage
 

@@ -102,6 +102,22 @@ def test_json_is_one_object_a_command(
     assert (said[0]["flow"], said[0]["topics"]) == ("A->B", ["t"])
 
 
+def test_topics_whose_producers_have_moved_are_named_by_a_resume(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = msgspec.structs.replace(status.flows[0], moved_topics=("orders",), paused_topics=("orders",))
+    meet(monkeypatch, resume, FakeMirror(msgspec.structs.replace(status, flows=(flow,))))
+    asked = argparse.Namespace(flow=None, topics=[], json=False, forget_failover=False)
+    assert resume.run(asked) == exits.OK
+    said = capsys.readouterr()
+    assert said.out == "resume: every flow\n"
+    assert "1 topic of A->B stays paused: producers of orders have moved to B" in said.err
+    assert "raymirror move --topics 'orders' 'A->B' --undo" in said.err
+    asked.json = True
+    resume.run(asked)
+    assert json.loads(capsys.readouterr().out)["moved"] == {"A->B": ["orders"]}
+
+
 def test_a_failover_is_forgotten_before_the_flow_is_resumed(
     status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,9 +42,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
+def kept(tmp_path: Path) -> Kept:
     """A history without drift, and no mirror that runs."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     made = Kept(tmp_path / "storage", rounds=10)
     made.saw({"orders": {KEY: "5"}, "clicks": {}}, {"orders": {KEY: "5"}, "clicks": {}})
     return made

@@ -28,7 +28,6 @@ raymirror.storage = file:{storage}
 @pytest.fixture
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A storage with the last ten minutes of one flow, and no mirror that runs."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     now_minute = time.time_ns() // 60_000_000_000
     monkeypatch.setattr(tables, "BASE_MS", 60_000 * (now_minute - 10))
     folder = tmp_path / "storage"

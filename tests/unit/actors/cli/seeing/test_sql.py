@@ -59,9 +59,8 @@ REFUSED = (
 
 
 @pytest.fixture
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredTables:
+def stored(tmp_path: Path) -> StoredTables:
     """Two rows of the audit trail, and no mirror that runs."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     made = StoredTables(tmp_path / "store", 500_000 * HOUR_MS)
     made.audit(0)
     made.audit(HOUR_MS, target="A.other")

@@ -12,9 +12,8 @@ from tests.unit.engine.jobs.windows_tables import BASE_MS, WINDOW_MS, add, read,
 
 
 @pytest.fixture
-def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def storage(tmp_path: Path) -> Path:
     """A storage with two windows, and no mirror that runs."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     folder = tmp_path / "storage"
     add(History(f"file:{folder}/tables/lag"), "g-0", [row(1), row(2)])
     return folder

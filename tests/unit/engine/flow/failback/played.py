@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -12,7 +12,7 @@ from crc32c import crc32c
 from engine.core.lane.pending_batch import Limits
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position_keys import PositionKeys
-from engine.flow.failback.lent_configs import take_back
+from engine.flow.failback.lent_configs import keep_tombstones, take_back
 from engine.flow.failback.steps import failback_steps
 from engine.flow.failback.world import FailbackPorts, FailbackWorld
 from engine.flow.operations.driver import OperationDriver
@@ -309,7 +309,11 @@ class Played(Clusters):
             export=self.export,
             new_copier=lambda some, source, target: FlowCopier(some, source, target, lambda _topic: Earliest()),
             take_back=lambda: take_back(self.settings["B"], self.loans),
+            hold_tombstones=self.hold_tombstones,
         )
+
+    async def hold_tombstones(self, topics: Collection[str]) -> Mapping[str, str]:
+        return (await keep_tombstones(self.settings["B"], self.loans, topics, 30 * 86_400_000)).failed
 
     async def known(self) -> dict[TopicPartition, KnownLane]:
         selection = TopicSelection(FORWARD, IdentityNaming("A"), include=("t",))

@@ -1,6 +1,8 @@
 """A failback of compacted topics: the value of every key on both sides, with applications that write, and kills."""
 
+import asyncio
 import random
+from typing import cast
 
 import pytest
 
@@ -10,11 +12,12 @@ from engine.wire.codecs import NONE
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
 from policies.dr.failback import FailbackChoice
-from policies.dr.operations import OperationState
+from policies.dr.operations import DrOperation, NextMove, OperationState
+from tests.harness.virtual_time import VirtualLoop
 from tests.unit.engine.flow.failback.played import Played, failback
 from tests.unit.engine.flow.failback.test_anew_steps import to_the_end
 from tests.unit.engine.flow.failback.test_failback_steps import HERE, killed, killed_while_applications_write
-from tests.unit.engine.flow.operations.staged import Border
+from tests.unit.engine.flow.operations.staged import Border, Killed
 
 SHARED = {"a": "1", "b": "1", "c": "1", "d": "1"}
 DIVERGED = {"a": "2", "c": "2", "e": "2", "d": None}
@@ -197,6 +200,109 @@ async def test_what_the_source_gets_after_the_count_is_refused_where_tombstones_
             assert "tombstones-gone" in str(failure) or "somebody still writes" in str(failure)  # noqa: PT017
         else:
             raise AssertionError("nothing noticed it")
+
+
+async def days_later(played: Played, step: str, days: float, *gone: str) -> None:
+    """Drive a failback up to a step, let days go by, and the target's cleaner remove the records of keys."""
+    moved = played.moved
+
+    def dies(operation: DrOperation, move: NextMove) -> None:
+        moved(operation, move)
+        if move.step is not None and move.step.name == step:
+            raise Killed
+
+    played.moved = dies  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        async with played.failing_back() as driver:
+            await driver.start(failback())
+    played.moved = moved  # type: ignore[method-assign]
+    cast("VirtualLoop", asyncio.get_running_loop()).clock.advance(days * 86_400)
+    played.there[0].clean(*gone)
+
+
+@pytest.mark.parametrize("step", ["late-copy", "turn", "new-copy"])
+async def test_a_tombstone_that_goes_between_the_count_and_the_copy_keeps_no_key_alive(step: str) -> None:
+    played = await keyed(late=False)
+    await days_later(played, step, 2.0, "b")
+    async with played.failing_back() as driver:
+        await driver.resume("bob")
+    is_right(played, {"a": "3", "c": "1", "d": "1", "f": "3"})
+
+
+@pytest.mark.parametrize("is_left_out", [False, True])
+async def test_a_tombstone_that_is_about_to_go_is_copied_first(is_left_out: bool) -> None:
+    """What the target lacks for another reason stays: while it has all tombstones, only they count."""
+    played = await keyed(late=False)
+    if is_left_out:
+        played.there[0].clean("d")
+    await days_later(played, "new-copy", 0.6)
+    async with played.failing_back() as driver:
+        operation = await driver.resume("bob")
+    assert played.here[0].names() == [*SHARED, "b", "a", "b", "f"], "its tombstone lies before all that is new, too"
+    assert played.here[0].values() == {"a": "3", "c": "1", "d": "1", "f": "3"}
+    new_copy = operation.step("new-copy")
+    assert new_copy is not None
+    assert new_copy.facts == {"partitions": 1, "tombstones_in_doubt": 0}
+
+
+async def test_in_time_no_keys_are_compared() -> None:
+    played = await keyed(late=False)
+    async with played.failing_back() as driver:
+        await driver.start(failback())
+    assert played.here[0].names() == [*SHARED, "a", "b", "f"]
+
+
+@pytest.mark.parametrize("step", ["late-copy", "turn"])
+async def test_divergence_whose_tombstones_went_after_the_count_is_refused_while_the_source_can_be_given_back(
+    step: str,
+) -> None:
+    played = await keyed()
+    await days_later(played, step, 2.0)
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match=f"{step}.*tombstones-gone"):
+            await driver.resume("bob")
+        released = await driver.release("bob", "the target cannot say what it has deleted")
+        assert not released.has_ended
+
+
+async def test_divergence_whose_tombstones_may_go_while_keys_are_read_is_rolled_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    played = await keyed()
+    before = played.there[0].values()
+
+    def late(asked: str) -> None:
+        if asked == "add to transaction":
+            monkeypatch.setattr(keyed_copies, "wall_ms", lambda: 2**60)
+
+    played.b.begun = late
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match=r"late-copy.*tombstones-gone"):
+            await driver.start(failback())
+    assert played.there[0].values() == before
+    assert played.there[0].last_stable == played.there[0].end, "nothing is left open"
+
+
+async def test_tombstones_that_may_have_gone_meanwhile_are_counted() -> None:
+    """Of a partition with divergence no lacking key can be told: the result says so."""
+    played = await keyed()
+    await days_later(played, "new-copy", 2.0)
+    async with played.failing_back() as driver:
+        operation = await driver.resume("bob")
+    new_copy = operation.step("new-copy")
+    assert new_copy is not None
+    assert new_copy.facts == {"partitions": 1, "tombstones_in_doubt": 1}
+
+
+async def test_the_target_keeps_tombstones_while_new_records_are_copied_and_gets_its_value_back() -> None:
+    played = await keyed(late=False)
+    await days_later(played, "groups", 0.0)
+    own = played.settings["B"].own["t"]
+    assert own["delete.retention.ms"] == str(30 * 86_400_000)
+    async with played.failing_back() as driver:
+        await driver.resume("bob")
+    assert played.settings["B"].own["t"]["delete.retention.ms"] == "86400000"
+    assert played.loans.stored == {}
 
 
 async def test_a_record_without_a_key_is_refused() -> None:

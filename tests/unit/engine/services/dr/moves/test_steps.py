@@ -10,8 +10,8 @@ import pytest
 from engine.flow.operations.driver import StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
+from engine.services.dr.move_log import Moves
 from engine.services.dr.moves.hook import HookFailed, MovePhase
-from engine.services.dr.moves.move_log import Moves
 from engine.services.dr.moves.steps import (
     GoesOn,
     HandOverStep,
@@ -82,6 +82,9 @@ class MemoryWorld:
     async def paused_topics(self) -> tuple[str, ...]:
         return self.paused
 
+    async def moved(self) -> Moves:
+        return self.moves
+
     async def readiness(self) -> Readiness:
         return self.lacks
 
@@ -93,7 +96,7 @@ class MemoryWorld:
     async def is_copying(self) -> bool:
         return self.copying
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         self.done += [f"paused {topic}" for topic in topics]
 
     # the survey and its log
@@ -173,6 +176,16 @@ async def test_everything_in_the_way_is_named() -> None:
     with pytest.raises(CheckFailed) as failed:
         await check(found, ignore=tuple(wanted[1:])).do(kept_run().run)
     assert [name for name, _ in failed.value.reasons] == ["no-mirror"]
+
+
+async def test_producers_that_another_command_has_moved_meanwhile_are_not_moved_again() -> None:
+    found = MemoryWorld()
+    found.moves = Moves(topics={"orders": MovedTopic(at_ms=1, who="bob", operation="0", ends=(5,), starts=(6,))})
+    assert await names(check(found)) == ["already-moved"]
+    found.keeps_names = False
+    found.target_settings.put("orders", partitions=1)
+    await hand_over(found, SimpleNamespace(operations=())).do(kept_run().run)
+    assert found.moves.topics["orders"].starts == (6,), "groups that move later start where the producers began"
 
 
 async def test_a_group_that_nobody_needs_is_left_behind_by_name() -> None:
@@ -299,6 +312,25 @@ async def test_a_command_that_fails_leaves_the_step_to_be_repeated() -> None:
     with pytest.raises(HookFailed):
         await step.do(kept_run().run)
     assert found.moves == Moves()
+
+
+async def test_producers_that_write_before_a_command_that_failed_is_called_again_began_where_it_was_called_first() -> (
+    None
+):
+    found = MemoryWorld()
+    found.keeps_names = False
+    found.target_settings.put("orders", partitions=1)
+    step, run = hand_over(found, SimpleNamespace(operations=())), kept_run()
+
+    async def fails(phase: MovePhase, _topics: object) -> None:
+        found.end = 20  # the command told the producers before it failed, and they write
+        raise HookFailed(phase.value, {"exit code 3": "no"})
+
+    cast("Any", step)._hook = SimpleNamespace(call=fails)
+    with pytest.raises(HookFailed):
+        await step.do(run.run)
+    await hand_over(found, SimpleNamespace(operations=())).do(run.run)
+    assert found.moves.topics["orders"].starts == (9,), "a group that moves later would skip what they wrote"
 
 
 async def test_only_what_keeps_producers_from_these_topics_is_lifted() -> None:

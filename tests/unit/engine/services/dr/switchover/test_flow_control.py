@@ -43,9 +43,10 @@ def control(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> StoredControl:
 async def test_the_next_mirror_finds_what_was_wanted(
     monkeypatch: pytest.MonkeyPatch, does: str, state: str, is_over: bool
 ) -> None:
-    kept = Kept(DesiredState(state="paused", paused_topics=("t",)))
+    kept = Kept(DesiredState(state="paused", paused_topics=("t",), moved_topics=("t",)))
     await getattr(control(kept, monkeypatch), does)()
     assert kept.wanted is not None
+    assert kept.wanted.moved_topics == ("t",)
     assert (kept.wanted.state, kept.wanted.failed_over, kept.wanted.paused_topics) == (state, is_over, ("t",))
 
 
@@ -64,12 +65,22 @@ async def test_a_flow_that_was_failed_over_meanwhile_is_not_started_by_an_abort(
     ("before", "state"),
     [(None, "running"), (DesiredState(state="paused", paused_topics=("t",)), "paused")],
 )
-async def test_the_next_mirror_finds_the_paused_topics(
+async def test_the_next_mirror_finds_the_moved_topics(
     monkeypatch: pytest.MonkeyPatch, before: DesiredState | None, state: str
 ) -> None:
     kept = Kept(before)
     asked = control(kept, monkeypatch)
-    await asked.pause_topics(["t", "u"])
-    await asked.pause_topics(["u"])
+    await asked.pause_moved(["t", "u"])
+    await asked.pause_moved(["u"])
     assert kept.wanted is not None
-    assert (kept.wanted.state, kept.wanted.paused_topics) == (state, ("t", "u"))
+    assert (kept.wanted.state, kept.wanted.paused_topics, kept.wanted.moved_topics) == (state, ("t", "u"), ("t", "u"))
+    await asked.release_moved(["u", "other"])
+    assert (kept.wanted.paused_topics, kept.wanted.moved_topics) == (("t",), ("t",))
+
+
+async def test_topics_that_move_do_not_change_the_time_of_a_failover(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(DesiredState(state="stopped", stop="failover", at_ms=7))
+    await control(kept, monkeypatch).pause_moved(["t"])
+    assert kept.wanted == DesiredState(
+        state="stopped", stop="failover", at_ms=7, paused_topics=("t",), moved_topics=("t",)
+    )

@@ -1,21 +1,23 @@
 """The swap of the roles: an earlier fence of the target is lifted, the flow is stopped, its reverse may start."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from engine.base.errors import FlowHeld
 from engine.flow.operations.driver import StepRun
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
+from engine.services.dr.move_log import Moves
 from engine.services.dr.switchover import reversal
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.reversal import PositionsStep, ReverseStep
 from engine.services.dr.switchover.world import SwitchoverWorld
-from engine.state.state import DESIRED, DesiredState, StateHolder
+from engine.state.state import DESIRED, DesiredState, MovedGroup, MovedTopic, StateHolder
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operations import StepState, begun, done, finished
 from policies.model import FlowName, TopicPartition
@@ -63,17 +65,42 @@ def world(settings: FakeSettings) -> SwitchoverWorld:
         flow=SimpleNamespace(name=FlowName("A", "B")),
         reverse=SimpleNamespace(config=None, flow=None),
         target_settings=settings,
+        reverse_moves=BackMoves(),
     )
     return cast("SwitchoverWorld", found)
 
 
+class BackMoves:
+    """What had moved from the target to the source, and comes back now."""
+
+    def __init__(self) -> None:
+        self.moves = Moves(
+            topics={"t": MovedTopic(at_ms=1, who="ann", operation="op", ends=(1,))},
+            groups={"g": MovedGroup(state="moved", at_ms=1, who="ann", offsets=())},
+        )
+
+    async def read(self) -> Moves:
+        return self.moves
+
+    async def remove_topics(self, topics: Mapping[str, object]) -> None:
+        left = {name: one for name, one in self.moves.topics.items() if name not in topics}
+        self.moves = msgspec.structs.replace(self.moves, topics=left)
+
+    async def remove_group(self, group: str) -> None:
+        left = {name: one for name, one in self.moves.groups.items() if name != group}
+        self.moves = msgspec.structs.replace(self.moves, groups=left)
+
+
 STOPPED = DesiredState(state="stopped", stop="failover", paused_topics=("t",))
+MOVED = DesiredState(state="running", paused_topics=("t", "u"), moved_topics=("t",))
 
 
 @pytest.mark.parametrize(
     ("swapped", "does"),
     [
         (Swapped(STOPPED), ["stopped", "allowed", "reversed"]),
+        (Swapped(msgspec.structs.replace(MOVED, state="stopped", stop="failover")), ["stopped", "allowed", "reversed"]),
+        (Swapped(MOVED), ["stopped", "allowed", "reversed"]),
         (Swapped(DesiredState(state="paused")), ["stopped", "reversed"]),
         (Swapped(None), ["stopped", "reversed"]),
         (Swapped(STOPPED, is_held=True), ["stopped", "reversed"]),
@@ -93,8 +120,10 @@ async def test_an_earlier_fence_is_lifted_once_and_the_roles_are_swapped(
         other = await store.save(begun(other, "fence", 1), {FENCE_NOTES: [FenceRow(THEIRS)]})
         await store.save(finished(done(other, "fence", 2, {}), 9))
         run = StepRun(store, await store.claim(new("3", began_ms=3), "ann"), lambda _text: None)
-        step = ReverseStep(world(settings), store, cast("FlowControl", swapped), HOLDER)
+        there = world(settings)
+        step = ReverseStep(there, store, cast("FlowControl", swapped), HOLDER)
         facts = await step.do(run)
+        assert await there.reverse_moves.read() == Moves(), "what had moved to the source of this switchover leaves it"
         assert facts == {"lifted_bindings": 1, "reverse_runs": False, "reverse_start": "by hand"}
         assert settings.bindings == {THEIRS}
         assert swapped.done == does
@@ -102,14 +131,16 @@ async def test_an_earlier_fence_is_lifted_once_and_the_roles_are_swapped(
         assert states == {"1": StepState.UNDONE, "2": StepState.DONE}
         assert (await step.do(run))["lifted_bindings"] == 0  # after a kill
     if "allowed" in does:
-        assert swapped.wanted == DesiredState(state="running", paused_topics=("t",))
+        assert swapped.wanted is not None
+        paused = ("u",) if "u" in swapped.wanted.paused_topics else ("t",)
+        assert swapped.wanted == DesiredState(state="running", paused_topics=paused), "moved topics are copied again"
 
 
 # --- where the reverse flow starts --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("keeps_names", "starts"), [(True, {"orders": 7, "clicks": 5}), (False, {"orders": 9, "clicks": 3, "local": 9})]
+    ("keeps_names", "starts"), [(True, {"orders": 7, "clicks": 5}), (False, {"orders": 6, "clicks": 3, "local": 9})]
 )
 async def test_what_lies_on_the_target_alone_is_not_skipped_by_the_reverse_flow(
     monkeypatch: pytest.MonkeyPatch, keeps_names: bool, starts: dict[str, int]
@@ -132,6 +163,9 @@ async def test_what_lies_on_the_target_alone_is_not_skipped_by_the_reverse_flow(
             lanes=tuple(KnownLane(lane=one, target=one, source_next=4, at_ms=0, ours=True) for one in names)
         )
 
+    async def moved() -> Moves:  # producers of orders write to the target's topic since its end was 6
+        return Moves(topics={"orders": MovedTopic(at_ms=1, who="ann", operation="op", ends=(4,), starts=(6,))})
+
     monkeypatch.setattr(reversal, "last_known_of", known)
     back = FlowName("B", "A")
     flow = SimpleNamespace(naming=IdentityNaming("B"), selection=TopicSelection(back, IdentityNaming("B")))
@@ -141,6 +175,7 @@ async def test_what_lies_on_the_target_alone_is_not_skipped_by_the_reverse_flow(
         target_settings=SimpleNamespace(topics=topics),
         copy_ends=copy_ends,
         other_writers=other_writers,
+        moved=moved,
         flow=None,
         target=None,
     )

@@ -6,7 +6,7 @@ stand-in, because its own step needs clusters. All other steps are those of the 
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,6 +21,7 @@ from engine.flow.operations.errors import OperationRefused, StepFailed
 from engine.flow.operations.store import OperationStore
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import LastKnown
+from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.switchover import reversal
 from engine.services.dr.switchover.reversal import ReverseStep, WatchStep
 from engine.services.dr.switchover.steps import (
@@ -154,7 +155,17 @@ class Model:
     async def is_copying(self) -> bool:
         return not (self.is_paused or self.is_stopped)
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def moved(self) -> Moves:
+        return Moves()
+
+    @property
+    def reverse_moves(self) -> MoveLog:
+        return cast("MoveLog", NoMoves())
+
+    async def release_moved(self, topics: Sequence[str]) -> None:
+        raise AssertionError(f"nobody moves {topics} back")
+
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         raise AssertionError(f"a switchover pauses the flow, not {topics}")
 
     async def pause(self) -> None:
@@ -191,6 +202,16 @@ class Model:
         self.is_fenced = False
         self.look()
         return {}
+
+
+class NoMoves:
+    """The log of moves of a reverse flow from which nothing has moved."""
+
+    async def read(self) -> Moves:
+        return Moves()
+
+    async def remove_topics(self, topics: Mapping[str, object]) -> None:
+        assert not topics
 
 
 class StartsNoted:

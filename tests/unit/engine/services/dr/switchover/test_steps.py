@@ -1,17 +1,19 @@
 """The steps of a switchover on a world in memory: what they wait for, what they refuse, what they do again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import SimpleNamespace
-from typing import cast
+from typing import Self, cast
 
 import msgspec
 import pytest
 
 from engine.base.errors import ConnectionLost
+from engine.core.reports.drain import Ends
 from engine.flow.groups.status import NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
+from engine.services.dr.move_log import Moves
 from engine.services.dr.other_fences import NoFence
 from engine.services.dr.switchover.flow_control import NoMirrorCopies
 from engine.services.dr.switchover.reversal import WatchStep
@@ -32,6 +34,7 @@ from engine.services.dr.switchover.steps import (
     WrittenBehind,
 )
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld, some_of
+from engine.state.state import MovedGroup, MovedTopic
 from policies.dr.operations import begun, done
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
@@ -57,6 +60,7 @@ class MemoryWorld:
         self.lacks = Readiness()
         self.paused: tuple[str, ...] = ()
         self.known = LastKnown(lanes=())
+        self.moves = Moves()
 
     @property
     def world(self) -> SwitchoverWorld:
@@ -85,6 +89,16 @@ class MemoryWorld:
     async def paused_topics(self) -> tuple[str, ...]:
         return self.paused
 
+    async def moved(self) -> Moves:
+        return self.moves
+
+    def about(self, topics: Collection[str]) -> Self:
+        assert set(topics) == {"t"}
+        return self
+
+    async def ends_now(self) -> Ends:
+        return Ends(ends={TopicPartition("t", 0): self.end})
+
     async def readiness(self) -> Readiness:
         return self.lacks
 
@@ -102,8 +116,11 @@ class MemoryWorld:
     async def pause(self) -> None:
         self.done.append("paused")
 
-    async def pause_topics(self, topics: Sequence[str]) -> None:
+    async def pause_moved(self, topics: Sequence[str]) -> None:
         self.done += [f"paused {topic}" for topic in topics]
+
+    async def release_moved(self, topics: Sequence[str]) -> None:
+        raise AssertionError(f"nobody moves {topics} back")
 
     async def resume(self) -> str:
         self.done.append("resumed")
@@ -182,6 +199,19 @@ async def test_a_check_names_everything_that_is_in_the_way() -> None:
     assert "right-missing: User:a: Write" in str(failure.value)
     assert "copies-not-whole: t-0: cut" in str(failure.value)
     await check(found, *names).do(KeptRun().run)
+
+
+async def test_what_came_on_the_source_after_a_move_of_producers_is_named() -> None:
+    found = MemoryWorld()
+    found.keeps_names = True
+    found.moves = Moves(topics={"t": MovedTopic(at_ms=1, who="ann", operation="op", ends=(8,))})
+    with pytest.raises(CheckFailed, match="written-since-move: 2 offsets of t came on the source") as failed:
+        await check(found).do(KeptRun().run)
+    assert "raymirror move --topics 't' --undo" in str(failed.value)
+    found.end = 8
+    await check(found).do(KeptRun().run)
+    found.end, found.keeps_names = 10, False
+    await check(found).do(KeptRun().run)  # copies with a prefix go on, so they have it
 
 
 # --- drain -----------------------------------------------------------------------------------------------------------
@@ -264,6 +294,18 @@ async def test_a_check_finds_groups_that_nothing_can_be_committed_for(why: str) 
     assert found.done == []
     found.standing = msgspec.structs.replace(unequal(NOT_COMMITTED), failed={})
     await check(found).do(KeptRun().run)  # the step commits it
+
+
+@pytest.mark.parametrize("why", [Why.TARGET_AHEAD.value, Why.ACTIVE.value])
+async def test_groups_that_have_moved_already_are_where_they_belong(why: str) -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.standing = msgspec.structs.replace(unequal(why), failed={"g": "no coordinator"}, groups=3)
+    found.moves = Moves(groups={"g": MovedGroup(state="moved", at_ms=1, who="ann", offsets=())})
+    await check(found).do(run.run)
+    assert await GroupsStep(found.world, LIMITS, frozenset()).do(run.run) == {"groups": 2, "groups_not_equal": 0}
+    found.moves = Moves(groups={"g": MovedGroup(state="moving", at_ms=1, who="ann", offsets=())})
+    with pytest.raises(CheckFailed, match=GROUPS_NOT_EQUAL):
+        await check(found).do(run.run)
 
 
 async def test_groups_that_can_never_become_equal_are_not_waited_for() -> None:
@@ -371,6 +413,10 @@ async def test_a_fence_is_made_for_the_topics_of_the_flow() -> None:
     assert noted.topics == ["t"]
     await step.undo(run.run)
     assert noted.topics == []
+    found.moves = Moves(topics={"t": MovedTopic(at_ms=1, who="ann", operation="op", ends=(1,))})
+    await step.do(run.run)
+    assert noted.topics == [], "its producers have moved: their fence stands, also after an abort"
+    assert (await check(found).do(KeptRun().run))["topics"] == 0
 
 
 def test_many_reasons_are_counted() -> None:

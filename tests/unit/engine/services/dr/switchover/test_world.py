@@ -8,13 +8,32 @@ import pytest
 
 from engine.config.config import load_config, read_properties, reread_config
 from engine.config.file.reversed_flow import reversed_properties
+from engine.config.settings import MirrorConfig
 from engine.core.reports.drain import Ends
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.ports.ports import Answers
+from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin import unfenced_settings
 from engine.kafka.admin.settings import KafkaSettings
-from engine.services.dr.switchover.world import DrainedEnd, DrainWorld, ReverseConfig, SwitchoverWorld
-from engine.state.state import OperationEntry, OperationNotes, notes_key, operation_key
+from engine.services.dr.move_log import Moves
+from engine.services.dr.switchover.world import (
+    DrainedEnd,
+    DrainWorld,
+    ReverseConfig,
+    SwitchoverWorld,
+    grown_since_move,
+)
+from engine.state.state import (
+    DESIRED,
+    DesiredState,
+    Key,
+    MovedTopic,
+    OperationEntry,
+    OperationNotes,
+    Value,
+    notes_key,
+    operation_key,
+)
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operations import NotesPlace, begun, done, finished
 from policies.dr.readiness import UnreadyName
@@ -93,3 +112,46 @@ async def test_a_world_about_some_topics_knows_no_others(tmp_path: Path, monkeyp
     assert (await about.ends_now()).ends == {TopicPartition("orders", 0): 7}
     assert await about.grown([DrainedEnd("orders", 0, 7)]) == ()
     assert [one.topic for one in await about.grown([DrainedEnd("orders", 0, 6)])] == ["orders"]
+
+
+class Told:
+    """A world whose clusters answer from memory: two topics, of which the producers of one have moved."""
+
+    def __init__(self, config: MirrorConfig) -> None:
+        self.world = DrainWorld(config, config.flows[0])
+        self.wanted = DesiredState(state="running", paused_topics=("clicks", "orders"), moved_topics=("orders",))
+        self.ends = {TopicPartition("clicks", 0): 5, TopicPartition("orders", 0): 7}
+        self.copied = {TopicPartition("clicks", 0): 5, TopicPartition("orders", 0): 4}
+
+    async def state(self) -> dict[Key, Value]:
+        return {DESIRED: self.wanted}
+
+    async def moved(self) -> Moves:
+        return Moves(topics={"orders": MovedTopic(at_ms=1, who="ann", operation="op", ends=(4,))})
+
+    async def stored(self) -> LastKnown:
+        lanes = (KnownLane(lane=one, target=one, source_next=at, at_ms=0, ours=True) for one, at in self.copied.items())
+        return LastKnown(lanes=tuple(lanes))
+
+    async def ends_now(self, _known: object = ()) -> Ends:
+        return Ends(ends=self.ends)
+
+    async def stable_ends(self, lanes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {lane: self.ends[lane] for lane in lanes}
+
+
+async def test_moved_topics_are_not_paused_by_hand_and_are_whole_as_of_their_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE.replace("topics = orders", "topics = .*"))
+    told = Told(load_config(path))
+    for name in ("state", "moved", "stored", "ends_now"):
+        monkeypatch.setattr(told.world, name, getattr(told, name))
+    monkeypatch.setattr(told.world, "source", told)
+    assert await told.world.paused_topics() == ("clicks",)
+    assert (await told.world.undrained())[0] == {}, "nothing copies orders any more"
+    told.copied[TopicPartition("clicks", 0)] = 2
+    assert (await told.world.undrained())[0] == {"clicks-0": "3 offsets left"}
+    monkeypatch.setattr(DrainWorld, "ends_now", told.ends_now)
+    assert await grown_since_move(told.world, (await told.moved()).topics) == {"clicks": 5, "orders": 3}

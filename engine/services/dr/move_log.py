@@ -88,3 +88,8 @@ class MoveLog:
 def _of(entries: Mapping[Key, Value], kind: str, of: type[_V]) -> dict[str, _V]:
     rows: Iterable[tuple[Key, Value]] = sorted(entries.items(), key=lambda row: row[0].subject)
     return {key.subject: one for key, one in rows if key.kind == kind and isinstance(one, of)}
+
+
+def start_of(moved: MovedTopic | None, partition: int, end: int) -> int:
+    """Return where producers begin in a partition of the target that ends at `end` now; they may have moved before."""
+    return end if moved is None or partition >= len(moved.starts) else min(moved.starts[partition], end)
