@@ -51,6 +51,7 @@ class SqlResult(msgspec.Struct, frozen=True):
     asks: str
     sql: str
     columns: tuple[str, ...]
+    types: tuple[str, ...]
     values: tuple[tuple[Any, ...], ...]
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
@@ -66,7 +67,7 @@ def ask(storage: Storage, questions: Sequence[SqlQuestion] = QUESTIONS) -> tuple
 
 
 def _result(question: SqlQuestion, answer: SqlAnswer) -> SqlResult:
-    return SqlResult(question.asks, question.sql, answer.columns, tuple(answer.rows()))
+    return SqlResult(question.asks, question.sql, answer.columns, answer.types, tuple(answer.rows()))
 
 
 def copied_to(storage: Storage) -> dict[tuple[str, int], int]:

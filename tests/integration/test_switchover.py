@@ -214,6 +214,9 @@ class IdleControl:
     async def pause_moved(self, topics: Sequence[str]) -> None:
         self.done += topics
 
+    async def release_moved(self, topics: Sequence[str]) -> None:
+        self.done += topics
+
     async def resume(self) -> str:
         self.done.append("resume")
         return ""

@@ -210,7 +210,9 @@ async def create_topics(
 
     `key` is the setting of their replication factor.
     """
-    specs = [(one.topic, one.partitions, one.replication_factor, [], sorted(one.configs.items())) for one in new]
+    specs: list[tuple[Any, ...]] = [
+        (one.topic, one.partitions, one.replication_factor, [], sorted(one.configs.items())) for one in new
+    ]
     replicas = {one.topic: one.replication_factor for one in new}
     answer = await _ordered(client, lambda most_ms: CreateTopicsRequest(specs, most_ms, False))
     found: dict[str, bool | KafkaRefusal] = {}

@@ -19,7 +19,9 @@ from actors.observability.view import View
 GOOD = PartitionVerdict(topic="clicks", partition=0, records=7, payload_bytes=70, difference="")
 SHOWN = SparkOutcome(
     proof=SparkProof(whole=True, partitions=2, records=14, differences=0, took_s=3.0),
-    answers=(SqlResult("How many?", "SELECT 7 AS seven, 'x' AS name", ("seven", "name"), ((7, "x"),)),),
+    answers=(
+        SqlResult("How many?", "SELECT 7 AS seven, 'x' AS name", ("seven", "name"), ("BIGINT", "VARCHAR"), ((7, "x"),)),
+    ),
     report="/tmp/raymirror-demo-1.html",
 )
 
