@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from aiokafka.protocol.admin import (
@@ -32,6 +32,7 @@ from engine.kafka.protocol.faults import (
 from engine.kafka.protocol.readable import readable
 from engine.kafka.protocol.requests import DeleteTopicById
 from policies.sync.acl_sync import Operation
+from policies.sync.creation import Create
 from policies.sync.topic_configs import ConfigEntry
 
 _BROKER_RESOURCE = 4
@@ -175,15 +176,6 @@ async def producer_expiries_s(client: ClusterClient) -> dict[int, float | None]:
     }
 
 
-class NewTopic(NamedTuple):
-    """A topic to create."""
-
-    topic: str
-    partitions: int
-    replication_factor: int
-    configs: Mapping[str, str]
-
-
 async def create_topic(
     client: ClusterClient,
     topic: str,
@@ -197,23 +189,22 @@ async def create_topic(
 
     Raises KafkaRefusal with the broker's message.
     """
-    made = (await create_topics(client, [NewTopic(topic, partitions, replication_factor, configs)], key=key))[topic]
+    made = (await create_topics(client, {topic: Create(partitions, replication_factor, configs)}, key=key))[topic]
     if isinstance(made, KafkaRefusal):
         raise made
     return made
 
 
 async def create_topics(
-    client: ClusterClient, new: Sequence[NewTopic], *, key: str = "replication.factor"
+    client: ClusterClient, new: Mapping[str, Create], *, key: str = "replication.factor"
 ) -> dict[str, bool | KafkaRefusal]:
     """Create topics by one request; return for each whether it was made (False: it exists), or why it is refused.
 
     `key` is the setting of their replication factor.
     """
     specs: list[tuple[Any, ...]] = [
-        (one.topic, one.partitions, one.replication_factor, [], sorted(one.configs.items())) for one in new
+        (topic, one.partitions, one.replication_factor, [], sorted(one.configs.items())) for topic, one in new.items()
     ]
-    replicas = {one.topic: one.replication_factor for one in new}
     answer = await _ordered(client, lambda most_ms: CreateTopicsRequest(specs, most_ms, False))
     found: dict[str, bool | KafkaRefusal] = {}
     for topic, code, message in answer.topic_errors:
@@ -221,7 +212,7 @@ async def create_topics(
             found[topic] = code == NONE
             continue
         asked = f"creating topic {topic} on cluster {client.alias!r}"
-        right = _right_to_create(client, topic, code, replicas[topic], key)
+        right = _right_to_create(client, topic, code, new[topic].replication_factor, key)
         found[topic] = KafkaRefusal(asked, code, _said(code, message), right)
     return found
 

@@ -7,7 +7,7 @@ from engine.base.errors import KafkaRefusal
 from engine.base.parts import parts, parts_by_weight
 from engine.config.settings import FlowConfig
 from engine.flow.ports.settings_port import TOPICS_AT_ONCE
-from engine.kafka.admin.admin import NewTopic, create_topics, describe_each
+from engine.kafka.admin.admin import create_topics, describe_each
 from engine.kafka.client.cluster import ClusterClient
 from policies.sync.creation import Create, plan_topic
 from policies.sync.topic_configs import wanted_configs
@@ -32,14 +32,15 @@ async def create_copies(
     Raises ConnectionLost, BrokerUnreachable: then nobody knows which were made.
     """
     made: Made = {}
-    new: dict[str, NewTopic] = {}
+    remotes: dict[str, str] = {}
+    new: dict[str, Create] = {}
     for topic, configs in (await describe_each(source, topics)).items():
         if isinstance(configs, KafkaRefusal):
             made[topic] = configs
             continue
         plan = plan_topic(partitions[topic], None, flow.replication_factor, wanted_configs(configs, flow.config_rules))
         assert isinstance(plan, Create)
-        remote = flow.naming.remote_topic(flow.name.source, topic)
-        new[topic] = NewTopic(remote, plan.partitions, plan.replication_factor, plan.configs)
-    told = await create_topics(target, list(new.values())) if new else {}
-    return made | {topic: told[one.topic] for topic, one in new.items()}
+        remotes[topic] = flow.naming.remote_topic(flow.name.source, topic)
+        new[remotes[topic]] = plan
+    told = await create_topics(target, new) if new else {}
+    return made | {topic: told[remote] for topic, remote in remotes.items()}

@@ -8,9 +8,9 @@ import pytest
 from engine.base.errors import KafkaRefusal
 from engine.flow.ports.settings_port import TOPICS_AT_ONCE
 from engine.kafka.admin import new_copies as under_test
-from engine.kafka.admin.admin import NewTopic
 from engine.kafka.admin.new_copies import MOST_PARTITIONS, Made, create_copies, in_requests
 from engine.kafka.client.cluster import ClusterClient
+from policies.sync.creation import Create
 from policies.sync.topic_configs import ConfigEntry
 from tests.unit.engine.config_files import flow
 
@@ -26,7 +26,7 @@ class Stage:
         self.gone: set[str] = set()
         self.there: set[str] = set()
         self.refused: set[str] = set()
-        self.created: list[list[NewTopic]] = []
+        self.created: list[dict[str, Create]] = []
         monkeypatch.setattr(under_test, "describe_each", self.describe_each)
         monkeypatch.setattr(under_test, "create_topics", self.create_topics)
 
@@ -38,10 +38,10 @@ class Stage:
         unknown = KafkaRefusal("configs of a topic", 3, "UnknownTopicOrPartition", "")
         return {topic: unknown if topic in self.gone else own for topic in topics}
 
-    async def create_topics(self, _client: ClusterClient, new: Sequence[NewTopic]) -> Made:
-        self.created.append(list(new))
+    async def create_topics(self, _client: ClusterClient, new: dict[str, Create]) -> Made:
+        self.created.append(dict(new))
         refusal = KafkaRefusal("creating a topic", 29, "TopicAuthorizationFailed", "")
-        return {one.topic: refusal if one.topic in self.refused else one.topic not in self.there for one in new}
+        return {topic: refusal if topic in self.refused else topic not in self.there for topic in new}
 
     async def create(self, **partitions: int) -> Made:
         nowhere = cast("ClusterClient", None)
@@ -56,9 +56,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
 async def test_one_request_creates_all_with_the_configs_of_their_sources(stage: Stage) -> None:
     stage.configs = {"retention.ms": "5"}
     assert await stage.create(t=3, u=1) == {"t": True, "u": True}
-    ((one, other),) = stage.created
-    assert (one.topic, one.partitions, one.configs) == ("A.t", 3, {"retention.ms": "5"})
-    assert (other.topic, other.partitions) == ("A.u", 1)
+    assert stage.created == [{"A.t": Create(3, 2, {"retention.ms": "5"}), "A.u": Create(1, 2, {"retention.ms": "5"})}]
 
 
 async def test_each_topic_has_an_outcome_of_its_own(stage: Stage) -> None:
