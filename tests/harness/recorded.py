@@ -234,7 +234,9 @@ class RecordedSupervisor:
     async def restart_copiers(self, flow: str, copiers: tuple[str, ...]) -> None:
         self.asked.append(("restart_copiers", flow, copiers))
 
-    async def change_settings(self, flow: str, changes: Mapping[str, str | None]) -> None:
+    async def change_settings(
+        self, flow: str, changes: Mapping[str, str | None], _seen: Mapping[str, str] | None = None
+    ) -> None:
         self.asked.append(("change_settings", flow, dict(changes)))
 
     async def file_plan(self) -> bytes:
