@@ -9,7 +9,7 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import AnyEvent, Mm2Active
 from engine.flow.ports.discovery import Discovery
 from engine.flow.surveys.mm2_presence import mm2_presence
-from engine.kafka.admin.topics import Topics
+from engine.kafka.discovery.topics import Topics
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import clients_of

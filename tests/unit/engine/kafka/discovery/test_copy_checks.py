@@ -10,10 +10,10 @@ from engine.base.clock import wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports.ports import EARLIEST, LATEST
 from engine.flow.ports.settings_port import TOPICS_AT_ONCE
-from engine.kafka.admin import copy_checks as under_test
-from engine.kafka.admin.copy_checks import CopyChecks, check_copies
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
+from engine.kafka.discovery import copy_checks as under_test
+from engine.kafka.discovery.copy_checks import CopyChecks, check_copies
 from policies.model import TopicPartition
 from policies.sync.topic_configs import ConfigEntry
 

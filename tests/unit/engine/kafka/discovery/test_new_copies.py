@@ -7,9 +7,9 @@ import pytest
 
 from engine.base.errors import KafkaRefusal
 from engine.flow.ports.settings_port import TOPICS_AT_ONCE
-from engine.kafka.admin import new_copies as under_test
-from engine.kafka.admin.new_copies import MOST_PARTITIONS, Made, create_copies, in_requests
 from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.discovery import new_copies as under_test
+from engine.kafka.discovery.new_copies import MOST_PARTITIONS, Made, create_copies, in_requests
 from policies.sync.creation import Create
 from policies.sync.topic_configs import ConfigEntry
 from tests.unit.engine.config_files import flow

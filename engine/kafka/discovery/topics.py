@@ -12,7 +12,6 @@ from engine.core.position.position import Position, decode_value
 from engine.core.refused.entries import quarantine_topic
 from engine.flow.ports.discovery import Discovery
 from engine.kafka.admin.admin import create_topic, grow_topic
-from engine.kafka.admin.copy_checks import check_copies
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.hidden_topics import hidden_topics, refused_by
 from engine.kafka.admin.internal_topics import (
@@ -26,12 +25,13 @@ from engine.kafka.admin.internal_topics import (
     ensure_quarantine_topic,
     how_to_recreate,
 )
-from engine.kafka.admin.new_copies import create_copies, in_requests
-from engine.kafka.admin.renewal import Renewals
 from engine.kafka.admin.sameness import refuse_one_cluster, within_one_cluster
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
 from engine.kafka.data.positions import read_positions
+from engine.kafka.discovery.copy_checks import check_copies
+from engine.kafka.discovery.new_copies import create_copies, in_requests
+from engine.kafka.discovery.renewal import Renewals
 from engine.kafka.protocol.faults import INVALID_PARTITIONS, UNKNOWN_TOPIC_OR_PARTITION
 from policies.model import LaneName, TopicPartition
 from policies.patterns import literal

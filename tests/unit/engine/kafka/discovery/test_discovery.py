@@ -7,12 +7,12 @@ import pytest
 
 from engine.base.errors import KafkaRefusal
 from engine.core.events.events import AnyEvent, TopicCreated
-from engine.kafka.admin import topics as under_test
-from engine.kafka.admin.copy_checks import CopyChecks
-from engine.kafka.admin.new_copies import Made
-from engine.kafka.admin.topics import Topics
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
+from engine.kafka.discovery import topics as under_test
+from engine.kafka.discovery.copy_checks import CopyChecks
+from engine.kafka.discovery.new_copies import Made
+from engine.kafka.discovery.topics import Topics
 from tests.unit.engine.config_files import flow
 
 PARTITIONS = 4

@@ -10,11 +10,11 @@ from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import AnyEvent, CopyDeleted, CopyKept, TopicFailed
 from engine.core.position.position import Position, encode_value
 from engine.core.position.position_keys import PositionKeys
-from engine.kafka.admin import renewal
-from engine.kafka.admin.renewal import _UNSURE_ROUNDS, Renewals
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.identity import ClusterIdentity
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
+from engine.kafka.discovery import renewal
+from engine.kafka.discovery.renewal import _UNSURE_ROUNDS, Renewals
 from policies.model import TopicPartition
 from tests.unit.engine.config_files import flow
 from tests.unit.engine.core.positions import position
