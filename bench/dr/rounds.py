@@ -41,7 +41,7 @@ from bench.errors import BenchError
 from policies.dr.failback import FailbackChoice
 
 BEFORE_S = 1.2
-WHOLE_S = 600.0
+WHOLE_S = 180.0
 _POLL_S = 0.5
 _NAMES_DIFFER, _REFUSED = "names-differ", 4
 Logs = Mapping[Log, list[RecordId]]
@@ -408,7 +408,12 @@ class Round:
         return SideFault() if is_cut_off else self._judge(here), self._judge(there), groups
 
     def _wait_whole(self, alias: str) -> None:
-        """Wait until a side has everything; what it lacks after that is a fault."""
-        give_up_at = time.monotonic() + WHOLE_S
-        while self._judge(self._logs(alias)).lost and time.monotonic() < give_up_at:
+        """Wait until a side has everything, or gets nothing any more; what it lacks then is a fault."""
+        least, give_up_at = -1, 0.0
+        while lost := self._judge(self._logs(alias)).lost:
+            now = time.monotonic()
+            if least < 0 or lost < least:
+                least, give_up_at = lost, now + WHOLE_S
+            if now > give_up_at:
+                return
             time.sleep(_POLL_S)
