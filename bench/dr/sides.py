@@ -11,6 +11,7 @@ from bench.errors import BenchError
 
 _ANSWER_S = 60.0
 _READ_S = 300.0
+_POLL_S = 0.5
 
 
 @contextmanager
@@ -51,16 +52,18 @@ def commit(servers: str, group: str, offsets: Mapping[Log, int]) -> None:
     from confluent_kafka import KafkaException, TopicPartition
 
     give_up_at = time.monotonic() + _ANSWER_S
-    wanted = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
-    while wanted:
+    left = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
+    while left:
         with _consumer(servers, group) as consumer:
             try:
-                consumer.commit(offsets=wanted, asynchronous=False)
-                return
+                answers = consumer.commit(offsets=left, asynchronous=False)
+                left, why = [one for one in answers if one.error is not None], "a partition is refused"
             except KafkaException as error:
-                if time.monotonic() > give_up_at:
-                    raise BenchError("dr", f"no commit for {group}: {error}") from error
-        time.sleep(0.5)
+                why = str(error)
+        if left and time.monotonic() > give_up_at:
+            raise BenchError("dr", f"no commit for {group}: {why}: {left[:3]}")
+        if left:
+            time.sleep(_POLL_S)
 
 
 def read(servers: str, topics: Mapping[str, str], first: Mapping[Log, int]) -> dict[Log, list[RecordId]]:
