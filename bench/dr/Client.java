@@ -18,12 +18,17 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.OutOfOrderSequenceException;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 public class Client {
-    static final int KEYS = 20, IN_TRANSACTION = 20, ROLLED_BACK = 7;
+    static final int KEYS = 20, IN_TRANSACTION = 20, ROLLED_BACK = 7, TRIES = 3;
+    static final long LOOK_MS = 20, AWAIT_NS = 120_000_000_000L;
 
     abstract static class Work extends Thread {
         final String id;
@@ -38,6 +43,13 @@ public class Client {
         }
 
         abstract void work() throws Exception;
+
+        void awaitCount(int wanted) throws InterruptedException {
+            long giveUpAt = System.nanoTime() + AWAIT_NS;
+            while (count < wanted && isAlive() && System.nanoTime() < giveUpAt) {
+                Thread.sleep(LOOK_MS);
+            }
+        }
 
         @Override
         public void run() {
@@ -100,7 +112,7 @@ public class Client {
                 if (error != null) {
                     why = String.valueOf(error);
                 }
-                fates.add((error == null ? "+ " : "? ") + name);
+                note(error == null ? "+ " : "? ", List.of(name));
             });
         }
 
@@ -134,8 +146,14 @@ public class Client {
                 producer.flush();
             } finally {
                 Files.write(file, fates);
-                count = fates.size();
             }
+        }
+
+        void note(String fate, List<String> names) {
+            for (String name : names) {
+                fates.add(fate + name);
+            }
+            count = fates.size();
         }
 
         void transact(KafkaProducer<byte[], byte[]> producer, int turn) {
@@ -143,19 +161,38 @@ public class Client {
             String fate = "? ";
             try {
                 producer.beginTransaction();
-                for (int one = 0; one < IN_TRANSACTION; one++) {
-                    send(producer, (turn * IN_TRANSACTION + one) % topics.size(), sent);
+                try {
+                    for (int one = 0; one < IN_TRANSACTION; one++) {
+                        send(producer, (turn * IN_TRANSACTION + one) % topics.size(), sent);
+                    }
+                    if (turn % ROLLED_BACK != ROLLED_BACK - 1) {
+                        untilAnswered(producer::commitTransaction);
+                        fate = "+ ";
+                    }
+                } catch (ProducerFencedException | OutOfOrderSequenceException | TimeoutException ends) {
+                    throw ends;
+                } catch (KafkaException abortable) {
+                    // a broker that dies makes the client roll back
                 }
-                if (turn % ROLLED_BACK == ROLLED_BACK - 1) {
-                    producer.abortTransaction();
+                if (fate.equals("? ")) {
+                    untilAnswered(producer::abortTransaction);
                     fate = "- ";
-                } else {
-                    producer.commitTransaction();
-                    fate = "+ ";
                 }
             } finally {
-                for (String name : sent) {
-                    fates.add(fate + name);
+                note(fate, sent);
+            }
+        }
+
+        /** Ends a transaction, again while a broker does not answer. */
+        static void untilAnswered(Runnable work) {
+            for (int tries = 1;; tries++) {
+                try {
+                    work.run();
+                    return;
+                } catch (TimeoutException unanswered) {
+                    if (tries == TRIES) {
+                        throw unanswered;
+                    }
                 }
             }
         }
@@ -222,6 +259,10 @@ public class Client {
 
     static void tell(Work work) throws InterruptedException {
         work.join();
+        say(work);
+    }
+
+    static void say(Work work) {
         String why = work.why.replace('"', '\'').replace('\\', '/').replace('\n', ' ');
         System.out.println("{\"id\": \"" + work.id + "\", \"count\": " + work.count + ", \"why\": \"" + why + "\"}");
     }
@@ -238,6 +279,10 @@ public class Client {
                     work.setDaemon(true);
                     works.put(words[1], work);
                     work.start();
+                }
+                case "await" -> {
+                    works.get(words[1]).awaitCount(Integer.parseInt(words[2]));
+                    say(works.get(words[1]));
                 }
                 case "stop" -> {
                     works.get(words[1]).ends = true;

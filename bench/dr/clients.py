@@ -1,9 +1,10 @@
 """The two client processes of a run, one of librdkafka and one of Java, which hold all writers and readers.
 
-Words, one line each; each `stop` and `finish` is answered by a JSON line when the work has ended:
+Words, one line each. `await`, `stop` and `finish` are answered by a JSON line, the last two when the work has ended:
 
 write NAME SERVERS RECORDS_PER_S GATE TRANSACTIONAL_ID FILE TOPIC=PARTITIONS,...   (`-`: no gate, no transactions)
 read NAME SERVERS GROUP FILE TOPIC,...
+await NAME N   answered when it has written or read so many records, or has ended
 stop NAME      end now: a writer waits for its answers, a reader commits
 finish NAME    a reader ends when it has read all
 """
@@ -32,7 +33,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a writer or reader says at its end; `why`: its error."""
+    """What a writer or reader says: how many records it has written or read; `why`: its error."""
 
     id: str
     count: int

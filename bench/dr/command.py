@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
         book = RowBook(args.rows)
         with Theatre(folder) as theatre:
-            for cell in args.cell:
+            for cell in sorted(args.cell, key=lambda name: sharing(every[name])):
                 play_cell(theatre, cell, every[cell], seeds, book, kills=not args.no_kills)
     print_table(book.rows)
     return {
@@ -65,6 +65,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "quick": args.quick,
         "machine": machine(),
     }
+
+
+def sharing(parts: tuple[Operation, str, str]) -> tuple[bool, str]:
+    """Order cells so that those which can share a world come one after the other; a start of Ray takes long."""
+    operation, policy, _ = parts
+    return operation.once, policy
 
 
 class RowBook:
@@ -96,6 +102,7 @@ class Theatre(contextlib.ExitStack):
         self.folder = folder
         self._stage: Stage | None = None
         self._worlds = 0
+        self._left: list[str] = []
         self.world: World | None = None
         self._clients: contextlib.ExitStack = contextlib.ExitStack()
         self.clients = self._clients.enter_context(client_processes(folder))
@@ -120,10 +127,14 @@ class Theatre(contextlib.ExitStack):
             self._stage = Stage(kind, self.folder / f"clusters-{time.time_ns()}")
         return self._stage
 
-    def open_world(self, policy: str) -> World:
-        """Make a world with names of its own."""
+    def world_of(self, policy: str, *, fresh: bool) -> World:
+        """Give the world of the last round if it fits, or make one with names of its own."""
+        if self.world is not None and self.world.policy == policy and not fresh:
+            return self.world
         self.drop_world()
         stage = self.stage()
+        while self._left:
+            stage.clean(f"{self._left.pop()}-")
         self._worlds += 1
         tag = f"w{self._worlds}"
         self.world = World(stage, self.folder / tag, tag, policy)
@@ -131,9 +142,10 @@ class Theatre(contextlib.ExitStack):
         return self.world
 
     def drop_world(self) -> None:
-        """End its mirror."""
+        """End its mirror; its topics go when the next world is made."""
         if self.world is not None:
             self.world.end_mirror()
+            self._left.append(self.world.tag)
         self.world = None
 
     def drop_stage(self) -> None:
@@ -142,20 +154,20 @@ class Theatre(contextlib.ExitStack):
         if self._stage is not None:
             self._stage.close()
         self._stage = None
+        self._left.clear()
 
 
 def play_cell(
     theatre: Theatre, cell: str, parts: tuple[Operation, str, str], seeds: Iterable[int], book: RowBook, *, kills: bool
 ) -> None:
-    """Play the seeds of a cell; after a fault the next seed gets a world of its own, so that it inherits nothing."""
+    """Play the seeds of a cell; after a fault the next round gets a world of its own, so that it inherits nothing."""
     operation, policy, load = parts
-    theatre.drop_world()
     for seed in seeds:
         if book.has(cell, seed):
             continue
         kill = kill_of(cell, seed, operation.moments, operation.victims) if kills else None
         try:
-            world = theatre.world or theatre.open_world(policy)
+            world = theatre.world_of(policy, fresh=operation.once)
             row = Round(cell, operation, load, seed, kill, world, theatre.clients).play()
         except (BenchError, ClusterError, OSError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"[:1500]
@@ -167,7 +179,6 @@ def play_cell(
         print(f"{cell} {seed}: {_text(row)}", flush=True)
         if operation.once or not row.is_clean:
             theatre.drop_world()
-    theatre.drop_world()
 
 
 def _kill_text(kill: Kill | None) -> str:

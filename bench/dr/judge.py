@@ -21,6 +21,13 @@ class Sent(msgspec.Struct, frozen=True):
     def __or__(self, other: "Sent") -> "Sent":
         return Sent(self.acked | other.acked, self.unknown | other.unknown)
 
+    def __contains__(self, one: object) -> bool:
+        return one in self.acked or one in self.unknown
+
+    def without(self, gone: Collection[RecordId]) -> "Sent":
+        """Return the rest: what is gone for good must not be seen any more."""
+        return Sent(self.acked - frozenset(gone), self.unknown - frozenset(gone))
+
 
 class SideFault(msgspec.Struct, frozen=True, kw_only=True):
     """Faults of one side. `foreign`: records that nobody wrote in this round, or that were rolled back; `misplaced`:
@@ -103,6 +110,67 @@ def judge_group(
         foreign=len(foreign),
         example=_first(skipped=skipped, foreign=foreign, reordered=late, repeated=again),
     )
+
+
+class Diverged(msgspec.Struct, frozen=True, kw_only=True):
+    """What only the old source has. `holes`: partitions in which that is not the end of the log."""
+
+    records: tuple[RecordId, ...] = ()
+    holes: tuple[str, ...] = ()
+
+
+def diverged(
+    here: Mapping[Log, Sequence[RecordId]],
+    there: Mapping[Log, Sequence[RecordId]],
+    *,
+    compacted: Collection[str] = (),
+) -> Diverged:
+    """Compare the logs of the old source with those of the target.
+
+    Compacted topics are left out: each cleaner removes records when it likes, so the logs differ anywhere.
+    """
+    known = {one for log in there.values() for one in log}
+    records: list[RecordId] = []
+    holes: list[str] = []
+    for (topic, partition), log in here.items():
+        kept = [one for one in log if one.topic not in compacted]
+        alone = [one not in known for one in kept]
+        if sorted(alone) != alone:
+            holes.append(f"{topic}-{partition}")
+        records += [one for one, is_alone in zip(kept, alone, strict=True) if is_alone]
+    return Diverged(records=tuple(records), holes=tuple(holes))
+
+
+def grown(before: Mapping[Log, Sequence[RecordId]], after: Mapping[Log, Sequence[RecordId]]) -> list[RecordId]:
+    """Return the records that came between two readings of one side; a cleaner may have removed others."""
+    known = Counter(one for log in before.values() for one in log)
+    return sorted((Counter(one for log in after.values() for one in log) - known).elements())
+
+
+def unlike(
+    here: Mapping[Log, Sequence[RecordId]], there: Mapping[Log, Sequence[RecordId]], topics: Collection[str]
+) -> list[str]:
+    """Name the partitions of topics in which two sides have other records, or another order."""
+    logs = sorted({log for log in (*here, *there) if log[0] in topics})
+    return [f"{log[0]}-{log[1]}" for log in logs if list(here.get(log, ())) != list(there.get(log, ()))]
+
+
+def wanted_of(
+    read: Mapping[Log, Sequence[RecordId]],
+    sides: Iterable[Mapping[Log, Sequence[RecordId]]],
+    sent: Sent,
+    *,
+    excused: Collection[RecordId] = frozenset(),
+    compacted: Collection[str] = (),
+) -> frozenset[RecordId]:
+    """Return what a group must have read, or may have: all that lies on these sides.
+
+    What the operation has reported as lost it may have read before that. A cleaner may have removed since what it has
+    read of a compacted topic.
+    """
+    there = {one for side in sides for log in side.values() for one in log} - frozenset(excused)
+    seen = {one for log in read.values() for one in log}
+    return frozenset(there | {one for one in seen if one in excused or (one.topic in compacted and one in sent)})
 
 
 def missing(wanted: Iterable[RecordId], seen: Collection[RecordId], compacted: Collection[str]) -> list[RecordId]:

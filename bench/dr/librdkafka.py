@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ IN_TRANSACTION, ROLLED_BACK = 20, 7
 """Records of a transaction; every seventh transaction is rolled back. `Client.java` has the same."""
 _ANSWER_S = 120.0
 _QUIET_S = 0.7
+_LOOK_S = 0.02
 """A reader that has reached every end and read nothing for so long has read all."""
 
 
@@ -28,6 +30,12 @@ class Work(threading.Thread, ABC):
         self.id, self.file = name, Path(file)
         self.ends = self.finishes = False
         self.why, self.count = "", 0
+
+    def await_count(self, wanted: int) -> None:
+        """Wait until it has written or read so many records, or has ended."""
+        give_up_at = time.monotonic() + _ANSWER_S
+        while self.count < wanted and self.is_alive() and time.monotonic() < give_up_at:
+            time.sleep(_LOOK_S)
 
     def run(self) -> None:
         """Work, and keep the error for the answer."""
@@ -67,7 +75,6 @@ class Writer(Work):
             if left := producer.flush(_ANSWER_S):
                 self.why = f"{left} records without an answer"
         finally:
-            self.count = len(self._fates)
             self.file.write_text("\n".join(self._fates))
 
     def _write(self, producer: Any) -> None:
@@ -100,25 +107,48 @@ class Writer(Work):
         def on_delivery(error: object, _message: object) -> None:
             if error is not None:
                 self.why = str(error)
-            self._fates.append(f"{'+' if error is None else '?'} {name}")
+            self._note("+" if error is None else "?", [name])
 
         producer.produce(topic, value, key, partition, on_delivery=on_delivery)
 
+    def _note(self, fate: str, names: Sequence[str]) -> None:
+        self._fates += [f"{fate} {name}" for name in names]
+        self.count = len(self._fates)
+
     def _transact(self, producer: Any, turn: int) -> None:
+        from confluent_kafka import KafkaException
+
         sent: list[str] = []
         fate = "?"
         try:
             producer.begin_transaction()
-            for one in range(IN_TRANSACTION):
-                self._send(producer, (turn * IN_TRANSACTION + one) % len(self._places), sent)
-            if turn % ROLLED_BACK == ROLLED_BACK - 1:
-                producer.abort_transaction(_ANSWER_S)
+            try:
+                for one in range(IN_TRANSACTION):
+                    self._send(producer, (turn * IN_TRANSACTION + one) % len(self._places), sent)
+                if turn % ROLLED_BACK != ROLLED_BACK - 1:
+                    _until_answered(producer.commit_transaction)
+                    fate = "+"
+            except KafkaException as error:
+                if not error.args[0].txn_requires_abort():
+                    raise  # a broker that dies makes the client roll back
+            if fate == "?":
+                _until_answered(producer.abort_transaction)
                 fate = "-"
-            else:
-                producer.commit_transaction(_ANSWER_S)
-                fate = "+"
         finally:
-            self._fates += [f"{fate} {name}" for name in sent]
+            self._note(fate, sent)
+
+
+def _until_answered(work: Callable[[float], None]) -> None:
+    """End a transaction, again while a broker does not answer: the client may be asked as often as it takes."""
+    from confluent_kafka import KafkaException
+
+    give_up_at = time.monotonic() + _ANSWER_S
+    while True:
+        try:
+            return work(_ANSWER_S)
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > give_up_at:
+                raise
 
 
 class Reader(Work):
@@ -170,9 +200,37 @@ class Reader(Work):
             elif error.fatal():
                 raise KafkaException(error)
         if count:
-            consumer.commit(asynchronous=False)
+            self._commit(consumer)
         self.count += count
         return count
+
+    @staticmethod
+    def _commit(consumer: Any) -> None:
+        """Commit, again while the group's coordinator moves, as Java's client does by itself."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        passing = (
+            KafkaError.NOT_COORDINATOR,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+            KafkaError.REQUEST_TIMED_OUT,
+            KafkaError._TIMED_OUT,
+            KafkaError._TRANSPORT,
+            KafkaError._WAIT_COORD,
+        )
+        give_up_at = time.monotonic() + _ANSWER_S
+        while True:
+            try:
+                consumer.commit(asynchronous=False)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError._NO_OFFSET:  # an earlier try has committed them
+                    return
+                if code not in passing or time.monotonic() > give_up_at:
+                    raise
+                time.sleep(_LOOK_S)
+            else:
+                return
 
     def _has_read_all(self, consumer: Any) -> bool:
         held = {(one.topic, one.partition) for one in consumer.assignment()}
@@ -191,6 +249,9 @@ def main() -> None:
             case ["read", *words]:
                 works[words[0]] = Reader(*words)
                 works[words[0]].start()
+            case ["await", name, count]:
+                works[name].await_count(int(count))
+                _say(works[name])
             case ["stop", name]:
                 works[name].ends = True
                 _tell(works.pop(name))
@@ -203,6 +264,10 @@ def main() -> None:
 
 def _tell(work: Work) -> None:
     work.join()
+    _say(work)
+
+
+def _say(work: Work) -> None:
     print(json.dumps({"id": work.id, "count": work.count, "why": work.why}), flush=True)
 
 

@@ -2,29 +2,49 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from bench.dr import sides
 from bench.dr.clients import ClientProcess
-from bench.dr.commands import Outcome, WatchedCommand
-from bench.dr.judge import GroupFault, Log, SideFault, judge_group, judge_side
-from bench.dr.kills import Kill, Victim
-from bench.dr.operations import Operation, Words, answer_of
+from bench.dr.judge import (
+    Diverged,
+    GroupFault,
+    Log,
+    Sent,
+    SideFault,
+    diverged,
+    grown,
+    judge_group,
+    judge_side,
+    unlike,
+    wanted_of,
+)
+from bench.dr.kills import OF_MIRROR, Kill, Victim
+from bench.dr.operations import Operation, Play, answer_of, failover_words
 from bench.dr.records import RecordId
-from bench.dr.striking import strike
+from bench.dr.reports import (
+    exported,
+    group_rows,
+    hurts,
+    judge_preview,
+    unequal_in_failback,
+    unequal_in_failover,
+)
+from bench.dr.steering import Steering
+from bench.dr.striking import hit
 from bench.dr.traffic import KINDS, Traffic
 from bench.dr.world import World
 from bench.errors import BenchError
+from policies.dr.failback import FailbackChoice
 
-ATTEMPTS = 10
-BEFORE_S, SHORT_S = 1.2, 0.4
-WHOLE_S = 300.0
-_POLL_S, _BETWEEN_S = 0.5, 1.0
-_PASSING = ("too-few-in-sync", "no-leader", "cannot-produce")
-"""Findings of a drill that tell of a broker that was killed in it."""
+BEFORE_S = 1.2
+WHOLE_S = 180.0
+_POLL_S = 0.5
+_NAMES_DIFFER, _REFUSED = "names-differ", 4
+Logs = Mapping[Log, list[RecordId]]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,11 +94,13 @@ class Round:
         self._cell, self._operation, self._load, self._seed, self._kill = cell, operation, load, seed, kill
         self._world = world
         self._here, self._there = world.here, world.there
+        self._compacted = (world.keys_topic,)
         self._traffic = Traffic(world, clients, seed, load)
+        self._steering = Steering(operation, kill, world, seed)
         self._first: dict[str, dict[Log, int]] = {}
-        self._attempts: list[str] = []
-        self._killed, self._operation_s = "nothing was to be killed" if kill is None else "", 0.0
+        self._operation_s = 0.0
         self._excused: frozenset[RecordId] = frozenset()
+        """What the operation has reported as lost: on the old source alone, or nowhere if it discards."""
         self._may_repeat = dict.fromkeys(KINDS, False)
         self._notes: list[str] = []
         self._failures: list[str] = []
@@ -90,16 +112,16 @@ class Round:
         for alias in (self._here, self._there):
             self._first[alias] = sides.ends(self._world.servers(alias), self._world.names_on(alias))
         self._traffic.begin_groups(self._first[self._here])
-        plays: dict[str, Callable[[], tuple[SideFault, SideFault]]] = {
-            "switchover": self._switchover,
-            "failover": self._failover,
-            "drill": self._drill,
+        plays: dict[Play, Callable[[], None]] = {
+            Play.SWITCHOVER: self._switchover,
+            Play.FAILOVER: self._failover,
+            Play.FAILBACK: self._failback,
+            Play.COPY_AGAIN: self._copy_again,
+            Play.DRILL: self._drill,
         }
-        here, there = plays.get(self._operation.name, self._failback)()
+        plays[self._operation.play]()
+        here, there, groups = self._judged()
         self._failures += self._traffic.faults
-        wanted = self._wanted()
-        compacted = (self._world.keys_topic,)
-        groups = {kind: judge_group(wanted[kind], self._traffic.read[kind], compacted=compacted) for kind in KINDS}
         kill = self._kill
         return Row(
             cell=self._cell,
@@ -107,155 +129,202 @@ class Round:
             moment=kill.moment.name if kill else "",
             victim=kill.victim.value if kill else "",
             delay_s=kill.delay_s if kill else 0.0,
-            killed=self._killed,
+            killed=self._steering.killed,
             took_s=round(time.monotonic() - began, 1),
             operation_s=round(self._operation_s, 1),
-            attempts=self._attempts,
+            attempts=self._steering.attempts,
             records=len(self._traffic.sent.acked),
             excused=len(self._excused),
             here=here,
             there=there,
             groups=groups,
             may_repeat=self._may_repeat,
-            notes=self._notes,
+            notes=[*self._steering.notes, *self._notes],
             failures=self._failures,
         )
 
-    # --- the operations ----------------------------------------------------------------------------------------------
+    # --- the operations: each leaves both sides whole, all writers and readers ended ---------------------------------
 
-    def _switchover(self) -> tuple[SideFault, SideFault]:
+    def _switchover(self) -> None:
         world, traffic = self._world, self._traffic
         self._open(gated=True)
-        self._operate(restart_mirror=True)
+        self._timed(lambda: self._steering.operate(restart_mirror=True))
         traffic.stop_writing()
         self._turn()
-        traffic.write(self._there, "n")
-        traffic.start_reading(self._there, "y")
-        time.sleep(BEFORE_S)
-        traffic.stop_writing()
-        traffic.end_reading("finish")
+        self._go_on(self._there)
         world.wait_mirror()
-        return self._judge_both()
+        self._wait_whole(self._here)
+        self._wait_whole(self._there)
 
-    def _drill(self) -> tuple[SideFault, SideFault]:
+    def _drill(self) -> None:
         world, traffic = self._world, self._traffic
         traffic.start_reading(self._here, "x")
-        traffic.write(self._here, "w")
-        time.sleep(BEFORE_S)
+        self._write_a_while(self._here, "w")
+        traffic.await_read()
         if self._load == "idle":
             traffic.stop_writing()
-        outcome = self._operate(restart_mirror=True)
-        if outcome is not None:
-            self._judge_drill(answer_of(outcome))
+        outcome = self._timed(lambda: self._steering.operate(restart_mirror=True))
+        notes, faults = hurts(answer_of(outcome) if outcome else {}, self._kill.victim if self._kill else None)
+        self._notes += notes
+        self._failures += faults
         traffic.stop_writing()
         traffic.end_reading("finish")
-        left = sides.names_on(world.servers(self._there), "raymirror-drill-")
-        self._failures += [f"the drill has left {name}" for name in left]
+        for alias in (self._here, self._there):
+            left = sides.names_on(world.servers(alias), "raymirror-drill-")
+            self._failures += [f"the drill has left {name} on {alias}" for name in left]
         world.wait_mirror()
-        return self._judge_both()
+        self._wait_whole(self._here)
+        self._wait_whole(self._there)
 
-    def _failover(self) -> tuple[SideFault, SideFault]:
+    def _failover(self) -> None:
         world, traffic = self._world, self._traffic
         self._separate()
         try:
-            outcome = self._operate(restart_mirror=False)
-            self._say_repeats(outcome)
-            traffic.stop_writing()
-            traffic.write(self._there, "n")
-            traffic.start_reading(self._there, "y")
-            time.sleep(BEFORE_S)
-            traffic.stop_writing()
-            traffic.end_reading("finish")
+            if self._operation.alone:
+                world.kill_mirror()
+            outcome = self._timed(lambda: self._steering.operate(restart_mirror=False))
+            self._see_unequal(unequal_in_failover(answer_of(outcome) if outcome else {}, traffic.groups.values()))
+            self._go_on(self._there)
             then = self._logs(self._there)
         finally:
             world.cluster(self._here).fronts.mend()
-        lost = self._diverged()
-        said = self._preview_lost()
-        if self._logs(self._there) != then:
-            self._failures.append("the old direction was copied again when the old source came back")
-        if said != len(lost):
-            self._failures.append(f"the preview says that {said} records are lost, {len(lost)} are")
-        self._excused = frozenset(lost)
-        there = judge_side(self._traffic.sent, self._logs(self._there), excused=lost, compacted=(world.keys_topic,))
-        return SideFault(), there
+        if self._is_mirror_dead:
+            self._return_mirror()
+        lost = self._see_diverged()
+        self._see_preview(lost)
+        if more := grown(then, self._logs(self._there)):
+            self._failures.append(f"the old direction was copied again when the old source came back: {more[0]}")
+        self._excused = frozenset(lost.records)
 
-    def _failback(self) -> tuple[SideFault, SideFault]:
-        world, traffic = self._world, self._traffic
-        self._separate()
-        try:
-            command = WatchedCommand(_failover_words(world), world.folder, world.env)
-            outcome = command.wait()
-        finally:
-            world.cluster(self._here).fronts.mend()
-        if outcome.code not in (0, 4):
-            raise BenchError("dr", f"the failover before the failback: {outcome.told}")
-        self._say_repeats(outcome)
-        world.end_mirror()
+    def _failback(self) -> None:
+        world, traffic, operation = self._world, self._traffic, self._operation
+        lost = self._fail_over()
+        self._write_new()
+        outcome = self._timed(lambda: self._steering.operate(restart_mirror=False))
         traffic.stop_writing()
-        lost = self._diverged()
-        traffic.write(self._there, "n", load="idle")
-        traffic.start_reading(self._there, "y")
-        time.sleep(SHORT_S)
-        traffic.end_reading("stop")
-        if self._load == "idle":
-            traffic.stop_writing()
-        else:
-            traffic.write(self._there, "m")
-        outcome_back = self._operate(restart_mirror=False)
-        traffic.stop_writing()
-        answer = answer_of(outcome_back) if outcome_back is not None else {}
-        for kind in KINDS:
-            told = [one for one in answer.get("groups", ()) if one["group"] == traffic.groups[kind]]
-            is_equal = bool(told) and all(one["reason"] == "exact" and not one["why"] for one in told)
-            self._may_repeat[kind] = self._may_repeat[kind] or not is_equal
-        if "discard" in self._operation.name:
-            self._excused = frozenset(lost)
+        rows = group_rows(answer_of(outcome) if outcome else {}, self._steering.stored)
+        self._see_unequal(unequal_in_failback(rows, traffic.groups.values()))
+        self._see_exported(lost)
+        if operation.choice is FailbackChoice.DISCARD:
+            self._excused = frozenset(lost.records)
         self._turn()
         traffic.start_reading(self._here, "z", KINDS[:1])  # one group goes home, the other one stays
         traffic.start_reading(self._there, "v", KINDS[1:])
         world.wait_mirror()
-        faults = self._judge_both()
+        self._wait_whole(self._here)
+        self._wait_whole(self._there)
         traffic.end_reading("finish")
-        return faults
+        if operation.choice is not FailbackChoice.KEEP:
+            topics = [topic for topic in world.topics if topic not in self._compacted]
+            other = unlike(self._logs(self._here), self._logs(self._there), topics)
+            self._failures += [f"{where}: made anew, and not equal to its copy" for where in other]
+
+    def _copy_again(self) -> None:
+        world, traffic = self._world, self._traffic
+        self._fail_over()
+        refused = self._steering.command("dr", "failback", world.flow, "--dry-run", "--fenced-by-hand")
+        names = {one["name"] for one in answer_of(refused).get("refused", ())}
+        if refused.code != _REFUSED or _NAMES_DIFFER not in names:
+            self._failures.append(f"a failback under the default policy is not refused: {refused.told} {names}")
+        self._write_new()
+        began = time.monotonic()
+        world.start_mirror("--forget-failover", world.flow)
+        if told := world.wait_answer():
+            raise BenchError("raymirror", f"run --forget-failover has ended: {told}")
+        if self._kill is not None:
+            time.sleep(self._kill.moment.after_s + self._kill.delay_s)
+            self._steering.killed = hit(self._kill.victim, world, seed=self._seed, restart_mirror=True)
+        world.wait_mirror()
+        traffic.stop_writing()
+        self._wait_whole(self._here)
+        self._wait_whole(self._there)
+        self._operation_s = time.monotonic() - began
+        traffic.start_reading(self._there, "v")
+        traffic.end_reading("finish")
 
     # --- their parts -------------------------------------------------------------------------------------------------
+
+    def _timed(self, work: Callable[[], Any]) -> Any:
+        began = time.monotonic()
+        try:
+            return work()
+        finally:
+            self._operation_s = time.monotonic() - began
+
+    def _write_a_while(
+        self, alias: str, letter: str, *, gated: bool = False, keys: bool = True, load: str = ""
+    ) -> None:
+        self._traffic.write(alias, letter, gated=gated, keys=keys, load=load)
+        self._traffic.await_written()
+        time.sleep(BEFORE_S)
 
     def _open(self, *, gated: bool) -> None:
         """Write and read on the serving cluster; readers end in the middle, writers go on if the load is busy."""
         traffic = self._traffic
         traffic.start_reading(self._here, "x")
-        traffic.write(self._here, "w", gated=gated)
-        time.sleep(BEFORE_S)
+        self._write_a_while(self._here, "w", gated=gated)
+        traffic.await_read()
         traffic.end_reading("stop")
         if self._load == "idle":
-            time.sleep(SHORT_S)
+            time.sleep(_POLL_S)
             traffic.stop_writing()
 
     def _separate(self) -> None:
         """Write and read on the serving cluster, and cut it off; what is written after that only it has."""
         world, traffic = self._world, self._traffic
         traffic.start_reading(self._here, "x")
-        traffic.write(self._here, "w", load="idle")
-        time.sleep(BEFORE_S)
+        self._write_a_while(self._here, "w", load="idle")
         traffic.stop_writing()
-        self._wait_copied()
-        traffic.write(self._here, "u", keys=False)
-        time.sleep(BEFORE_S)
+        self._wait_whole(self._there)
+        self._write_a_while(self._here, "u", keys=False)
+        traffic.await_read()
         traffic.end_reading("stop")
         world.cluster(self._here).fronts.cut()
         if self._load == "idle":
             traffic.stop_writing()
             traffic.write(self._here, "d", keys=False)
-        time.sleep(SHORT_S)
+            traffic.await_written()
+        time.sleep(_POLL_S)
         traffic.stop_writing()
 
-    def _wait_copied(self) -> None:
-        self._wait_whole(lambda: self._judge(self._there))
+    def _fail_over(self) -> Diverged:
+        """Lose the serving cluster, fail over without a kill, and let it return; what it has alone is returned."""
+        world, traffic = self._world, self._traffic
+        self._separate()
+        try:
+            outcome = self._steering.command(*failover_words(world)[:2], "--timeout", "30")
+        finally:
+            world.cluster(self._here).fronts.mend()
+        if outcome.code not in (0, 4):
+            raise BenchError("dr", f"the failover before it: {outcome.told}")
+        self._see_unequal(unequal_in_failover(answer_of(outcome), traffic.groups.values()))
+        world.end_mirror()
+        return self._see_diverged()
+
+    def _write_new(self) -> None:
+        """Write and read on the cluster that serves after a failover; writers go on if the load is busy."""
+        traffic = self._traffic
+        traffic.start_reading(self._there, "y")
+        self._write_a_while(self._there, "n", load="idle")
+        traffic.await_read()
+        traffic.end_reading("stop")
+        traffic.stop_writing()
+        if self._load == "busy":
+            traffic.write(self._there, "m")
+            traffic.await_written()
+
+    def _go_on(self, alias: str) -> None:
+        """Write and read on the cluster that serves now, until everything is read."""
+        traffic = self._traffic
+        traffic.start_reading(alias, "y")
+        self._write_a_while(alias, "n")
+        traffic.stop_writing()
+        traffic.end_reading("finish")
 
     def _turn(self) -> None:
         """Let the other cluster serve: copies that keep their names need a mirror with the directions turned."""
         world = self._world
-        if not world.renames or world.mirror is None or self._operation.kind == "failback":
+        if not world.renames or world.mirror is None:
             world.end_mirror()
             world.turn()
             world.start_mirror()
@@ -263,118 +332,88 @@ class Round:
             world.turn()
             world.write_config()
 
-    def _operate(self, *, restart_mirror: bool) -> Outcome | None:
-        """Begin the operation, kill, and go on until it has ended; None: it ended with the killed command."""
-        began, began_ms = time.monotonic(), int(time.time() * 1000)
-        words = self._operation.begin(self._world)
-        for number in range(ATTEMPTS):
-            command = WatchedCommand(words, self._world.folder, self._world.env)
-            if number == 0 and self._kill is not None:
-                self._killed = strike(self._kill, command, self._world, seed=self._seed, restart_mirror=restart_mirror)
-            outcome = command.wait()
-            self._attempts.append(outcome.told)
-            if outcome.code in self._operation.done:
-                self._operation_s = time.monotonic() - began
-                return outcome
-            if number == 0 and self._kill is not None and self._kill.victim is Victim.RUN and restart_mirror:
-                self._settle_mirror()
-            following = self._next_words(began_ms)
-            if following is None:
-                self._operation_s = time.monotonic() - began
-                return None
-            words = following
-        raise BenchError("dr", f"not done after {ATTEMPTS} commands: {' | '.join(self._attempts)}")
+    @property
+    def _is_mirror_dead(self) -> bool:
+        """Whether the machine of the mirror died, so that it comes back when the old source does."""
+        is_killed = self._kill is not None and self._kill.victim is Victim.RUN and not self._steering.killed
+        return self._operation.alone or is_killed
 
-    def _settle_mirror(self) -> None:
-        """Wait until a mirror that was started again answers; it ends if the flow was stopped for good."""
-        if told := self._world.wait_answer():
-            self._notes.append(f"the mirror that was started again ended: {told[-200:]}")
-
-    def _next_words(self, began_ms: int) -> Words | None:
-        """Return the command that goes on; None if the operation has ended."""
-        time.sleep(_BETWEEN_S)
-        if not self._operation.kind:
-            return self._operation.again(self._world)
+    def _return_mirror(self) -> None:
+        """Start the mirror as a machine does that comes back: it must not copy in the old direction."""
         world = self._world
-        words = ("dr", "status", world.flow, "--config", str(world.config), "--json")
-        outcome = WatchedCommand(words, world.folder, world.env).wait()
-        if outcome.code not in (0, 1):
-            return self._operation.again(world)
-        stored = answer_of(outcome).get("operation")
-        if outcome.code == 1:
-            return self._operation.again(world)
-        is_new = stored is not None and stored["began_ms"] >= began_ms and stored["kind"] == self._operation.kind
-        if is_new and stored["state"] == "finished":
-            return None
-        return self._operation.begin(world)
+        world.start_mirror()
+        if world.renames:
+            world.wait_answer()  # it copies the other direction
+        elif not world.has_ended():
+            self._failures.append("the mirror of a flow that was failed over was started again, and runs")
 
-    def _say_repeats(self, outcome: Outcome | None) -> None:
-        """Note which groups the failover calls not equal: they may read records again."""
-        answer = answer_of(outcome) if outcome is not None else {}
-        standing = answer.get("standing", {"stands": [], "failed": {}})
-        named = {one["group"] for one in standing["stands"] if one["why"]} | set(standing["failed"])
-        told = {one["group"] for one in standing["stands"]}
+    # --- what the commands say ---------------------------------------------------------------------------------------
+
+    def _see_unequal(self, unequal: Iterable[str]) -> None:
+        """Note which groups are not called equal: they may read records again."""
+        named = frozenset(unequal)
         for kind, group in self._traffic.groups.items():
-            self._may_repeat[kind] = group in named or group not in told
+            self._may_repeat[kind] |= group in named
 
-    def _judge_drill(self, answer: Any) -> None:
-        hurts = [one for one in answer.get("findings", ()) if one["hurts"]]
-        text = [f"the drill found {one['name']} of {one['subject']}: {one['why']}" for one in hurts]
-        passing = [one["name"] in _PASSING and self._kill is not None for one in hurts]
-        self._notes += [line for line, may in zip(text, passing, strict=True) if may]
-        self._failures += [line for line, may in zip(text, passing, strict=True) if not may]
+    def _see_diverged(self) -> Diverged:
+        """Return what only the old source has: it must be the end of each log."""
+        found = diverged(self._logs(self._here), self._logs(self._there), compacted=self._compacted)
+        self._failures += [f"{where}: the copy has holes behind what it lacks" for where in found.holes]
+        return found
+
+    def _see_preview(self, lost: Diverged) -> None:
+        outcome = self._steering.command("dr", "preview", self._world.flow)
+        try:
+            said = sum(one["records"] for one in answer_of(outcome)["losses"])
+        except (KeyError, json.JSONDecodeError) as error:
+            raise BenchError("dr", f"the preview: {outcome.told}") from error
+        is_killed = self._operation.alone or (self._kill is not None and self._kill.victim in OF_MIRROR)
+        notes, faults = judge_preview(said, len(lost.records), stopped_in_order=not is_killed)
+        self._notes += notes
+        self._failures += faults
+
+    def _see_exported(self, lost: Diverged) -> None:
+        """What only the old source had must be in the files, whatever becomes of it."""
+        files = sorted(self._world.export.rglob("*.jsonl"))
+        found = frozenset(exported((file.read_text() for file in files), self._world.names_on(self._here)))
+        if missing := [one for one in lost.records if one not in found]:
+            self._failures.append(f"{len(missing)} records are not in the export, as {missing[0]}")
 
     # --- the judging -------------------------------------------------------------------------------------------------
 
-    def _logs(self, alias: str) -> dict[Log, list[RecordId]]:
+    def _logs(self, alias: str) -> Logs:
         world = self._world
         first = {} if self._operation.once else self._first[alias]
         return sides.read(world.servers(alias), world.names_on(alias), first)
 
-    def _judge(self, alias: str) -> SideFault:
-        excused = self._excused
-        compacted = (self._world.keys_topic,)
-        return judge_side(self._traffic.sent, self._logs(alias), excused=excused, compacted=compacted)
+    @property
+    def _remaining(self) -> Sent:
+        """What must be somewhere: a failback with discard has thrown away what it has reported."""
+        is_gone = self._operation.choice is FailbackChoice.DISCARD
+        return self._traffic.sent.without(self._excused) if is_gone else self._traffic.sent
 
-    def _judge_both(self) -> tuple[SideFault, SideFault]:
-        self._wait_whole(lambda: self._judge(self._here))
-        self._wait_whole(lambda: self._judge(self._there))
-        return self._judge(self._here), self._judge(self._there)
+    def _judge(self, logs: Logs) -> SideFault:
+        return judge_side(self._remaining, logs, excused=self._excused, compacted=self._compacted)
 
-    def _wait_whole(self, judged: Callable[[], SideFault]) -> None:
-        give_up_at = time.monotonic() + WHOLE_S
-        while judged().lost and time.monotonic() < give_up_at:
+    def _judged(self) -> tuple[SideFault, SideFault, dict[str, GroupFault]]:
+        """Read both sides once more, and judge them and what the groups have read."""
+        here, there = self._logs(self._here), self._logs(self._there)
+        is_cut_off = self._operation.play is Play.FAILOVER  # the old source gets nothing from the new one
+        sides_read = (there,) if is_cut_off else (here, there)
+        groups: dict[str, GroupFault] = {}
+        for kind in KINDS:
+            read = self._traffic.read[kind]
+            wanted = wanted_of(read, sides_read, self._traffic.sent, excused=self._excused, compacted=self._compacted)
+            groups[kind] = judge_group(wanted, read, compacted=self._compacted)
+        return SideFault() if is_cut_off else self._judge(here), self._judge(there), groups
+
+    def _wait_whole(self, alias: str) -> None:
+        """Wait until a side has everything, or gets nothing any more; what it lacks then is a fault."""
+        least, give_up_at = -1, 0.0
+        while lost := self._judge(self._logs(alias)).lost:
+            now = time.monotonic()
+            if least < 0 or lost < least:
+                least, give_up_at = lost, now + WHOLE_S
+            if now > give_up_at:
+                return
             time.sleep(_POLL_S)
-
-    def _diverged(self) -> list[RecordId]:
-        """Return what only the old source has: it must be the end of each log. Notes it as failed otherwise."""
-        there = {one for log in self._logs(self._there).values() for one in log}
-        lost: list[RecordId] = []
-        for log, records in self._logs(self._here).items():
-            alone = [one not in there for one in records]
-            if sorted(alone) != alone:
-                self._failures.append(f"{log[0]}-{log[1]}: the copy has holes behind what it lacks")
-            lost += [one for one, is_alone in zip(records, alone, strict=True) if is_alone]
-        return [one for one in lost if one.topic != self._world.keys_topic]
-
-    def _preview_lost(self) -> int:
-        world = self._world
-        words = ("dr", "preview", world.flow, "--config", str(world.config), "--json")
-        outcome = WatchedCommand(words, world.folder, world.env).wait()
-        try:
-            return sum(one["records"] for one in answer_of(outcome)["losses"])
-        except (KeyError, json.JSONDecodeError) as error:
-            raise BenchError("dr", f"the preview: {outcome.told}") from error
-
-    def _wanted(self) -> dict[str, set[RecordId]]:
-        """Return what each group must have read: all that both sides have, or for a failover, what it could read."""
-        there = {one for log in self._logs(self._there).values() for one in log}
-        if self._operation.name != "failover":
-            here = {one for log in self._logs(self._here).values() for one in log}
-            return dict.fromkeys(KINDS, (here | there) - self._excused)
-        read = {kind: {one for log in self._traffic.read[kind].values() for one in log} for kind in KINDS}
-        return {kind: there | (read[kind] & self._excused) for kind in KINDS}
-
-
-def _failover_words(world: World) -> Words:
-    return "failover", world.flow, "--config", str(world.config), "--timeout", "10", "--json"

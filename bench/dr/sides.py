@@ -11,6 +11,7 @@ from bench.errors import BenchError
 
 _ANSWER_S = 60.0
 _READ_S = 300.0
+_POLL_S = 0.5
 
 
 @contextmanager
@@ -51,21 +52,23 @@ def commit(servers: str, group: str, offsets: Mapping[Log, int]) -> None:
     from confluent_kafka import KafkaException, TopicPartition
 
     give_up_at = time.monotonic() + _ANSWER_S
-    wanted = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
-    while wanted:
+    left = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
+    while left:
         with _consumer(servers, group) as consumer:
             try:
-                consumer.commit(offsets=wanted, asynchronous=False)
-                return
+                answers = consumer.commit(offsets=left, asynchronous=False)
+                left, why = [one for one in answers if one.error is not None], "a partition is refused"
             except KafkaException as error:
-                if time.monotonic() > give_up_at:
-                    raise BenchError("dr", f"no commit for {group}: {error}") from error
-        time.sleep(0.5)
+                why = str(error)
+        if left and time.monotonic() > give_up_at:
+            raise BenchError("dr", f"no commit for {group}: {why}: {left[:3]}")
+        if left:
+            time.sleep(_POLL_S)
 
 
 def read(servers: str, topics: Mapping[str, str], first: Mapping[Log, int]) -> dict[Log, list[RecordId]]:
     """Read every log behind `first` to its end; `topics`: the writers' name of each. Raises BenchError, ValueError."""
-    from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+    from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
     logs = list(ends(servers, topics))
     found: dict[Log, list[RecordId]] = {log: [] for log in logs}
@@ -75,7 +78,11 @@ def read(servers: str, topics: Mapping[str, str], first: Mapping[Log, int]) -> d
     with _consumer(servers) as consumer:
         consumer.assign([TopicPartition(*log, first.get(log, OFFSET_BEGINNING)) for log in logs])
         while left:
-            for one in consumer.consume(2000, 0.2):
+            try:
+                batch = consumer.consume(2000, 0.2)
+            except KafkaException as error:
+                raise BenchError("dr", f"{servers} is not read: {error}") from error
+            for one in batch:
                 log = one.topic(), one.partition()
                 if one.error() is None:
                     left.add(log)
@@ -88,10 +95,16 @@ def read(servers: str, topics: Mapping[str, str], first: Mapping[Log, int]) -> d
 
 
 def names_on(servers: str, word: str) -> list[str]:
-    """Name the topics and groups of a cluster that hold a word."""
+    """Name the topics and groups of a cluster that hold a word. Raises BenchError."""
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": servers})
-    topics = [name for name in admin.list_topics(timeout=_ANSWER_S).topics if word in name]
-    groups = admin.list_consumer_groups(request_timeout=_ANSWER_S).result()
+    try:
+        topics = [name for name in admin.list_topics(timeout=_ANSWER_S).topics if word in name]
+        groups = admin.list_consumer_groups(request_timeout=_ANSWER_S).result()
+    except KafkaException as error:
+        raise BenchError("dr", f"topics and groups of {servers} are not known: {error}") from error
+    if groups.errors:
+        raise BenchError("dr", f"not all groups of {servers} are known: {groups.errors[0]}")
     return [*topics, *(one.group_id for one in groups.valid if word in one.group_id)]

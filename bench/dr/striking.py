@@ -1,6 +1,8 @@
-"""Does a kill while a command runs."""
+"""Does a kill while a command, or a mirror that has just been started, is at work."""
 
 import time
+
+import psutil
 
 from bench.dr.commands import WatchedCommand
 from bench.dr.kills import OF_MIRROR, OF_SOURCE, Kill, Victim
@@ -23,17 +25,22 @@ def strike(kill: Kill, command: WatchedCommand, world: World, *, seed: int, rest
         return "the command had ended"
     if kill.victim is Victim.DRIVER:
         return "" if command.kill() else "the command had ended"
-    if kill.victim in OF_MIRROR:
-        return _strike_mirror(kill.victim, world, restart=restart_mirror)
-    cluster = world.cluster(world.here if kill.victim in OF_SOURCE else world.there)
-    if kill.victim in (Victim.SOURCE_CUT, Victim.TARGET_CUT):
+    return hit(kill.victim, world, seed=seed, restart_mirror=restart_mirror)
+
+
+def hit(victim: Victim, world: World, *, seed: int, restart_mirror: bool) -> str:
+    """Kill a process of the mirror, kill a broker, or cut a cluster off. Returns as `strike` does."""
+    if victim in OF_MIRROR:
+        return _hit_mirror(victim, world, restart=restart_mirror)
+    cluster = world.cluster(world.here if victim in OF_SOURCE else world.there)
+    if victim in (Victim.SOURCE_CUT, Victim.TARGET_CUT):
         _cut(cluster)
     else:
         _kill_broker(cluster, seed)
     return ""
 
 
-def _strike_mirror(victim: Victim, world: World, *, restart: bool) -> str:
+def _hit_mirror(victim: Victim, world: World, *, restart: bool) -> str:
     if victim is Victim.RUN:
         if not world.kill_mirror():
             return "the mirror had ended"
@@ -43,7 +50,10 @@ def _strike_mirror(victim: Victim, world: World, *, restart: bool) -> str:
     process = world.actor(_TITLES[victim])
     if process is None:
         return f"no process {victim.value}"
-    process.kill()
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        return f"the process {victim.value} had ended"
     return ""
 
 

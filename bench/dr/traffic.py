@@ -13,6 +13,8 @@ from bench.errors import BenchError
 KINDS = (LIBRDKAFKA, JAVA)
 PER_S = {"busy": {"plain": 2000, "tx": 700, "keys": 300}, "idle": {"plain": 60, "tx": 60, "keys": 30}}
 """Records per second of one writer; each kind of client writes `plain`, so busy are 5,000."""
+LEAST = {"plain": 40, "tx": 140, "keys": 40}
+"""Records of one writer before anything is done to it: a transaction that is rolled back, and keys that come twice."""
 
 
 class Traffic:
@@ -20,11 +22,12 @@ class Traffic:
 
     def __init__(self, world: World, clients: Mapping[str, ClientProcess], seed: int, load: str) -> None:
         self._world, self._clients, self._seed, self._load = world, clients, seed, load
-        self._folder = world.folder / f"seed-{seed}"
-        self._folder.mkdir(exist_ok=True)
-        self._writing: list[tuple[str, str]] = []
+        self._round = world.next_round()
+        self._folder = world.folder / f"round-{self._round}"
+        self._folder.mkdir()
+        self._writing: list[tuple[str, str, int]] = []
         self._reading: list[tuple[str, str, str]] = []
-        self.groups = {kind: f"{world.tag}-{kind}-{seed}" for kind in KINDS}
+        self.groups = {kind: f"{world.tag}-{kind}-{self._round}" for kind in KINDS}
         self.read: dict[str, dict[Log, list[RecordId]]] = {kind: {} for kind in KINDS}
         self.sent = Sent()
         self.faults: list[str] = []
@@ -36,19 +39,33 @@ class Traffic:
         wanted = [("plain", kind) for kind in KINDS] + [("tx", turned[0])] + ([("keys", turned[1])] if keys else [])
         for what, kind in wanted:
             topic = f"{self._world.tag}-{what}"
-            name = f"{self._world.tag}.{self._seed}{letter}.{what}.{kind[0]}"
+            name = f"{self._world.tag}.{self._round}{letter}.{what}.{kind[0]}"
             gate = str(self._world.gate(alias)) if gated else "-"
             tx = f"{self._world.tag}-{what}-{letter}" if what == "tx" else "-"
             place = f"{topic}={self._world.topics[topic]}"
             self._clients[kind].say(
                 *("write", name, self._world.servers(alias), per_s[what], gate, tx, self._file(name), place)
             )
-            self._writing.append((kind, name))
+            self._writing.append((kind, name, LEAST[what]))
+
+    def await_written(self) -> None:
+        """Wait until each writer has written something. Raises BenchError."""
+        for kind, name, least in self._writing:
+            answer = self._clients[kind].ask("await", name, least)
+            if answer.count < least:
+                raise BenchError("dr", f"writer {name} has written {answer.count} records: {answer.why or 'too slow'}")
+
+    def await_read(self) -> None:
+        """Wait until each member has read something. Raises BenchError."""
+        for kind, name, _ in self._reading:
+            answer = self._clients[kind].ask("await", name, 1)
+            if not answer.count:
+                raise BenchError("dr", f"reader {name} has read nothing: {answer.why or 'too slow'}")
 
     def stop_writing(self) -> Sent:
         """End the writers, and return what they have sent. Raises BenchError."""
         sent = Sent()
-        for kind, name in self._writing:
+        for kind, name, _ in self._writing:
             answer = self._clients[kind].ask("stop", name)
             if answer.why:
                 self.faults.append(f"writer {name}: {answer.why}")
@@ -68,7 +85,7 @@ class Traffic:
         """Start a member of each group on a cluster."""
         topics = ",".join(topic for topic in self._world.names_on(alias))
         for kind in kinds:
-            name = f"{self._world.tag}.{self._seed}{letter}.read.{kind[0]}"
+            name = f"{self._world.tag}.{self._round}{letter}.read.{kind[0]}"
             self._clients[kind].say(
                 "read", name, self._world.servers(alias), self.groups[kind], self._file(name), topics
             )

@@ -21,7 +21,7 @@ _CLASSES = {
     IDENTITY: "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     DEFAULT: "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
 }
-_START_S = 600.0
+_START_S, _END_S = 600.0, 180.0
 _GATE = """#!/bin/sh
 gate="{folder}/gate-${{2%%->*}}"
 case "$1" in
@@ -42,10 +42,15 @@ class World:
         self.topics: Mapping[str, int] = {f"{tag}-plain": 2, f"{tag}-tx": 2, f"{tag}-keys": 1}
         self.env = environment(folder)
         self.mirror: MirrorRun | None = None
-        self._starts = 0
+        self._starts = self._rounds = 0
         self._script = folder / "fence.sh"
         self._script.write_text(_GATE.format(folder=folder))
         self._script.chmod(self._script.stat().st_mode | stat.S_IXUSR)
+
+    def next_round(self) -> int:
+        """Give a round its number, which is in all its names."""
+        self._rounds += 1
+        return self._rounds
 
     @property
     def flow(self) -> str:
@@ -87,6 +92,11 @@ class World:
         """The file of the present direction."""
         return self.folder / f"{self.flow.replace('->', '-')}.properties"
 
+    @property
+    def export(self) -> Path:
+        """Where failbacks export to, each to a folder of its own in it."""
+        return self.folder / "export"
+
     def make(self) -> None:
         """Create the topics where producers need them, and start the mirror. Raises BenchError."""
         for alias in (self.here, self.there) if self.renames else (self.here,):
@@ -113,6 +123,7 @@ class World:
             "offset.storage.replication.factor": "3",
             "offset-syncs.topic.replication.factor": "3",
             "refresh.topics.interval.seconds": "1",
+            "refresh.groups.interval.seconds": "1",
             "sync.topic.acls.enabled": "false",
             "emit.heartbeats.enabled": "false",
             "heartbeats.replication.enabled": "false",
@@ -120,24 +131,27 @@ class World:
         }
         self.config.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
 
-    def start_mirror(self) -> None:
-        """Start the mirror of the present direction, without waiting for it."""
+    def start_mirror(self, *more: str) -> None:
+        """Start the mirror of the present direction, without waiting for it; `more`: words for `run`."""
         self.write_config()
         self._starts += 1
         folder = self.folder / f"mirror-{self._starts}"
         folder.mkdir()
-        self.mirror = MirrorRun(self.config, folder, env=self.env, name="")
+        self.mirror = MirrorRun(self.config, folder, env=self.env, name="", more=more)
 
     def wait_mirror(self) -> None:
         """Wait until the mirror copies every partition of the present direction. Raises BenchError."""
-        mirror, give_up_at, wanted = self._running(), time.monotonic() + _START_S, sum(self.topics.values())
+        mirror, give_up_at = self._running(), time.monotonic() + _START_S
         while time.monotonic() < give_up_at:
             mirror.require_running()
-            flows = [one for one in mirror.status().get("flows", ()) if one["flow"] == self.flow]
-            if flows and flows[0]["lanes"] >= wanted and not flows[0]["unknown_lanes"]:
+            if self._copies(self.flow):
                 return
             time.sleep(0.2)
         raise BenchError("raymirror", f"{self.flow} does not copy after {_START_S:.0f} s: {mirror.told()}")
+
+    def _copies(self, flow: str) -> bool:
+        flows = [one for one in self._running().status().get("flows", ()) if one["flow"] == flow]
+        return bool(flows) and flows[0]["lanes"] >= sum(self.topics.values()) and not flows[0]["unknown_lanes"]
 
     def wait_answer(self) -> str:
         """Wait until the mirror has a status, or has ended; return what it said then. Raises BenchError."""
@@ -149,6 +163,13 @@ class World:
                 return ""
             time.sleep(0.2)
         raise BenchError("raymirror", f"no status after {_START_S:.0f} s: {mirror.told()}")
+
+    def has_ended(self) -> bool:
+        """Wait until the mirror has ended by itself; false if it still runs after a long time."""
+        mirror, give_up_at = self._running(), time.monotonic() + _END_S
+        while mirror.process.poll() is None and time.monotonic() < give_up_at:
+            time.sleep(0.2)
+        return mirror.process.poll() is not None
 
     def _running(self) -> MirrorRun:
         if self.mirror is None:

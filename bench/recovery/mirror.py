@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +44,25 @@ def write_config(file: Path, source: str, target: str, topics: str, more: Mappin
 
 
 class MirrorRun:
-    """One `raymirror run`, on the Ray cluster that `env` names, otherwise on local Ray. `name`: empty for the usual."""
+    """One `raymirror run`, on the Ray cluster that `env` names, otherwise on local Ray. `name`: empty for the usual;
+    `more`: other words of its command line.
+    """
 
-    def __init__(self, config: Path, folder: Path, *, env: Mapping[str, str] | None = None, name: str = NAME) -> None:
+    def __init__(
+        self,
+        config: Path,
+        folder: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        name: str = NAME,
+        more: Sequence[str] = (),
+    ) -> None:
         self._folder = folder
         self.log_file, self._errors = folder / "run.jsonl", folder / "run.err"
         given = env or {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
         self.env = {**given, "XDG_STATE_HOME": str(folder.parent / "state"), "PYTHONPATH": str(_ROOT)}
         named = ["--name", name] if name else []
-        self._words = ["run", str(config), *named, "--json"]
+        self._words = ["run", str(config), *named, *more, "--json"]
         self.process = self._start()
 
     def restart(self, code: Path = _ROOT) -> None:

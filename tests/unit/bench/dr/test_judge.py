@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.dr.judge import GroupFault, Log, Sent, SideFault, judge_group, judge_side
+from bench.dr.judge import (
+    GroupFault,
+    Log,
+    Sent,
+    SideFault,
+    diverged,
+    grown,
+    judge_group,
+    judge_side,
+    unlike,
+    wanted_of,
+)
 from bench.dr.records import KEYS, RecordId, id_of, key_of, value_of
 
 
@@ -102,3 +113,59 @@ def test_a_value_names_its_record() -> None:
     for other in (None, b"", b"drill", b"a:b|"):
         with pytest.raises(ValueError, match=r"."):
             id_of(other, "t")
+
+
+def test_what_was_thrown_away_must_not_be_seen() -> None:
+    sent = Sent(frozenset(ids(0, 1, 2)), frozenset(ids(3)))
+    rest = sent.without(ids(2, 3))
+    assert judge_side(rest, {("t", 0): ids(0, 1)}, excused=ids(2, 3)).is_clean
+    for one in (2, 3):
+        assert judge_side(rest, {("t", 0): ids(0, 1, one)}, excused=ids(2, 3)).foreign == 1
+
+
+def test_what_only_the_old_source_has_is_the_end_of_its_logs() -> None:
+    log: Log = ("t", 0)
+    assert diverged({log: ids(0, 1, 2)}, {("a.t", 0): ids(0)}).records == tuple(ids(1, 2))
+    assert diverged({log: ids(0, 1, 2)}, {log: ids(0, 1, 2, 3)}).records == ()
+    found = diverged({log: ids(0, 1, 2)}, {log: ids(0, 2)})
+    assert (found.records, found.holes) == (tuple(ids(1)), ("t-0",))
+
+
+def test_a_cleaner_makes_no_hole() -> None:
+    log: Log = ("t", 0)
+    found = diverged({log: ids(0, KEYS)}, {log: ids(KEYS)}, compacted=("t",))
+    assert (found.records, found.holes) == ((), ())
+
+
+def test_only_what_came_has_grown() -> None:
+    log: Log = ("t", 0)
+    assert grown({log: ids(0, 1)}, {log: ids(1)}) == []
+    assert grown({log: ids(0, 1)}, {log: ids(0, 1, 2)}) == ids(2)
+    assert grown({log: ids(0, 1)}, {log: ids(0, 1, 1)}) == ids(1), "a second copy of a record has come, too"
+
+
+def test_two_sides_are_alike_only_in_the_same_order() -> None:
+    log: Log = ("t", 0)
+    assert unlike({log: ids(0, 1)}, {log: ids(0, 1)}, ["t"]) == []
+    assert unlike({log: ids(0, 1)}, {log: ids(1, 0)}, ["t"]) == ["t-0"]
+    assert unlike({log: ids(0, 1)}, {log: ids(0, 1, 2)}, ["t"]) == ["t-0"]
+    assert unlike({}, {log: ids(0)}, ["t"]) == ["t-0"]
+    assert unlike({}, {log: ids(0)}, ["u"]) == []
+
+
+def test_a_group_may_have_read_what_is_lost_or_compacted_but_nothing_else() -> None:
+    log: Log = ("t", 0)
+    sent = Sent(frozenset(ids(0, 1, 2, 3)))
+    read = {log: ids(0, 1, 3)}
+    assert judge_group(wanted_of(read, [{log: ids(0, 1, 2)}], sent), read).foreign == 1
+    assert judge_group(wanted_of(read, [{log: ids(0, 1, 2)}], sent), read).skipped == 1
+    assert judge_group(wanted_of(read, [{log: ids(0, 1)}], sent, excused=ids(3)), read) == GroupFault()
+    assert judge_group(wanted_of(read, [{log: ids(0, 1)}], sent, compacted=("t",)), read) == GroupFault()
+    assert wanted_of(read, [{log: ids(0)}], Sent(), compacted=("t",)) == frozenset(ids(0))
+
+
+def test_what_lies_on_any_side_must_be_read_unless_it_was_thrown_away() -> None:
+    log: Log = ("t", 0)
+    sides = [{log: ids(0, 1)}, {log: ids(0, 2)}]
+    assert wanted_of({}, sides, Sent()) == frozenset(ids(0, 1, 2))
+    assert wanted_of({}, sides, Sent(), excused=ids(2)) == frozenset(ids(0, 1))

@@ -1,13 +1,15 @@
 """A row is clean only if nothing at all is wrong; rows are kept, and sums add up."""
 
+import itertools
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from bench.dr.clients import read_noted, read_sent
-from bench.dr.command import RowBook, summary
+from bench.dr.command import RowBook, sharing, summary
 from bench.dr.judge import GroupFault, Sent, SideFault
+from bench.dr.operations import cells
 from bench.dr.records import RecordId
 from bench.dr.rounds import Row
 
@@ -65,3 +67,9 @@ def test_notes_of_clients_are_read_by_the_writers_names(tmp_path: Path) -> None:
     assert read_sent(file, "w") == Sent(frozenset({RecordId("w", "t", 0, 0)}), frozenset({RecordId("w", "t", 0, 1)}))
     file.write_text("a.t 0 17 w:0:5\n")
     assert read_noted(file, {"a.t": "t"}) == {("a.t", 0): [RecordId("w", "t", 0, 5)]}
+
+
+def test_cells_that_can_share_a_world_are_played_one_after_the_other() -> None:
+    every = cells()
+    order = [sharing(every[name]) for name in sorted(every, key=lambda name: sharing(every[name]))]
+    assert len(dict.fromkeys(order)) == sum(a != b for a, b in itertools.pairwise(order)) + 1
