@@ -28,6 +28,9 @@ _NAMED = 20
 """Most partitions that a trace names."""
 _SHORT_ID = 12
 """Characters of a Ray node's id: enough to tell nodes apart."""
+LASTING_ROUNDS: Final = 3
+"""Failed rounds in a row from which on a task is told as failed: operators restart tasks that are, and a partition that
+has just got a leader is no reason."""
 
 
 class MirrorTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +161,7 @@ def _service_state(connector: MirrorConnector, flow: FlowStatus | None) -> tuple
     if connector.kind is ConnectorKind.CHECKPOINT:
         if flow.groups is None:
             return UNASSIGNED, f"waits for {flow.waiting_for}" if flow.waiting_for else NOT_YET
-        if flow.groups.trouble:
+        if flow.groups.trouble and not 0 < flow.groups.failed_rounds < LASTING_ROUNDS:
             return FAILED, flow.groups.trouble
     return RUNNING, ""
 

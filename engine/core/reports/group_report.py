@@ -32,6 +32,8 @@ class GroupsReport(msgspec.Struct, frozen=True, kw_only=True):
     """The number of groups that wait for one of these brokers."""
     trouble: str = ""
     """Why the last round did not succeed; empty when all is well."""
+    failed_rounds: int = 0
+    """The number of rounds in a row that did not succeed."""
     on_commit: bool = False
     """Whether raymirror reads commits as they happen; otherwise it polls groups."""
     polled_because: str = ""

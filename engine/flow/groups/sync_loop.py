@@ -172,7 +172,7 @@ class GroupSyncLoop:
 
     def trouble(self, what: str) -> None:
         """Note that a round failed, and why; several failures in a row make one event."""
-        self.report = msgspec.structs.replace(self.report, trouble=what)
+        self.report = msgspec.structs.replace(self.report, trouble=what, failed_rounds=self.report.failed_rounds + 1)
         self._notes.trouble(what)
 
     @property

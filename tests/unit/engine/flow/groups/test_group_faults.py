@@ -129,7 +129,8 @@ async def test_trouble_that_lasts_is_an_event_once(pair: Pair) -> None:
         pair.keeper.trouble("no permission")
     (event,) = pair.events(GroupRefused)
     assert event.text() == "consumer groups: not mirrored; raymirror retries: no permission"
-    assert pair.keeper.report.trouble == "no permission"
+    report = pair.keeper.report
+    assert (report.trouble, report.failed_rounds) == ("no permission", 5)
     await pair.keeper.open()
     await pair.keeper.step()
     assert pair.keeper.report.trouble == ""
