@@ -15,7 +15,7 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import OffsetMap
 from engine.core.refused.entries import RefusedState, by_lane
-from engine.flow.ports.ports import EARLIEST, LATEST
+from engine.flow.ports.ports import EARLIEST, LATEST, Leader
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.map_reader import MapReader
 from engine.jobs.proof.beyond import BeyondScan, BeyondStretch, differences_of, size
@@ -64,9 +64,9 @@ Bounds = dict[TopicPartition, tuple[int, int]]
 
 
 class _Sights(NamedTuple):
-    """Ids and offsets, read for all lanes at once, by source or target partition."""
+    """Topic ids by lane, and offsets by source or target partition, read for all lanes at once."""
 
-    ids: dict[TopicPartition, str]
+    ids: Mapping[LaneName, tuple[str, str]]
     here: Bounds
     there: Bounds
     since: dict[TopicPartition, int]
@@ -97,7 +97,7 @@ class ProofSnapshotReader:
         led = await self._source.leaders([one.source for one in names])
         copies = await self._target.leaders([one.target for one in names])
         sights = _Sights(
-            ids={one: leader.topic_id for side in (led, copies) for one, leader in side.items()},
+            ids=topic_ids(names, led, copies),
             here=await self._bounds(self._source, led, committed=self._flow.fetch.read_committed),
             there=await self._bounds(self._target, copies, committed=True),
             since=await self._at(led, options.from_ms),
@@ -189,7 +189,7 @@ class ProofSnapshotReader:
         if options.from_ms >= 0 and since < 0:
             since = head.source_next  # all records are older
         low, high = asked(begins, head, since, until)
-        ids = sights.ids[name.source], sights.ids[name.target]
+        ids = sights.ids[name]
         before = sights.proven.get((name.source.topic, name.source.partition, *ids, head.generation))
         stretch = stretch_of(
             Known(
@@ -248,6 +248,14 @@ class ProofSnapshotReader:
         await self._maps.follow()
         heads = [self._maps.head(lane.name.source) for lane in lanes]
         return [-1 if head is None else head.generation for head in heads]
+
+
+def topic_ids(
+    names: Iterable[LaneName], led: Mapping[TopicPartition, Leader], copies: Mapping[TopicPartition, Leader]
+) -> dict[LaneName, tuple[str, str]]:
+    """Return the ids of source and target topic by lane: a copy may have the name of its source topic."""
+    both = [name for name in names if name.source in led and name.target in copies]
+    return {name: (led[name.source].topic_id, copies[name.target].topic_id) for name in both}
 
 
 def _value(configs: Mapping[str, ConfigEntry], name: str = _POLICY) -> str:
