@@ -127,6 +127,8 @@ def replay_records(args: argparse.Namespace) -> int:
             print(f"{result.name}: {where}{f': {result.why_not}' if result.why_not else ''}")
 
     results, left, is_kept = asyncio.run(_replay(config, flow, wanted, tell, unsure=args.unsure))
+    if not (results or args.all):
+        _refuse_none(args, left)
     done = [one for one in results if not one.why_not]
     if args.json:
         said = [{"record": str(one.name), **msgspec.to_builtins(one)} for one in results]

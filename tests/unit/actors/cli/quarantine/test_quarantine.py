@@ -199,6 +199,8 @@ def test_a_replayed_record_stays_replayed(config: str, fake: Fake, capsys: pytes
         (["show"], "name records with --record, topics with --topic"),
         (["show", "--record", "orders"], "write TOPIC-PARTITION@OFFSET"),
         (["show", "--record", "orders-3@8"], "no refused record is known of orders-3@8"),
+        (["replay", "--record", "orders-3@8"], "no refused record is known of orders-3@8"),
+        (["replay", "--topic", "other"], "no refused record is known of other"),
         (["drop", "--topic", "other"], "no refused record is known of other"),
         (["list", "--flow", "B->A"], "there is no flow 'B->A'"),
     ],
