@@ -46,7 +46,8 @@ _STATES: Final = {
 }
 """By exit code (`actors/cli/common/exits.py`)."""
 _WITH_RESULT: Final = frozenset({RunKind.VERIFY, RunKind.APPLY, RunKind.REPLAY, RunKind.DROP, RunKind.TRANSLATE})
-"""Their exit code 1 says, if they have printed a result, that something in it is not as it should be."""
+"""Their exit code 1, like that of a dry run, says that something in the result that they have printed is not as it should
+be."""
 _MOVES: Final = frozenset({RunKind.MOVE, RunKind.MOVE_UNDO, RunKind.MOVE_TOPICS})
 """Their exit code 4 says that nothing was moved, and what is in the way."""
 _SIGNALLED: Final = 128
@@ -132,7 +133,7 @@ def state_of(files: RunFiles) -> RunState:
     if files.code is None:
         return RunState.RUNNING if files.alive else RunState.LOST
     kind, state = files.call.kind, _STATES.get(files.code, RunState.FAILED)
-    if files.code == 1 and kind in _WITH_RESULT and files.has_printed:
+    if files.code == 1 and (kind in _WITH_RESULT or files.call.dry_run) and files.has_printed:
         return RunState.NOT_EQUAL
     if files.code == 4 and kind in _MOVES:
         return RunState.REFUSED

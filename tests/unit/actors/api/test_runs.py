@@ -352,6 +352,14 @@ def test_the_state_of_a_run(code: int | None, alive: bool, state: RunState) -> N
     assert run_of(files).state is state
 
 
+def test_a_dry_run_that_finds_something_in_the_way_has_done_what_it_should() -> None:
+    """`dr switchover --dry-run` ends with 1 and prints what is in the way; it has no error."""
+    dry = msgspec.structs.replace(call_of(), kind=RunKind.SWITCHOVER, dry_run=True)
+    found = run_of(RunFiles(call=dry, alive=False, code=1, printed=b'{"reasons": []}', has_printed=True))
+    assert (found.state, found.why) == (RunState.NOT_EQUAL, "")
+    assert state_of(RunFiles(call=dry, alive=False, code=1)) is RunState.FAILED
+
+
 def test_a_failover_is_not_forgotten_in_the_middle_of_an_operation() -> None:
     from tests.unit.actors.api.test_looks import outcome
 
