@@ -298,7 +298,7 @@ const OUTCOMES = {
       : operation(found.operation),
   verify: (found) =>
     (found.flows ?? []).map(
-      (one) => `${one.flow}: ${one.whole ? "whole" : "not proven whole"}, ${format.counted(one.found, "difference")}.`,
+      (one) => `${one.flow}: ${one.whole ? "whole" : "not proven whole"}, ${format.counted(differencesOf(one), "difference")}.`,
     ),
   replay: (found) => [
     `${format.counted(found.replayed, "record")} replayed.`,
@@ -320,6 +320,11 @@ const OUTCOMES = {
     ...(found.findings ?? []).slice(0, 20).map((one) => `${one.subject}: ${one.why}`),
   ],
 };
+
+/** How many differences a proof has found: its list of them is cut short if there are many. */
+function differencesOf(proof) {
+  return proof.lanes.reduce((sum, lane) => sum + lane.differences, 0);
+}
 
 /** What speaks against an operation, in sentences; says so too if nothing does. */
 export function reasonsOf(reasons) {

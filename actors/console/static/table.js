@@ -84,6 +84,7 @@ export class Table {
   /** Keeps the rows that are seen fresh until `stop`. */
   start() {
     this.stopped = false;
+    this.draw();
     this.refresh();
   }
 

@@ -15,10 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.cli.proof.verify import row_of
 from actors.model.status import MirrorStatus
 from actors.report.units import count_text, duration_text, size_text
 from engine.base.clock import wall_ms
 from engine.config.settings import HttpConfig, HttpUser
+from engine.jobs.proof.model import LaneReport, ProofReport
+from policies.model import FlowName
 from policies.roles import Role
 from tests.harness.axe import NO_AXE, axe_source, serious_findings
 from tests.harness.browser import NAMES, Tab, browser, find_browser
@@ -309,9 +312,32 @@ async def test_a_copy_is_proven_at_a_click(tmp_path: Path) -> None:
         await console.click("Prove", "dialog")
         await tab.until("document.querySelector('.run .badge.info') !== null")
         assert runs.started[-1].words[0] == "verify"
-        runs.end(0, {"flows": [{"flow": BACK, "whole": True, "found": 0}]})
-        await tab.until("document.querySelector('.run')?.textContent.includes('whole, 0 differences')")
+        lanes = tuple(LaneReport(topic="t", partition=n, target_topic="t", differences=2 * n) for n in (0, 1))
+        report = ProofReport(
+            run="r",
+            flow=FlowName(*BACK.split("->")),
+            began_ms=1,
+            took_s=1.0,
+            read_s=1.0,
+            cores=1,
+            lanes=lanes,
+            differences=(),
+        )
+        runs.end(1, {"flows": [row_of(report)]})
+        await tab.until("document.querySelector('.run')?.textContent.includes(', 2 differences')")
         assert tab.complaints == []
+
+
+async def test_a_table_that_is_read_from_a_cluster_says_so_until_it_is_there(tmp_path: Path) -> None:
+    async with watched(tmp_path) as console:
+        await console.open(PAGES["flow"][0])
+        await console.tab.value(
+            "const asked = fetch; window.fetch = (url, how) =>"
+            " String(url).includes('/quarantine') ? new Promise(() => {}) : asked(url, how)"
+        )
+        await console.tab.value(f"location.hash = {json.dumps(PAGES['quarantine'][0])}")
+        await console.tab.until("document.querySelector('.table-count')?.textContent === 'loading'")
+        assert console.tab.complaints == []
 
 
 async def test_without_the_role_a_failover_is_only_a_command(tmp_path: Path) -> None:
