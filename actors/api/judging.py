@@ -86,7 +86,7 @@ def judged(flow: FlowStatus, rpo: RpoNow, proof: FlowProof | None, objective_s: 
     halted = standstill(flow, rpo)
     troubles = (*_said((halted, halted)), *troubles_of(flow, rpo, proof, objective_s))
     concerns = () if halted else concerns_of(flow, proof)
-    loss = loss_sentence(rpo)
+    loss = loss_sentence(rpo, flow.left_out)
     if troubles or concerns:
         health = Health.TROUBLE if troubles else Health.ATTENTION
         return health, f"{_capital('; '.join((*troubles, *concerns)))}. {_capital(loss)}."
@@ -167,8 +167,18 @@ def _said(*found: tuple[object, str]) -> tuple[str, ...]:
     return tuple(text for is_so, text in found if is_so)
 
 
-def loss_sentence(rpo: RpoNow) -> str:
-    """Say what a loss of the source would cost and as of when that is known, without a full stop."""
+def loss_sentence(rpo: RpoNow, left_out: int = 0) -> str:
+    """Say what a loss of the source would cost and as of when that is known, without a full stop.
+
+    `left_out`: records that the target refused. The copy lacks them, unless they were replayed, which no copier knows.
+    """
+    if not left_out:
+        return _loss_text(rpo)
+    refused = f"{counted(left_out, 'record')} that the target refused since the mirror started"
+    return f"{_loss_text(rpo)}, besides {refused}"
+
+
+def _loss_text(rpo: RpoNow) -> str:
     is_known = rpo.records is not None
     as_of = "" if rpo.as_of_seconds is None else f"as of {_whole_text(rpo.as_of_seconds)} ago, "
     if is_known and not rpo.records:

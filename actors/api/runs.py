@@ -46,8 +46,7 @@ _STATES: Final = {
 }
 """By exit code (`actors/cli/common/exits.py`)."""
 _WITH_RESULT: Final = frozenset({RunKind.VERIFY, RunKind.APPLY, RunKind.REPLAY, RunKind.DROP, RunKind.TRANSLATE})
-"""Their exit code 1, like that of a dry run, says that something in the result that they have printed is not as it should
-be."""
+"""Their exit code 1, like that of a dry run, says that something in the printed result is not as it should be."""
 _MOVES: Final = frozenset({RunKind.MOVE, RunKind.MOVE_UNDO, RunKind.MOVE_TOPICS})
 """Their exit code 4 says that nothing was moved, and what is in the way."""
 _SIGNALLED: Final = 128

@@ -224,14 +224,17 @@ export function lossText(rpo) {
   return rpo.records ? format.counted(rpo.records, "record") : "nothing";
 }
 
-/** Size and age of the loss, in one line. */
-export function lossDetail(rpo) {
+/** Size and age of the loss, in one line; `left`: how many records the target has refused. */
+export function lossDetail(rpo, left = 0) {
   if (rpo.records === null) {
     return rpo.least_seconds
       ? `the oldest at least ${format.age(rpo.least_seconds)} old`
       : "the source does not say where it ends";
   }
-  if (!rpo.records) return "every record that the source had is on the target";
+  if (!rpo.records) {
+    const besides = left ? `, besides ${format.counted(left, "record")} that it refused` : "";
+    return `every record that the source had is on the target${besides}`;
+  }
   return [
     rpo.bytes === null ? null : format.size(rpo.bytes),
     rpo.seconds === null ? null : `the oldest ${format.duration(rpo.seconds)} old`,

@@ -321,10 +321,7 @@ const OUTCOMES = {
   ],
 };
 
-/** How many differences a proof has found: its list of them is cut short if there are many. */
-function differencesOf(proof) {
-  return proof.lanes.reduce((sum, lane) => sum + lane.differences, 0);
-}
+const differencesOf = (proof) => proof.lanes.reduce((sum, lane) => sum + lane.differences, 0); // its list may be cut
 
 /** What speaks against an operation, in sentences; says so too if nothing does. */
 export function reasonsOf(reasons) {

@@ -93,7 +93,13 @@ export class FlowPage {
     return [
       head,
       troubles(flow),
-      h("div", { class: "tiles" }, whole([flow], store.now()), loss(flow, missed([flow])), failover([flow], this.app.store)),
+      h(
+        "div",
+        { class: "tiles" },
+        whole([flow], store.now()),
+        loss(flow, missed([flow]), flow.left_out),
+        failover([flow], store),
+      ),
       h(
         "div",
         { class: "charts" },

@@ -34,7 +34,7 @@ export class OverviewPage {
             h("span", {}, `Not stored on the target yet: what was last wanted of ${mirror.unremembered.join(", ")}.`),
           )
         : null,
-      h("div", { class: "tiles" }, whole(flows, store.now()), loss(mirror, missed(flows)), failover(flows, store)),
+      h("div", { class: "tiles" }, whole(flows, store.now()), loss(mirror, missed(flows), leftOut(flows)), failover(flows, store)),
       panel("Clusters and flows", { class: "map-panel" }, clusterMap(store.clusters, flows)),
       panel("Flows", {}, this.#table(flows)),
       panel(
@@ -135,7 +135,7 @@ export function whole(flows, now) {
   const differences = flows.reduce((total, flow) => total + (flow.proof?.differences ?? 0), 0);
   const stopped = sum("failed");
   const quarantined = flows.reduce((total, flow) => total + Object.keys(flow.quarantined).length, 0);
-  const left = sum("left_out");
+  const left = leftOut(flows);
   if (differences)
     return tile({
       question,
@@ -199,16 +199,24 @@ export function whole(flows, now) {
   });
 }
 
-/** How much would be lost now, of a mirror or of a flow; `missed`: which objective is missed, in words. */
-export function loss(one, missed = "") {
+/** How many records the targets have refused since the mirror started. */
+export function leftOut(flows) {
+  return flows.reduce((total, flow) => total + flow.left_out, 0);
+}
+
+/**
+ * How much would be lost now, of a mirror or of a flow; `missed`: which objective is missed, in words; `left`: how many
+ * records were refused.
+ */
+export function loss(one, missed = "", left = 0) {
   const { rpo } = one;
   const answer = rpo.records === 0 ? "nothing" : lossText(rpo);
   const objective = one.rpo_objective_seconds ? `objective ${format.duration(one.rpo_objective_seconds)}` : "";
   return tile({
     question: "What would I lose now?",
-    health: missed || one.health === "trouble" ? "trouble" : rpo.records === null ? "attention" : "ok",
+    health: missed || one.health === "trouble" ? "trouble" : rpo.records === null || left ? "attention" : "ok",
     answer: answer[0].toUpperCase() + answer.slice(1),
-    detail: [lossDetail(rpo), asOf(rpo), worstText(one.worst_rpo), missed || objective].filter(Boolean).join("; "),
+    detail: [lossDetail(rpo, left), asOf(rpo), worstText(one.worst_rpo), missed || objective].filter(Boolean).join("; "),
   });
 }
 

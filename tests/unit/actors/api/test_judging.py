@@ -18,6 +18,7 @@ from tests.unit.actors.telemetry.statuses import NOW_MS, flow_proof, flow_status
 def fine(**changes: object) -> FlowStatus:
     plain: dict[str, Any] = {
         "unknown_lanes": 0,
+        "left_out": 0,
         "stalled": 0,
         "lag_records": 0,
         "least_lag_records": 0,
@@ -129,6 +130,11 @@ def test_a_copy_that_differs_is_trouble() -> None:
 )
 def test_what_would_be_lost(flow: FlowStatus, said: str) -> None:
     assert loss_sentence(rpo_of_flow(flow, NOW_MS)).endswith(said)
+
+
+def test_a_copy_without_what_the_target_refused_is_not_called_whole() -> None:
+    _, sentence = judge(fine(left_out=2))
+    assert sentence.endswith("nothing is missing, besides 2 records that the target refused since the mirror started.")
 
 
 def test_the_loss_of_a_flow_without_copiers_is_not_known() -> None:
