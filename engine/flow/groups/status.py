@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 import msgspec
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
+from engine.core.offset_map.offset_map import How
 from engine.flow.groups.translations import TranslatedOffset, Translations
 from engine.flow.lane.bisection import log_spans
 from engine.flow.ports.ports import Cluster, GroupListing, Groups, Offsets, Stored
@@ -19,6 +20,8 @@ from policies.model import TopicPartition
 LAST_CHECKPOINT = "known only from its last checkpoint: the source does not answer, so later commits are not known"
 NOT_COMMITTED = "not committed on the target"
 """Why a group is not equal that a failover can make equal."""
+BEFORE_MAP = "its offset is before the flow's offset map, which begins where the flow began to copy"
+"""Why a group is not equal that nothing makes equal until it consumes further."""
 Commit = Callable[[Mapping[str, Sequence[TranslatedOffset]]], Awaitable[dict[str, str]]]
 Spans = Mapping[TopicPartition, tuple[int, int]]
 """Log start and high watermark of the target's partitions, as far as their leaders answered."""
@@ -186,7 +189,7 @@ def _stand(group: str, place: TranslatedOffset, there: Offsets, state: GroupStat
 
 def _why(target: int, how: str, stored: int, state: GroupState) -> str:
     if target < 0:
-        return f"no target offset: {how}"
+        return BEFORE_MAP if how == How.BEFORE.value else f"no target offset: {how}"
     if stored == target:
         return ""
     if state is GroupState.ACTIVE:

@@ -10,7 +10,7 @@ import msgspec
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.flow.config_sync.sync import LOOP
-from engine.flow.groups.status import NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
@@ -30,7 +30,7 @@ DRAINED_NOTES, GROUP_NOTES = "drained", "groups"
 GROUPS_NOT_EQUAL = "groups-not-equal"
 """The name with which an operator accepts groups that will not be equal."""
 _LOOK_S = 1.0
-_IN_THE_WAY = (Why.TARGET_AHEAD.value, Why.ACTIVE.value)
+_IN_THE_WAY = (Why.TARGET_AHEAD.value, Why.ACTIVE.value, BEFORE_MAP)
 _BETWEEN_LOOKS = (BrokerUnreachable, ConnectionLost)
 
 
@@ -303,7 +303,7 @@ def why_unequal(standing: GroupStatus) -> dict[str, str]:
 
 
 def in_the_way(standing: GroupStatus) -> dict[str, str]:
-    """Return the groups that are ahead on the target, or have members there, so that nothing can be committed."""
+    """Return the groups for which nothing can be committed: ahead on the target, active there, or before the map."""
     return _by_group(one for one in standing.unequal if one.why in _IN_THE_WAY)
 
 

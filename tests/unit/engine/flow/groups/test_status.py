@@ -7,7 +7,7 @@ import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.mm2.mm2_records import Checkpoint, encode_checkpoint
-from engine.flow.groups.status import LAST_CHECKPOINT, GroupStatus, GroupStatusReader, stand_by_checkpoints
+from engine.flow.groups.status import BEFORE_MAP, LAST_CHECKPOINT, GroupStatus, GroupStatusReader, stand_by_checkpoints
 from engine.flow.groups.translations import TranslatedOffset, Translations
 from engine.flow.ports.ports import GroupListing
 from engine.flow.topic_logs.checkpoints import CheckpointLog
@@ -80,6 +80,14 @@ async def test_every_reason_not_to_be_equal(world: World) -> None:
         "busy": "the group has members on the target",
     }
     assert standing.not_synced == {"shared": "share group"}
+
+
+async def test_a_group_before_the_map_is_said_to_be_there(world: World) -> None:
+    """As after a switchover: the flow back begins at the ends, and a group that reads nothing stays before them."""
+    world.maps.tell(LANE, [(40, 140, 10)], (50, 150), begins=(40, 140), first=False)
+    world.source.put("idle", {LANE: 20})
+    standing = await world.look()
+    assert [one.why for one in standing.unequal] == [BEFORE_MAP]
 
 
 async def test_groups_that_cannot_be_asked_about_are_not_equal(world: World) -> None:

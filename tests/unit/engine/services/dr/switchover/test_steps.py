@@ -9,7 +9,7 @@ import pytest
 
 from engine.base.errors import ConnectionLost
 from engine.core.reports.drain import Ends
-from engine.flow.groups.status import NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
@@ -284,7 +284,7 @@ async def test_groups_that_are_not_equal_stop_a_switchover_unless_they_are_accep
     assert run.rows[GROUP_NOTES] == (GroupRow("g", "t-0: it has members"), GroupRow("h", "no coordinator"))
 
 
-@pytest.mark.parametrize("why", [Why.TARGET_AHEAD.value, Why.ACTIVE.value])
+@pytest.mark.parametrize("why", [Why.TARGET_AHEAD.value, Why.ACTIVE.value, BEFORE_MAP])
 async def test_a_check_finds_groups_that_nothing_can_be_committed_for(why: str) -> None:
     found = MemoryWorld()
     found.standing = msgspec.structs.replace(unequal(why), failed={})
