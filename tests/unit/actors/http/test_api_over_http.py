@@ -73,7 +73,7 @@ async def test_a_flow_is_seen_and_steered(mirror: HttpStage) -> None:
     assert [cluster["bootstrap"] for cluster in page["clusters"]] == [["a:1"], ["b:1"]]
     for verb, state in (("pause", "paused"), ("stop", "stopped"), ("resume", "waiting")):
         status, accepted = await mirror.ask("POST", f"{FLOW}/{verb}")
-        assert (status, accepted) == (202, {"command": verb, "flow": "A->B", "topics": []})
+        assert (status, accepted) == (202, {"command": verb, "flow": "A->B", "topics": [], "moved_topics": []})
         await until_equal(lambda: state_of(mirror), state)
 
 
