@@ -145,7 +145,9 @@ def test_a_mirror_keeps_the_history_of_its_lag(cluster_pair: Pair, shared_ray: R
 
         told = json.loads(command(live, "lag", "--history", "--since", "1h", "--json"))
         points: list[dict[str, Any]] = [one for one in told["topics"] if one["topic"] == TOPIC]
-        assert max(point["lag_records"] for point in points) == SECOND
+        # A window that ended before the source's end was heard has no lag.
+        known = [point["lag_records"] for point in points if point["lag_records"] is not None]
+        assert max(known) == SECOND
         (breach,) = [one for one in told["breaches"] if one["topic"] == TOPIC]
         assert breach["worst_s"] > 2
         page = tmp_path / "report.html"
