@@ -108,7 +108,6 @@ class MaintenanceLoop:
         turns = Turns()
         for drivers in parts(list(self._drivers.values()), _LOOKED_AT_ONCE):
             self._router.expiry.mark(drivers)
-            self._to_flush |= dict.fromkeys(one for one in drivers if one.positions.owes_epoch)
             self._flush([one for one in drivers if self._much_copied(one) or (unsynced and self._copied_nothing(one))])
             self._keep_alive_if_due(drivers, now)
             await turns.rest()
