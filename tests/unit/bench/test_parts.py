@@ -144,7 +144,10 @@ def test_the_rest_of_idle_stays_where_no_record_wakes_it(monkeypatch: pytest.Mon
     check_second(found, "raymirror")
 
 
-def test_the_first_system_of_configsync_stays_where_the_second_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("one_target", [False, True])
+def test_the_first_system_of_configsync_stays_where_the_second_fails(
+    monkeypatch: pytest.MonkeyPatch, one_target: bool
+) -> None:
     figures = {"wall_s": 1.0, "idle_wall_s": 0.5, "requests": {"altered_topics": 1}}
     figures["requests_idle"] = {"altered_topics": 0}
 
@@ -155,8 +158,9 @@ def test_the_first_system_of_configsync_stays_where_the_second_fails(monkeypatch
 
     monkeypatch.setattr(configsync, "EmbeddedCluster", Nowhere)
     monkeypatch.setattr(topics, "create", at_once)
+    monkeypatch.setattr(topics, "change", at_once)
     monkeypatch.setattr(configsync._Scene, "_system", measured)
-    counts = {"topics": 2, "partitions": 1, "changed": 1, "passes": 1}
+    counts = {"topics": 2, "partitions": 1, "changed": 1, "passes": 1, "one_target": one_target}
     found = configsync.run(argparse.Namespace(systems="raymirror-round,mm2", quick=True, **counts))
     assert found["systems"] == {"raymirror-round": figures}
     check_second(found, "mm2")

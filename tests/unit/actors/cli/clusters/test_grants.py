@@ -36,9 +36,12 @@ def test_the_table_has_principals_resources_and_needs(
     words = ["check", "--grants", path] if before else ["check", path, "--grants"]
     assert main.main(words) == 0
     out = capsys.readouterr().out
-    (row,) = [line for line in out.splitlines() if " orders* " in line]
-    assert "User:u" in row
-    assert "Read, DescribeConfigs" in row
+    source, target = [line for line in out.splitlines() if " orders* " in line]
+    assert "User:u" in source
+    assert "Read, DescribeConfigs" in source
+    assert "copying" in source
+    assert "the command dr switchover" in target, "producers that move write to a topic of this name there"
+    assert "copying" not in target
     assert any("A.orders*" in line and " ? " in line for line in out.splitlines())
     assert "geheim" not in out
 
