@@ -1,6 +1,16 @@
-"""Formats counts for messages."""
+"""Formats counts and names for messages."""
+
+from collections.abc import Sequence
+
+_NAMED = 5
 
 
 def counted(count: int, one: str) -> str:
     """Format a count with a noun whose plural takes an `s`: `1 topic`, `2,000 topics`."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
+
+
+def named(names: Sequence[str]) -> str:
+    """Name the first of some names, and count the others: `a, b, c, d, e and 2 more`."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -4,9 +4,7 @@ import enum
 from collections.abc import Sequence
 
 from engine.base.errors import MirrorError
-
-_NAMED = 5
-"""Most topics that a message names."""
+from policies.words import named
 
 
 class Desired(enum.StrEnum):
@@ -154,9 +152,8 @@ def turned_text(flow: str, stop: StopKind) -> str:
 def moved_text(flow: str, topics: Sequence[str]) -> str:
     """Say why topics stay paused whose producers have moved to the target, and what would be right."""
     source, _, target = flow.partition("->")
-    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
     return (
-        f"producers of {', '.join(topics[:_NAMED])}{more} have moved to {target}, so copying on would mix both logs; to"
+        f"producers of {named(topics)} have moved to {target}, so copying on would mix both logs; to"
         f" let them write to {source} again: raymirror move --topics '{','.join(topics)}' '{flow}' --undo"
     )
 

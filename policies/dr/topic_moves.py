@@ -20,7 +20,7 @@ from enum import Enum
 import msgspec
 
 from policies.groups import GroupState
-from policies.words import counted
+from policies.words import counted, named
 
 _NAMED = 5
 
@@ -181,13 +181,7 @@ def groups_in_the_way(groups: Iterable[ReadingGroup], left: Collection[str] = ()
         if reason is None or one.group in left:
             continue
         name, why = reason
-        yield name, f"group {one.group} reads {_some(one.topics)}: {why.format(group=one.group)}"
-
-
-def _some(topics: frozenset[str]) -> str:
-    names = sorted(topics)
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+        yield name, f"group {one.group} reads {named(sorted(one.topics))}: {why.format(group=one.group)}"
 
 
 def topics_in_the_way(fed: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,6 @@ count what each side has alone -> copy late what only the source has -> copy to 
 import argparse
 import asyncio
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.common.questions import BadQuestion
+from actors.cli.dr.confirming import confirm
 from actors.cli.dr.driving import ShownProgress, waited_for
 from actors.cli.dr.failback_tables import show_failback, show_look
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
@@ -168,15 +167,11 @@ def _as_json(counted: Counted) -> dict[str, object]:
 
 def ask(found: OperatedFlow, *, deletes: bool) -> None:
     """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
-    name = str(found.flow.name)
     source, target = found.flow.name
-    if not sys.stdin.isatty():
-        raise BadQuestion("a failback writes to both clusters, and nobody can be asked here", "add --yes")
-    print(f"This writes to {source} what only {target} has, and to {target} what only {source} has.")
+    told = [f"This writes to {source} what only {target} has, and to {target} what only {source} has."]
     if deletes:
-        print(f"Topics of {source} that the choice makes anew are deleted: all their offsets begin again.")
-    if input(f"Type {name} to go on: ").strip() != name:
-        raise BadQuestion("the failback was not confirmed; nothing was changed", f"type {name}")
+        told.append(f"Topics of {source} that the choice makes anew are deleted: all their offsets begin again.")
+    confirm(found.flow.name, "the failback", acts="a failback writes to both clusters", told=told)
 
 
 def _service(found: OperatedFlow) -> FailbackService:

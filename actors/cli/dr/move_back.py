@@ -2,12 +2,12 @@
 
 import argparse
 import asyncio
-import sys
 
 import msgspec
 
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
+from actors.cli.dr.confirming import confirm, print_reasons, print_rules
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operating import read, show_outcome
@@ -74,12 +74,9 @@ def ask_back(args: argparse.Namespace, found: OperatedFlow, topics: tuple[str, .
     """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
     if args.yes:
         return
-    name, (here, there) = str(found.flow.name), found.flow.name
-    if not sys.stdin.isatty():
-        raise BadQuestion("this lets producers write to the source again, and nobody can be asked here", "add --yes")
-    print(f"This lets producers of {', '.join(topics)} write to {here!r} again. They must have stopped on {there!r}.")
-    if input(f"Type {name} to go on: ").strip() != name:
-        raise BadQuestion("the way back was not confirmed; nothing was changed", f"type {name}")
+    here, there = found.flow.name
+    told = f"This lets producers of {', '.join(topics)} write to {here!r} again. They must have stopped on {there!r}."
+    confirm(found.flow.name, "the way back", acts="this lets producers write to the source again", told=[told])
 
 
 def show_back(args: argparse.Namespace, found: OperatedFlow, checked: CheckedBack) -> None:
@@ -87,12 +84,10 @@ def show_back(args: argparse.Namespace, found: OperatedFlow, checked: CheckedBac
     if args.json:
         print(msgspec.json.encode(checked).decode())
         return
-    for name, why in checked.reasons:
-        print(f"{name}: {why}" + (" (ignored)" if (name, why) not in checked.left else ""))
+    print_reasons(checked.reasons, checked.left)
     topics, here = counted(len(checked.choices.topics), "topic"), repr(found.flow.name.source)
     if checked.left:
         print(f"the producers of {topics} stay where they are; nothing was changed")
         return
-    for at, rule in enumerate(MOVE_BACK, 1):
-        print(f"{at}. {rule.name}: {rule.does}" + ("; from here on there is no way back" if rule.ends_return else ""))
+    print_rules(MOVE_BACK)
     print(f"the producers of {topics} could write to {here} again; nothing was changed")

@@ -8,11 +8,12 @@ from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
 from actors.observability.tables import plain_table
 from engine.core.reports.move_progress import MigratingGroup, MoveProgress
+from engine.services.dr.moves.back import topics_of
 from engine.services.dr.moving import MoveOutcome
 from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, OperationState
 from policies.dr.topic_moves import TopicPart, TopicProgress, left_text
-from policies.words import counted
+from policies.words import counted, named
 
 _MOVE, _BACK = OperationKind.MOVE.value, OperationKind.MOVE_BACK.value
 
@@ -104,8 +105,7 @@ def group_table(groups: Sequence[MigratingGroup]) -> Table:
 
 def show_moved(operation: DrOperation) -> None:
     """Say what the producers of an ended operation may do."""
-    topics = str(operation.choices.get("topics", "")).split()
-    names = ", ".join(topics[:5]) + (f" and {len(topics) - 5} more" if len(topics) > 5 else "")
+    names = named(topics_of(operation))
     source, target = (repr(alias) for alias in (operation.source, operation.target))
     says = {
         (_MOVE, OperationState.FINISHED): f"may write to cluster {target} now, and not to the source again",

@@ -8,6 +8,7 @@ import msgspec
 
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
+from actors.cli.dr.confirming import confirm, print_reasons, print_rules
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.fence_choice import fence_choices
 from actors.cli.dr.move_back import run_back
@@ -25,9 +26,7 @@ from engine.services.dr.switchover.world import SwitchoverWorld
 from policies.dr.operation_steps import MOVE, OperationKind
 from policies.dr.operations import DrOperation
 from policies.patterns import BadPattern, PatternList
-from policies.words import counted
-
-_NAMED = 5
+from policies.words import counted, named
 
 
 class CheckedMove(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,13 +89,9 @@ def ask(args: argparse.Namespace, found: OperatedFlow, topics: tuple[str, ...]) 
     """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
     if args.yes:
         return
-    name, (here, there) = str(found.flow.name), found.flow.name
-    if not sys.stdin.isatty():
-        raise BadQuestion("this stops producers on the source, and nobody can be asked here", "add --yes")
-    names = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
-    print(f"This keeps producers of {names} from cluster {here!r}: they will write to {there!r}.")
-    if input(f"Type {name} to go on: ").strip() != name:
-        raise BadQuestion("the move was not confirmed; nothing was changed", f"type {name}")
+    here, there = found.flow.name
+    told = f"This keeps producers of {named(topics)} from cluster {here!r}: they will write to {there!r}."
+    confirm(found.flow.name, "the move", acts="this stops producers on the source", told=[told])
 
 
 async def _matching(found: OperatedFlow, patterns: PatternList) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -156,12 +151,10 @@ def show_check(args: argparse.Namespace, checked: CheckedMove) -> None:
         for name, why in checked.left:
             print(f"raymirror move: {name}: {why}", file=sys.stderr)
         return
-    for name, why in checked.reasons:
-        print(f"{name}: {why}" + (" (ignored)" if (name, why) not in checked.left else ""))
+    print_reasons(checked.reasons, checked.left)
     topics = counted(len(checked.choices.topics), "topic")
     if checked.left:
         print(f"the producers of {topics} are not moved; nothing was changed (a reason that you accept: --ignore NAME)")
         return
-    for at, rule in enumerate(MOVE, 1):
-        print(f"{at}. {rule.name}: {rule.does}" + ("; from here on there is no way back" if rule.ends_return else ""))
+    print_rules(MOVE)
     print(f"the producers of {topics} could move now; nothing was changed")

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import msgspec
 
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
+from actors.cli.dr.confirming import confirm, print_reasons, print_rules
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
@@ -87,13 +87,9 @@ def ask(args: argparse.Namespace, found: OperatedFlow) -> None:
     """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
     if args.yes:
         return
-    name = str(found.flow.name)
-    if not sys.stdin.isatty():
-        raise BadQuestion("a switchover stops producers on the source, and nobody can be asked here", "add --yes")
     here, there = found.flow.name
-    print(f"This keeps producers from cluster {here!r}, and makes {there!r} the cluster that they write to.")
-    if input(f"Type {name} to go on: ").strip() != name:
-        raise BadQuestion("the switchover was not confirmed; nothing was changed", f"type {name}")
+    told = f"This keeps producers from cluster {here!r}, and makes {there!r} the cluster that they write to."
+    confirm(found.flow.name, "the switchover", acts="a switchover stops producers on the source", told=[told])
 
 
 async def switch_over(
@@ -121,13 +117,9 @@ async def dry_run(
         answer = {"flow": args.flow, "reasons": reasons, "facts": facts, "choices": msgspec.to_builtins(choices)}
         print(msgspec.json.encode({**answer, "steps": steps}).decode())
     else:
-        for name, why in reasons:
-            print(f"{name}: {why}" + (" (ignored)" if name in choices.ignore else ""))
+        print_reasons(reasons, left)
         print(", ".join(f"{key} {value}" for key, value in facts.items() if value != ""))
-        for at, rule in enumerate(SWITCHOVER, 1):
-            print(
-                f"{at}. {rule.name}: {rule.does}" + ("; from here on there is no way back" if rule.ends_return else "")
-            )
+        print_rules(SWITCHOVER)
         print("something is in the way" if left else "nothing is in the way; nothing was changed")
     return exits.FAILED if left else exits.OK
 
