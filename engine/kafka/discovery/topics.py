@@ -230,6 +230,7 @@ class Topics:
         self, topics: Sequence[str], source: Metadata, target: Metadata, events: list[AnyEvent]
     ) -> dict[str, int]:
         """Prepare the copies of topics; return how many partitions of each can be copied."""
+        self._new.clear()  # of a round that failed, perhaps with topics that the source does not have any more
         refused = {topic: refused_by(self._target, target, self._remote(topic), Operation.WRITE) for topic in topics}
         present = {topic: self._present(topic, target) for topic in topics if refused[topic] is None}
         created = await self._create([topic for topic, count in present.items() if not count], source, events)
@@ -312,7 +313,6 @@ class Topics:
     async def _compare_new(self, source: Metadata, events: list[AnyEvent]) -> None:
         """Compare copies that are ready for the first time; what cannot be asked now is asked in the next round."""
         copies = {topic: self._remote(topic) for topic in self._new}
-        self._new.clear()
         found = await check_copies(self._source, self._target, copies, source)
         for topic, refusal in found.refused.items():
             self._fail(topic, refusal, events)

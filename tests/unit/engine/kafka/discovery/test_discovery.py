@@ -5,8 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from engine.base.errors import KafkaRefusal
+from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import AnyEvent, TopicCreated
+from engine.flow.ports.settings_port import TOPICS_AT_ONCE
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
 from engine.kafka.discovery import topics as under_test
@@ -33,14 +34,20 @@ class Stage:
         self.makes = True
         self.events: list[AnyEvent] = []
 
+        self.lost = ""
+        self.compared: list[str] = []
+
         async def create(_source: object, _target: object, _flow: object, topics: list[str], _of: object) -> Made:
+            if self.lost in topics:
+                raise ConnectionLost("b:1")
             return dict.fromkeys(topics, self.makes)
 
         async def grow(*_words: object) -> None:
             if not self.makes:
                 raise KafkaRefusal("adding partitions", 37, "InvalidPartitions", "")
 
-        async def check(*_words: object) -> CopyChecks:
+        async def check(_source: object, _target: object, copies: dict[str, str], _metadata: object) -> CopyChecks:
+            self.compared = sorted(copies)
             return CopyChecks()
 
         monkeypatch.setattr(under_test, "create_copies", create)
@@ -75,3 +82,14 @@ async def test_partitions_that_not_every_broker_knows_yet_are_no_failure(monkeyp
     for makes in (True, False, False):
         assert await stage.ready(fewer, makes=makes) == PARTITIONS
     assert [type(event) for event in stage.events] == [TopicCreated], "nothing failed, and it was added once"
+
+
+async def test_a_topic_of_a_round_that_failed_is_not_compared_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    topics = [f"t-{number:03}" for number in range(TOPICS_AT_ONCE)]
+    stage.lost = "u"
+    with pytest.raises(ConnectionLost):
+        await stage.topics._ready_topics([*topics, "u"], metadata(*topics, "u"), metadata(), stage.events)
+    assert len(stage.events) == len(topics), "what was created before is reported"
+    assert await stage.ready(makes=True) == PARTITIONS
+    assert stage.compared == ["t"], "the source may not have the others any more"
