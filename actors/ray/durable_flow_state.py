@@ -21,7 +21,17 @@ from actors.model.states import Desired, StopKind, moved_text, turned_text
 from engine.base.clock import now_s, wall_ms
 from engine.base.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
 from engine.core.events.events import AnyEvent, Event
-from engine.state.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
+from engine.state.state import (
+    DESIRED,
+    DesiredState,
+    Key,
+    Quarantine,
+    SetState,
+    Value,
+    desired_of,
+    quarantine_key,
+    set_key,
+)
 
 RETRY_S = 2.0
 REFUSED_S = 60.0
@@ -178,15 +188,14 @@ class NotOpen(MirrorError):
 
 def _stopped_since(entries: Mapping[Key, Value], since_ms: int) -> str:
     """Say who has stopped the flow since `since_ms` (Unix time), by the entries of the topic; empty if it was not."""
-    wanted = entries.get(DESIRED)
-    if not isinstance(wanted, DesiredState) or wanted.state != Desired.STOPPED.value or wanted.at_ms <= since_ms:
+    wanted = desired_of(entries)
+    if wanted.state != Desired.STOPPED.value or wanted.at_ms <= since_ms:
         return ""
     return f"the flow was stopped by {wanted.who or 'another mirror'} while this one could not see it"
 
 
 def _kept(entries: Mapping[Key, Value]) -> RememberedFlow:
-    wanted = entries.get(DESIRED)
-    said = wanted if isinstance(wanted, DesiredState) else DesiredState(state=Desired.RUNNING.value)
+    said = desired_of(entries)
     return RememberedFlow(
         state=Desired(said.state),
         stop=StopKind.MIRROR if said.stop is msgspec.UNSET else StopKind(said.stop),

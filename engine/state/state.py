@@ -334,9 +334,8 @@ def without_moved(wanted: DesiredState, topics: Collection[str]) -> DesiredState
 
 def failed_over_at(entries: Mapping[Key, Value]) -> int:
     """Return when a flow was failed over, by its stored entries (Unix ms); -1: it was not, or was failed back since."""
-    wanted = entries.get(DESIRED)
-    is_failed_over = isinstance(wanted, DesiredState) and wanted.state == "stopped" and wanted.stop == "failover"
-    return wanted.at_ms if isinstance(wanted, DesiredState) and is_failed_over else -1
+    wanted = desired_of(entries)
+    return wanted.at_ms if wanted.state == "stopped" and wanted.stop == "failover" else -1
 
 
 def is_state_topic(topic: str) -> bool:

@@ -7,7 +7,7 @@ from actors.cli.failover.owning import holder_of, known_dead
 from actors.model.states import NotFailedOver
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.services.holding import held
-from engine.state.state import DESIRED, DesiredState
+from engine.state.state import DESIRED, desired_of
 
 
 async def forget_failover(config: MirrorConfig, flow: FlowConfig, mirror: str) -> None:
@@ -19,7 +19,7 @@ async def forget_failover(config: MirrorConfig, flow: FlowConfig, mirror: str) -
     """
     await refuse_forgetting(config, flow)
     async with held(config, flow, holder_of(config, mirror, "forget-failover"), known_dead(mirror)) as service:
-        wanted = service.load().get(DESIRED)
-        if not isinstance(wanted, DesiredState) or wanted.state != "stopped" or wanted.stop != "failover":
+        wanted = desired_of(service.load())
+        if wanted.state != "stopped" or wanted.stop != "failover":
             raise NotFailedOver(str(flow.name))
         await service.put({DESIRED: msgspec.structs.replace(wanted, stop="mirror")})
