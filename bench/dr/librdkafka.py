@@ -17,8 +17,8 @@ from bench.dr.records import key_of, value_of
 IN_TRANSACTION, ROLLED_BACK = 20, 7
 """Records of a transaction; every seventh transaction is rolled back. `Client.java` has the same."""
 _ANSWER_S = 120.0
-_QUIET_S = 0.7
 _LOOK_S = 0.02
+_QUIET_S = 0.7
 """A reader that has reached every end and read nothing for so long has read all."""
 
 

@@ -292,7 +292,7 @@ class Round:
         world, traffic = self._world, self._traffic
         self._separate()
         try:
-            outcome = self._steering.command(*failover_words(world)[:2], "--timeout", "30")
+            outcome = self._steering.give(failover_words(world))
         finally:
             world.cluster(self._here).fronts.mend()
         if outcome.code not in (0, 4):

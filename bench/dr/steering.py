@@ -28,8 +28,11 @@ class Steering:
 
     def command(self, *words: str) -> Outcome:
         """Give one command about the flow, with its configuration, and wait for its end."""
-        world = self._world
-        return WatchedCommand((*words, "--config", str(world.config), "--json"), world.folder, world.env).wait()
+        return self.give((*words, "--config", str(self._world.config), "--json"))
+
+    def give(self, words: Words) -> Outcome:
+        """Give a whole command, and wait for its end."""
+        return WatchedCommand(words, self._world.folder, self._world.env).wait()
 
     def operate(self, *, restart_mirror: bool) -> Outcome | None:
         """Begin the operation, kill, and go on until it has ended; None: it ended with the killed command."""
