@@ -62,6 +62,14 @@ def _moves_applications(feature: GrantFeature) -> tuple[FeatureUse, ...]:
             )
             for group in (ResourceGroup.COPIES, ResourceGroup.PRODUCED)
         ),
+        use(
+            feature,
+            TARGET,
+            ResourceGroup.GROUPS,
+            *ASKS_GROUPS,
+            "OffsetCommit",
+            without="the command cannot move these groups",
+        ),
         *(
             use(feature, TARGET, group, *READS, without="no offset of a group can be translated exactly")
             for group in (ResourceGroup.POSITIONS, ResourceGroup.MAP)
@@ -100,14 +108,6 @@ DR_USES = (
         ResourceGroup.GROUPS,
         *ASKS_GROUPS,
         without="the command does not see these groups, so it is refused",
-    ),
-    use(
-        GrantFeature.SWITCHOVER,
-        TARGET,
-        ResourceGroup.GROUPS,
-        *ASKS_GROUPS,
-        "OffsetCommit",
-        without="the command cannot move these groups",
     ),
     *_stores_operations(GrantFeature.DR_FAILBACK),
     use(
@@ -218,14 +218,6 @@ DR_USES = (
         *ASKS_GROUPS,
         "DescribeShareGroupOffsets",
         without="the command does not see these groups, so they are not waited for",
-    ),
-    use(
-        GrantFeature.MOVE,
-        TARGET,
-        ResourceGroup.GROUPS,
-        *ASKS_GROUPS,
-        "OffsetCommit",
-        without="the command cannot move these groups",
     ),
     *_stores_operations(GrantFeature.MOVE),
     *_moves_applications(GrantFeature.MOVE),
