@@ -1,12 +1,12 @@
 """Which command of the command line a request starts: a failover, a move, a proof, a replay, and what follows them.
 
-`words_of` is the only place that knows. The bodies name the flow once more, so that nobody acts on the wrong one. What
+`RULES` is the only place that knows. The bodies name the flow once more, so that nobody acts on the wrong one. What
 an operator chooses enters a command as `--name=value`, or behind `--`: so no value is ever read as an option.
 """
 
 import enum
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import Meta
 
@@ -46,22 +46,6 @@ class RunKind(enum.StrEnum):
     MOVE_UNDO = "move-undo"
     MOVE_TOPICS = "move-topics"
     """Moves all producers of topics to the target."""
-
-
-READ_ONLY: Final = frozenset({RunKind.VERIFY})
-"""They change nothing on the clusters: no other command waits for them, and they leave one place free."""
-WITHOUT_STEPS: Final = frozenset(
-    {
-        RunKind.VERIFY,
-        RunKind.APPLY,
-        RunKind.REPLAY,
-        RunKind.DROP,
-        RunKind.TRANSLATE,
-        RunKind.MOVE,
-        RunKind.MOVE_UNDO,
-    }
-)
-"""They do not say how far they are: whether one that has failed has changed anything is in its result, or not known."""
 
 
 class FlowOrder(ApiStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -205,33 +189,13 @@ class MoveTopicsOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_fie
     timeout_seconds: Seconds = 60.0
 
 
-ORDERS: Final[dict[RunKind, type[FlowOrder]]] = {
-    RunKind.FAILOVER: FailoverOrder,
-    RunKind.SWITCHOVER: SwitchoverOrder,
-    RunKind.FAILBACK: FailbackOrder,
-    RunKind.DRILL: RehearsalOrder,
-    RunKind.RESUME: ResumeOrder,
-    RunKind.ABORT: AbortOrder,
-    RunKind.VERIFY: VerifyOrder,
-    RunKind.APPLY: ApplyOrder,
-    RunKind.REPLAY: ReplayOrder,
-    RunKind.DROP: DropOrder,
-    RunKind.TRANSLATE: CommitOrder,
-    RunKind.MOVE: MoveOrder,
-    RunKind.MOVE_UNDO: MoveUndoOrder,
-    RunKind.MOVE_TOPICS: MoveTopicsOrder,
-}
-_CONFIG_BEHIND: Final = frozenset({RunKind.VERIFY, RunKind.APPLY, RunKind.REPLAY, RunKind.DROP, RunKind.TRANSLATE})
-"""Their commands take the file without `--config`. They find the mirror by it, or need none."""
-
-
 def words_of(kind: RunKind, order: Any, config_path: str, place: CommandPlace) -> tuple[str, ...]:
     """Return the words of the command that carries an order out."""
-    begin, group = _BEGINS[kind](order), (order.group,) if isinstance(order, GroupOrder) else ()
-    if kind in _CONFIG_BEHIND:
-        return (*begin, f"--flow={order.flow}", "--json", "--", *group, config_path)
+    rule, group = RULES[kind], (order.group,) if isinstance(order, GroupOrder) else ()
+    if rule.has_file_behind:
+        return (*rule.begin(order), f"--flow={order.flow}", "--json", "--", *group, config_path)
     behind = ("--", *group) if group else ()
-    return (*begin, "--config", config_path, *_find(kind, place), "--json", *behind)
+    return (*rule.begin(order), "--config", config_path, *_find(rule, place), "--json", *behind)
 
 
 def is_dry(order: Any) -> bool:
@@ -239,11 +203,11 @@ def is_dry(order: Any) -> bool:
     return isinstance(order, FencedOrder | MoveOrder) and order.dry_run
 
 
-def _find(kind: RunKind, place: CommandPlace) -> Iterator[str]:
-    """Yield how the command finds the mirror; `dr drill` and `dr failback` take no address, because they need none."""
+def _find(rule: "RunRule", place: CommandPlace) -> Iterator[str]:
+    """Yield how the command finds the mirror."""
     if place.mirror:
         yield f"--mirror={place.mirror}"
-    if place.address and kind not in (RunKind.DRILL, RunKind.FAILBACK):
+    if place.address and rule.takes_address:
         yield f"--address={place.address}"
 
 
@@ -347,19 +311,48 @@ def _flags(given: dict[str, bool]) -> Iterator[str]:
     yield from (name for name, is_set in given.items() if is_set)
 
 
-_BEGINS: Final[dict[RunKind, Callable[[Any], Iterator[str]]]] = {
-    RunKind.FAILOVER: _failover,
-    RunKind.SWITCHOVER: _switchover,
-    RunKind.FAILBACK: _failback,
-    RunKind.DRILL: _drill,
-    RunKind.RESUME: _resume,
-    RunKind.ABORT: _abort,
-    RunKind.VERIFY: _verify,
-    RunKind.APPLY: _apply,
-    RunKind.REPLAY: _replay,
-    RunKind.DROP: _drop,
-    RunKind.TRANSLATE: _commit,
-    RunKind.MOVE: _move,
-    RunKind.MOVE_UNDO: _move_undo,
-    RunKind.MOVE_TOPICS: _move_topics,
+class RunRule(NamedTuple):
+    """What is known of the runs of one kind: the body of their order, their command, and what its end means.
+
+    `has_file_behind`: it takes the file without `--config`, and finds the mirror by it, or needs none. `takes_address`:
+    it may be told the mirror's address. `has_steps`: it says how far it is; whether one without that has changed
+    anything before it failed is in its result, or not known. `only_reads`: it changes nothing on the clusters, so no
+    other command waits for it, and it leaves one place free. `has_result`: its exit code 1, like that of a dry run,
+    says that something in the printed result is not as it should be. `moves`: its exit code 4 says that nothing was
+    moved, and what is in the way.
+    """
+
+    order: type[FlowOrder]
+    begin: Callable[[Any], Iterator[str]]
+    has_file_behind: bool = False
+    takes_address: bool = True
+    has_steps: bool = True
+    only_reads: bool = False
+    has_result: bool = False
+    moves: bool = False
+
+
+_ONCE: Final = {"has_file_behind": True, "has_steps": False, "has_result": True}
+RULES: Final[dict[str, RunRule]] = {
+    RunKind.FAILOVER: RunRule(FailoverOrder, _failover),
+    RunKind.SWITCHOVER: RunRule(SwitchoverOrder, _switchover),
+    RunKind.FAILBACK: RunRule(FailbackOrder, _failback, takes_address=False),
+    RunKind.DRILL: RunRule(RehearsalOrder, _drill, takes_address=False),
+    RunKind.RESUME: RunRule(ResumeOrder, _resume),
+    RunKind.ABORT: RunRule(AbortOrder, _abort),
+    RunKind.VERIFY: RunRule(VerifyOrder, _verify, only_reads=True, **_ONCE),
+    RunKind.APPLY: RunRule(ApplyOrder, _apply, **_ONCE),
+    RunKind.REPLAY: RunRule(ReplayOrder, _replay, **_ONCE),
+    RunKind.DROP: RunRule(DropOrder, _drop, **_ONCE),
+    RunKind.TRANSLATE: RunRule(CommitOrder, _commit, **_ONCE),
+    RunKind.MOVE: RunRule(MoveOrder, _move, has_steps=False, moves=True),
+    RunKind.MOVE_UNDO: RunRule(MoveUndoOrder, _move_undo, has_steps=False, moves=True),
+    RunKind.MOVE_TOPICS: RunRule(MoveTopicsOrder, _move_topics, moves=True),
 }
+"""By kind; also for the kinds that runs have stored."""
+_OF_ANOTHER_VERSION: Final = RunRule(FlowOrder, lambda _order: iter(()))
+
+
+def rule_of(kind: str) -> RunRule:
+    """Return the rule of a stored run; another version may have begun it, with a kind that this one does not know."""
+    return RULES.get(kind, _OF_ANOTHER_VERSION)

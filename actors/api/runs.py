@@ -14,7 +14,7 @@ import msgspec
 
 from actors.api.commands.look_words import decoded, printed, took
 from actors.api.entities import ApiStruct
-from actors.api.orders import READ_ONLY, WITHOUT_STEPS, FlowOrder, RunKind, is_dry, words_of
+from actors.api.orders import FlowOrder, RunKind, is_dry, rule_of, words_of
 from actors.api.view import ApiNeed, ApiView, RunFiles, reverse_of
 from actors.model.step_lines import StepLine, read_line
 from actors.rest.exchange import EndCommand, HttpAnswer, HttpCall, HttpRefusal, StartCommand
@@ -45,10 +45,6 @@ _STATES: Final = {
     4: RunState.NOT_EQUAL,
 }
 """By exit code (`actors/cli/common/exits.py`)."""
-_WITH_RESULT: Final = frozenset({RunKind.VERIFY, RunKind.APPLY, RunKind.REPLAY, RunKind.DROP, RunKind.TRANSLATE})
-"""Their exit code 1, like that of a dry run, says that something in the printed result is not as it should be."""
-_MOVES: Final = frozenset({RunKind.MOVE, RunKind.MOVE_UNDO, RunKind.MOVE_TOPICS})
-"""Their exit code 4 says that nothing was moved, and what is in the way."""
 _SIGNALLED: Final = 128
 """An exit code above it is that of a process which the signal of the rest has ended, as a shell says it."""
 _HOW_FAR: Final = "how far it came is in its steps, and in raymirror dr status"
@@ -131,10 +127,10 @@ def state_of(files: RunFiles) -> RunState:
     """Return where a run stands."""
     if files.code is None:
         return RunState.RUNNING if files.alive else RunState.LOST
-    kind, state = files.call.kind, _STATES.get(files.code, RunState.FAILED)
-    if files.code == 1 and (kind in _WITH_RESULT or files.call.dry_run) and files.has_printed:
+    rule, state = rule_of(files.call.kind), _STATES.get(files.code, RunState.FAILED)
+    if files.code == 1 and (rule.has_result or files.call.dry_run) and files.has_printed:
         return RunState.NOT_EQUAL
-    if files.code == 4 and kind in _MOVES:
+    if files.code == 4 and rule.moves:
         return RunState.REFUSED
     if state is RunState.REFUSED and _may_have_changed(files):
         return RunState.FAILED
@@ -143,15 +139,15 @@ def state_of(files: RunFiles) -> RunState:
 
 def _may_have_changed(files: RunFiles) -> bool:
     """Whether a command that ended as if it had refused may have changed something before."""
-    kind = files.call.kind
-    if files.call.dry_run or kind in READ_ONLY:
+    rule = rule_of(files.call.kind)
+    if files.call.dry_run or rule.only_reads:
         return False
-    return kind in WITHOUT_STEPS or has_begun(files)
+    return not rule.has_steps or has_begun(files)
 
 
 def tells_steps(call: StartCommand) -> bool:
     """Whether a command says which step it is in, so that it shows when it is past the first one."""
-    return call.kind not in WITHOUT_STEPS
+    return rule_of(call.kind).has_steps
 
 
 def has_begun(files: RunFiles) -> bool:
@@ -280,7 +276,7 @@ def refuse_start(known: Iterable[RunFiles], call: StartCommand) -> None:
     """
     running = running_of(known)
     refuse_beside(running, call.flow)
-    can_wait = call.dry_run or call.kind == RunKind.DRILL or call.kind in READ_ONLY
+    can_wait = call.dry_run or call.kind == RunKind.DRILL or rule_of(call.kind).only_reads
     most = MOST_RUNS - 1 if can_wait else MOST_RUNS
     if len(running) >= most:
         raise HttpRefusal(429, f"{most} commands run; try again when one has ended", (("Retry-After", "5"),))
@@ -298,7 +294,7 @@ def refuse_beside(running: Iterable[RunFiles], *flows: str) -> None:
     """
     taken = {*flows, *map(reverse_of, flows)}
     for one in running:
-        if one.call.flow in taken and not one.call.dry_run and one.call.kind not in READ_ONLY:
+        if one.call.flow in taken and not one.call.dry_run and not rule_of(one.call.kind).only_reads:
             raise HttpRefusal(
                 409, f"A {one.call.kind} of {one.call.flow} runs (run {one.call.run}, begun by {one.call.user})"
             )

@@ -36,7 +36,7 @@ from actors.api.entities import (
     SyncPlanPage,
     TopicPage,
 )
-from actors.api.orders import ORDERS, RunKind
+from actors.api.orders import RULES, RunKind
 from actors.api.queries import MOST, PAGE_QUERY, SINCE_QUERY
 from actors.api.runs import CommandRun, RunPage, StoredOperationsPage
 from actors.api.view import ApiNeed
@@ -71,7 +71,7 @@ def _start(kind: RunKind, path: str, summary: str, role: Role = Role.ADMIN) -> H
         handler=runs.Starter(kind),
         role=role,
         need=ApiNeed.RUNS,
-        takes=ORDERS[kind],
+        takes=RULES[kind].order,
         gives={202: CommandRun},
         tag=_TAG,
         within_s=START_S,

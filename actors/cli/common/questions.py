@@ -1,7 +1,11 @@
-"""Arguments that do not fit the configuration, and the choice of flows by name."""
+"""Arguments that do not fit the configuration, the choice of flows by name, and the question before a change."""
+
+import sys
+from collections.abc import Iterable
 
 from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
+from policies.model import FlowName
 
 
 class BadQuestion(MirrorError):
@@ -22,3 +26,15 @@ def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ..
         names = ", ".join(repr(str(flow.name)) for flow in config.flows)
         raise BadQuestion(f"there is no flow {name!r}", f"use one of {names}")
     return found
+
+
+def confirm(flow: FlowName, what: str, *, acts: str, told: Iterable[str]) -> None:
+    """Ask the operator to type the flow's name; `acts`: what happens, `told`: the same in lines with the names.
+
+    Raises BadQuestion without a terminal, and if the answer is not the flow's name.
+    """
+    if not sys.stdin.isatty():
+        raise BadQuestion(f"{acts}, and nobody can be asked here", "add --yes")
+    print("\n".join(told))
+    if input(f"Type {flow} to go on: ").strip() != str(flow):
+        raise BadQuestion(f"{what} was not confirmed; nothing was changed", f"type {flow}")

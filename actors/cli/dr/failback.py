@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.dr.confirming import confirm
+from actors.cli.common.questions import confirm
 from actors.cli.dr.driving import ShownProgress, waited_for
 from actors.cli.dr.failback_tables import show_failback, show_look
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices

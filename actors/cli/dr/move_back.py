@@ -6,11 +6,11 @@ import asyncio
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.common.questions import BadQuestion
-from actors.cli.dr.confirming import confirm, print_reasons, print_rules
+from actors.cli.common.questions import BadQuestion, confirm
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operating import read, show_outcome
+from actors.cli.dr.operation_tables import print_reasons, print_rules
 from engine.services.dr.moves.back import MoveBackCheckStep, MoveBackChoices
 from engine.services.dr.moves.steps import Reasons
 from engine.services.dr.moves.survey import MoveSurvey

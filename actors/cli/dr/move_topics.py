@@ -7,15 +7,14 @@ import sys
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.common.questions import BadQuestion
-from actors.cli.dr.confirming import confirm, print_reasons, print_rules
+from actors.cli.common.questions import BadQuestion, confirm
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.fence_choice import fence_choices
 from actors.cli.dr.move_back import run_back
 from actors.cli.dr.move_tables import show_moved
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operating import read
-from actors.cli.dr.operation_tables import as_json, show_operation
+from actors.cli.dr.operation_tables import as_json, print_reasons, print_rules, show_operation
 from engine.services.dr.moves.hook import MoveHook, MovePhase
 from engine.services.dr.moves.steps import MoveCheckStep, MoveChoices, Reasons
 from engine.services.dr.moves.survey import MoveSurvey

@@ -1,6 +1,6 @@
 """Prints operations: their steps with the time of each, what was lost, groups, and what came behind the fence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from engine.services.dr.switchover.reversal import GROWN_NOTES
 from engine.services.dr.switchover.steps import GROUP_NOTES
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_commands import goes_on, takes_back
+from policies.dr.operation_steps import StepRule
 from policies.dr.operations import DrOperation, StepState
 
 _TOLD_NOTES = (GROUP_NOTES, GROWN_NOTES, GROUP_START_NOTES)
@@ -102,3 +103,15 @@ def _operation_row(one: DrOperation) -> tuple[str, ...]:
 
 def _failover_row(one: FailoverRow) -> tuple[str, ...]:
     return "-", "failover", one.flow, "stands" if one.stands else "ended", clock_text(one.at_ms), "", one.text
+
+
+def print_reasons(reasons: Iterable[tuple[str, str]], left: Collection[tuple[str, str]]) -> None:
+    """Print what is in the way; what is not `left` was accepted by the operator."""
+    for name, why in reasons:
+        print(f"{name}: {why}" + (" (ignored)" if (name, why) not in left else ""))
+
+
+def print_rules(rules: Iterable[StepRule]) -> None:
+    """Print the steps of an operation, with its point of no return."""
+    for at, rule in enumerate(rules, 1):
+        print(f"{at}. {rule.name}: {rule.does}" + ("; from here on there is no way back" if rule.ends_return else ""))

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.common.questions import BadQuestion
-from actors.cli.dr.confirming import confirm, print_reasons, print_rules
+from actors.cli.common.questions import BadQuestion, confirm
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operating import read, show_outcome
+from actors.cli.dr.operation_tables import print_reasons, print_rules
 from engine.config.config import read_properties
 from engine.config.file.reversed_flow import reversed_settings, reversed_text
 from engine.services.dr.operation_service import StoredOperations

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from actors.api.orders import (
-    ORDERS,
+    RULES,
     AbortOrder,
     ApplyOrder,
     CommitOrder,
@@ -137,7 +137,7 @@ def test_a_value_is_never_an_option_of_the_command(value: str) -> None:
             flow="A->B", topics=value, dry_run=True, leave_groups=(value,), ignore=(value,), principals=(value,)
         ),
     }
-    assert orders.keys() == ORDERS.keys() == set(RunKind)
+    assert orders.keys() == RULES.keys() == set(RunKind)
     for kind, order in orders.items():
         parts = words(kind, order)
         args, extra = build_parser(parts[0]).parse_known_args(parts)
@@ -175,7 +175,7 @@ def test_an_order_starts_its_command_for_an_admin_who_names_the_flow(kind: RunKi
     assert answer.status == 202, shown(answer)
     (deed,) = answer.deeds
     assert isinstance(deed, StartCommand)
-    order: FlowOrder = msgspec.convert({"flow": "A->B", **more}, ORDERS[kind])
+    order: FlowOrder = msgspec.convert({"flow": "A->B", **more}, RULES[kind].order)
     assert deed.words == words(kind, order)
     assert shown(answer)["state"] == "running"
     assert shown(answer)["command"].startswith("raymirror ")
