@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import msgspec
 
+from actors.api.queries import MOST as MOST_ROWS
 from actors.local_socket.client import RequestRefused
 from actors.model.requests import (
     CALL_TIMEOUT_S,
@@ -31,8 +32,6 @@ FORGET_S: Final = 90.0
 """Seconds for the server to forget a failover: it asks both clusters for an open operation."""
 LOOK_S: Final = 100.0
 """Seconds for the server to run a command that looks: it has a minute, and may wait for its turn."""
-MOST_ROWS: Final = 1000
-"""Rows of a list that the server returns at one time."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 

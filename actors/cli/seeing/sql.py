@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from actors.api.commands.pages import SqlPage
+from actors.api.queries import MOST
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.seeing.history import add_history_arguments, find_place
@@ -16,8 +17,6 @@ from actors.observability.colours import stdout_console
 from actors.observability.tables import plain_table
 
 _ROWS = 100
-MOST_REMOTE = 1000
-"""Rows that a mirror behind `--url` returns."""
 PAGE_SETTINGS = {"memory_limit": "256MB", "max_temp_directory_size": "64MB", "threads": "2"}
 """Of a query that somebody asks over HTTP: it runs beside a mirror, and anybody with the role view may ask."""
 
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         return exits.OK
     remote = remote_mirror(args)
     if remote is not None:
-        rows = min(args.rows or (_ROWS if _is_for_people(args) else MOST_REMOTE), MOST_REMOTE)
+        rows = min(args.rows or (_ROWS if _is_for_people(args) else MOST), MOST)
         _print(args, RemoteRows(remote.look("sql", SqlPage, (("q", args.query), ("limit", str(rows))))))
         return exits.OK
     from engine.jobs.sql.query import sql_session  # DuckDB and pyarrow, which --help does not need
