@@ -1,9 +1,9 @@
 """The copier actor: a thin shell around `engine.services.runner.Copier`.
 
 Two event loops in one process: the data loop runs the engine; the `control` loop receives orders and returns reports
-while the data loop is busy. The control loop touches one number of the engine, the instant when the lease ends. Orders
-go to the data loop by `call_soon_threadsafe`; snapshots come back as frozen structs, events through a deque whose
-append and popleft are atomic.
+while the data loop is busy. The control loop touches two numbers of the engine: it sets the instant when the lease
+ends, and reads the beat. Orders go to the data loop by `call_soon_threadsafe`; snapshots come back as frozen structs,
+events through a deque whose append and popleft are atomic.
 
 A task error in an actor is silent unless the task is awaited. So the supervisor keeps one call to `wait_closed` parked:
 it returns after a drain, raises the engine's error, and fails with ActorDiedError when the process dies.
@@ -64,6 +64,8 @@ class Engine(Protocol):
 
     lease_until_s: float
 
+    @property
+    def beat(self) -> int: ...
     async def run(self) -> None: ...
     def assign(self, partition_set: PartitionSet) -> None: ...
     async def release(self, set_id: str) -> None: ...
@@ -107,6 +109,9 @@ class CopierActor:
         self._heard_at_s = now_s()
         self._followed = self._heard
         self._held: dict[str, PartitionSet] = {}
+        self._released: dict[str, PartitionSet] = {}
+        """Sets that the engine has released, and that are still reported as held."""
+        self._has_released = asyncio.Event()
         self._news = 0
         self._answered_news = 0
         self._answer_now = asyncio.Event()  # belongs to the control loop from its first wait on
@@ -123,7 +128,9 @@ class CopierActor:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._group = group
-            helpers = [group.create_task(self._sample()), group.create_task(self._drain_when_asked())]
+            helpers = [
+                group.create_task(one) for one in (self._sample(), self._show_released(), self._drain_when_asked())
+            ]
             try:
                 await self._engine.run()
             finally:
@@ -192,10 +199,21 @@ class CopierActor:
         if self._held.get(set_id) is not leaving:
             return  # before this task started, an earlier release ended, or the set was assigned again
         await self._engine.release(set_id)
-        if self._held.get(set_id) is leaving:  # else it was assigned again during the release
-            self._held = {kept: group for kept, group in self._held.items() if kept != set_id}
-        self._take_sample()
-        self._signal_news()
+        self._released[set_id] = leaving
+        self._has_released.set()
+
+    async def _show_released(self) -> None:
+        """Report released sets, those of one moment together: a snapshot of many lanes takes long."""
+        while True:
+            await self._has_released.wait()
+            self._has_released.clear()
+            released, self._released = self._released, {}
+            await (
+                self._take_sample_in_turns()
+            )  # first: the control loop reads what is held before it reads the snapshot
+            # a set that was assigned again meanwhile stays
+            self._held = {kept: one for kept, one in self._held.items() if released.get(kept) is not one}
+            self._signal_news()
 
     def _follow_pause(self, before: Orders, orders: Orders) -> None:
         if orders.paused:
@@ -269,7 +287,7 @@ class CopierActor:
             term=self._heard.term,
             version=followed.version if followed.term == self._heard.term else 0,
             stamp=now_s(),
-            beat=progress.beat,
+            beat=self._engine.beat,  # not the snapshot's: of many lanes it takes seconds on a busy machine
             held={set_id: group.epoch for set_id, group in held.items()},
             progress=progress,
             sets=tuple(held.values()) if introduce else (),

@@ -151,6 +151,11 @@ class FlowCopier:
                 self._failures.rejoin(driver)  # without a fence no broker reports whether another owner has written
         self.router.go_on()
 
+    @property
+    def beat(self) -> int:
+        """A number that grows as long as the loop is alive; any thread may read it."""
+        return self.maintenance.beat
+
     # --- sets ------------------------------------------------------------------------------------------------
 
     def assign(self, partition_set: PartitionSet) -> None:
@@ -254,7 +259,7 @@ class FlowCopier:
             events=self._context.events.take_all(),
             buffer_bytes=self.router.pool.used_bytes,
             set_ids=tuple(sorted({driver.ownership.set_id for driver in self.drivers.values()})),
-            beat=self.maintenance.beat,
+            beat=self.beat,
             records=sum(one.records for one in left) + sum(lane.records for lane in lanes),
             wire_bytes=sum(one.wire_bytes for one in left) + sum(lane.wire_bytes for lane in lanes),
             left=left,

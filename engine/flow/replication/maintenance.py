@@ -35,7 +35,7 @@ _OWNERLESS = (State.ACQUIRING, State.WATCHING, State.STOPPED, State.FAILED)
 
 
 class MaintenanceLoop:
-    """The tick loop of one copier; `beat` grows with every pass."""
+    """The tick loop of one copier; `beat` grows with every pass, and with every part of a long one."""
 
     def __init__(
         self, context: CopierContext, router: BrokerRouter, failures: FailureHandler, syncs: SyncWriter | None
@@ -106,7 +106,11 @@ class MaintenanceLoop:
     async def _look_at_lanes(self, now: float, *, unsynced: bool) -> None:
         """Do what every lane needs in each pass, in parts: other tasks of the loop run between them."""
         turns = Turns()
-        for drivers in parts(list(self._drivers.values()), _LOOKED_AT_ONCE):
+        for number, drivers in enumerate(parts(list(self._drivers.values()), _LOOKED_AT_ONCE)):
+            if (
+                number
+            ):  # on a busy machine a pass over tens of thousands of lanes takes longer than a copier may be silent
+                self.tick()
             self._router.expiry.mark(drivers)
             self._flush([one for one in drivers if self._much_copied(one) or (unsynced and self._copied_nothing(one))])
             self._keep_alive_if_due(drivers, now)

@@ -44,6 +44,7 @@ class FakeEngine:
         self.calls: list[str] = []
         self.events: list[LaneReleased] = []
         self.lease_until_s = 0.0
+        self.beat = self.samples = 0
         self.may_let_go = asyncio.Event()
         self.may_let_go.set()
         self.turns_begun, self.may_end_turns = asyncio.Event(), asyncio.Event()
@@ -69,6 +70,7 @@ class FakeEngine:
         self.calls.append(f"resume {'*' if topics is None else ','.join(sorted(topics))}")
 
     def progress(self) -> FlowProgress:
+        self.samples += 1
         events, self.events = tuple(self.events), []
         owned = tuple(lane_progress(lane, source_next=7) for group in self.sets.values() for lane in group.lanes)
         return FlowProgress(flow=FLOW, at_ms=0, lanes=owned, events=events, buffer_bytes=0, set_ids=())
@@ -165,6 +167,33 @@ async def test_a_set_that_is_not_in_the_orders_is_let_go_and_that_is_news() -> N
     report = await asking
     report = await boss.until(lambda report: sorted(report.held) == ["A->B/001"])
     assert [lane.lane.topic for lane in report.progress.lanes] == ["u"]
+    await end(shell, boss)
+
+
+async def test_sets_that_are_let_go_at_one_moment_are_shown_by_one_snapshot() -> None:
+    many = tuple(msgspec.structs.replace(OTHER, set_id=f"A->B/{number:03}") for number in range(200))
+    shell, engine = make()
+    boss = Boss(shell)
+    await boss.say(sets=many)
+    await boss.until(lambda report: len(report.held) == len(many))
+    engine.may_let_go.clear()
+    await boss.say(sets=())
+    await boss.until(lambda report: report.version == boss.orders.version)
+    before = engine.samples
+    engine.may_let_go.set()
+    await boss.until(lambda report: not report.held)
+    assert engine.samples - before < 10, "of many lanes each takes a fraction of a second"
+    await end(shell, boss)
+
+
+async def test_the_beat_is_the_engines_now_not_that_of_the_last_snapshot() -> None:
+    shell, engine = make()
+    boss = Boss(shell)
+    engine.may_end_turns.clear()
+    await engine.turns_begun.wait()
+    engine.beat = 7
+    assert (await boss.repeat()).beat == 7
+    engine.may_end_turns.set()
     await end(shell, boss)
 
 

@@ -83,3 +83,13 @@ async def test_positions_that_are_due_at_an_interval_are_asked_for_a_few_at_a_ti
 async def test_a_batch_of_syncs_encoded_in_turns_is_the_batch() -> None:
     records = [Record(0, 1_000 + number, b"k%d" % number, b"v" * (number % 7)) for number in range(250)]
     assert await syncs._encode_in_turns(records) == encode_batch(records, ZSTD)
+
+
+async def test_the_beat_grows_within_a_pass_over_many_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a copier of very many lanes, on a busy machine, counts as hung and is ended."""
+    monkeypatch.setattr(maintenance, "_LOOKED_AT_ONCE", 2)
+    stage = Stage(LANES)
+    stage.assign()
+    before = stage.copier.beat
+    await stage.copier.maintenance._look_at_lanes(clock.now_s(), unsynced=False)
+    assert stage.copier.beat - before == LANES // 2 - 1
