@@ -24,7 +24,7 @@ R_co = TypeVar("R_co", bound=TimedRound, covariant=True)
 
 
 class LoggedRounds(Generic[R_co]):
-    """The rounds in an output file, which `read` finds in its lines; without `process`, its end is not noticed."""
+    """The rounds in an output file, which `read` finds in further lines; without `process`, its end is not noticed."""
 
     def __init__(
         self,
@@ -34,10 +34,23 @@ class LoggedRounds(Generic[R_co]):
         process: "subprocess.Popen[bytes] | None" = None,
     ) -> None:
         self._system, self._log, self._read, self._process = system, log, read, process
+        self._found: list[R_co] = []
+        self._read_bytes = 0
 
-    def _all(self) -> Iterator[R_co]:
-        with self._log.open(errors="replace") as lines:
-            yield from self._read(lines)
+    def _all(self) -> list[R_co]:
+        """Return all rounds so far. Each line is read once: a mirror of tens of thousands of topics says megabytes."""
+        self._found.extend(self._read(self._further_lines()))
+        return self._found
+
+    def _further_lines(self) -> Iterator[str]:
+        """Yield the lines that are whole since the last call."""
+        with self._log.open("rb") as log:
+            log.seek(self._read_bytes)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    return
+                self._read_bytes += len(line)
+                yield line.decode(errors="replace")
 
     def count_since(self, at_s: float) -> int:
         """Return how many rounds have ended since an instant, at least one."""

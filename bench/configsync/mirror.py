@@ -38,26 +38,42 @@ def launch(job: Job, every_s: int, by: str) -> Launch:
     return Launch(command=(*plain.command, "--json"), environment=plain.environment)
 
 
-def rounds(lines: Iterable[str], by: str) -> Iterator[Round]:
-    """Read the rounds that were planned in one way, from the mirror's statuses, oldest first; each once."""
-    last_ms = 0
-    for line in lines:
-        found = _report(line)
-        if found is None or found["at_ms"] == last_ms:
-            continue
-        last_ms = found["at_ms"]
-        if found["by"] == by:
-            ended_s = last_ms / 1000
-            yield Round(ended_s - found["round_s"], ended_s, found["by"], found["not_spark"])
+class RoundReader:
+    """Reads the rounds that were planned in one way, `by` spark or loop, from the mirror's statuses; each once.
+
+    Rounds before every partition has its owner are left out: else they would show the start of very many.
+    """
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+        self._last_ms, self._is_settled = 0, False
+
+    def __call__(self, lines: Iterable[str]) -> Iterator[Round]:
+        """Read further lines."""
+        for flow in filter(None, map(_flow, lines)):
+            self._is_settled = self._is_settled or _has_owners(flow)
+            found = flow["configs"]
+            if not self._is_settled or found["at_ms"] == self._last_ms:
+                continue
+            self._last_ms = found["at_ms"]
+            if found["by"] == self._by:
+                ended_s = found["at_ms"] / 1000
+                yield Round(ended_s - found["round_s"], ended_s, found["by"], found["not_spark"])
 
 
-def _report(line: str) -> Mapping[str, Any] | None:
-    """Return the report of config sync of a status line; None if the line has none: it may be cut short."""
-    if not line.startswith("{") or not line.endswith("}\n"):
+def _flow(line: str) -> Mapping[str, Any] | None:
+    """Return the flow of a status line; None if the line has none, or no report of config sync."""
+    if not line.startswith("{"):
         return None
     flows = json.loads(line).get("flows") or ()
-    found: Mapping[str, Any] | None = flows[0]["configs"] if flows else None
-    return found
+    found: Mapping[str, Any] | None = flows[0] if flows else None
+    return found if found and found["configs"] else None
+
+
+def _has_owners(flow: Mapping[str, Any]) -> bool:
+    """Whether copiers have all partitions: they copy them, or watch them for the first record."""
+    states = flow["lane_states"]
+    return bool(flow["discovered"]) and flow["lanes"] == states.get("copying", 0) + states.get("watching", 0)
 
 
 class Costs:

@@ -8,7 +8,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -203,7 +202,7 @@ class _MirrorPasses(_RoundsByThemselves):
 
     def _start(self, stack: ExitStack, every_s: int) -> LoggedRounds[TimedRound]:
         process, self._tree = stack.enter_context(running(mirror.launch(self.job, every_s, self.by), self.job))
-        return LoggedRounds(self.name, log_file(self.job), partial(mirror.rounds, by=self.by), process)
+        return LoggedRounds(self.name, log_file(self.job), mirror.RoundReader(self.by), process)
 
     def begin_costs(self) -> None:
         super().begin_costs()

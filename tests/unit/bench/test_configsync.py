@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +70,10 @@ def test_rounds_of_mm2_are_read_from_its_log() -> None:
     assert other.began_s - one.began_s == pytest.approx(21.5)
 
 
-def status(at_ms: int, by: str, round_s: float = 0.5) -> str:
+def status(at_ms: int, by: str, round_s: float = 0.5, *, owned: bool = True) -> str:
     configs = {"at_ms": at_ms, "round_s": round_s, "by": by, "not_spark": "" if by == "spark" else "starting"}
-    return json.dumps({"flows": [{"configs": configs}]}) + "\n"
+    states = {"copying": 1, "watching": 2 if owned else 1}
+    return json.dumps({"flows": [{"configs": configs, "discovered": True, "lanes": 3, "lane_states": states}]}) + "\n"
 
 
 def test_rounds_of_a_mirror_are_read_from_its_statuses(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_rounds_of_a_mirror_are_read_from_its_statuses(tmp_path: Path) -> None:
     first, second = status(10_000, "loop"), status(20_000, "spark", 4.0)
     nothing = json.dumps({"flows": []}) + "\n", json.dumps({"flows": [{"configs": None}]}) + "\n"
     log.write_text("".join([*nothing, "Ray is starting\n", first, first, second, second, status(30_000, "spark")[:-9]]))
-    spark = LoggedRounds("raymirror-spark", log, partial(mirror.rounds, by="spark"))
-    loop = LoggedRounds("raymirror-loop", log, partial(mirror.rounds, by="loop"))
+    spark = LoggedRounds("raymirror-spark", log, mirror.RoundReader("spark"))
+    loop = LoggedRounds("raymirror-loop", log, mirror.RoundReader("loop"))
     one = spark.next_after(0.0, 1.0)
     assert (one.began_s, one.ended_s, one.by) == (16.0, 20.0, "spark")
     assert loop.next_after(0.0, 1.0).not_spark == "starting"
@@ -91,13 +91,23 @@ def test_rounds_of_a_mirror_are_read_from_its_statuses(tmp_path: Path) -> None:
         spark.next_after(17.0, 0.0)
 
 
+def test_rounds_while_partitions_have_no_owner_are_left_out_and_lines_that_follow_are_read(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    log.write_text(status(10_000, "loop", owned=False) + status(20_000, "loop") + status(30_000, "loop")[:-9])
+    rounds = LoggedRounds("raymirror-loop", log, mirror.RoundReader("loop"))
+    assert rounds.next_after(0.0, 1.0).ended_s == 20.0
+    with log.open("a") as more:
+        more.write(status(30_000, "loop")[-9:] + status(40_000, "loop", owned=False))
+    assert rounds.count_since(20.0) == 3
+
+
 @pytest.mark.local
 def test_the_end_of_a_system_is_not_waited_for(tmp_path: Path) -> None:
     log = tmp_path / "output.log"
     log.write_text(status(10_000, "loop"))
     with subprocess.Popen([sys.executable, "-c", "pass"]) as ended:
         ended.wait()
-        rounds = LoggedRounds("raymirror-loop", log, partial(mirror.rounds, by="loop"), ended)
+        rounds = LoggedRounds("raymirror-loop", log, mirror.RoundReader("loop"), ended)
         assert rounds.next_after(0.0, 60.0).ended_s == 10.0, "what it did before counts"
         with pytest.raises(BenchError, match="ended before a round"):
             rounds.next_after(10.0, 3600.0)
