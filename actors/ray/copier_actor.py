@@ -103,11 +103,13 @@ class CopierActor:
         self._group: asyncio.TaskGroup | None = None
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         self._latest = self._engine.progress()
+        self._sampling = asyncio.Lock()
         self._heard = Orders(term=0, version=0, sets=None, lease_s=0.0)
         self._traffic: TrafficRules | None = None
         """The last part of the bandwidth that it heard; the control loop writes it."""
         self._heard_at_s = now_s()
-        self._followed = self._heard
+        self._ordered = self._followed = self._heard
+        self._has_orders = asyncio.Event()
         self._held: dict[str, PartitionSet] = {}
         self._released: dict[str, PartitionSet] = {}
         """Sets that the engine has released, and that are still reported as held."""
@@ -129,7 +131,8 @@ class CopierActor:
         async with asyncio.TaskGroup() as group:
             self._group = group
             helpers = [
-                group.create_task(one) for one in (self._sample(), self._show_released(), self._drain_when_asked())
+                group.create_task(one)
+                for one in (self._follow_orders(), self._show_released(), self._sample(), self._drain_when_asked())
             ]
             try:
                 await self._engine.run()
@@ -153,10 +156,10 @@ class CopierActor:
         self._latest = msgspec.structs.replace(snapshot, events=())
 
     async def _take_sample_in_turns(self) -> None:
-        """Take the regular sample; a sample that was taken at once in the meantime is newer, and stays."""
-        before = self._latest
-        self._take_events(snapshot := await self._engine.progress_in_turns())
-        if self._latest is before:
+        """Take a sample that begins now, between other tasks: of very many lanes it takes seconds on a busy machine."""
+        async with self._sampling:  # else one that began earlier could end later
+            before = self._latest
+            self._take_events(snapshot := await self._engine.progress_in_turns())
             self._latest = msgspec.structs.replace(snapshot, events=())
         if snapshot.events or await _says_more(snapshot, before):
             self._changes += 1
@@ -171,11 +174,21 @@ class CopierActor:
         await self._drain_asked.wait()
         await self._engine.drain()
 
-    def _follow(self, orders: Orders) -> None:
-        """Apply orders; a set that is being released becomes news when its release is done."""
-        if (orders.term, orders.version) <= (self._followed.term, self._followed.version) or self._task.done():
-            return
-        before = self._followed
+    def _take_orders(self, orders: Orders) -> None:
+        """Note the newest orders; they replace earlier ones, followed or not."""
+        if (orders.term, orders.version) > (self._ordered.term, self._ordered.version):
+            self._ordered = orders
+            self._has_orders.set()
+
+    async def _follow_orders(self) -> None:
+        while True:
+            await self._has_orders.wait()
+            self._has_orders.clear()
+            await self._follow(self._ordered)
+
+    async def _follow(self, orders: Orders) -> None:
+        """Apply orders, set by set in turns; a set that is being released becomes news when its release is done."""
+        turns, before = Turns(), self._followed
         wanted = {group.set_id: group for group in orders.sets or ()}
         for set_id in self._held.keys() - wanted.keys():
             self._spawn_release(set_id, self._held[set_id])
@@ -185,9 +198,10 @@ class CopierActor:
             if self._held.get(set_id) != group:
                 self._held = {**self._held, set_id: group}  # swapped, because the control loop reads it
                 self._engine.assign(group)
+            await turns.rest()
         if orders.drain:
             self._drain_asked.set()
-        self._take_sample()
+        await self._take_sample_in_turns()
         self._followed = orders  # last: a report of the control loop with these orders must contain their effects
         self._signal_news()
 
@@ -263,7 +277,7 @@ class CopierActor:
             self._traffic = orders.traffic
             self._loop.call_soon_threadsafe(self._engine.limit, orders.traffic)
         if orders.version and (orders.term, orders.version) > (self._heard.term, self._heard.version):
-            self._loop.call_soon_threadsafe(self._follow, orders)
+            self._loop.call_soon_threadsafe(self._take_orders, orders)
         self._heard = orders
 
     async def _wait_for_news(self, *, may_rest: bool) -> None:

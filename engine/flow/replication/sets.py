@@ -44,6 +44,8 @@ class Sets:
         self._drain_s = context.options.drain_s
         self._draining = False
         self._returning: dict[TopicPartition, tuple[LaneName, PartitionSet]] = {}
+        self._by_set: dict[str, dict[LaneDriver, None]] = {}
+        """The drivers of each set: a search in all of tens of thousands, for each of their sets, takes seconds."""
 
     # --- joining ---------------------------------------------------------------------------------------------
 
@@ -66,15 +68,28 @@ class Sets:
         for name in partition_set.lanes:
             driver = self._drivers.get(name.source)
             if driver is None:
-                self._drivers[name.source] = self._lanes.new_driver(name, partition_set)
+                self._join(name, partition_set)
             elif driver.ownership.leaving:
                 self._come_back(driver, name, partition_set)
             elif driver.ownership.assignment_epoch < partition_set.epoch:
                 self._hold_anew(driver, partition_set)
         self._context.ownerless.set()
 
+    def _join(self, name: LaneName, partition_set: PartitionSet) -> None:
+        driver = self._drivers[name.source] = self._lanes.new_driver(name, partition_set)
+        self._note_set(driver)
+
+    def _note_set(self, driver: LaneDriver) -> None:
+        self._by_set.setdefault(driver.ownership.set_id, {})[driver] = None
+
+    def _forget_set(self, driver: LaneDriver) -> None:
+        set_id = driver.ownership.set_id
+        del self._by_set[set_id][driver]
+        if not self._by_set[set_id]:
+            del self._by_set[set_id]
+
     def _lanes_of(self, set_id: str) -> list[LaneDriver]:
-        return [driver for driver in self._drivers.values() if driver.ownership.set_id == set_id]
+        return list(self._by_set.get(set_id, ()))
 
     def _come_back(self, driver: LaneDriver, name: LaneName, partition_set: PartitionSet) -> None:
         known = self._returning.get(name.source)
@@ -88,7 +103,9 @@ class Sets:
         If another owner had an epoch in between, one of the two has fenced the other, so the broker refuses the older
         one. Without fences the broker does not, so such a lane is acquired again; so is a failed lane.
         """
+        self._forget_set(driver)
         driver.ownership.assign(partition_set.set_id, partition_set.epoch)
+        self._note_set(driver)
         if driver.lane.state in _OWNERLESS:
             return
         if driver.lane.state is State.FAILED or (driver.producer is not None and not driver.producer.fenced):
@@ -131,11 +148,12 @@ class Sets:
             if self._drivers.get(lane) is not driver:
                 continue  # another release of the same set has done it
             del self._drivers[lane]
+            self._forget_set(driver)
             self._router.leave(driver)
             self._lanes.left(driver)
             back = self._returning.pop(lane, None)
             if back is not None and not self._draining:
-                self._drivers[lane] = self._lanes.new_driver(*back)
+                self._join(*back)
         self._context.ownerless.set()
 
     async def _settle_down(self, drivers: Sequence[LaneDriver], is_done: Callable[[LaneDriver], bool]) -> None:

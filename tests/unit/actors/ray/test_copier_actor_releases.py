@@ -29,10 +29,10 @@ async def test_two_releases_of_one_set() -> None:
     engine.may_let_go.clear()
     once = msgspec.structs.replace(boss.orders, version=boss.orders.version + 1, sets=(OTHER,))
     boss.orders = msgspec.structs.replace(once, version=once.version + 1, wake=1)
-    shell._follow(once)
+    shell._take_orders(once)
     await turns()
     engine.may_let_go.set()  # the release ends in the next turn, and in this one newer orders arrive
-    shell._follow(boss.orders)
+    shell._take_orders(boss.orders)
     await turns()
     assert not shell._task.done()
     report = await boss.until(lambda report: report.version == boss.orders.version)
@@ -48,8 +48,8 @@ async def test_a_set_given_back_before_its_release_has_begun_stays() -> None:
     without = msgspec.structs.replace(boss.orders, version=boss.orders.version + 1, sets=(OTHER,))
     again = msgspec.structs.replace(GROUP, epoch=9)
     boss.orders = msgspec.structs.replace(without, version=without.version + 1, sets=(again, OTHER))
-    shell._follow(without)
-    shell._follow(boss.orders)  # in the same turn: the release that the first asked for has not begun
+    shell._take_orders(without)
+    shell._take_orders(boss.orders)  # in the same turn: the first are not followed any more
     await turns()
     report = await boss.until(lambda report: report.version == boss.orders.version)
     assert report.held == {GROUP.set_id: 9, OTHER.set_id: 4}
