@@ -11,10 +11,13 @@ import msgspec
 from actors.control.flow_state import FlowState
 from actors.control.ports import ControlSpan, Observer
 from actors.model.states import CopierState
+from policies.model import TopicPartition
 from policies.words import counted
 
 MOVE, TAKEOVER, SCALING = "move set", "take over set", "scale"
 _ON_THE_WAY = ("acquiring", "stopped")
+_States = dict[str, dict[TopicPartition, str]]
+"""The state of each lane, by copier."""
 
 
 class _Begun(msgspec.Struct, frozen=True):
@@ -38,6 +41,7 @@ class ControlSpans:
 
     def update(self, now_s: float) -> None:
         """Note what has begun and what is over; costs nothing while no work is in progress."""
+        states: _States = {}
         ownership = self._flow_state.ownership
         for set_id in ownership.leaving:
             if set_id not in self._begun:
@@ -45,21 +49,26 @@ class ControlSpans:
         for set_id, begun in list(self._begun.items()):
             if not (group := ownership.sets.get(set_id)) or not group.lanes:
                 del self._begun[set_id]
-            elif set_id not in ownership.leaving and self._copies(set_id):
+            elif set_id not in ownership.leaving and self._copies(set_id, states):
                 del self._begun[set_id]
                 taker = ownership.owner[set_id]
                 self._over(begun.name, set_id, begun.at_s, now_s, giver=begun.giver, taker=taker)
         self._update_scaling(now_s)
 
-    def _copies(self, set_id: str) -> bool:
-        """Whether a set's owner holds it at its present epoch, and no lane is still acquiring or stopped."""
-        handle = self._flow_state.handles.get(self._flow_state.ownership.owner.get(set_id, ""))
+    def _copies(self, set_id: str, known: _States) -> bool:
+        """Whether a set's owner holds it at its present epoch, and no lane is still acquiring or stopped.
+
+        `known`: the states of copiers that were looked at in this step. A copier may have thousands of sets.
+        """
+        owner = self._flow_state.ownership.owner.get(set_id, "")
+        handle = self._flow_state.handles.get(owner)
         if handle is None or handle.report is None:
             return False
         group = self._flow_state.ownership.sets[set_id]
         if handle.report.held.get(set_id) != group.epoch:
             return False
-        states = {lane.lane: lane.state for lane in handle.report.progress.lanes}
+        if (states := known.get(owner)) is None:
+            states = known[owner] = {lane.lane: lane.state for lane in handle.report.progress.lanes}
         return all(states.get(lane.source, _ON_THE_WAY[0]) not in _ON_THE_WAY for lane in group.lanes)
 
     def _update_scaling(self, now_s: float) -> None:

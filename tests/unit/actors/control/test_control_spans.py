@@ -1,11 +1,13 @@
 """Spans of moves, takeovers and fleet changes: what takes longer than a step is reported once, at its end."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from actors.control.control_spans import MOVE, SCALING, TAKEOVER
 from actors.control.ports import CopierVitals
 from actors.control.supervisor import Supervisor
-from engine.core.reports.progress import FlowProgress
+from engine.core.reports.progress import FlowProgress, LaneProgress
 from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet, Observed, lanes, make
 from tests.unit.actors.mirrors import advance
 
@@ -67,6 +69,42 @@ def test_a_takeover_lasts_from_the_end_of_the_owner_until_the_next_one_copies(fl
         (TAKEOVER, "A->B/b", "copier-1", "copier-2"),
     ]
     assert {(span.flow, span.began_s, span.ended_s) for span in told.spans} == {(FLOW, died_at_s, died_at_s + 6)}
+
+
+class CountedLanes(tuple[LaneProgress, ...]):
+    """Counts how often all lanes are looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[LaneProgress]:
+        CountedLanes.looks += 1
+        return super().__iter__()
+
+
+def looks_of_a_step(fleet: FakeFleet, clock: Clock, sets: int) -> int:
+    """Return how often a step looks at all lanes while a copier takes so many sets over."""
+    told = Told(fleet, clock)
+    fleet.discover(*(lane for number in range(sets) for lane in lanes(f"more{number}", 32)))
+    told.go(2)
+    fleet.copiers[-1].life = CopierVitals(state="dead", cause="killed")
+    told.go(1)
+    taker = fleet.copiers[-1]
+    still_acquiring(taker)
+    acquiring = taker.adjust
+    taker.adjust = lambda progress: msgspec.structs.replace(
+        acquiring(progress), lanes=CountedLanes(acquiring(progress).lanes)
+    )
+    told.wake_up()
+    told.go(3)
+    before = CountedLanes.looks
+    told.go(1)
+    return CountedLanes.looks - before
+
+
+def test_a_step_looks_at_the_lanes_as_often_for_many_sets_as_for_one(fleet: FakeFleet, clock: Clock) -> None:
+    # A copier of 50,000 partitions had 1,600 sets: its supervisor did nothing else, and renewed no lease.
+    few = looks_of_a_step(fleet, clock, 1)
+    assert 0 < looks_of_a_step(FakeFleet(clock), clock, 40) <= few
 
 
 def test_a_move_lasts_from_the_wish_until_the_next_owner_copies(fleet: FakeFleet, clock: Clock) -> None:
