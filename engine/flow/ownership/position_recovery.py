@@ -227,7 +227,7 @@ class PositionRecovery:
             return await self._altered(driver, logs, stored.offset)
         if isinstance(stored, ForeignPosition):
             return await self._taken_over(driver, logs, stored.offset + 1, logs.source_starts[driver.name.source])
-        source_next = await self._starts.resolve(driver.name.source)
+        source_next = await self._start_of(driver.name.source, logs)
         foreign = await self.strangers(target, logs)
         if foreign and self._options.takes_over:  # perhaps of an MM2 that was killed before its first position
             taken = await self._taken_over(driver, logs, source_next, source_next)
@@ -245,12 +245,15 @@ class PositionRecovery:
     async def _altered(self, driver: LaneDriver, logs: LogOffsets, offset: int) -> ResumePoint:
         """Return where a lane continues after a user has set its position: what the target holds does not matter."""
         return ResumePoint(
-            source_next=offset + 1 if offset >= 0 else await self._starts.resolve(driver.name.source),
+            source_next=offset + 1 if offset >= 0 else await self._start_of(driver.name.source, logs),
             target_next=logs.target_ends[driver.name.target],
             sequence=0,
             how="altered offsets",
             tail_records=0,
         )
+
+    async def _start_of(self, lane: TopicPartition, logs: LogOffsets) -> int:
+        return await self._starts.resolve(lane, start=logs.source_starts[lane], end=logs.source_ends[lane])
 
     async def is_kept(self, driver: LaneDriver, stored: Position, logs: LogOffsets) -> bool:
         """Whether the records that an atomic position counts were committed, so that readers see them."""

@@ -136,19 +136,22 @@ class TakeoverSurvey:
             case Position():
                 return await self._ours(lane, blank, stored, ends)
             case ForeignPosition(altered=True):
-                at = stored.offset + 1 if stored.offset >= 0 else await self._starts.resolve(lane.source)
+                at = stored.offset + 1 if stored.offset >= 0 else await self._start_of(lane.source, ends)
                 set_here = msgspec.structs.replace(blank, position=at, source_next=at, trouble=_ALTERED)
                 return _gap(set_here, ends)
             case ForeignPosition():
                 at = stored.offset + 1
                 return _gap(await self._behind(lane, blank, at, ends.source_start, ends), ends)
             case None:
-                at = await self._starts.resolve(lane.source)
+                at = await self._start_of(lane.source, ends)
                 found = await self._behind(lane, blank, at, at, ends)
                 if not found.behind and await self._holds_records(lane.target, ends):
                     trouble = f"the target holds {_WRITER}: offsets {ends.target_start} to {ends.target_end - 1}"
                     found = msgspec.structs.replace(found, again=None, trouble=trouble)
                 return _gap(found, ends)
+
+    async def _start_of(self, lane: TopicPartition, ends: _Ends) -> int:
+        return await self._starts.resolve(lane, start=ends.source_start, end=ends.source_end)
 
     async def _behind(
         self, lane: LaneName, blank: LaneSurvey, source_next: int, source_start: int, ends: _Ends
