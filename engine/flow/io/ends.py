@@ -8,7 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from engine.base.clock import beat_s, pause, wall_ms
+from engine.base.clock import Turns, beat_s, pause, wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone, WireError
 from engine.base.tasks import run_all
 from engine.flow.lane.bisection import offsets_bisecting
@@ -47,8 +47,9 @@ class SourceEnds:
     async def refresh(self) -> None:
         """Update stale ends; a broker that does not answer delays only the partitions that it leads."""
         stale: dict[int, list[LaneDriver]] = defaultdict(list)
-        now_ms = wall_ms()
-        for driver in self._drivers.values():
+        turns, now_ms = Turns(), wall_ms()
+        for driver in list(self._drivers.values()):
+            await turns.rest()
             node = driver.leaders.source.node
             if node in self._asked or driver.lane.source_next < 0 or not driver.end.is_stale(now_ms, STALE_MS):
                 continue
@@ -59,6 +60,8 @@ class SourceEnds:
         await run_all(*(self._ask(node, drivers) for node, drivers in stale.items()))
 
     async def _ask(self, node: int, drivers: Sequence[LaneDriver]) -> None:
+        if node in self._asked:
+            return  # by a check that began later and looked at fewer lanes
         self._asked.add(node)
         try:
             await self._hear(drivers)
@@ -82,8 +85,9 @@ class SourceEnds:
     async def date(self) -> None:
         """Ask how old the next records are of lanes that do not know it, each leader for a short time."""
         undated: dict[int, list[LaneDriver]] = defaultdict(list)
-        since_ms = wall_ms() - _AGAIN_MS
-        for driver in self._drivers.values():
+        turns, since_ms = Turns(), wall_ms() - _AGAIN_MS
+        for driver in list(self._drivers.values()):
+            await turns.rest()
             if driver.leaders.source.node >= 0 and _is_undated(driver, since_ms):
                 undated[driver.leaders.source.node].append(driver)
         await run_all(*(self._date(drivers) for drivers in undated.values()))
