@@ -1,7 +1,7 @@
 """A switchover on real clusters: under load, with a driver that is killed before each step, and taken back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from engine.flow.operations.errors import OperationRefused
 from engine.services.dr.switchover.build import SwitchoverChoices
 from policies.dr.operation_steps import SWITCHOVER, FlowSide
 from policies.dr.operations import DrOperation, OperationState
+from policies.model import TopicPartition
 from tests.harness import groups
 from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic
@@ -207,6 +208,9 @@ class IdleControl:
 
     async def is_copying(self) -> bool:
         return True
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        return {}
 
     async def pause(self) -> None:
         self.done.append("pause")

@@ -30,7 +30,7 @@ from engine.flow.operations.reading import OperationCopy, read_copy
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
 from engine.flow.ownership.stored_positions import stored_positions
-from engine.flow.refused.quarantine_reader import Replayers
+from engine.flow.refused.quarantine_reader import QuarantineReader, Replayers
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.flow.topic_logs.last_known import LastKnown, stored_state
 from engine.flow.topic_logs.lent_log import LentLog
@@ -44,6 +44,7 @@ from engine.services.clients import clients_of
 from engine.services.dr.lifting import LiftedFences, lift_fences
 from engine.services.dr.operation_service import leased, operation_log
 from engine.services.maps import clusters_of, last_known_of, maps_of
+from engine.services.quarantine import LeftOutRecords, LeftOutRow, RefusedSurvey, left_out_rows
 from engine.state.state import Key, StateHolder, Value
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation
@@ -249,6 +250,23 @@ class Failover(Opened):
             yield log
         finally:
             await log.close()
+
+    async def left_out(self) -> tuple[LeftOutRow, ...]:
+        """Count what the target refused of topics that the flow copies, and nobody has replayed or dropped.
+
+        Raises what `RefusedSurvey.rows` raises.
+        """
+        flow = self._flow
+        reader = QuarantineReader(self._target, flow.name.source, is_used=flow.faults.leaves_out)
+        rows = await RefusedSurvey(flow, self._target, reader).rows()
+        return left_out_rows(row for row in rows if flow.selection.wants(row.name.topic))
+
+    async def known_left_out(self) -> LeftOutRecords:
+        """Count the same for a report: a failure to read it is in the result, and keeps nobody from a failover."""
+        try:
+            return LeftOutRecords(rows=await self.left_out())
+        except MirrorError as failure:
+            return LeftOutRecords(unknown=str(failure))
 
     async def way_back(self, *, backwards: bool) -> Failback:
         """Build the failback of groups to the source. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""

@@ -30,7 +30,7 @@ from engine.services.holding import held
 from engine.services.maps import last_known_of
 from engine.services.position_alteration import PositionAlteration
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, StateHolder, desired_of, without_moved
+from engine.state.state import DESIRED, MovedTopic, StateHolder, desired_of, without_moved
 from policies.dr.fence import FENCE_NOTES, FENCE_STEP, FenceRow
 from policies.dr.operations import has_standing_fence, undone
 from policies.model import TopicPartition
@@ -64,11 +64,13 @@ class PositionsStep:
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises NotDrained, PositionsNotAltered, FlowHeld if the reverse flow runs and must not."""
         facts: Facts = {}
+        moved: Mapping[str, MovedTopic] = {}
         if not self._world.keeps_names:
-            facts = await start_groups(run, self._world, await mirrored_groups(self._world))
+            moved = (await self._world.moved()).topics
+            facts = await start_groups(run, self._world, await mirrored_groups(self._world), moved)
         try:
             async with self._owned():
-                return {**facts, **await self._store(run)}
+                return {**facts, **await self._store(run, moved)}
         except FlowHeld:
             if self._world.keeps_names:
                 raise
@@ -80,7 +82,7 @@ class PositionsStep:
         async with held(reverse.config, reverse.flow, self._holder, lambda _owner: False) as service:
             yield service
 
-    async def _store(self, run: StepRun) -> Facts:
+    async def _store(self, run: StepRun, moved: Mapping[str, MovedTopic]) -> Facts:
         world, reverse = self._world, self._world.reverse.flow
         for topic, configs in (
             (reverse.positions_topic, POSITIONS_CONFIGS),
@@ -92,7 +94,7 @@ class PositionsStep:
             )
         known = await self._known()
         before = {one.lane: one.source_next for one in known.lanes}
-        starts = await self._starts(before)
+        starts = await self._starts(before, moved)
         if run.notes(BEFORE_NOTES, StoredStart) is None:
             await run.keep(BEFORE_NOTES, [StoredStart(*lane, before.get(lane, -1)) for lane in sorted(starts)])
         await run.keep(START_NOTES, [StoredStart(*lane, start) for lane, start in sorted(starts.items())])
@@ -113,7 +115,9 @@ class PositionsStep:
                 raise NotDrained(known.unread)
             await pause(_LOOK_S)
 
-    async def _starts(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def _starts(
+        self, before: Mapping[TopicPartition, int], moved: Mapping[str, MovedTopic]
+    ) -> dict[TopicPartition, int]:
         """Return where partitions of the reverse flow start, by their topics on the target.
 
         If copies keep their names, what our flow never copied is no copy: it lies on the target alone, and the reverse
@@ -131,7 +135,7 @@ class PositionsStep:
             copies = await self._copies()
             lanes = [lane for lane in lanes if lane in copies]
         if not world.keeps_names:
-            starts = await producer_starts(world, lanes)
+            starts = await producer_starts(world, lanes, moved)
             return {lane: before[lane] if before.get(lane, -1) >= 0 else start for lane, start in starts.items()}
         ends = await world.copy_ends(lanes)
         others = await world.other_writers()

@@ -17,6 +17,7 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
 from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.preview import PreviewService
+from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedTopic, desired_of
 from policies.dr.readiness import ClientRules
 from policies.model import TopicPartition
@@ -105,6 +106,10 @@ class DrainWorld(PreviewService):
         await super()._open()
         if self.gone:
             raise BrokerUnreachable(f"cluster {self.flow.name.source!r}", self.gone)
+
+    async def left_out(self) -> tuple[LeftOutRow, ...]:
+        """See Failover; only of the topics that the operation is about."""
+        return tuple(row for row in await super().left_out() if self._counts(row.topic))
 
     @property
     def keeps_names(self) -> bool:

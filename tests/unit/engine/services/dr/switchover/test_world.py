@@ -6,9 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from engine.base.errors import KafkaRefusal
 from engine.config.config import load_config, read_properties, reread_config
 from engine.config.file.reversed_flow import reversed_properties
 from engine.config.settings import MirrorConfig
+from engine.core.refused.entries import RefusedRecord, RefusedState
 from engine.core.reports.drain import Ends
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.ports.ports import Answers
@@ -23,6 +25,7 @@ from engine.services.dr.switchover.world import (
     SwitchoverWorld,
     grown_since_move,
 )
+from engine.services.quarantine import LeftOutRow, RefusedRow, RefusedStanding, RefusedSurvey
 from engine.state.state import (
     DESIRED,
     DesiredState,
@@ -112,6 +115,49 @@ async def test_a_world_about_some_topics_knows_no_others(tmp_path: Path, monkeyp
     assert (await about.ends_now()).ends == {TopicPartition("orders", 0): 7}
     assert await about.grown([DrainedEnd("orders", 0, 7)]) == ()
     assert [one.topic for one in await about.grown([DrainedEnd("orders", 0, 6)])] == ["orders"]
+
+
+async def test_what_the_target_refused_is_counted_of_the_topics_that_it_is_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def rows(_self: RefusedSurvey) -> list[RefusedRow]:
+        places = (("orders", 1), ("clicks", 0), ("orders", 1), ("unwanted", 0))
+        return [row_of(topic, number, at) for at, (topic, number) in enumerate(places)]
+
+    monkeypatch.setattr(RefusedSurvey, "rows", rows)
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE.replace("topics = orders", "topics = orders, clicks"))
+    config = load_config(path)
+    world = DrainWorld(config, config.flows[0])
+    assert await world.left_out() == (LeftOutRow("clicks", 0, 1), LeftOutRow("orders", 1, 2))
+    assert await world.about(["orders"]).left_out() == (LeftOutRow("orders", 1, 2),)
+    assert (await world.known_left_out()).records == 3
+
+    async def denied(_self: RefusedSurvey) -> list[RefusedRow]:
+        raise KafkaRefusal("Metadata", 29, "TOPIC_AUTHORIZATION_FAILED", "grant Describe")
+
+    monkeypatch.setattr(RefusedSurvey, "rows", denied)
+    with pytest.raises(KafkaRefusal):
+        await world.left_out()
+    unknown = await world.known_left_out()
+    assert (unknown.records, "grant Describe" in unknown.unknown) == (-1, True)
+
+
+def row_of(topic: str, partition: int, offset: int) -> RefusedRow:
+    facts = RefusedRecord(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        target_topic=topic,
+        timestamp_ms=1,
+        error_code=10,
+        words="too large",
+        at_ms=2,
+        key_bytes=None,
+        value_bytes=1,
+        headers=0,
+    )
+    return RefusedRow(standing=RefusedStanding.SKIPPED, state=RefusedState(record=facts))
 
 
 class Told:
