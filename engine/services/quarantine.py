@@ -22,7 +22,7 @@ from engine.flow.refused.replay import Replay, ReplayFailed
 from engine.flow.topic_logs.map_reader import MapReader
 from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import clients_of, opened
-from engine.services.maps import maps_of
+from engine.services.maps import stored_maps_of
 from engine.wire.record import Record
 from policies.model import TopicPartition
 from policies.words import counted
@@ -116,10 +116,9 @@ class RefusedSurvey:
 
     def __init__(self, flow: FlowConfig, target: KafkaCluster, reader: QuarantineReader) -> None:
         self._flow, self._target, self._reader = flow, target, reader
-        # Without offset syncs, which may be ahead of positions: the next owner of a lane begins at its position, and
-        # would send again a record that only a sync has passed, behind its replay.
-        stored = msgspec.structs.replace(flow, syncs=msgspec.structs.replace(flow.syncs, enabled=False))
-        self._maps: MapReader = maps_of(stored, target, target)
+        # Without offset syncs: the next owner of a lane begins at its position, and would send again a record that only
+        # a sync has passed, behind its replay.
+        self._maps: MapReader = stored_maps_of(flow, target, target)
 
     async def rows(self) -> list[RefusedRow]:
         """Return all records, by topic, partition and offset.

@@ -25,7 +25,7 @@ from engine.flow.failback.lent_configs import LentConfigs, keep_tombstones, take
 from engine.flow.groups.failback import Failback
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
-from engine.flow.groups.translations import Translations
+from engine.flow.groups.translations import Maps, Translations
 from engine.flow.operations.reading import OperationCopy, read_copy
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
@@ -167,7 +167,7 @@ class Failover(Opened):
                 selection, self._log, self._target, self._target_groups, commit=commit
             )
             return msgspec.structs.replace(standing, missing={f"cluster {self._flow.name.source!r}": gone})
-        stands = self._stands(commit=commit)
+        stands = self._stands(await self._group_maps(), commit=commit)
         standing = await self._looked(stands, now_s() + timeout_s, undrained, commit=commit)
         if stands.unanswered or standing.missing:
             others = await stand_by_checkpoints(
@@ -205,8 +205,12 @@ class Failover(Opened):
                 return found
             await pause(_AGAIN_S)
 
-    def _stands(self, *, commit: bool) -> GroupStatusReader:
-        translations = Translations(self._flow.selection, self._maps, self._target)
+    async def _group_maps(self) -> Maps:
+        """Return the maps that groups are placed by. Raises as `operations` does."""
+        return self._maps
+
+    def _stands(self, maps: Maps, *, commit: bool) -> GroupStatusReader:
+        translations = Translations(self._flow.selection, maps, self._target)
         commits = GroupCommits(self._flow.name, self._target_groups, translations, rules=CommitRules(renews=False))
         return GroupStatusReader(
             self._flow.groups.selection,

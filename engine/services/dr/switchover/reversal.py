@@ -15,9 +15,11 @@ import msgspec
 from engine.base.clock import now_s, pause
 from engine.base.errors import FlowHeld
 from engine.core.offset_map.map_blocks import map_topic
+from engine.core.position.position import Position
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
 from engine.flow.operations.store import OperationStore
+from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.surveys.record_epochs import epochs_before
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
@@ -25,6 +27,7 @@ from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, Comman
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.group_starts import mirrored_groups, producer_starts, start_groups
 from engine.services.dr.switchover.steps import DRAINED_NOTES
+from engine.services.dr.switchover.stints import CLOSED_NOTES, START_NOTES, ClosedRow, StoredStart, closed_row
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
 from engine.services.maps import last_known_of
@@ -39,20 +42,7 @@ from policies.words import counted
 HEARD_S = 30.0
 """Seconds within which brokers know a topic that was just created, and lead its partitions."""
 _LOOK_S = 0.5
-BEFORE_NOTES, START_NOTES, GROWN_NOTES = "positions-before", "positions", "behind-fence"
-
-
-class StoredStart(msgspec.Struct, frozen=True):
-    """A partition of the reverse flow, by its topic on the target, and the next offset to copy; -1: no position."""
-
-    topic: str
-    partition: int
-    next: int
-
-    @property
-    def lane(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
+BEFORE_NOTES, GROWN_NOTES = "positions-before", "behind-fence"
 
 
 class PositionsStep:
@@ -97,12 +87,27 @@ class PositionsStep:
         starts = await self._starts(before, moved)
         if run.notes(BEFORE_NOTES, StoredStart) is None:
             await run.keep(BEFORE_NOTES, [StoredStart(*lane, before.get(lane, -1)) for lane in sorted(starts)])
+        if self._world.keeps_names:
+            await self._keep_closed(run)
         await run.keep(START_NOTES, [StoredStart(*lane, start) for lane, start in sorted(starts.items())])
         run.assure()
         # A copy keeps no position of an earlier stint: behind it the source has what applications wrote there since.
         keeps = {} if self._world.keeps_names else before
         await self._alter({lane: start for lane, start in starts.items() if keeps.get(lane, -1) != start})
         return {"reverse_partitions": len(starts)}
+
+    async def _keep_closed(self, run: StepRun) -> None:
+        """Store the maps of the last stint of the reverse flow, which this step takes from its positions.
+
+        Groups that have read little since are placed by them, now and after later switchovers. After a kill or an abort
+        the positions have none any more: what was stored stays.
+        """
+        reverse = self._world.reverse.flow
+        noted = run.notes(CLOSED_NOTES, ClosedRow)
+        rows = dict((await self._world.stints()).last) if noted is None else {row.lane: row for row in noted}
+        stored = await stored_positions(self._world.source, reverse.positions_topic, reverse.position_keys)
+        rows |= {lane: closed_row(lane, one) for lane, one in stored.lanes.items() if isinstance(one, Position)}
+        await run.keep(CLOSED_NOTES, [rows[lane] for lane in sorted(rows)])
 
     async def _known(self) -> LastKnown:
         """Read the positions of the reverse flow; brokers learn of a topic that was just created a little later."""
