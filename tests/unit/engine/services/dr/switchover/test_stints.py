@@ -121,6 +121,7 @@ def test_what_an_unfinished_switchover_has_taken_from_positions_is_the_last_map(
 def test_nothing_before_a_failback_counts() -> None:
     stored = Stored()
     stored.operation(BA, starts=[StoredStart("t", 0, 9)], closed=[])
+    stored.operation(AB, state=OperationState.ABORTED, closed=[closed_row(HERE, position(3))])
     stored.operation(AB, kind="failback", starts=[], closed=[])
     assert stored.of(AB) == Stints()
     stored.operation(BA, starts=[StoredStart("t", 0, 19)], closed=[])
