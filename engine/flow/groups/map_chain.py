@@ -92,7 +92,7 @@ class LaneChain(msgspec.Struct, frozen=True, kw_only=True):
     exact_from: int = 0
 
 
-class _Link(msgspec.Struct, frozen=True):
+class _ChainPart(msgspec.Struct, frozen=True):
     """A closed map. `is_back`: of the reverse flow, whose source is our target."""
 
     map: OffsetMap
@@ -117,7 +117,7 @@ class ChainedMaps:
 
     def __init__(self, own: ReadMaps, closed: ReadMaps, chains: Mapping[TopicPartition, LaneChain]) -> None:
         self._own, self._closed, self._chains = own, closed, chains
-        self._earlier: dict[TopicPartition, tuple[_Link, ...]] = {}
+        self._earlier: dict[TopicPartition, tuple[_ChainPart, ...]] = {}
 
     async def follow(self, lanes: Collection[TopicPartition]) -> None:
         """Read all that was written about these lanes until now. Raises ConnectionLost, BrokerUnreachable."""
@@ -141,7 +141,7 @@ class ChainedMaps:
 
     def _of_earlier(self, own: OffsetMap, lane: TopicPartition, chain: LaneChain, offset: int) -> Translation | None:
         """Ask the stints before the present one; None if none of them answers."""
-        begin, there = _Link(own, is_back=False).begins()
+        begin, there = _ChainPart(own, is_back=False).begins()
         for start, link in zip(chain.starts, self._links(lane, chain), strict=False):
             if begin != start:
                 return None  # its position was set in another way, so what lies before it is not known
@@ -157,14 +157,14 @@ class ChainedMaps:
             begin, there = link.begins()
         return None
 
-    def _links(self, lane: TopicPartition, chain: LaneChain) -> Iterator[_Link]:
+    def _links(self, lane: TopicPartition, chain: LaneChain) -> Iterator[_ChainPart]:
         last = self._closed.map_of(chain.back)
         if last is None or last.head is None:
             return
-        yield _Link(last, is_back=True)
+        yield _ChainPart(last, is_back=True)
         if lane not in self._earlier:
             maps = (one.without_blocks().made() for one in chain.earlier)
-            self._earlier[lane] = tuple(_Link(one, is_back=number % 2 == 1) for number, one in enumerate(maps))
+            self._earlier[lane] = tuple(_ChainPart(one, is_back=number % 2 == 1) for number, one in enumerate(maps))
         yield from self._earlier[lane]
 
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:

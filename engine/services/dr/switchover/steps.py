@@ -90,7 +90,7 @@ class NotEqual(MirrorError):
         )
 
 
-class RecordsLeftOut(MirrorError):
+class TargetLacksRecords(MirrorError):
     """The target refused records, and nobody has replayed or dropped them: rows, by partition."""
 
     exit_code = 1
@@ -229,13 +229,13 @@ class DrainStep:
         self._world, self._control, self._limits, self._accepts = world, control, limits, LEFT_OUT in ignored
 
     async def do(self, run: StepRun) -> Facts:
-        """See Step. Raises NotDrained, NoMirrorCopies, RecordsLeftOut."""
+        """See Step. Raises NotDrained, NoMirrorCopies, TargetLacksRecords."""
         give_up_at_s = now_s() + self._limits.drain_s
         while True:
             why, ends, left_out = await self._look()
             if not why:
                 if left_out and not self._accepts:
-                    raise RecordsLeftOut(left_out)
+                    raise TargetLacksRecords(left_out)
                 await run.keep(LEFT_OUT_NOTES, left_out)
                 await run.keep(DRAINED_NOTES, ends)
                 return {"partitions": len(ends), "records_lost": sum(row.records for row in left_out)}

@@ -32,9 +32,9 @@ from engine.services.dr.switchover.steps import (
     GroupsStep,
     NotEqual,
     PauseStep,
-    RecordsLeftOut,
     SettleStep,
     SwitchoverLimits,
+    TargetLacksRecords,
     WrittenBehind,
 )
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld, some_of
@@ -278,7 +278,7 @@ async def test_a_drain_waits_until_all_is_copied_and_notes_the_ends() -> None:
 async def test_what_the_target_refused_is_not_drained_and_what_is_accepted_is_counted() -> None:
     found, run = MemoryWorld(), KeptRun()
     found.refused = LeftOutRow("t", 0, 2), LeftOutRow("u", 3, 1)
-    with pytest.raises(RecordsLeftOut) as failed:
+    with pytest.raises(TargetLacksRecords) as failed:
         await draining(found).do(run.run)
     assert run.rows == {}
     assert str(failed.value) == (
