@@ -312,10 +312,6 @@ def test_a_fence_that_still_keeps_producers_out_is_no_success(
     assert "kept from the target by the fence of switchover 1 of B->A: denied" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("as_of_ms", "missing", "said"),
-    [(1, {}, True), (-1, {"broker 1 of cluster 'A'": "refused"}, True), (-1, {}, False)],
-)
 def test_records_that_the_target_refused_are_no_success(
     world: World, config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,6 +332,10 @@ def test_records_that_the_target_refused_are_no_success(
     assert "whether the target lacks records that it refused is not known: denied" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("as_of_ms", "missing", "said"),
+    [(1, {}, True), (-1, {"broker 1 of cluster 'A'": "refused"}, True), (-1, {}, False)],
+)
 def test_partitions_without_a_checkpoint_are_told_of_where_there_may_be_some(
     world: World, config: str, capsys: pytest.CaptureFixture[str], as_of_ms: int, missing: dict[str, str], said: bool
 ) -> None:
