@@ -81,8 +81,8 @@ class LaneChain(msgspec.Struct, frozen=True, kw_only=True):
     `back`: the lane of the reverse flow. `starts`: where this stint begins on its source, where the one before it began
     on its own, and so on. `last`: the closed map of the last stint, which was the reverse flow's, if it is stored
     elsewhere than in its position. `earlier`: those of the stints before that: of this flow, of its reverse, and so on.
-    `exact_from`: the first source offset behind records that were replayed, which lie in another order than on the
-    other cluster.
+    `exact_from`, `exact_back_from`: the first offset behind records that were replayed, which lie in another order than
+    on the other cluster: on our source, on our target.
     """
 
     back: TopicPartition
@@ -90,6 +90,7 @@ class LaneChain(msgspec.Struct, frozen=True, kw_only=True):
     last: ClosedMap | None = None
     earlier: tuple[ClosedMap, ...] = ()
     exact_from: int = 0
+    exact_back_from: int = 0
 
 
 class _ChainPart(msgspec.Struct, frozen=True):
@@ -98,15 +99,43 @@ class _ChainPart(msgspec.Struct, frozen=True):
     map: OffsetMap
     is_back: bool
 
-    def ask(self, offset: int) -> Translation:
-        """Return the offset on our target for one on our source."""
-        return self.map.source_of(offset) if self.is_back else self.map.translate(offset)
+    def ask(self, offset: int, *, backwards: bool) -> Translation:
+        """Return the offset on our target for one on our source; `backwards`: on our source for one on our target."""
+        return self.map.source_of(offset) if self.is_back is not backwards else self.map.translate(offset)
 
-    def begins(self) -> tuple[int, int]:
-        """Return where it begins: on its own source, and on our target."""
+    def begins(self, *, backwards: bool) -> tuple[int, int]:
+        """Return where it begins: on its own source, and on our target (`backwards`: on our source)."""
         start = self.map.begins
         assert start is not None, "a map that has answered has a start"
-        return start.source, start.source if self.is_back else start.target
+        return start.source, start.source if self.is_back is not backwards else start.target
+
+
+class NotedMaps:
+    """Closed maps that are known from notes alone (`ReadMaps`): others may have overwritten their blocks."""
+
+    generations, size_bytes = 0, 0
+
+    def __init__(self) -> None:
+        self.away: Mapping[int, str] = {}
+        self._maps: dict[TopicPartition, OffsetMap] = {}
+
+    async def follow(self, lanes: Collection[TopicPartition]) -> None:
+        """See ReadMaps: there is nothing to read."""
+
+    def map_of(self, lane: TopicPartition) -> OffsetMap | None:
+        """See ReadMaps."""
+        return self._maps.get(lane)
+
+    def adopt(self, lane: TopicPartition, head: MapHead, start: MapStart) -> None:
+        """See ReadMaps."""
+        self._maps[lane] = ClosedMap(head=head, start=start).without_blocks().made()
+
+    async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
+        """See ReadMaps: there are no blocks."""
+
+    def begun(self, lane: TopicPartition) -> bool:
+        """See ReadMaps."""
+        return lane in self._maps
 
 
 class ChainedMaps:
@@ -137,15 +166,24 @@ class ChainedMaps:
         answer = Translation(How.STALE) if known is None else known.translate(source_offset)
         if known is None or answer.how is not How.BEFORE or chain is None or source_offset < chain.exact_from:
             return answer
-        return self._of_earlier(known, lane, chain, source_offset) or answer
+        return self._of_earlier(known, lane, source_offset, backwards=False) or answer
 
-    def _of_earlier(self, own: OffsetMap, lane: TopicPartition, chain: LaneChain, offset: int) -> Translation | None:
+    def source_of(self, lane: TopicPartition, target_offset: int) -> Translation:
+        """Translate a target offset to the source, like `translate`."""
+        known, chain = self._own.map_of(lane), self._chains.get(lane)
+        answer = Translation(How.STALE) if known is None else known.source_of(target_offset)
+        if known is None or answer.how is not How.BEFORE or chain is None or target_offset < chain.exact_back_from:
+            return answer
+        return self._of_earlier(known, lane, target_offset, backwards=True) or answer
+
+    def _of_earlier(self, own: OffsetMap, lane: TopicPartition, offset: int, *, backwards: bool) -> Translation | None:
         """Ask the stints before the present one; None if none of them answers."""
-        begin, there = _ChainPart(own, is_back=False).begins()
+        chain = self._chains[lane]
+        begin, there = _ChainPart(own, is_back=False).begins(backwards=backwards)
         for start, link in zip(chain.starts, self._links(lane, chain), strict=False):
             if begin != start:
                 return None  # its position was set in another way, so what lies before it is not known
-            answer = link.ask(offset)
+            answer = link.ask(offset, backwards=backwards)
             if answer.how is How.UNREAD:
                 return Translation(How.UNREAD, block=-1 - answer.block)
             if answer.how in _ANSWERS:
@@ -154,7 +192,7 @@ class ChainedMaps:
                 return Translation(How.REFINED, there)
             if answer.how is not How.BEFORE:
                 return None
-            begin, there = link.begins()
+            begin, there = link.begins(backwards=backwards)
         return None
 
     def _links(self, lane: TopicPartition, chain: LaneChain) -> Iterator[_ChainPart]:

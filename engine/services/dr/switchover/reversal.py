@@ -18,6 +18,7 @@ from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position import Position
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
+from engine.flow.operations.stints import CLOSED_NOTES, START_NOTES, ClosedRow, StoredStart, closed_row
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.surveys.record_epochs import epochs_before
@@ -27,7 +28,6 @@ from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, Comman
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.group_starts import mirrored_groups, producer_starts, start_groups
 from engine.services.dr.switchover.steps import DRAINED_NOTES
-from engine.services.dr.switchover.stints import CLOSED_NOTES, START_NOTES, ClosedRow, StoredStart, closed_row
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
 from engine.services.maps import last_known_of

@@ -11,6 +11,7 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.drain import Ends
 from engine.flow.groups.map_chain import ChainedMaps
 from engine.flow.groups.translations import Maps
+from engine.flow.operations.stints import Stints, replayed_to, stints_of
 from engine.flow.ports.ports import EARLIEST
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.readiness_survey import Readiness, survey_readiness
@@ -20,7 +21,6 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
 from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.preview import PreviewService
-from engine.services.dr.switchover.stints import Stints, replayed_to, stints_of
 from engine.services.maps import stored_maps_of
 from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedTopic, desired_of
@@ -224,7 +224,7 @@ class SwitchoverWorld(DrainWorld):
         if self._chained is None:
             stints, reverse = await self.stints(), self.reverse.flow
             quarantine = QuarantineReader(self.source, reverse.name.source, is_used=reverse.faults.leaves_out)
-            chains = stints.chains(self.flow.selection.target_topic, replayed_to(await quarantine.states()))
+            chains = stints.chains(self.flow.selection.target_topic, replayed_to(await quarantine.states()), {})
             closed = stored_maps_of(reverse, self.target, self.source)
             self._chained = ChainedMaps(self._maps, closed, chains)
         return self._chained

@@ -11,6 +11,7 @@ import pytest
 from engine.base.errors import FlowHeld
 from engine.core.position.position import ForeignPosition
 from engine.flow.operations.driver import StepRun
+from engine.flow.operations.stints import CLOSED_NOTES, Stints, closed_row
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
 from engine.flow.ownership.stored_positions import PositionsFound
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
@@ -18,7 +19,6 @@ from engine.services.dr.move_log import Moves
 from engine.services.dr.switchover import reversal
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.reversal import PositionsStep, ReverseStep
-from engine.services.dr.switchover.stints import CLOSED_NOTES, Stints, closed_row
 from engine.services.dr.switchover.world import SwitchoverWorld
 from engine.state.state import DESIRED, DesiredState, MovedGroup, MovedTopic, StateHolder
 from policies.dr.fence import FENCE_NOTES, FenceRow
@@ -31,7 +31,7 @@ from policies.sync.config_sync import TopicState
 from tests.fakes.kept_run import KeptRun
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.flow.operations.staged import Clusters, new
-from tests.unit.engine.services.dr.switchover.test_stints import position
+from tests.unit.engine.flow.operations.test_stints import position
 
 OURS = Binding(Resource.TOPIC, "orders", Pattern.LITERAL, "User:a", "*", Operation.WRITE, Permission.DENY)
 THEIRS = OURS._replace(principal="User:b")

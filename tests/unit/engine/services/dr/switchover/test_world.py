@@ -14,6 +14,7 @@ from engine.core.offset_map.offset_map import How, Translation
 from engine.core.refused.entries import RefusedRecord, RefusedState
 from engine.core.reports.drain import Ends
 from engine.flow.operations.reading import OperationCopy
+from engine.flow.operations.stints import Stints
 from engine.flow.ports.ports import Answers
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
@@ -21,7 +22,6 @@ from engine.kafka.admin import unfenced_settings
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.dr.move_log import Moves
 from engine.services.dr.switchover import world as world_module
-from engine.services.dr.switchover.stints import Stints
 from engine.services.dr.switchover.world import (
     DrainedEnd,
     DrainWorld,

@@ -98,11 +98,12 @@ class Stints(msgspec.Struct, frozen=True, kw_only=True):
     last: Mapping[TopicPartition, ClosedRow] = {}
 
     def chains(
-        self, copy_of: Callable[[str], str], replayed: Mapping[TopicPartition, int]
+        self, copy_of: Callable[[str], str], replayed: Mapping[TopicPartition, int], there: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, LaneChain]:
         """Return the chain of each partition of the flow.
 
-        `copy_of`: the topic's name on the target. `replayed`: the offset behind the last record that was replayed.
+        `copy_of`: the topic's name on the target. `replayed`, `there`: the offsets behind the last records that were
+        replayed, by partition of the source and of the target.
         """
         found: dict[TopicPartition, LaneChain] = {}
         for lane in self.starts[0] if self.starts else ():
@@ -114,6 +115,7 @@ class Stints(msgspec.Struct, frozen=True, kw_only=True):
                 last=None if last is None else last.closed(),
                 earlier=tuple(row.closed() for row in _of_lane(self.closed, lane, back)),
                 exact_from=replayed.get(lane, 0),
+                exact_back_from=there.get(back, 0),
             )
         return found
 
@@ -156,9 +158,13 @@ def _led(latest: Iterable[DrOperation], flow: FlowName) -> Iterator[DrOperation]
 
 
 def _begins_stint(operation: DrOperation) -> bool:
-    """Whether a flow may have copied since under positions that this operation has set."""
-    is_switchover = operation.kind == OperationKind.SWITCHOVER.value and operation.state is OperationState.FINISHED
-    return is_switchover or operation.kind == OperationKind.FAILBACK.value
+    """Whether a flow may have copied since under positions that this operation has set.
+
+    A failback that has not ended is the one that asks.
+    """
+    if operation.kind == OperationKind.FAILBACK.value:
+        return operation.has_ended
+    return operation.kind == OperationKind.SWITCHOVER.value and operation.state is OperationState.FINISHED
 
 
 def _is_switchover(operation: DrOperation, flow: FlowName) -> bool:

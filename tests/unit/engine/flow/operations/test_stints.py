@@ -10,7 +10,7 @@ from engine.core.position.position import Position
 from engine.core.refused.entries import RefusedMark, RefusedRecord, RefusedState
 from engine.flow.groups.map_chain import ClosedMap, LaneChain
 from engine.flow.operations.reading import OperationCopy
-from engine.services.dr.switchover.stints import (
+from engine.flow.operations.stints import (
     CLOSED_NOTES,
     START_NOTES,
     ClosedRow,
@@ -97,12 +97,12 @@ def test_the_switchovers_that_led_here_are_a_chain_of_maps() -> None:
     assert found == Stints(
         starts=({HERE: 30, OTHER: 4}, {THERE: 20}, {HERE: 1}), closed=({HERE: second}, {THERE: first}, {})
     )
-    assert found.chains(lambda topic: f"copy.{topic}", {OTHER: 3}) == {
-        HERE: LaneChain(back=THERE, starts=(30, 20, 1), earlier=(second.closed(), first.closed())),
+    assert found.chains(lambda topic: f"copy.{topic}", {OTHER: 3}, {THERE: 4}) == {
+        HERE: LaneChain(back=THERE, starts=(30, 20, 1), earlier=(second.closed(), first.closed()), exact_back_from=4),
         OTHER: LaneChain(back=TopicPartition("copy.t", 1), starts=(4,), exact_from=3),
     }
     assert stored.of(BA) == Stints(), "the last one led to the other direction"
-    assert Stored().of(AB).chains(str, {}) == {}
+    assert Stored().of(AB).chains(str, {}, {}) == {}
 
 
 @pytest.mark.parametrize("state", [OperationState.RUNNING, OperationState.ABORTED])
@@ -115,13 +115,15 @@ def test_what_an_unfinished_switchover_has_taken_from_positions_is_the_last_map(
     stored.operation(AB, state=OperationState.ABORTED)  # its check has failed
     found = stored.of(AB)
     assert (found.starts, found.last) == (({HERE: 9},), {HERE: row})
-    assert found.chains(str, {})[HERE].last == row.closed()
+    assert found.chains(str, {}, {})[HERE].last == row.closed()
 
 
 def test_nothing_before_a_failback_counts() -> None:
     stored = Stored()
     stored.operation(BA, starts=[StoredStart("t", 0, 9)], closed=[])
     stored.operation(AB, state=OperationState.ABORTED, closed=[closed_row(HERE, position(3))])
+    stored.operation(AB, kind="failback", state=OperationState.RUNNING)
+    assert stored.of(AB).starts == ({HERE: 9},), "it asks itself"
     stored.operation(AB, kind="failback", starts=[], closed=[])
     assert stored.of(AB) == Stints()
     stored.operation(BA, starts=[StoredStart("t", 0, 19)], closed=[])
