@@ -305,7 +305,8 @@ class GroupsStep:
         return {"groups": standing.groups, "groups_not_equal": len(why)}
 
     async def _committed(self, run: StepRun) -> GroupStatus:
-        give_up_at_s, moves = now_s() + self._limits.groups_s, None
+        give_up_at_s = now_s() + self._limits.groups_s
+        moves: Moves | None = None
         while True:
             late = now_s() >= give_up_at_s
             run.assure()
