@@ -128,7 +128,8 @@ class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
     groups whose offsets differ from the source. `partitions`: all; `undrained`: partitions that are not drained.
     `heartbeats`: partitions of heartbeats that are not drained; no other number counts them. `tombstones`: compacted
     copies whose `delete.retention.ms` was raised, with the earlier value; None: they had no value of their own.
-    `renamed`: copies have other names than their topics.
+    `renamed`: copies have other names than their topics. `left_out`: records that the target refused, and nobody has
+    replayed or dropped; no other number counts them; -1: unknown.
     """
 
     records: int
@@ -139,8 +140,9 @@ class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
     heartbeats: int = 0
     tombstones: dict[str, str | None] = {}
     renamed: bool = False
+    left_out: int = 0
     switched: bool = False
-    """Whether a switchover stopped the flow, with every record copied; then nothing was counted here."""
+    """Whether a switchover stopped the flow, with nothing left to copy; then nothing was counted here."""
 
 
 class PausedOrResumed(Event, frozen=True, kw_only=True, tag="paused_or_resumed"):
@@ -175,13 +177,16 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
 
     def text(self) -> str:
         if self.outcome.switched:
-            return "a switchover stopped the flow for good; every record is copied, and the target serves"
+            return "a switchover stopped the flow for good; nothing is left to copy, and the target serves"
         records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
         left = "an unknown number of records" if records < 0 else counted(records, "record")
         if self.outcome.undrained:
             left += f" in {self.outcome.undrained} of {counted(self.outcome.partitions, 'partition')}"
         beats = ", heartbeats not counted" if self.outcome.heartbeats else ""
         copied = f"with {left} not copied" if records or self.outcome.undrained else "and every record is copied"
+        if left_out := self.outcome.left_out:
+            refused = counted(left_out, "record") if left_out > 0 else "an unknown number of records"
+            copied += f", besides {refused} that the target refused"
         equal = f"consumer groups exactly as on the source: {groups - unequal:,} of {groups:,}"
         kept = ", ".join(f"{topic} ({before or 'none'})" for topic, before in self.outcome.tombstones.items())
         raised = f"; delete.retention.ms was raised (before, in ms): {kept}" if kept else ""

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from engine.config.settings import FlowConfig
 from engine.flow.groups.translations import Translations
 from engine.flow.topic_logs.last_known import LastKnown, last_known
@@ -48,6 +50,12 @@ def maps_of(
         syncs_within_s=syncs_within_s,
     )
     return MapReader(options, target, source if syncs.cluster == flow.name.source else target)
+
+
+def stored_maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> MapReader:
+    """Build the reader of a flow's maps as positions have them: without offset syncs, which may be ahead of them."""
+    stored = msgspec.structs.replace(flow, syncs=msgspec.structs.replace(flow.syncs, enabled=False))
+    return maps_of(stored, source, target)
 
 
 def translations_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Translations:

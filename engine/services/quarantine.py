@@ -1,4 +1,4 @@
-"""Lists, replays and drops the refused records of a flow; says what became of each one. Runs without Ray.
+"""Lists, counts, replays and drops the refused records of a flow; says what became of each one. Runs without Ray.
 
 It reads the target only, so it works while the source does not answer. Whether a record was copied after all says the
 offset map, not its entry: an owner that died before its position was durable may have been followed by one whose batch
@@ -6,7 +6,8 @@ the target took.
 """
 
 import enum
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -16,13 +17,15 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.position.position import Position
 from engine.core.refused.entries import RefusedMark, RefusedName, RefusedState
 from engine.flow.ownership.stored_positions import resumable_positions
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.refused.replay import Replay, ReplayFailed
 from engine.flow.topic_logs.map_reader import MapReader
 from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import clients_of, opened
-from engine.services.maps import maps_of
+from engine.services.maps import stored_maps_of
 from engine.wire.record import Record
 from policies.model import TopicPartition
+from policies.words import counted
 
 CLIENT_ID = "raymirror-quarantine"
 
@@ -69,22 +72,53 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
 
-class RefusedRecords:
-    """The refused records of one flow, with the target connected."""
+class LeftOutRow(msgspec.Struct, frozen=True):
+    """A source partition, and how many of its records the target refused that nobody has replayed or dropped."""
 
-    def __init__(self, flow: FlowConfig, target: KafkaCluster) -> None:
-        self._flow, self._target = flow, target
-        # Without offset syncs, which may be ahead of positions: the next owner of a lane begins at its position, and
-        # would send again a record that only a sync has passed, behind its replay.
-        stored = msgspec.structs.replace(flow, syncs=msgspec.structs.replace(flow.syncs, enabled=False))
-        self._maps: MapReader = maps_of(stored, target, target)
-        self._replay = Replay(target, flow.name, wall_ms, flow.request_timeout_s)
-        self._reader = self._replay.reader
+    topic: str
+    partition: int
+    records: int
 
     @property
-    def topic(self) -> str:
-        """The name of the quarantine topic."""
-        return self._reader.topic
+    def lane(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def text(self) -> str:
+        """Say how many records of the partition the target lacks."""
+        return f"{counted(self.records, 'record')} that it refused"
+
+    def __str__(self) -> str:
+        return f"{self.lane}: the target lacks {self.text}"
+
+
+class LeftOutRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """What the target of a flow lacks, because it refused it; `unknown`: why that is not known, empty if it is."""
+
+    rows: tuple[LeftOutRow, ...] = ()
+    unknown: str = ""
+
+    @property
+    def records(self) -> int:
+        """The number of records; -1: not known."""
+        return -1 if self.unknown else sum(row.records for row in self.rows)
+
+
+def left_out_rows(rows: Iterable[RefusedRow]) -> tuple[LeftOutRow, ...]:
+    """Count the records that somebody still has to decide about, by source partition."""
+    found = Counter(row.name.lane for row in rows if row.is_open)
+    return tuple(LeftOutRow(*lane, found[lane]) for lane in sorted(found))
+
+
+class RefusedSurvey:
+    """Says what became of each refused record of one flow, with the target connected. It writes nothing."""
+
+    def __init__(self, flow: FlowConfig, target: KafkaCluster, reader: QuarantineReader) -> None:
+        self._flow, self._target, self._reader = flow, target, reader
+        # Without offset syncs: the next owner of a lane begins at its position, and would send again a record that only
+        # a sync has passed, behind its replay.
+        self._maps: MapReader = stored_maps_of(flow, target, target)
 
     async def rows(self) -> list[RefusedRow]:
         """Return all records, by topic, partition and offset.
@@ -120,6 +154,24 @@ class RefusedRecords:
         if any(source <= name.offset < source + count for source, count in zip(sources, counts, strict=True)):
             return RefusedStanding.COPIED
         return RefusedStanding.HELD if state.record.held else RefusedStanding.SKIPPED
+
+
+class RefusedRecords:
+    """The refused records of one flow, with the target connected."""
+
+    def __init__(self, flow: FlowConfig, target: KafkaCluster) -> None:
+        self._replay = Replay(target, flow.name, wall_ms, flow.request_timeout_s)
+        self._reader = self._replay.reader
+        self._survey = RefusedSurvey(flow, target, self._reader)
+
+    @property
+    def topic(self) -> str:
+        """The name of the quarantine topic."""
+        return self._reader.topic
+
+    async def rows(self) -> list[RefusedRow]:
+        """Return all records, by topic, partition and offset. Raises as `RefusedSurvey.rows` does."""
+        return await self._survey.rows()
 
     async def contents(self, row: RefusedRow) -> Record | None:
         """Return the record itself; None if its entry does not hold it. Raises as `rows` does."""

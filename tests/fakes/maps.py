@@ -72,6 +72,12 @@ class FakeMaps:
         for number in blocks:
             self.maps[lane].load(self.blocks[lane][number])
 
+    def map_of(self, lane: TopicPartition) -> OffsetMap | None:
+        return self.maps.get(lane)
+
+    def adopt(self, lane: TopicPartition, head: MapHead, start: MapStart) -> None:
+        self.maps.setdefault(lane, OffsetMap()).follow(head, start)
+
     def head(self, lane: TopicPartition) -> MapHead | None:
         return self.maps[lane].head if lane in self.maps else None
 

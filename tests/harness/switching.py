@@ -10,6 +10,7 @@ from unittest import mock
 
 from actors.cli.common.quiesce import is_still
 from actors.cli.dr.driving import Drive, ShownProgress, driven
+from actors.cli.dr.mirror_control import STOPPED
 from actors.cli.dr.operated_flow import OperatedFlow, flow_of_file, new_id
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.errors import ConnectionLost
@@ -20,7 +21,7 @@ from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.runner import Copier
 from engine.services.topic_service import TopicService
 from policies.dr.operations import DrOperation, NextMove
-from policies.model import PartitionSet
+from policies.model import PartitionSet, TopicPartition
 from tests.harness.flow_file import QUIET, flow_settings, write_settings
 
 DEADLINE_S = 240.0
@@ -66,6 +67,9 @@ class CopierControl:
 
     async def is_copying(self) -> bool:
         return not self.paused and not self.stopped
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        return {one.lane: one.reason for one in self._copier.progress().lanes if one.state in STOPPED}
 
     async def pause(self) -> None:
         self._copier.pause(None)

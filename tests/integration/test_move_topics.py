@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from actors.cli.main import main
 from deploy.local.cluster import EmbeddedCluster
 from engine.services.runner import Copier
 from policies.dr.operation_steps import MOVE
+from policies.model import TopicPartition
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic
@@ -40,6 +41,9 @@ class LoopControl:
 
     async def is_copying(self) -> bool:
         return await self._there(self.control.is_copying())
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        return await self._there(self.control.stopped_lanes())
 
     async def pause(self) -> None:
         await self._there(self.control.pause())

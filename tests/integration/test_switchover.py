@@ -1,7 +1,7 @@
 """A switchover on real clusters: under load, with a driver that is killed before each step, and taken back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from engine.flow.operations.errors import OperationRefused
 from engine.services.dr.switchover.build import SwitchoverChoices
 from policies.dr.operation_steps import SWITCHOVER, FlowSide
 from policies.dr.operations import DrOperation, OperationState
+from policies.model import TopicPartition
 from tests.harness import groups
 from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic
@@ -182,6 +183,7 @@ async def test_there_and_back_again(
     stage = SwitchoverStage(tmp_path, "again", source_cluster, target_cluster, IDENTITY)
     await create_topics(source_cluster, {"again-t": 2})
     await produce(source_cluster, "again-t", 0, numbered(BEFORE))
+    await groups.commit(source_cluster, "again-g", "again-t", {0: 17})  # it reads nothing on either side
     async with copying(stage.found.config, stage.found.flow) as copier:
         await stage.start(CopierControl(copier), CHOICES)
     assert stage.gate.exists()
@@ -190,6 +192,11 @@ async def test_there_and_back_again(
     async with copying(back.found.config, back.found.flow) as copier:
         operation = await back.start(CopierControl(copier), msgspec.structs.replace(CHOICES, fence="none"))
     assert operation.state is OperationState.FINISHED
+    placed = operation.step("groups")
+    assert placed is not None
+    assert placed.facts == {"groups": 1, "groups_not_equal": 0}
+    (record,) = await groups.read_from(source_cluster, "again-g", "again-t", 1)
+    assert record.key == numbered(1, first=17)[0].key
     assert not stage.gate.exists()  # the source may be written to again
     await produce(source_cluster, "again-t", 0, numbered(AFTER, first=1_000_000))
     wanted = await keys(source_cluster, "again-t")
@@ -207,6 +214,9 @@ class IdleControl:
 
     async def is_copying(self) -> bool:
         return True
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        return {}
 
     async def pause(self) -> None:
         self.done.append("pause")

@@ -5,7 +5,7 @@ meanwhile.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,10 +17,13 @@ from actors.model.requests import MirrorLost
 from actors.model.states import Command, Desired
 from actors.ray.mirror import Mirror
 from engine.base.errors import MirrorError
+from engine.core.lane.states import State
 from engine.services.dr.switchover.flow_control import WAS_FAILED_OVER
-from policies.model import FlowName
+from policies.model import FlowName, TopicPartition
 
 REST_S, STOP_S = 60.0, 25.0
+STOPPED = (State.REFUSED.value, State.FAILED.value)
+"""States of a lane that does not get on by itself."""
 SWITCHED = FailoverOutcome(records=0, groups=0, unequal=0, switched=True)
 _T = TypeVar("_T")
 
@@ -48,6 +51,15 @@ class MirrorControl:
     async def is_copying(self) -> bool:
         """See FlowControl."""
         return await _thread(lambda: self._desired(self._flow) is Desired.RUNNING)
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        """See FlowControl."""
+        return await _thread(self._stopped_lanes)
+
+    def _stopped_lanes(self) -> dict[TopicPartition, str]:
+        lanes = self._mirror.status(lanes=True).lanes
+        ours = (one for one in lanes if one.set_id.startswith(f"{self._flow}/"))
+        return {one.lane: one.reason or one.state for one in ours if one.state in STOPPED}
 
     async def pause(self) -> None:
         """See FlowControl."""

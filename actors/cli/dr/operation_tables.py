@@ -13,13 +13,14 @@ from actors.observability.tables import plain_table
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.group_starts import GROUP_START_NOTES
 from engine.services.dr.switchover.reversal import GROWN_NOTES
-from engine.services.dr.switchover.steps import GROUP_NOTES
+from engine.services.dr.switchover.steps import GROUP_NOTES, LEFT_OUT_NOTES
+from engine.services.quarantine import LeftOutRow
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operation_steps import StepRule
 from policies.dr.operations import DrOperation, StepState
 
-_TOLD_NOTES = (GROUP_NOTES, GROWN_NOTES, GROUP_START_NOTES)
+_TOLD_NOTES = (GROUP_NOTES, LEFT_OUT_NOTES, GROWN_NOTES, GROUP_START_NOTES)
 _ROWS = 50
 _TOLD_BELOW = "reverse_start"
 """A sentence among the facts; it stands below the table."""
@@ -44,6 +45,8 @@ def show_operation(operation: DrOperation, stored: StoredOperations) -> None:
     failed = [one for one in operation.steps if one.state is StepState.FAILED]
     for one in failed:
         print(f"step {one.name} has failed: {one.why}")
+    for left_out in stored.notes(operation, LEFT_OUT_NOTES)[:_ROWS]:
+        print(f"left behind: {msgspec.json.decode(left_out, type=LeftOutRow)}")
     for group in stored.notes(operation, GROUP_NOTES)[:_ROWS]:
         row = msgspec.json.decode(group)
         if text := _unequal(row):

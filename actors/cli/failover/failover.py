@@ -31,6 +31,7 @@ from actors.cli.failover.failover_tables import (
     show_alone,
     show_back,
     show_fences,
+    show_left_out,
     show_other_writers,
     show_outcome,
     show_stopped_before,
@@ -128,12 +129,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_place_arguments(parser)
     parser.epilog = (
         "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back: every"
-        " group is translated, and committed with --apply), 4 the flow is stopped, but some partition is not drained or"
-        " some group is not equal, or a fence is left on the target: the output says which and why; heartbeat topics do"
-        " not count, 1 the flow did not stop in time, or is paused, or the failover did not finish, 2 bad input,"
-        f" or a mirror elsewhere owns the flow, or an operation of it is open (without {DESPITE}),"
-        " 3 no mirror runs, and no --config; with --config and no mirror the flow is failed over from what its target"
-        " holds, whether the source answers or not"
+        " group is translated, and committed with --apply), 4 the flow is stopped, but some partition is not drained,"
+        " or the target has refused records, or some group is not equal, or a fence is left on the target: the output"
+        " says which and why; heartbeat topics do not count, 1 the flow did not stop in time, or is paused, or the"
+        " failover did not finish, 2 bad input, or a mirror elsewhere owns the flow, or an operation of it is open"
+        f" (without {DESPITE}), 3 no mirror runs, and no --config; with --config and no mirror the flow is failed over"
+        " from what its target holds, whether the source answers or not"
     )
 
 
@@ -154,6 +155,7 @@ def run(args: argparse.Namespace) -> int:
         is_alone = bool(result.without_mirror)
         are_listed = is_alone or result.undiscovered or result.was_stopped
         show_outcome(result.rpo, result.partitions, result.standing, gone=result.source, are_listed=are_listed)
+        show_left_out(result.left_out)
         show_tombstones(result.tombstones)
         show_fences(result.fences)
         print(steps_text(result.steps))
@@ -277,6 +279,7 @@ async def fail_over(
                     gone=found.ends.gone,
                 )
             with times.of(FailoverStep.TOMBSTONES):
+                left_out = await asked.known_left_out()
                 raised = await asked.keep_tombstones(found.copies, least_ms)
                 lifted = await asked.lift_fences()
         except MirrorError as failure:
@@ -286,7 +289,14 @@ async def fail_over(
             raise
         ending = Ending(mirror, place, name)
         with times.of(FailoverStep.STOP):
-            outcome = outcome_of(found.partitions, standing, raised, is_whole=found.is_whole, renamed=renames(flow))
+            outcome = outcome_of(
+                found.partitions,
+                standing,
+                raised,
+                is_whole=found.is_whole,
+                renamed=renames(flow),
+                left_out=left_out.records,
+            )
             mirror.fail_over(name, outcome)
             stopped = await to_thread(until, SETTLE_S, ending.is_over)
     return Result(
@@ -302,6 +312,7 @@ async def fail_over(
         was_stopped=was_stopped,
         tombstones=raised,
         fences=lifted,
+        left_out=left_out,
         renamed=renames(flow),
         steps=times.done,
     )

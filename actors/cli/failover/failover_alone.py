@@ -110,11 +110,19 @@ async def fail_over_alone(
                     budget.left_s, commit=commit, undrained=undrained(found.partitions), gone=found.ends.gone
                 )
             with times.of(FailoverStep.TOMBSTONES):
+                left_out = await asked.known_left_out()
                 raised = await asked.keep_tombstones(found.copies, tombstones_ms)
                 lifted = await asked.lift_fences()
             with times.of(FailoverStep.STOP):
                 await service.put({DESIRED: _stopped(service.load())})
-                outcome = outcome_of(found.partitions, standing, raised, is_whole=found.is_whole, renamed=renames(flow))
+                outcome = outcome_of(
+                    found.partitions,
+                    standing,
+                    raised,
+                    is_whole=found.is_whole,
+                    renamed=renames(flow),
+                    left_out=left_out.records,
+                )
                 event = FailedOver(flow=flow.name, outcome=outcome, mirror_goes_on=False)
                 unsaid = await _write_down(config, flow, event)
     return Result(
@@ -130,6 +138,7 @@ async def fail_over_alone(
         event_unsaid=unsaid,
         tombstones=raised,
         fences=lifted,
+        left_out=left_out,
         renamed=renames(flow),
         steps=times.done,
         mirror_goes_on=False,

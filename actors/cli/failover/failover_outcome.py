@@ -11,6 +11,7 @@ from engine.core.reports.rpo import TopicRpo
 from engine.flow.failback.lent_configs import LentConfigs
 from engine.flow.groups.status import GroupStatus
 from engine.services.dr.lifting import LiftedFences
+from engine.services.quarantine import LeftOutRecords
 from policies.naming import IdentityNaming
 
 
@@ -41,6 +42,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Compacted copies whose `delete.retention.ms` was raised, and those that refused it."""
     fences: LiftedFences = LiftedFences()
     """The fences that earlier operations had left on the target."""
+    left_out: LeftOutRecords = LeftOutRecords()
+    """What the target lacks because it refused it, and nobody has replayed or dropped it."""
     renamed: bool = False
     """Whether copies have other names than their topics, so that a failback is no way back."""
     steps: tuple[StepTime, ...] = ()
@@ -51,7 +54,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def drained(self) -> bool:
         """Whether everything that the source holds, except heartbeats, is known to be on the target."""
-        return not self.source and not self.unread and not undrained(self.partitions)
+        return not (self.source or self.unread or undrained(self.partitions) or self.left_out.records)
 
     @property
     def exit_code(self) -> int:
@@ -77,8 +80,12 @@ def outcome_of(
     *,
     is_whole: bool = True,
     renamed: bool = False,
+    left_out: int = 0,
 ) -> FailoverOutcome:
-    """Sum up for the event; unless `is_whole` there may be more partitions, so the number of records is not known."""
+    """Sum up for the event; unless `is_whole` there may be more partitions, so the number of records is not known.
+
+    `left_out`: records that the target refused; -1: not known.
+    """
     return FailoverOutcome(
         records=records_left(partitions) if is_whole else -1,
         groups=standing.groups,
@@ -88,4 +95,5 @@ def outcome_of(
         heartbeats=len(uncounted(partitions)),
         tombstones={one.topic: one.before for one in tombstones.lent},
         renamed=renamed,
+        left_out=left_out,
     )

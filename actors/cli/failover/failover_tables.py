@@ -19,6 +19,7 @@ from engine.flow.groups.failback import FailbackRow
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.ownership.other_writers import OtherWriters
 from engine.services.dr.lifting import LiftedFences
+from engine.services.quarantine import LeftOutRecords
 from policies.words import counted
 
 ROWS = 50
@@ -82,6 +83,18 @@ def show_tombstones(raised: LentConfigs) -> None:
         print(f"delete.retention.ms is now {raised.lent[0].value} on compacted copies: {before}{more}")
     for topic, why in raised.failed.items():
         print(f"delete.retention.ms of {topic} is not raised, so a failback may not find what was deleted: {why}")
+
+
+def show_left_out(left_out: LeftOutRecords) -> None:
+    """Print which partitions of the target lack records that it refused."""
+    if left_out.unknown:
+        print(f"whether the target lacks records that it refused is not known: {left_out.unknown}")
+    for row in left_out.rows[:ROWS]:
+        print(row)
+    if len(left_out.rows) > ROWS:
+        print(f"and {counted(len(left_out.rows) - ROWS, 'more partition')}; --json prints all")
+    if left_out.rows:
+        print("no column above counts these records; see them, replay or drop them: raymirror quarantine list")
 
 
 def show_fences(fences: LiftedFences) -> None:

@@ -26,6 +26,7 @@ from engine.flow.failback.step import FailbackStep
 from engine.flow.failback.world import FailbackWorld
 from engine.flow.lane.bisection import by_leaders
 from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.operations.stints import CLOSED_NOTES, ClosedRow, closed_row
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
 from engine.flow.surveys.log_sizes import first_record, records_between, records_in
@@ -120,6 +121,7 @@ class Turn(FailbackStep):
         await see_empty(self.world.source.cluster, [row.source for row in self.rows(run) if row.made])
         await self._see_tombstones(run)
         await self.world.guard.bar()
+        await self._keep_closed(run)
         run.assure()
         positions = {
             row.target: row.target_next - 1 if row.target_next and not row.made else None for row in self.rows(run)
@@ -127,6 +129,12 @@ class Turn(FailbackStep):
         if failed := await self.world.alter_back(positions):
             raise NotStored(f"positions of {self.world.back.flow}", failed)
         return {"partitions": len(positions)}
+
+    async def _keep_closed(self, run: StepRun) -> None:
+        """Store the maps of the reverse flow's last stint, by which groups are placed: this step sets its positions."""
+        if run.notes(CLOSED_NOTES, ClosedRow) is None:
+            found = await positions_of(self.world.source.cluster, self.world.back)
+            await run.keep(CLOSED_NOTES, [closed_row(lane, found[lane]) for lane in sorted(found)])
 
     async def _see_tombstones(self, run: StepRun) -> None:
         """Refuse what the target may have deleted since it was counted, if no comparison of keys can show that.

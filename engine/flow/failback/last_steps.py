@@ -8,8 +8,10 @@ from engine.flow.failback.first_steps import restored
 from engine.flow.failback.group_moves import GroupMoves
 from engine.flow.failback.rows import COMMITS, GROUPS, UNREAD, GroupCommit, LaneRow, LateRow, UnreadGroup, kept_lane
 from engine.flow.failback.step import FailbackStep
+from engine.flow.groups.map_chain import ChainedMaps, NotedMaps
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.operations.stints import CLOSED_NOTES, ClosedRow
 from engine.flow.ports.ports import EARLIEST
 from engine.flow.surveys.log_sizes import bytes_from
 from policies.dr.lent_config import TOMBSTONES
@@ -22,7 +24,9 @@ class MoveGroups(FailbackStep):
     async def do(self, run: StepRun) -> Facts:
         """See Step."""
         world, rows, late = self.world, self.rows(run), self.late(run)
-        forward, back = world.forward_maps(), world.back_maps()
+        noted = {row.lane: row for row in run.notes(CLOSED_NOTES, ClosedRow) or ()}
+        forward = ChainedMaps(world.forward_maps(), NotedMaps(), await world.chains(noted))
+        back = world.back_maps()
         moves = GroupMoves(world.groups, world.source.groups, world.target.groups, forward, back)
         run.assure()
         led = await world.target.cluster.leaders([row.target for row in rows]) if rows else {}

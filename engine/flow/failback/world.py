@@ -8,7 +8,9 @@ import msgspec
 from engine.core.lane.echoes import Echoes
 from engine.core.offset_map.offset_map import Columns
 from engine.flow.failback.group_moves import MoveMaps
+from engine.flow.groups.map_chain import LaneChain, ReadMaps
 from engine.flow.operations.fencing import Fence
+from engine.flow.operations.stints import ClosedRow
 from engine.flow.ownership.alteration import AlterationOptions, Alterations, alter_positions
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster, Groups
@@ -23,7 +25,7 @@ from policies.selection import TopicSelection
 from policies.sync.topic_faults import FaultRules
 
 
-class FlowMaps(MoveMaps, SurveyMaps, Protocol):
+class FlowMaps(MoveMaps, SurveyMaps, ReadMaps, Protocol):
     """The exact maps of lanes of one flow, as `MapReader` has them."""
 
     async def follow(self, lanes: Collection[TopicPartition] | None = None) -> None:
@@ -60,7 +62,8 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     `known`: the lanes of the flow by their positions. `feeds`: other clusters that a source topic is copied to.
     `export`: writes what only the source has to a folder, and returns where, and how many records. `take_back`:
     restores the configs that were lent to topics of the target; returns where that failed, and why. `hold_tombstones`:
-    lends compacted ones of these topics a longer `delete.retention.ms`, and returns the same.
+    lends compacted ones of these topics a longer `delete.retention.ms`, and returns the same. `chains`: returns the
+    stints before the flow's present one, given the closed maps of the reverse flow that this failback has stored.
     """
 
     source: FailbackPorts
@@ -80,6 +83,7 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     new_copier: Callable[[FlowOptions, Cluster, Cluster], FlowCopier]
     take_back: Callable[[], Awaitable[Mapping[str, str]]]
     hold_tombstones: Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+    chains: Callable[[Mapping[TopicPartition, ClosedRow]], Awaitable[Mapping[TopicPartition, LaneChain]]]
 
     def forward_options(self) -> FlowOptions:
         """Return the options that copy what only the source has: behind new records, and comparing nothing."""

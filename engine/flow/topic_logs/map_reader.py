@@ -20,7 +20,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, 
 from engine.base.tasks import run_all
 from engine.core.mm2.mm2_records import decode_offset_sync
 from engine.core.offset_map.map_blocks import decode_block, decode_tail, map_topic, read_block_key
-from engine.core.offset_map.map_runs import RUNS_PER_BLOCK, MapHead
+from engine.core.offset_map.map_runs import RUNS_PER_BLOCK, MapHead, MapStart
 from engine.core.offset_map.offset_map import Columns, How, OffsetMap, Translation
 from engine.core.position.position import Position, decode_value
 from engine.core.position.position_keys import PositionKeys
@@ -241,6 +241,10 @@ class MapReader:
         for lane, (tail, at_ms) in list(self._tails.items()):
             if not self._is_dark(lane) and self._followed(lane, tail, at_ms):
                 del self._tails[lane]
+
+    def adopt(self, lane: TopicPartition, head: MapHead, start: MapStart) -> None:
+        """Take the end of a closed map, as of the last `follow`, that no position has any more."""
+        self._maps.setdefault(lane, OffsetMap()).follow(head, start)
 
     def _followed(self, lane: TopicPartition, tail: bytes, at_ms: int) -> bool:
         """Move the map to the head in a sync; return False if the next pass must try the sync again."""

@@ -19,10 +19,13 @@ from engine.flow.failback.counting import Counted, FailbackWish, count, topics_o
 from engine.flow.failback.errors import FailbackReason, FailbackRefused
 from engine.flow.failback.first_steps import flow_reasons
 from engine.flow.failback.world import FailbackGuard, FailbackPorts, FailbackWorld
+from engine.flow.groups.map_chain import LaneChain
 from engine.flow.lane.bounded_retry import until_answered
 from engine.flow.operations.fencing import Fence, FenceRefused
+from engine.flow.operations.stints import ClosedRow, replayed_to, stints_of
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.replication.copier import FlowCopier
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane
@@ -126,6 +129,7 @@ class FailbackService(PreviewService):
             new_copier=self._copier,
             take_back=self.take_back,
             hold_tombstones=self._hold_tombstones,
+            chains=self._chains,
         )
 
     async def look(self, asked: FailbackWish, fence: Fence) -> Counted:
@@ -138,6 +142,14 @@ class FailbackService(PreviewService):
             reasons += [FailbackReason(name, NO_FENCE, why) for name, why in refused.reasons]
         counted = await count(world, asked, settles=False)
         return msgspec.structs.replace(counted, reasons=(*reasons, *counted.reasons))
+
+    async def _chains(self, last: Mapping[TopicPartition, ClosedRow]) -> Mapping[TopicPartition, LaneChain]:
+        flow = self._flow
+        stints = stints_of(await self.operations(), flow.name)
+        quarantine = QuarantineReader(self._target, flow.name.source, is_used=flow.faults.leaves_out)
+        replayed = replayed_to(await quarantine.states())
+        found = msgspec.structs.replace(stints, last=last or stints.last)
+        return found.chains(flow.selection.target_topic, {}, replayed)
 
     async def _hold_tombstones(self, topics: Collection[str]) -> Mapping[str, str]:
         return (await self.keep_tombstones(topics, HELD_MS)).failed

@@ -25,12 +25,12 @@ from engine.flow.failback.lent_configs import LentConfigs, keep_tombstones, take
 from engine.flow.groups.failback import Failback
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
-from engine.flow.groups.translations import Translations
+from engine.flow.groups.translations import Maps, Translations
 from engine.flow.operations.reading import OperationCopy, read_copy
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
 from engine.flow.ownership.stored_positions import stored_positions
-from engine.flow.refused.quarantine_reader import Replayers
+from engine.flow.refused.quarantine_reader import QuarantineReader, Replayers
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.flow.topic_logs.last_known import LastKnown, stored_state
 from engine.flow.topic_logs.lent_log import LentLog
@@ -44,6 +44,7 @@ from engine.services.clients import clients_of
 from engine.services.dr.lifting import LiftedFences, lift_fences
 from engine.services.dr.operation_service import leased, operation_log
 from engine.services.maps import clusters_of, last_known_of, maps_of
+from engine.services.quarantine import LeftOutRecords, LeftOutRow, RefusedSurvey, left_out_rows
 from engine.state.state import Key, StateHolder, Value
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation
@@ -166,7 +167,7 @@ class Failover(Opened):
                 selection, self._log, self._target, self._target_groups, commit=commit
             )
             return msgspec.structs.replace(standing, missing={f"cluster {self._flow.name.source!r}": gone})
-        stands = self._stands(commit=commit)
+        stands = self._stands(await self._group_maps(), commit=commit)
         standing = await self._looked(stands, now_s() + timeout_s, undrained, commit=commit)
         if stands.unanswered or standing.missing:
             others = await stand_by_checkpoints(
@@ -204,8 +205,12 @@ class Failover(Opened):
                 return found
             await pause(_AGAIN_S)
 
-    def _stands(self, *, commit: bool) -> GroupStatusReader:
-        translations = Translations(self._flow.selection, self._maps, self._target)
+    async def _group_maps(self) -> Maps:
+        """Return the maps that groups are placed by. Raises as `operations` does."""
+        return self._maps
+
+    def _stands(self, maps: Maps, *, commit: bool) -> GroupStatusReader:
+        translations = Translations(self._flow.selection, maps, self._target)
         commits = GroupCommits(self._flow.name, self._target_groups, translations, rules=CommitRules(renews=False))
         return GroupStatusReader(
             self._flow.groups.selection,
@@ -249,6 +254,23 @@ class Failover(Opened):
             yield log
         finally:
             await log.close()
+
+    async def left_out(self) -> tuple[LeftOutRow, ...]:
+        """Count what the target refused of topics that the flow copies, and nobody has replayed or dropped.
+
+        Raises what `RefusedSurvey.rows` raises.
+        """
+        flow = self._flow
+        reader = QuarantineReader(self._target, flow.name.source, is_used=flow.faults.leaves_out)
+        rows = await RefusedSurvey(flow, self._target, reader).rows()
+        return left_out_rows(row for row in rows if flow.selection.wants(row.name.topic))
+
+    async def known_left_out(self) -> LeftOutRecords:
+        """Count the same for a report: a failure to read it is in the result, and keeps nobody from a failover."""
+        try:
+            return LeftOutRecords(rows=await self.left_out())
+        except MirrorError as failure:
+            return LeftOutRecords(unknown=str(failure))
 
     async def way_back(self, *, backwards: bool) -> Failback:
         """Build the failback of groups to the source. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""

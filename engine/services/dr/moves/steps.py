@@ -28,6 +28,7 @@ from engine.services.dr.switchover.steps import (
     SettleStep,
     SwitchoverLimits,
     paused_by_hand,
+    records_in_the_way,
 )
 from engine.services.dr.switchover.world import DrainedEnd, SwitchoverWorld
 from engine.state.state import MovedTopic
@@ -100,6 +101,7 @@ class MoveCheckStep:
         known = await world.stored()
         bad = {str(one.lane): one.why for one in known.lanes if one.source_next < 0 and one.lane.topic in topics}
         found += [("copies-not-whole", f"{subject}: {why}") for subject, why in (bad | dict(known.unread)).items()]
+        found += await records_in_the_way(world, self._control, topics)
         found += topics_in_the_way({name: fed_too(world.config, world.flow, name) for name in topics})
         ready = await world.readiness()
         found += [(one.name.value, f"{one.subject}: {one.why}") for one in ready.unready]
@@ -132,7 +134,7 @@ class MoveGroupsStep:
         moves = await self._survey.log.read()
         found = await self._survey.groups(self._choices.topics, moves, 0.0)
         read = {one.group: one.topics for one in found.groups if one.is_mirrored or one.move}
-        return await start_groups(run, self._world, read)
+        return await start_groups(run, self._world, read, moves.topics)
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step: a start offset where there was none does no harm."""
@@ -262,7 +264,7 @@ def move_steps(
     """Return the steps by their names in the table; `world` is connected if both clusters answer."""
     about, survey = world.about(choices.topics), MoveSurvey(world)
     check = MoveCheckStep(survey, about, fence, control, choices)
-    drain = DrainStep(about, control, SwitchoverLimits(drain_s=choices.timeout_s))
+    drain = DrainStep(about, control, SwitchoverLimits(drain_s=choices.timeout_s), frozenset(choices.ignore))
     groups = MoveGroupsStep(survey, about, check, choices)
     return {
         "check": check,

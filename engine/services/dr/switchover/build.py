@@ -164,7 +164,7 @@ def switchover_steps(
 ) -> dict[str, Step]:
     """Return the steps by their names in the table; `world` is connected if both clusters answer."""
     limits, ignored = SwitchoverLimits(drain_s=choices.timeout_s), frozenset(choices.ignore)
-    drain, halt = DrainStep(world, control, limits), PauseStep(control)
+    drain, halt = DrainStep(world, control, limits, ignored), PauseStep(control)
     groups, positions = GroupsStep(world, limits, ignored), PositionsStep(world, holder)
     return {
         "check": CheckStep(world, fence, control, ignored),

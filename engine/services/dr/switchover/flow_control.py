@@ -1,7 +1,7 @@
 """Port to whoever copies a flow, and the control of a flow that no mirror runs: its stored wish alone."""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -19,6 +19,7 @@ from engine.state.state import (
     with_moved,
     without_moved,
 )
+from policies.model import TopicPartition
 
 WAS_FAILED_OVER = "the flow was failed over meanwhile, so nothing copies it again"
 
@@ -28,6 +29,9 @@ class FlowControl(Protocol):
 
     async def is_copying(self) -> bool:
         """Whether a mirror copies the flow, so that waiting for it helps."""
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        """Return the partitions that do not get on, because the target refuses a record or they failed, and why."""
 
     async def pause(self) -> None:
         """Pause the flow, and return when nothing is on its way any more. Raises MirrorError if that takes too long."""
@@ -85,6 +89,10 @@ class StoredControl:
     async def is_copying(self) -> bool:
         """See FlowControl."""
         return False
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        """See FlowControl."""
+        return {}
 
     async def pause(self) -> None:
         """See FlowControl."""

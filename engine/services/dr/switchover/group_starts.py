@@ -13,6 +13,7 @@ from engine.flow.operations.driver import Facts, StepRun
 from engine.services.dr.move_log import start_of
 from engine.services.dr.switchover.steps import DRAINED_NOTES
 from engine.services.dr.switchover.world import DrainedEnd, SwitchoverWorld
+from engine.state.state import MovedTopic
 from policies.model import TopicPartition
 
 GROUP_START_NOTES = "group-starts"
@@ -37,15 +38,18 @@ async def mirrored_groups(world: SwitchoverWorld) -> dict[str, frozenset[str]]:
     return {group: frozenset(lane.topic for lane in commits.found.get(group, {})) for group in groups}
 
 
-async def start_groups(run: StepRun, world: SwitchoverWorld, read: Mapping[str, Collection[str]]) -> Facts:
+async def start_groups(
+    run: StepRun, world: SwitchoverWorld, read: Mapping[str, Collection[str]], moved: Mapping[str, MovedTopic]
+) -> Facts:
     """Commit a start offset for groups in the drained topics that they read, where they have none.
 
-    `read`: the groups, with the topics that each reads. Raises BrokerUnreachable, ConnectionLost, KafkaRefusal.
+    `read`: the groups, with the topics that each reads. `moved`: topics whose producers have moved. Raises
+    BrokerUnreachable, ConnectionLost, KafkaRefusal.
     """
     topics = {row.topic for row in run.notes(DRAINED_NOTES, DrainedEnd) or ()}
     there = await world.target_settings.topics(sorted(topics))
     lanes = [TopicPartition(name, at) for name, state in there.items() for at in range(state.partitions)]
-    ends = await producer_starts(world, lanes)
+    ends = await producer_starts(world, lanes, moved)
     known = await world.target_groups.offsets(list(read))
     rows: list[GroupStart] = []
     for group, names in read.items():
@@ -58,14 +62,16 @@ async def start_groups(run: StepRun, world: SwitchoverWorld, read: Mapping[str, 
     return {"producer_topics_there": len(there), "group_starts": len(rows) - failed, "group_starts_failed": failed}
 
 
-async def producer_starts(world: SwitchoverWorld, lanes: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+async def producer_starts(
+    world: SwitchoverWorld, lanes: Collection[TopicPartition], moved: Mapping[str, MovedTopic]
+) -> dict[TopicPartition, int]:
     """Return where producers begin in their topics of the target: at the ends, or where they began when they moved.
 
     Raises NotDrained if an end is not known.
     """
     if not lanes:
         return {}
-    moved, ends = (await world.moved()).topics, await world.copy_ends(lanes)
+    ends = await world.copy_ends(lanes)
     return {lane: start_of(moved.get(lane.topic), lane.partition, end) for lane, end in ends.items()}
 
 

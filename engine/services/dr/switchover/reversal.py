@@ -15,9 +15,12 @@ import msgspec
 from engine.base.clock import now_s, pause
 from engine.base.errors import FlowHeld
 from engine.core.offset_map.map_blocks import map_topic
+from engine.core.position.position import Position
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
+from engine.flow.operations.stints import CLOSED_NOTES, START_NOTES, ClosedRow, StoredStart, closed_row
 from engine.flow.operations.store import OperationStore
+from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.surveys.record_epochs import epochs_before
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, ensure_internal_topic
@@ -30,7 +33,7 @@ from engine.services.holding import held
 from engine.services.maps import last_known_of
 from engine.services.position_alteration import PositionAlteration
 from engine.services.state_service import StateService
-from engine.state.state import DESIRED, StateHolder, desired_of, without_moved
+from engine.state.state import DESIRED, MovedTopic, StateHolder, desired_of, without_moved
 from policies.dr.fence import FENCE_NOTES, FENCE_STEP, FenceRow
 from policies.dr.operations import has_standing_fence, undone
 from policies.model import TopicPartition
@@ -39,20 +42,7 @@ from policies.words import counted
 HEARD_S = 30.0
 """Seconds within which brokers know a topic that was just created, and lead its partitions."""
 _LOOK_S = 0.5
-BEFORE_NOTES, START_NOTES, GROWN_NOTES = "positions-before", "positions", "behind-fence"
-
-
-class StoredStart(msgspec.Struct, frozen=True):
-    """A partition of the reverse flow, by its topic on the target, and the next offset to copy; -1: no position."""
-
-    topic: str
-    partition: int
-    next: int
-
-    @property
-    def lane(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
+BEFORE_NOTES, GROWN_NOTES = "positions-before", "behind-fence"
 
 
 class PositionsStep:
@@ -64,11 +54,13 @@ class PositionsStep:
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises NotDrained, PositionsNotAltered, FlowHeld if the reverse flow runs and must not."""
         facts: Facts = {}
+        moved: Mapping[str, MovedTopic] = {}
         if not self._world.keeps_names:
-            facts = await start_groups(run, self._world, await mirrored_groups(self._world))
+            moved = (await self._world.moved()).topics
+            facts = await start_groups(run, self._world, await mirrored_groups(self._world), moved)
         try:
             async with self._owned():
-                return {**facts, **await self._store(run)}
+                return {**facts, **await self._store(run, moved)}
         except FlowHeld:
             if self._world.keeps_names:
                 raise
@@ -80,7 +72,7 @@ class PositionsStep:
         async with held(reverse.config, reverse.flow, self._holder, lambda _owner: False) as service:
             yield service
 
-    async def _store(self, run: StepRun) -> Facts:
+    async def _store(self, run: StepRun, moved: Mapping[str, MovedTopic]) -> Facts:
         world, reverse = self._world, self._world.reverse.flow
         for topic, configs in (
             (reverse.positions_topic, POSITIONS_CONFIGS),
@@ -92,15 +84,30 @@ class PositionsStep:
             )
         known = await self._known()
         before = {one.lane: one.source_next for one in known.lanes}
-        starts = await self._starts(before)
+        starts = await self._starts(before, moved)
         if run.notes(BEFORE_NOTES, StoredStart) is None:
             await run.keep(BEFORE_NOTES, [StoredStart(*lane, before.get(lane, -1)) for lane in sorted(starts)])
+        if self._world.keeps_names:
+            await self._keep_closed(run)
         await run.keep(START_NOTES, [StoredStart(*lane, start) for lane, start in sorted(starts.items())])
         run.assure()
         # A copy keeps no position of an earlier stint: behind it the source has what applications wrote there since.
         keeps = {} if self._world.keeps_names else before
         await self._alter({lane: start for lane, start in starts.items() if keeps.get(lane, -1) != start})
         return {"reverse_partitions": len(starts)}
+
+    async def _keep_closed(self, run: StepRun) -> None:
+        """Store the maps of the last stint of the reverse flow, which this step takes from its positions.
+
+        Groups that have read little since are placed by them, now and after later switchovers. After a kill or an abort
+        the positions have none any more: what was stored stays.
+        """
+        reverse = self._world.reverse.flow
+        noted = run.notes(CLOSED_NOTES, ClosedRow)
+        rows = dict((await self._world.stints()).last) if noted is None else {row.lane: row for row in noted}
+        stored = await stored_positions(self._world.source, reverse.positions_topic, reverse.position_keys)
+        rows |= {lane: closed_row(lane, one) for lane, one in stored.lanes.items() if isinstance(one, Position)}
+        await run.keep(CLOSED_NOTES, [rows[lane] for lane in sorted(rows)])
 
     async def _known(self) -> LastKnown:
         """Read the positions of the reverse flow; brokers learn of a topic that was just created a little later."""
@@ -113,7 +120,9 @@ class PositionsStep:
                 raise NotDrained(known.unread)
             await pause(_LOOK_S)
 
-    async def _starts(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def _starts(
+        self, before: Mapping[TopicPartition, int], moved: Mapping[str, MovedTopic]
+    ) -> dict[TopicPartition, int]:
         """Return where partitions of the reverse flow start, by their topics on the target.
 
         If copies keep their names, what our flow never copied is no copy: it lies on the target alone, and the reverse
@@ -131,7 +140,7 @@ class PositionsStep:
             copies = await self._copies()
             lanes = [lane for lane in lanes if lane in copies]
         if not world.keeps_names:
-            starts = await producer_starts(world, lanes)
+            starts = await producer_starts(world, lanes, moved)
             return {lane: before[lane] if before.get(lane, -1) >= 0 else start for lane, start in starts.items()}
         ends = await world.copy_ends(lanes)
         others = await world.other_writers()

@@ -3,7 +3,7 @@
 Each looks first at what is there, because it may run again after a kill at any point (`policies.dr.operation_steps`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -14,21 +14,26 @@ from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionS
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
+from engine.services.dr.move_log import Moves
 from engine.services.dr.switchover.flow_control import FlowControl, NoMirrorCopies
 from engine.services.dr.switchover.world import (
     DrainedEnd,
+    DrainWorld,
     NotDrained,
     SwitchoverWorld,
     grown_since_move,
     some_of,
 )
+from engine.services.quarantine import LeftOutRow
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
 from policies.words import counted
 
-DRAINED_NOTES, GROUP_NOTES = "drained", "groups"
-GROUPS_NOT_EQUAL = "groups-not-equal"
-"""The name with which an operator accepts groups that will not be equal."""
+DRAINED_NOTES, GROUP_NOTES, LEFT_OUT_NOTES = "drained", "groups", "left-out"
+GROUPS_NOT_EQUAL, LEFT_OUT = "groups-not-equal", "left-out-records"
+"""The names with which an operator accepts groups that will not be equal, and records that the target will not have."""
+DECIDE = "replay or drop them first: raymirror quarantine list, replay, drop"
+"""What is right for records that the target refused."""
 _LOOK_S = 1.0
 _IN_THE_WAY = (Why.TARGET_AHEAD.value, Why.ACTIVE.value, BEFORE_MAP)
 _BETWEEN_LOOKS = (BrokerUnreachable, ConnectionLost)
@@ -85,6 +90,22 @@ class NotEqual(MirrorError):
         )
 
 
+class TargetLacksRecords(MirrorError):
+    """The target refused records, and nobody has replayed or dropped them: rows, by partition."""
+
+    exit_code = 1
+
+    def __init__(self, rows: tuple[LeftOutRow, ...]) -> None:
+        super().__init__(rows)
+        self.rows = rows
+
+    def __str__(self) -> str:
+        return (
+            f"the target lacks {some_of({str(row.lane): row.text for row in self.rows})}; {DECIDE}, then: raymirror dr"
+            f" resume (to leave them behind: --ignore {LEFT_OUT})"
+        )
+
+
 class CheckStep:
     """Checks that a switchover may begin. It changes nothing, so a dry run is this step alone."""
 
@@ -107,17 +128,19 @@ class CheckStep:
 
     async def look(self) -> tuple[tuple[tuple[str, str], ...], Facts]:
         """Return what is in the way, by name, and the facts. Raises FenceRefused, BrokerUnreachable, KafkaRefusal."""
-        world, found = self._world, list[tuple[str, str]]()
-        facts = await self._fence.refuse(await topics_to_fence(world))
+        world, found, moves = self._world, list[tuple[str, str]](), await self._world.moved()
+        topics = await topics_to_fence(world, moves)
+        facts = await self._fence.refuse(topics)
         if not await self._control.is_copying():
             found.append(("no-mirror", "no mirror copies the flow, so the target cannot catch up"))
         found += [("topic-paused", paused_by_hand(name)) for name in await world.paused_topics()]
         found += [("copies-not-whole", text) for text in await self._unwhole()]
-        found += [("written-since-move", text) for text in await self._written_since()]
+        found += await records_in_the_way(world, self._control, topics)
+        found += [("written-since-move", text) for text in await self._written_since(moves)]
         ready = await world.readiness()
         found += [(one.name.value, f"{one.subject}: {one.why}") for one in ready.unready if self._counts(one)]
         found += [("readiness-unknown", text) for text in ready.unknown]
-        standing = await held_groups(world, commit=False)
+        standing = await held_groups(world, moves, commit=False)
         found += [("group-not-read", f"group {group}: {why}") for group, why in standing.failed.items()]
         found += [(GROUPS_NOT_EQUAL, f"group {group}: {why}") for group, why in in_the_way(standing).items()]
         found += [("settings-differ", text) for text in await self._differences()]
@@ -127,11 +150,11 @@ class CheckStep:
         """Whether a gap matters: if copies have a prefix, brokers make topics for producers when they first write."""
         return gap.name is not UnreadyName.NO_TOPIC or self._world.keeps_names
 
-    async def _written_since(self) -> list[str]:
+    async def _written_since(self, moves: Moves) -> list[str]:
         """Say which topics were written to on the source after their move; copies of the same name lack that."""
         if not self._world.keeps_names:
             return []
-        grown = await grown_since_move(self._world, (await self._world.moved()).topics)
+        grown = await grown_since_move(self._world, moves.topics)
         return [
             f"{counted(count, 'offset')} of {topic} came on the source after its producers had moved, and no copy has"
             f" them: raymirror move --topics '{topic}' --undo copies them, if nothing was written to the target since"
@@ -160,10 +183,22 @@ def paused_by_hand(topic: str) -> str:
     return f"an operator paused topic {topic!r}: resume it with raymirror resume"
 
 
-async def topics_to_fence(world: SwitchoverWorld) -> list[str]:
+async def records_in_the_way(world: DrainWorld, control: FlowControl, topics: Collection[str]) -> list[tuple[str, str]]:
+    """Name the partitions of these topics of which the target refuses, or has refused, records.
+
+    Raises what `DrainWorld.left_out` raises, MirrorError if the mirror does not answer.
+    """
+    stopped = [
+        ("partition-stopped", why if why.startswith(f"{lane}: ") else f"{lane}: {why}")
+        for lane, why in sorted((await control.stopped_lanes()).items())
+        if lane.topic in topics
+    ]
+    return [*stopped, *((LEFT_OUT, f"{row}; {DECIDE}") for row in await world.left_out())]
+
+
+async def topics_to_fence(world: SwitchoverWorld, moves: Moves) -> list[str]:
     """Return the topics to keep producers from: a move of producers has fenced its own, and an abort leaves them so."""
-    moved = (await world.moved()).topics
-    return [name for name in await world.fenced_topics() if name not in moved]
+    return [name for name in await world.fenced_topics() if name not in moves.topics]
 
 
 class FenceStep:
@@ -174,7 +209,7 @@ class FenceStep:
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises FenceRefused, FenceFailed."""
-        return await self._fence.close(run, await topics_to_fence(self._world))
+        return await self._fence.close(run, await topics_to_fence(self._world, await self._world.moved()))
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step. Raises FenceFailed."""
@@ -182,19 +217,28 @@ class FenceStep:
 
 
 class DrainStep:
-    """Waits until the target has every record of the source, and no transaction is open there."""
+    """Waits until the target has every record of the source, and no transaction is open there.
 
-    def __init__(self, world: SwitchoverWorld, control: FlowControl, limits: SwitchoverLimits) -> None:
-        self._world, self._control, self._limits = world, control, limits
+    What the target refused is not waited for: nothing but a replay brings it there. It is counted once all else is
+    there, because records may have been refused since the check.
+    """
+
+    def __init__(
+        self, world: SwitchoverWorld, control: FlowControl, limits: SwitchoverLimits, ignored: frozenset[str]
+    ) -> None:
+        self._world, self._control, self._limits, self._accepts = world, control, limits, LEFT_OUT in ignored
 
     async def do(self, run: StepRun) -> Facts:
-        """See Step. Raises NotDrained, NoMirrorCopies."""
+        """See Step. Raises NotDrained, NoMirrorCopies, TargetLacksRecords."""
         give_up_at_s = now_s() + self._limits.drain_s
         while True:
-            why, ends = await self._look()
+            why, ends, left_out = await self._look()
             if not why:
+                if left_out and not self._accepts:
+                    raise TargetLacksRecords(left_out)
+                await run.keep(LEFT_OUT_NOTES, left_out)
                 await run.keep(DRAINED_NOTES, ends)
-                return {"partitions": len(ends), "records_lost": 0}
+                return {"partitions": len(ends), "records_lost": sum(row.records for row in left_out)}
             if now_s() >= give_up_at_s:
                 raise NotDrained(why)
             if not await self._control.is_copying():
@@ -202,17 +246,20 @@ class DrainStep:
             run.say(f"{counted(len(why), 'partition')} not drained: {some_of(why)}")
             await pause(_LOOK_S)
 
-    async def _look(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
+    async def _look(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...], tuple[LeftOutRow, ...]]:
+        """Return what is not drained and why; the ends; what the target refused, if all else is drained."""
         try:
             why, ends = await self._world.undrained()
-            paused = set(await self._world.paused_topics()) if why else ()
+            if not why:
+                return why, ends, await self._world.left_out()
+            paused = set(await self._world.paused_topics())
             topics = {str(end.lane): end.topic for end in ends}
             for subject in why:
                 if (topic := topics.get(subject, "")) in paused:
                     why[subject] += f"; {paused_by_hand(topic)}"
-            return why, ends
+            return why, ends, ()
         except _BETWEEN_LOOKS as lost:
-            return {"a cluster": str(lost)}, ()
+            return {"a cluster": str(lost)}, (), ()
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""
@@ -259,11 +306,13 @@ class GroupsStep:
 
     async def _committed(self, run: StepRun) -> GroupStatus:
         give_up_at_s = now_s() + self._limits.groups_s
+        moves: Moves | None = None
         while True:
             late = now_s() >= give_up_at_s
             run.assure()
             try:
-                standing = await held_groups(self._world, commit=True)
+                moves = moves or await self._world.moved()
+                standing = await held_groups(self._world, moves, commit=True)
             except _BETWEEN_LOOKS as lost:
                 if late:
                     raise
@@ -281,12 +330,12 @@ class GroupsStep:
         return {}
 
 
-async def held_groups(world: SwitchoverWorld, *, commit: bool) -> GroupStatus:
+async def held_groups(world: SwitchoverWorld, moves: Moves, *, commit: bool) -> GroupStatus:
     """Compare the groups, and commit what is exact; those that have moved already are where they belong.
 
     Raises BrokerUnreachable, ConnectionLost.
     """
-    moved = {group for group, one in (await world.moved()).groups.items() if one.state == "moved"}
+    moved = {group for group, one in moves.groups.items() if one.state == "moved"}
     return (await world.hold(0.0, commit=commit, undrained={})).without(moved)
 
 

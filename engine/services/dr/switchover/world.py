@@ -9,7 +9,11 @@ import msgspec
 from engine.base.errors import BrokerUnreachable, MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.drain import Ends
+from engine.flow.groups.map_chain import ChainedMaps
+from engine.flow.groups.translations import Maps
+from engine.flow.operations.stints import Stints, replayed_to, stints_of
 from engine.flow.ports.ports import EARLIEST
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.readiness_survey import Readiness, survey_readiness
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.data.partition_ends import known_ends
@@ -17,6 +21,8 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
 from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.preview import PreviewService
+from engine.services.maps import stored_maps_of
+from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedTopic, desired_of
 from policies.dr.readiness import ClientRules
 from policies.model import TopicPartition
@@ -105,6 +111,10 @@ class DrainWorld(PreviewService):
         await super()._open()
         if self.gone:
             raise BrokerUnreachable(f"cluster {self.flow.name.source!r}", self.gone)
+
+    async def left_out(self) -> tuple[LeftOutRow, ...]:
+        """See Failover; only of the topics that the operation is about."""
+        return tuple(row for row in await super().left_out() if self._counts(row.topic))
 
     @property
     def keeps_names(self) -> bool:
@@ -195,6 +205,29 @@ class SwitchoverWorld(DrainWorld):
     def __init__(self, config: MirrorConfig, flow: FlowConfig, reverse: ReverseConfig) -> None:
         super().__init__(config, flow)
         self.reverse = reverse
+        self._stints: Stints | None = None
+        self._chained: ChainedMaps | None = None
+
+    async def stints(self) -> Stints:
+        """Return what earlier switchovers have stored of the stints before this one; it is read once.
+
+        Raises what `operations` raises.
+        """
+        if self._stints is None:
+            self._stints = stints_of(await self.operations(), self.flow.name)
+        return self._stints
+
+    async def _group_maps(self) -> Maps:
+        """Return the maps that groups are placed by: with those of earlier stints, if copies keep their names."""
+        if not self.keeps_names:
+            return self._maps
+        if self._chained is None:
+            stints, reverse = await self.stints(), self.reverse.flow
+            quarantine = QuarantineReader(self.source, reverse.name.source, is_used=reverse.faults.leaves_out)
+            chains = stints.chains(self.flow.selection.target_topic, replayed_to(await quarantine.states()), {})
+            closed = stored_maps_of(reverse, self.target, self.source)
+            self._chained = ChainedMaps(self._maps, closed, chains)
+        return self._chained
 
     @property
     def reverse_moves(self) -> MoveLog:

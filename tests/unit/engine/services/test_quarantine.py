@@ -10,7 +10,14 @@ from engine.core.offset_map.map_blocks import encode_tail
 from engine.core.offset_map.map_runs import MapHead, MapStart
 from engine.core.refused.entries import RefusedRecord, RefusedState, contents_record, entry_of, placed_at
 from engine.flow.refused.replay import Replay, ReplayFailed
-from engine.services.quarantine import RefusedRecords, RefusedRow, RefusedStanding, ReplayResult
+from engine.services.quarantine import (
+    LeftOutRow,
+    RefusedRecords,
+    RefusedRow,
+    RefusedStanding,
+    ReplayResult,
+    left_out_rows,
+)
 from engine.wire.codecs import NONE
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
@@ -52,6 +59,23 @@ async def test_each_record_is_told_by_what_became_of_it() -> None:
         other = forge(stage, states[0], offset=1, topic_id="of a topic that was deleted")
         rows = {row.name: row.standing for row in await found.rows()}
         assert rows[other.name] is S.UNSURE
+        await found.close()
+
+
+async def test_what_nobody_has_decided_about_is_counted_by_partition() -> None:
+    stage = Held()
+    async with stage.running():
+        states = await stage.held()
+        found = quarantine_over(stage)
+        forge(stage, states[0], offset=2, contents_at=-1)  # the target took it after all
+        forge(stage, states[0], offset=7, partition=4)
+        assert left_out_rows(await found.rows()) == (LeftOutRow("t", 0, 2), LeftOutRow("t", 4, 1))
+        await found.drop(lambda row: row.name.offset == 3, lambda _row: None)
+        rows = left_out_rows(await found.rows())
+        assert [str(row) for row in rows] == [
+            "t-0: the target lacks 1 record that it refused",
+            "t-4: the target lacks 1 record that it refused",
+        ]
         await found.close()
 
 

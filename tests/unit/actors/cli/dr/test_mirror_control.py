@@ -13,7 +13,7 @@ from actors.model.events import FailedOver
 from actors.model.requests import ENDED, MirrorLost
 from actors.model.states import Command, Desired
 from actors.ray.mirror import Mirror
-from policies.model import FlowName
+from policies.model import FlowName, TopicPartition
 
 FLOW = FlowName("A", "B")
 
@@ -76,6 +76,20 @@ async def test_a_flow_is_paused_resumed_and_stopped_once() -> None:
     await asked.stop()
     await asked.pause()  # a driver was killed behind the stop: nothing is to be paused any more
     assert mirror.commands == [("pause", "A->B"), ("resume", "A->B"), ("fail over", "A->B")]
+
+
+async def test_partitions_that_do_not_get_on_are_told_with_the_reason() -> None:
+    mirror = FakeMirror()
+    told = (("A->B/000", 0, "copying", ""), ("A->B/001", 1, "refused", "too large"), ("A->B/001", 2, "failed", ""))
+    rows = (*told, ("B->A/000", 3, "refused", "of the other direction"))
+    mirror.lanes = [
+        SimpleNamespace(set_id=set_id, lane=TopicPartition("t", number), state=state, reason=reason)
+        for set_id, number, state, reason in rows
+    ]
+    assert await control(mirror).stopped_lanes() == {
+        TopicPartition("t", 1): "too large",
+        TopicPartition("t", 2): "failed",
+    }
 
 
 async def test_a_flow_that_somebody_has_stopped_is_stopped_for_good() -> None:
@@ -162,4 +176,4 @@ def test_how_an_operator_starts_the_reverse_flow() -> None:
 
 def test_the_event_of_a_switchover_does_not_speak_of_a_failover() -> None:
     said = FailedOver(flow=FlowName("A", "B"), outcome=SWITCHED).text()
-    assert said == "a switchover stopped the flow for good; every record is copied, and the target serves"
+    assert said == "a switchover stopped the flow for good; nothing is left to copy, and the target serves"

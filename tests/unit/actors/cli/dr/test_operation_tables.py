@@ -9,8 +9,9 @@ from engine.flow.operations.reading import OperationCopy
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.group_starts import GROUP_START_NOTES, GroupStart
 from engine.services.dr.switchover.reversal import GROWN_NOTES
-from engine.services.dr.switchover.steps import GROUP_NOTES, GroupRow
+from engine.services.dr.switchover.steps import GROUP_NOTES, LEFT_OUT_NOTES, GroupRow
 from engine.services.dr.switchover.world import GrownPartition
+from engine.services.quarantine import LeftOutRow
 from engine.state.state import Key, OperationNotes, Value, notes_key
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_steps import FlowSide
@@ -20,6 +21,7 @@ NEW = DrOperation(id="op-1", kind="switchover", source="A", target="B", who="ann
 NOT_EXACT = next(one for one in PlaceReason if one is not PlaceReason.EXACT)
 ROWS: dict[str, msgspec.Struct] = {
     GROUP_NOTES: GroupRow("readers", "orders-0: it has members"),
+    LEFT_OUT_NOTES: LeftOutRow("orders", 2, 3),
     GROWN_NOTES: GrownPartition("orders", 1, 10, 12),
     GROUP_START_NOTES: GroupStart("writers", "orders", 0, 7, "it has members"),
 }
@@ -41,6 +43,7 @@ def test_a_finished_operation(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "switchover op-1 of A->B: finished, last driven by ann on host" in said
     assert "group readers is not equal: orders-0: it has members" in said
+    assert "left behind: orders-2: the target lacks 3 records that it refused" in said
     assert "written behind the fence: orders-1, offsets 10 to 11" in said
     assert "group writers has no start offset in orders-0: it has members" in said
     assert "reverse (no return)" in said

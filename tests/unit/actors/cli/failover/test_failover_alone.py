@@ -26,6 +26,7 @@ from engine.flow.operations.errors import OperationHeld
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.lifting import LiftedFences
+from engine.services.quarantine import LeftOutRecords, LeftOutRow
 from engine.state.state import DEPLOYMENT, DESIRED, Deployment, DesiredState, Key, StateHolder, Value
 from policies.dr.lent_config import LentConfig
 from policies.dr.operations import DrOperation, StepRecord, StepState
@@ -67,6 +68,7 @@ class World:
         self.raised = LentConfigs()
         self.done: list[Any] = []
         self.lifted = LiftedFences()
+        self.left_out = LeftOutRecords()
         self.known_dead: Callable[[Deployment], bool] = lambda _owner: False
 
     # --- what is needed of `engine.services.dr.failover.Failover`
@@ -113,6 +115,9 @@ class World:
     async def keep_tombstones(self, topics: Collection[str], least_ms: int) -> LentConfigs:
         assert "A.t" in topics
         return self.raised if least_ms else LentConfigs()
+
+    async def known_left_out(self) -> LeftOutRecords:
+        return self.left_out
 
     async def lift_fences(self) -> LiftedFences:
         return self.lifted
@@ -305,6 +310,26 @@ def test_a_fence_that_still_keeps_producers_out_is_no_success(
     world.lifted = LiftedFences(failed={"switchover 1 of B->A": "denied"})
     assert ask(config) == exits.NOT_EQUAL
     assert "kept from the target by the fence of switchover 1 of B->A: denied" in capsys.readouterr().out
+
+
+def test_records_that_the_target_refused_are_no_success(
+    world: World, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.ends_now = Ends(ends={LANE: 7})
+    world.standing = GroupStatus(groups=0, stands=())
+    assert ask(config) == exits.OK
+    world.left_out = LeftOutRecords(rows=(LeftOutRow("t", 0, 3), LeftOutRow("u", 1, 1)))
+    assert ask(config) == exits.NOT_EQUAL
+    said = capsys.readouterr().out
+    assert "t-0: the target lacks 3 records that it refused\nu-1: the target lacks 1 record that it refused\n" in said
+    assert "raymirror quarantine list" in said
+    assert "every record is copied, besides 4 records that the target refused" in str(world.done)
+    assert ask(config, "--json") == exits.NOT_EQUAL
+    found = json.loads(capsys.readouterr().out)
+    assert (found["drained"], found["left_out"]["rows"][0]["records"]) == (False, 3)
+    world.left_out = LeftOutRecords(unknown="denied")
+    assert ask(config) == exits.NOT_EQUAL
+    assert "whether the target lacks records that it refused is not known: denied" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

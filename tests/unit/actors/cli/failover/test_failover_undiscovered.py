@@ -24,6 +24,7 @@ from engine.flow.groups.status import GroupStatus
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.lifting import LiftedFences
+from engine.services.quarantine import LeftOutRecords
 from engine.state.state import StateHolder
 from policies.dr.operations import DrOperation
 from policies.model import FlowName, TopicPartition
@@ -97,6 +98,9 @@ class World:
     async def keep_tombstones(self, _topics: Collection[str], least_ms: int) -> LentConfigs:
         assert least_ms == 30 * 86_400_000
         return LentConfigs()
+
+    async def known_left_out(self) -> LeftOutRecords:
+        return LeftOutRecords()
 
     async def lift_fences(self) -> LiftedFences:
         return LiftedFences()

@@ -15,7 +15,9 @@ from engine.core.position.position_keys import PositionKeys
 from engine.flow.failback.lent_configs import keep_tombstones, take_back
 from engine.flow.failback.steps import failback_steps
 from engine.flow.failback.world import FailbackPorts, FailbackWorld
+from engine.flow.groups.map_chain import LaneChain
 from engine.flow.operations.driver import OperationDriver
+from engine.flow.operations.stints import ClosedRow, Stints
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.alteration import AlterationOptions, Alterations, alter_positions
 from engine.flow.ports.options import FlowOptions
@@ -241,6 +243,7 @@ class Played(Clusters):
             settings.put("t", partitions, retention_ms="5000")
         self.guard = Guard()
         self.loans = FakeLoans()
+        self.stints = Stints()
         self.fence = NoFence()
         self.exported: list[str] = []
         self.copiers = 0
@@ -258,25 +261,28 @@ class Played(Clusters):
 
     # --- before ------------------------------------------------------------------------------------------------------
 
-    async def move(self, wanted: Alterations, epochs: dict[TopicPartition, int] | None = None) -> None:
+    async def move(
+        self, wanted: Alterations, epochs: dict[TopicPartition, int] | None = None, flow: FlowName = FORWARD
+    ) -> None:
         """Set positions of the flow."""
-        some = options(FORWARD)
+        some = options(flow)
         where = AlterationOptions(
-            flow=FORWARD,
+            flow=flow,
             topic=some.positions_topic,
             partitions=1,
             keys=some.position_keys,
             request_timeout_s=some.request_timeout_s,
         )
-        assert await alter_positions(self.b, where, wanted, epochs) == {}
+        assert await alter_positions(self.b if flow == FORWARD else self.a, where, wanted, epochs) == {}
 
-    async def copy(self, *, leaves: bool = True) -> None:
+    async def copy(self, *, leaves: bool = True, flow: FlowName = FORWARD) -> None:
         """Copy A to B by the flow; `leaves`: it ends in order, else it is killed with a position that is behind."""
-        copier = FlowCopier(options(FORWARD), self.a, self.b, lambda _topic: Earliest())
+        source, target = (self.a, self.b) if flow == FORWARD else (self.b, self.a)
+        copier = FlowCopier(options(flow), source, target, lambda _topic: Earliest())
         names = tuple(LaneName(TopicPartition("t", one), TopicPartition("t", one)) for one in range(len(self.here)))
         self.copiers += 1
-        copier.assign(PartitionSet(set_id="s", flow=FORWARD, epoch=self.copiers, lanes=names))
-        wanted = [log.end for log in self.here]
+        copier.assign(PartitionSet(set_id="s", flow=flow, epoch=self.copiers, lanes=names))
+        wanted = [log.end for log in (self.here if flow == FORWARD else self.there)]
         async with asyncio.TaskGroup() as group:
             task = group.create_task(copier.run())
             async with asyncio.timeout(60):
@@ -310,7 +316,11 @@ class Played(Clusters):
             new_copier=lambda some, source, target: FlowCopier(some, source, target, lambda _topic: Earliest()),
             take_back=lambda: take_back(self.settings["B"], self.loans),
             hold_tombstones=self.hold_tombstones,
+            chains=self.chains,
         )
+
+    async def chains(self, last: Mapping[TopicPartition, ClosedRow]) -> dict[TopicPartition, LaneChain]:
+        return msgspec.structs.replace(self.stints, last=last).chains(str, {}, {})
 
     async def hold_tombstones(self, topics: Collection[str]) -> Mapping[str, str]:
         return (await keep_tombstones(self.settings["B"], self.loans, topics, 30 * 86_400_000)).failed

@@ -11,7 +11,7 @@ from engine.core.offset_map import map_runs
 from engine.core.offset_map.map_blocks import block_key, encode_block, encode_tail, map_topic
 from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun
 from engine.core.offset_map.offset_map import How
-from engine.core.position.position import Position
+from engine.core.position.position import Position, altered_value
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.ports.ports import Leader
 from engine.flow.topic_logs import map_reader
@@ -134,6 +134,23 @@ async def test_a_reader_follows_and_a_new_owner_goes_on_with_the_map() -> None:
     fresh = stage.reader()
     await fresh.follow()
     await stage.judge(fresh)
+
+
+async def test_the_end_of_a_closed_map_is_adopted_when_no_position_has_it_any_more() -> None:
+    stage = Holes()
+    stage.more(8)
+    stage.assign()
+    async with stage.running():
+        await stage.copied_all()
+    closed = stage.stored()
+    assert closed.map_blocks > 1
+    altered = Record(0, NOW_MS, PositionKeys(FLOW.source).encode(LANE), altered_value(closed.source_next - 1))
+    stage.positions.append(bytes(encode_batch([altered], 0)))
+    reader = stage.reader()
+    await reader.follow()
+    assert reader.head(LANE) is None
+    reader.adopt(LANE, closed.map_head, closed.map_start)
+    await stage.judge(reader)
 
 
 async def test_what_is_thinned_is_read_back() -> None:

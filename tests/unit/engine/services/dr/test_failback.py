@@ -5,15 +5,56 @@ from typing import Any
 
 import pytest
 
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from engine.core.refused.entries import RefusedState
 from engine.flow.failback.errors import FailbackRefused
+from engine.flow.groups.map_chain import LaneChain
+from engine.flow.operations.reading import OperationCopy
+from engine.flow.operations.stints import Stints, closed_row
+from engine.flow.refused.quarantine_reader import QuarantineReader
+from engine.services.dr import failback
 from engine.services.dr.export import ExportedPartition
-from engine.services.dr.failback import StoredGuard, _ReadGuard, whole
+from engine.services.dr.failback import FailbackService, StoredGuard, _ReadGuard, whole
+from engine.services.dr.switchover.world import ReverseConfig
 from engine.state.state import DESIRED, DesiredState, Key, StateCodec, Value, state_topic
 from engine.wire.codecs import NONE
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
-from policies.model import FlowName
+from policies.model import FlowName, TopicPartition
 from tests.fakes.cluster import FakeCluster
+from tests.unit.engine.flow.operations.test_stints import position
+
+TEXT = """clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+replication.policy.class = IdentityReplicationPolicy
+"""
+HERE = TopicPartition("t", 0)
+
+
+async def test_groups_are_placed_by_what_switchovers_and_this_failback_have_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config, turned = (read_config(parse_properties(text, "f")) for text in (TEXT, TEXT.replace("A->B", "B->A")))
+    reverse = ReverseConfig(config=turned, flow=turned.flows[0], is_enabled=True)
+    service = FailbackService(config, config.flows[0], reverse, "d")
+    row, earlier = closed_row(HERE, position(5)), closed_row(HERE, position(4))
+
+    async def operations() -> OperationCopy:
+        return OperationCopy()
+
+    async def states(reader: QuarantineReader) -> list[RefusedState]:
+        assert reader.topic == "raymirror-quarantine.A.internal"
+        return []
+
+    monkeypatch.setattr(service, "operations", operations)
+    monkeypatch.setattr(QuarantineReader, "states", states)
+    monkeypatch.setattr(failback, "stints_of", lambda _copy, _flow: Stints(starts=({HERE: 9},), last={HERE: earlier}))
+    chains = await service._chains({HERE: row})
+    assert chains == {HERE: LaneChain(back=HERE, starts=(9,), last=row.closed())}
+    assert (await service._chains({}))[HERE].last == earlier.closed()
 
 
 class FakeState:

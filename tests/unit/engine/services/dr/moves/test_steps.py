@@ -1,6 +1,6 @@
 """The steps that move the producers of topics, on a world in memory: what they wait for, pause, lift and store."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from engine.services.dr.moves.survey import WATCH_S, GroupSurvey
 from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, NoFence
 from engine.services.dr.switchover.steps import DRAINED_NOTES, CheckFailed, SettleStep
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, SwitchoverWorld
+from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedTopic
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operation_steps import MOVE
@@ -71,6 +72,8 @@ class MemoryWorld:
         self.target_groups = FakeGroups("B")
         self.target_client = None
         self.end = 9
+        self.refused: tuple[LeftOutRow, ...] = ()
+        self.stopped: dict[TopicPartition, str] = {}
 
     @property
     def world(self) -> SwitchoverWorld:
@@ -85,6 +88,9 @@ class MemoryWorld:
     async def moved(self) -> Moves:
         return self.moves
 
+    async def left_out(self) -> tuple[LeftOutRow, ...]:
+        return self.refused
+
     async def readiness(self) -> Readiness:
         return self.lacks
 
@@ -95,6 +101,9 @@ class MemoryWorld:
 
     async def is_copying(self) -> bool:
         return self.copying
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        return self.stopped
 
     async def pause_moved(self, topics: Sequence[str]) -> None:
         self.done += [f"paused {topic}" for topic in topics]
@@ -163,10 +172,14 @@ async def test_everything_in_the_way_is_named() -> None:
     found.lacks = Readiness(unready=(Unready(name=UnreadyName.NO_TOPIC, subject="orders", why="none"),))
     other = SimpleNamespace(name=FlowName("A", "C"), selection=SimpleNamespace(wants=lambda _topic: True))
     found.config = SimpleNamespace(flows=(other,))
+    found.stopped = {TopicPartition("orders", 1): "failed", TopicPartition("other", 1): "failed"}
+    found.refused = (LeftOutRow("orders", 0, 2),)
     wanted = [
         "no-mirror",
         "topic-paused",
         "copies-not-whole",
+        "partition-stopped",
+        "left-out-records",
         "source-feeds-another-cluster",
         "no-topic",
         "group-not-read",

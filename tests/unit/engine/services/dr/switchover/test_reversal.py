@@ -9,8 +9,11 @@ import msgspec
 import pytest
 
 from engine.base.errors import FlowHeld
+from engine.core.position.position import ForeignPosition
 from engine.flow.operations.driver import StepRun
+from engine.flow.operations.stints import CLOSED_NOTES, Stints, closed_row
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
+from engine.flow.ownership.stored_positions import PositionsFound
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.move_log import Moves
 from engine.services.dr.switchover import reversal
@@ -25,8 +28,10 @@ from policies.naming import IdentityNaming
 from policies.selection import TopicSelection
 from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from policies.sync.config_sync import TopicState
+from tests.fakes.kept_run import KeptRun
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.flow.operations.staged import Clusters, new
+from tests.unit.engine.flow.operations.test_stints import position
 
 OURS = Binding(Resource.TOPIC, "orders", Pattern.LITERAL, "User:a", "*", Operation.WRITE, Permission.DENY)
 THEIRS = OURS._replace(principal="User:b")
@@ -136,6 +141,33 @@ async def test_an_earlier_fence_is_lifted_once_and_the_roles_are_swapped(
         assert swapped.wanted == DesiredState(state="running", paused_topics=paused), "moved topics are copied again"
 
 
+# --- the maps of the stint before ---
+
+
+async def test_the_maps_that_new_positions_replace_are_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, three = (TopicPartition("orders", number) for number in range(3))
+    earlier = {two: closed_row(two, position(4)), three: closed_row(three, position(5))}
+    lanes: dict[TopicPartition, object] = {one: position(9), three: position(6)}
+    lanes[two] = ForeignPosition(offset=3, altered=True)  # an attempt that was aborted has replaced it
+
+    async def stored_positions(*_args: object) -> PositionsFound:
+        return PositionsFound(cast("Any", lanes))
+
+    async def stints() -> Stints:
+        return Stints(last=earlier)
+
+    monkeypatch.setattr(reversal, "stored_positions", stored_positions)
+    flow = SimpleNamespace(positions_topic="p", position_keys=None)
+    found = SimpleNamespace(reverse=SimpleNamespace(flow=flow), source=None, stints=stints)
+    step, run = PositionsStep(cast("SwitchoverWorld", found), HOLDER), KeptRun()
+    await step._keep_closed(run.run)
+    wanted = (closed_row(one, position(9)), earlier[two], closed_row(three, position(6)))
+    assert run.rows[CLOSED_NOTES] == wanted
+    lanes[one] = lanes[three] = ForeignPosition(offset=8, altered=True)
+    await step._keep_closed(run.run)
+    assert run.rows[CLOSED_NOTES] == wanted, "the positions are set by now"
+
+
 # --- where the reverse flow starts --------------------------------------------------------------------------------
 
 
@@ -163,9 +195,8 @@ async def test_what_lies_on_the_target_alone_is_not_skipped_by_the_reverse_flow(
             lanes=tuple(KnownLane(lane=one, target=one, source_next=4, at_ms=0, ours=True) for one in names)
         )
 
-    async def moved() -> Moves:  # producers of orders write to the target's topic since its end was 6
-        return Moves(topics={"orders": MovedTopic(at_ms=1, who="ann", operation="op", ends=(4,), starts=(6,))})
-
+    # producers of orders write to the target's topic since its end was 6
+    moved = {"orders": MovedTopic(at_ms=1, who="ann", operation="op", ends=(4,), starts=(6,))}
     monkeypatch.setattr(reversal, "last_known_of", known)
     back = FlowName("B", "A")
     flow = SimpleNamespace(naming=IdentityNaming("B"), selection=TopicSelection(back, IdentityNaming("B")))
@@ -175,10 +206,9 @@ async def test_what_lies_on_the_target_alone_is_not_skipped_by_the_reverse_flow(
         target_settings=SimpleNamespace(topics=topics),
         copy_ends=copy_ends,
         other_writers=other_writers,
-        moved=moved,
         flow=None,
         target=None,
     )
     step = PositionsStep(cast("SwitchoverWorld", found), HOLDER)
     before = {TopicPartition("clicks", 0): 3}
-    assert await step._starts(before) == {TopicPartition(name, 0): at for name, at in starts.items()}
+    assert await step._starts(before, moved) == {TopicPartition(name, 0): at for name, at in starts.items()}

@@ -34,9 +34,10 @@ from engine.services.dr.switchover.steps import (
     SwitchoverLimits,
 )
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, SwitchoverWorld
+from engine.services.quarantine import LeftOutRow
 from engine.state.state import StateHolder
 from policies.dr.operations import DrOperation, OperationState
-from policies.model import FlowName
+from policies.model import FlowName, TopicPartition
 from tests.unit.engine.flow.operations.staged import FLOW, Border, Clusters, Killed, new
 
 LIMITS = SwitchoverLimits(drain_s=60.0, groups_s=5.0)
@@ -132,6 +133,9 @@ class Model:
     async def paused_topics(self) -> tuple[str, ...]:
         return ()
 
+    async def left_out(self) -> tuple[LeftOutRow, ...]:
+        return ()
+
     async def undrained(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
         self.look()
         left = len(self.here) - len(self.copy)
@@ -154,6 +158,9 @@ class Model:
 
     async def is_copying(self) -> bool:
         return not (self.is_paused or self.is_stopped)
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        return {}
 
     async def moved(self) -> Moves:
         return Moves()
@@ -236,8 +243,9 @@ class StartsNoted:
 def steps_of(model: Model, store: OperationStore) -> dict[str, Step]:
     """Return the steps, as `switchover_steps` does."""
     world = model.world
-    drain, halt, groups = DrainStep(world, model, LIMITS), PauseStep(model), GroupsStep(world, LIMITS, frozenset())
-    positions = StartsNoted(model)
+    nothing = frozenset[str]()
+    drain, halt = DrainStep(world, model, LIMITS, nothing), PauseStep(model)
+    groups, positions = GroupsStep(world, LIMITS, nothing), StartsNoted(model)
     return {
         "check": CheckStep(world, model, model, frozenset()),
         "fence": FenceStep(world, model),

@@ -1,6 +1,6 @@
 """The steps of a switchover on a world in memory: what they wait for, what they refuse, what they do again."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Self, cast
 
@@ -18,9 +18,12 @@ from engine.services.dr.other_fences import NoFence
 from engine.services.dr.switchover.flow_control import NoMirrorCopies
 from engine.services.dr.switchover.reversal import WatchStep
 from engine.services.dr.switchover.steps import (
+    DECIDE,
     DRAINED_NOTES,
     GROUP_NOTES,
     GROUPS_NOT_EQUAL,
+    LEFT_OUT,
+    LEFT_OUT_NOTES,
     CheckFailed,
     CheckStep,
     DrainStep,
@@ -31,9 +34,11 @@ from engine.services.dr.switchover.steps import (
     PauseStep,
     SettleStep,
     SwitchoverLimits,
+    TargetLacksRecords,
     WrittenBehind,
 )
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld, some_of
+from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedGroup, MovedTopic
 from policies.dr.operations import begun, done
 from policies.dr.readiness import Unready, UnreadyName
@@ -61,6 +66,9 @@ class MemoryWorld:
         self.paused: tuple[str, ...] = ()
         self.known = LastKnown(lanes=())
         self.moves = Moves()
+        self.moves_read = 0
+        self.refused: tuple[LeftOutRow, ...] = ()
+        self.stopped: dict[TopicPartition, str] = {}
 
     @property
     def world(self) -> SwitchoverWorld:
@@ -90,7 +98,11 @@ class MemoryWorld:
         return self.paused
 
     async def moved(self) -> Moves:
+        self.moves_read += 1
         return self.moves
+
+    async def left_out(self) -> tuple[LeftOutRow, ...]:
+        return self.refused
 
     def about(self, topics: Collection[str]) -> Self:
         assert set(topics) == {"t"}
@@ -112,6 +124,9 @@ class MemoryWorld:
 
     async def is_copying(self) -> bool:
         return self.is_copied
+
+    async def stopped_lanes(self) -> Mapping[TopicPartition, str]:
+        return self.stopped
 
     async def pause(self) -> None:
         self.done.append("paused")
@@ -149,8 +164,12 @@ class PositionsNoted:
         return {}
 
 
+def draining(found: MemoryWorld, *ignored: str) -> DrainStep:
+    return DrainStep(found.world, found, LIMITS, frozenset(ignored))
+
+
 def settle(found: MemoryWorld) -> SettleStep:
-    drain, halt = DrainStep(found.world, found, LIMITS), PauseStep(found)
+    drain, halt = draining(found), PauseStep(found)
     groups = GroupsStep(found.world, LIMITS, frozenset())
     return SettleStep(found.world, halt, drain, (groups, PositionsNoted(found)))
 
@@ -214,23 +233,71 @@ async def test_what_came_on_the_source_after_a_move_of_producers_is_named() -> N
     await check(found).do(KeptRun().run)  # copies with a prefix go on, so they have it
 
 
+async def test_a_check_names_partitions_of_which_the_target_refuses_records() -> None:
+    found = MemoryWorld()
+    found.stopped = {TopicPartition("t", 1): "t-1: the target refused the record at source offset 5"}
+    found.refused = (LeftOutRow("t", 0, 2),)
+    with pytest.raises(CheckFailed) as failed:
+        await check(found).do(KeptRun().run)
+    assert failed.value.reasons == (
+        ("partition-stopped", "t-1: the target refused the record at source offset 5"),
+        (
+            LEFT_OUT,
+            f"t-0: the target lacks 2 records that it refused; {DECIDE}",
+        ),
+    )
+    found.stopped = {TopicPartition("t", 2): "failed", TopicPartition("other", 0): "failed"}
+    with pytest.raises(CheckFailed, match=r"^partition-stopped: t-2: failed \(a reason"):
+        await check(found, LEFT_OUT).do(KeptRun().run)
+
+
+async def test_a_check_and_the_groups_read_once_what_has_moved() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.keeps_names = True
+    await check(found).do(run.run)
+    assert found.moves_read == 1
+    found.standing = msgspec.structs.replace(unequal(NOT_COMMITTED), failed={})
+    with pytest.raises(NotEqual):
+        await GroupsStep(found.world, LIMITS, frozenset()).do(run.run)
+    assert len(found.done) > 2, "it looks again and again"
+    assert found.moves_read == 2
+
+
 # --- drain -----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_drain_waits_until_all_is_copied_and_notes_the_ends() -> None:
     found, run = MemoryWorld(), KeptRun()
     found.end = 21
-    facts = await DrainStep(found.world, found, LIMITS).do(run.run)
+    facts = await draining(found).do(run.run)
     assert facts == {"partitions": 1, "records_lost": 0}
     assert run.rows[DRAINED_NOTES] == (DrainedEnd("t", 0, 21),)
     assert run.said[0] == "1 partition not drained: t-0: 6 left"
+
+
+async def test_what_the_target_refused_is_not_drained_and_what_is_accepted_is_counted() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.refused = LeftOutRow("t", 0, 2), LeftOutRow("u", 3, 1)
+    with pytest.raises(TargetLacksRecords) as failed:
+        await draining(found).do(run.run)
+    assert run.rows == {}
+    assert str(failed.value) == (
+        "the target lacks t-0: 2 records that it refused; u-3: 1 record that it refused; replay or drop them first:"
+        " raymirror quarantine list, replay, drop, then: raymirror dr resume (to leave them behind: --ignore"
+        " left-out-records)"
+    )
+    assert await draining(found, LEFT_OUT).do(run.run) == {"partitions": 1, "records_lost": 3}
+    assert run.rows[LEFT_OUT_NOTES] == found.refused
+    found.refused = ()
+    assert await draining(found).do(run.run) == {"partitions": 1, "records_lost": 0}
+    assert run.rows[LEFT_OUT_NOTES] == (), "they were replayed"
 
 
 async def test_a_drain_that_does_not_end_says_why() -> None:
     found, run = MemoryWorld(), KeptRun()
     found.end, found.copied = 100, 0
     with pytest.raises(NotDrained, match="not drained: t-0: 45 left"):
-        await DrainStep(found.world, found, LIMITS).do(run.run)
+        await draining(found).do(run.run)
     assert run.rows == {}
 
 
@@ -241,14 +308,14 @@ async def test_a_topic_that_an_operator_paused_is_named_by_the_check_and_by_the_
         await check(found).do(run.run)
     await check(found, "topic-paused").do(run.run)
     with pytest.raises(NotDrained, match="t-0: 45 left; an operator paused topic 't'"):
-        await DrainStep(found.world, found, LIMITS).do(run.run)
+        await draining(found).do(run.run)
 
 
 async def test_a_drain_without_a_mirror_cannot_end() -> None:
     found, run = MemoryWorld(), KeptRun()
     found.end, found.is_copied = 11, False
     with pytest.raises(NoMirrorCopies, match="start it: raymirror run"):
-        await DrainStep(found.world, found, LIMITS).do(run.run)
+        await draining(found).do(run.run)
 
 
 async def test_a_broker_that_is_lost_during_a_drain_is_asked_again() -> None:
@@ -261,7 +328,7 @@ async def test_a_broker_that_is_lost_during_a_drain_is_asked_again() -> None:
             raise ConnectionLost("a broker")
 
     found.before = lost
-    await DrainStep(found.world, found, LIMITS).do(run.run)
+    await draining(found).do(run.run)
     assert run.said == ["1 partition not drained: a cluster: connection lost: a broker"] * 2
 
 

@@ -6,16 +6,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from engine.base.errors import KafkaRefusal
 from engine.config.config import load_config, read_properties, reread_config
 from engine.config.file.reversed_flow import reversed_properties
 from engine.config.settings import MirrorConfig
+from engine.core.offset_map.offset_map import How, Translation
+from engine.core.refused.entries import RefusedRecord, RefusedState
 from engine.core.reports.drain import Ends
 from engine.flow.operations.reading import OperationCopy
+from engine.flow.operations.stints import Stints
 from engine.flow.ports.ports import Answers
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin import unfenced_settings
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.dr.move_log import Moves
+from engine.services.dr.switchover import world as world_module
 from engine.services.dr.switchover.world import (
     DrainedEnd,
     DrainWorld,
@@ -23,6 +29,7 @@ from engine.services.dr.switchover.world import (
     SwitchoverWorld,
     grown_since_move,
 )
+from engine.services.quarantine import LeftOutRow, RefusedRow, RefusedStanding, RefusedSurvey
 from engine.state.state import (
     DESIRED,
     DesiredState,
@@ -41,6 +48,7 @@ from policies.model import FlowName, TopicPartition
 from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry
+from tests.fakes.maps import FakeMaps
 from tests.unit.engine.flow.operations.staged import new
 
 FILE = """clusters = A, B
@@ -52,6 +60,12 @@ replication.policy.class = IdentityReplicationPolicy
 """
 WRITES = Binding(Resource.TOPIC, "orders", Pattern.LITERAL, "User:shop", "*", Operation.WRITE, Permission.ALLOW)
 FENCED = WRITES._replace(permission=Permission.DENY)
+
+
+def config_of(folder: Path, text: str) -> MirrorConfig:
+    path = folder / "mm2.properties"
+    path.write_text(text)
+    return load_config(path)
 
 
 def operated(source: str, target: str) -> OperationCopy:
@@ -112,6 +126,93 @@ async def test_a_world_about_some_topics_knows_no_others(tmp_path: Path, monkeyp
     assert (await about.ends_now()).ends == {TopicPartition("orders", 0): 7}
     assert await about.grown([DrainedEnd("orders", 0, 7)]) == ()
     assert [one.topic for one in await about.grown([DrainedEnd("orders", 0, 6)])] == ["orders"]
+
+
+@pytest.mark.parametrize("keeps_names", [True, False])
+async def test_groups_that_have_read_little_are_placed_by_maps_of_earlier_stints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_names: bool
+) -> None:
+    """The present stint began at offset 10 of the source; before that records 0 to 8 came from the target."""
+    lane, read, closed = TopicPartition("orders", 0), list[FlowName](), FakeMaps()
+
+    async def operations() -> OperationCopy:
+        return OperationCopy()
+
+    def stints_of(_copy: OperationCopy, flow: FlowName) -> Stints:
+        read.append(flow)
+        return Stints(starts=({lane: 10},))
+
+    async def states(reader: QuarantineReader) -> list[RefusedState]:
+        assert reader.topic == "raymirror-quarantine.A.internal"
+        return []
+
+    text = FILE if keeps_names else FILE.replace("Identity", "Default")
+    config, turned = config_of(tmp_path, text), config_of(tmp_path, text.replace("B->A", "A->B"))
+    world = SwitchoverWorld(
+        config, config.flows[0], ReverseConfig(config=turned, flow=turned.flows[0], is_enabled=True)
+    )
+    monkeypatch.setattr(QuarantineReader, "states", states)
+    monkeypatch.setattr(world, "operations", operations)
+    monkeypatch.setattr(world_module, "stints_of", stints_of)
+    monkeypatch.setattr(world_module, "stored_maps_of", lambda *_args: closed)
+    own = FakeMaps()
+    monkeypatch.setattr(world, "_maps", own)
+    own.tell(lane, [(10, 12, 5)], (15, 17), begins=(10, 12), first=False)
+    closed.tell(lane, [(0, 1, 9)], (9, 10))
+    maps = await world._group_maps()
+    await maps.follow([lane])
+    if not keeps_names:
+        assert maps is own
+        assert maps.translate(lane, 4).how is How.BEFORE
+        return
+    assert maps.translate(lane, 4) == Translation(How.RUN, 3)
+    assert maps.translate(lane, 9) == Translation(How.RUN, 8)
+    assert maps.translate(lane, 14) == Translation(How.RUN, 16)
+    assert await world._group_maps() is maps
+    assert read == [FlowName("B", "A")]
+
+
+async def test_what_the_target_refused_is_counted_of_the_topics_that_it_is_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def rows(_self: RefusedSurvey) -> list[RefusedRow]:
+        places = (("orders", 1), ("clicks", 0), ("orders", 1), ("unwanted", 0))
+        return [row_of(topic, number, at) for at, (topic, number) in enumerate(places)]
+
+    monkeypatch.setattr(RefusedSurvey, "rows", rows)
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE.replace("topics = orders", "topics = orders, clicks"))
+    config = load_config(path)
+    world = DrainWorld(config, config.flows[0])
+    assert await world.left_out() == (LeftOutRow("clicks", 0, 1), LeftOutRow("orders", 1, 2))
+    assert await world.about(["orders"]).left_out() == (LeftOutRow("orders", 1, 2),)
+    assert (await world.known_left_out()).records == 3
+
+    async def denied(_self: RefusedSurvey) -> list[RefusedRow]:
+        raise KafkaRefusal("Metadata", 29, "TOPIC_AUTHORIZATION_FAILED", "grant Describe")
+
+    monkeypatch.setattr(RefusedSurvey, "rows", denied)
+    with pytest.raises(KafkaRefusal):
+        await world.left_out()
+    unknown = await world.known_left_out()
+    assert (unknown.records, "grant Describe" in unknown.unknown) == (-1, True)
+
+
+def row_of(topic: str, partition: int, offset: int) -> RefusedRow:
+    facts = RefusedRecord(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        target_topic=topic,
+        timestamp_ms=1,
+        error_code=10,
+        words="too large",
+        at_ms=2,
+        key_bytes=None,
+        value_bytes=1,
+        headers=0,
+    )
+    return RefusedRow(standing=RefusedStanding.SKIPPED, state=RefusedState(record=facts))
 
 
 class Told:

@@ -1,0 +1,201 @@
+"""Groups that have read little since earlier switchovers: placed by the map that copied the record they read next."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import msgspec
+import pytest
+from hypothesis import given
+
+from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun, MapStart, join_runs
+from engine.core.offset_map.offset_map import How, OffsetMap, Translation
+from engine.flow.groups.map_chain import ChainedMaps, ClosedMap, LaneChain
+from policies.model import TopicPartition
+from tests.fakes.maps import FakeMaps
+
+LANE = TopicPartition("t", 0)
+Log = list[int | None]
+"""The numbers of its records; None: a marker."""
+
+
+class Stint:
+    """What one direction has copied between two switchovers, and the map of it."""
+
+    def __init__(self, begins: int, start: MapStart, generation: int) -> None:
+        self.begins, self.start, self.generation = begins, start, generation
+        self.runs: list[MapRun] = []
+        self.ends = (begins, start.target)
+
+    def closed(self, blocks: Sequence[tuple[MapRun, ...]], tail: tuple[MapRun, ...]) -> ClosedMap:
+        return ClosedMap(head=MapHead(self.generation, len(blocks), *self.ends, tail), start=self.start)
+
+
+class Played:
+    """Two clusters and some switchovers, record by record. The last stint runs from `source` to `target`."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+        self.source: Log = []
+        self.target: Log = []
+        self.stints: list[Stint] = []
+        self._records = 0
+        for number in range(draw(st.integers(1, 5))):
+            if number:
+                self.source, self.target = self.target, self.source
+            self._play(number)
+
+    def _play(self, number: int) -> None:
+        begins = len(self.source) if number else 0
+        self._mark(self.target)  # the barrier of the stint's first owner
+        stint = Stint(begins, MapStart(begins, len(self.target), first=not number), 1000 + number)
+        for _ in range(self._draw(st.integers(0, 8))):
+            if self._draw(st.integers(0, 2)) == 0:
+                self._mark(self._draw(st.sampled_from([self.source, self.target])))
+            stint.runs.append(MapRun(len(self.source), len(self.target), 1))
+            self.source.append(self._records)
+            self.target.append(self._records)
+            self._records += 1
+        self._mark(self.source)
+        stint.ends = (len(self.source), len(self.target))
+        stint.runs = list(join_runs(stint.runs))
+        self._mark(self.target)  # behind the last position
+        self.stints.append(stint)
+
+    def _mark(self, log: Log) -> None:
+        log += [None] * self._draw(st.integers(0, 2))
+
+    def is_exact(self, offset: int, answer: int) -> bool:
+        """Whether a group reads the same record next on both clusters, by looking at all records."""
+        return next_record(self.source, offset) == next_record(self.target, answer)
+
+
+def next_record(log: Log, offset: int) -> int | None:
+    return next((record for record in log[offset:] if record is not None), None)
+
+
+@st.composite
+def played(draw: st.DrawFn) -> Played:
+    return Played(draw)
+
+
+def maps_of(stint: Stint, data: st.DataObject, *, in_blocks: bool) -> tuple[FakeMaps, ClosedMap]:
+    """Return the map of a stint as a reader has it, and its end as a position has it."""
+    at = data.draw(st.lists(st.integers(0, len(stint.runs)), max_size=3), label="cuts") if in_blocks else []
+    cuts = [0, *sorted({one for one in at if one}), len(stint.runs)]
+    parts = [tuple(stint.runs[begin:end]) for begin, end in pairwise(cuts)]
+    *blocks, tail = parts
+    closed, maps = stint.closed(blocks, tail), FakeMaps()
+    maps.blocks[LANE] = [MapBlock(number, stint.generation, runs) for number, runs in enumerate(blocks)]
+    known = maps.maps[LANE] = OffsetMap()
+    for block in maps.blocks[LANE]:
+        known.add_block(block, block.number)
+    known.thin(0)
+    return maps, closed
+
+
+def chained(found: Played, data: st.DataObject, *, in_blocks: bool) -> ChainedMaps:
+    own, *before = reversed(found.stints)
+    ours, head = maps_of(own, data, in_blocks=in_blocks)
+    ours.adopt(LANE, head.head, head.start)
+    if not before:
+        return ChainedMaps(ours, FakeMaps(), {})
+    last, *earlier = before
+    closed, end = maps_of(last, data, in_blocks=in_blocks)
+    is_taken = data.draw(st.booleans(), label="the last map is in no position any more")
+    if not is_taken:
+        closed.adopt(LANE, end.head, end.start)
+    chain = LaneChain(
+        back=LANE,
+        starts=tuple(one.begins for one in (own, last, *earlier)),
+        last=end if is_taken else None,
+        earlier=tuple(maps_of(one, data, in_blocks=in_blocks)[1] for one in earlier),
+    )
+    return ChainedMaps(ours, closed, {LANE: chain})
+
+
+async def asked(maps: ChainedMaps, offset: int) -> Translation:
+    answer = maps.translate(LANE, offset)
+    while answer.how is How.UNREAD:
+        await maps.recall(LANE, [answer.block])
+        answer = maps.translate(LANE, offset)
+    return answer
+
+
+@given(found=played(), data=st.data())
+async def test_a_group_reads_next_what_it_would_have_read_next_after_any_number_of_switchovers(
+    found: Played, data: st.DataObject
+) -> None:
+    maps = chained(found, data, in_blocks=False)
+    await maps.follow([LANE])
+    for offset in range(len(found.source) + 1):
+        answer = await asked(maps, offset)
+        if offset > found.stints[-1].ends[0]:
+            assert answer.how is How.BEYOND
+            continue
+        assert answer.exact, (offset, answer)
+        assert found.is_exact(offset, answer.offset), (offset, answer)
+
+
+@given(found=played(), data=st.data())
+async def test_of_stints_whose_blocks_are_overwritten_nothing_wrong_is_said(found: Played, data: st.DataObject) -> None:
+    maps = chained(found, data, in_blocks=True)
+    await maps.follow([LANE])
+    since = found.stints[-2].start if len(found.stints) > 1 else found.stints[-1].start
+    for offset in range(found.stints[-1].ends[0] + 1):
+        answer = await asked(maps, offset)
+        assert answer.exact or answer.how is How.BEFORE
+        assert not answer.exact or found.is_exact(offset, answer.offset), (offset, answer)
+        if offset >= (since.target if len(found.stints) > 1 else since.source):
+            assert answer.exact, "of the last two stints all blocks are there"
+
+
+OWN = ClosedMap(head=MapHead(9, 0, 20, 20, (MapRun(10, 11, 9),)), start=MapStart(10, 11, first=False))
+LAST = ClosedMap(head=MapHead(5, 0, 9, 9, (MapRun(0, 1, 8),)), start=MapStart(0, 1, first=True))
+CHAIN = LaneChain(back=LANE, starts=(10, 0), last=LAST)
+
+
+def before(chain: LaneChain, *, closed: ClosedMap | None = None) -> ChainedMaps:
+    own, back = FakeMaps(), FakeMaps()
+    own.adopt(LANE, OWN.head, OWN.start)
+    if closed is not None:
+        back.adopt(LANE, closed.head, closed.start)
+    return ChainedMaps(own, back, {LANE: chain})
+
+
+async def test_a_position_that_was_set_in_another_way_ends_the_chain() -> None:
+    for chain, how in ((CHAIN, How.RUN), (msgspec.structs.replace(CHAIN, starts=(9, 0)), How.BEFORE)):
+        maps = before(chain)
+        await maps.follow([LANE])
+        assert maps.translate(LANE, 3).how is how
+        assert maps.translate(LANE, 12) == Translation(How.RUN, 13), "its own map answers"
+    assert maps.translate(TopicPartition("t", 1), 3).how is How.STALE
+
+
+async def test_where_records_were_replayed_the_order_is_another_one() -> None:
+    maps = before(msgspec.structs.replace(CHAIN, exact_from=6))
+    await maps.follow([LANE])
+    assert [maps.translate(LANE, offset).how for offset in (5, 6)] == [How.BEFORE, How.RUN]
+
+
+async def test_a_map_that_its_position_has_is_not_replaced_and_a_newer_block_makes_it_useless() -> None:
+    shorter = ClosedMap(head=MapHead(5, 0, 4, 5, (MapRun(0, 1, 4),)), start=LAST.start)
+    maps = before(msgspec.structs.replace(CHAIN, last=shorter), closed=LAST)
+    await maps.follow([LANE])
+    assert maps.translate(LANE, 7) == Translation(How.RUN, 6)
+    maps = before(CHAIN)
+    await maps.follow([LANE])
+    back = maps._closed.map_of(LANE)
+    assert back is not None
+    back.add_block(MapBlock(0, 6, (MapRun(0, 30, 1),)), 0)
+    assert maps.translate(LANE, 7).how is How.BEFORE, "the next stint has begun to overwrite it"
+
+
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_what_is_in_blocks_alone_is_left_out_of_an_older_map(blocks: int) -> None:
+    head = MapHead(5, blocks, 30, 40, (MapRun(20, 31, 4),))
+    found = ClosedMap(head=head, start=MapStart(0, 1, first=True)).without_blocks()
+    assert found.start == (MapStart(20, 31, first=False) if blocks else MapStart(0, 1, first=True))
+    assert found.made().translate(21).offset == 32
+    empty = ClosedMap(head=msgspec.structs.replace(head, runs=()), start=MapStart(0, 1, first=True)).without_blocks()
+    assert empty.start == (MapStart(30, 40, first=False) if blocks else MapStart(0, 1, first=True))

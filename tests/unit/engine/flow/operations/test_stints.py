@@ -1,0 +1,156 @@
+"""What switchovers store of the stints that they end, and the chain of maps that a later one finds."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from engine.core.offset_map.map_runs import MapRun, MapStart
+from engine.core.position.position import Position
+from engine.core.refused.entries import RefusedMark, RefusedRecord, RefusedState
+from engine.flow.groups.map_chain import ClosedMap, LaneChain
+from engine.flow.operations.reading import OperationCopy
+from engine.flow.operations.stints import (
+    CLOSED_NOTES,
+    START_NOTES,
+    ClosedRow,
+    Stints,
+    StoredStart,
+    closed_row,
+    replayed_to,
+    stints_of,
+)
+from engine.state.state import Key, OperationEntry, OperationNotes, Value, notes_key, operation_key
+from policies.dr.operations import DrOperation, NotesPlace, OperationState
+from policies.model import FlowName, TopicPartition
+
+AB, BA = FlowName("A", "B"), FlowName("B", "A")
+HERE, THERE = TopicPartition("t", 0), TopicPartition("copy.t", 0)
+OTHER = TopicPartition("t", 1)
+
+
+def position(source_next: int, **changes: object) -> Position:
+    blank = Position(
+        source_next=source_next,
+        target_next=source_next + 2,
+        sequence=0,
+        producer_id=1,
+        producer_epoch=0,
+        runs=(),
+        assignment_epoch=1,
+        deployment_id="d",
+        map_generation=7,
+        map_source=0,
+        map_target=1,
+        map_first=True,
+        map_tail=(MapRun(0, 1, source_next - 1),),
+    )
+    return msgspec.structs.replace(blank, **changes)
+
+
+class Stored:
+    """Operations and their notes, as one cluster has them."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Key, Value] = {}
+        self._began_ms = 0
+
+    def operation(
+        self,
+        flow: FlowName,
+        *,
+        kind: str = "switchover",
+        state: OperationState = OperationState.FINISHED,
+        starts: Sequence[StoredStart] | None = None,
+        closed: Sequence[ClosedRow] | None = None,
+    ) -> None:
+        self._began_ms += 1
+        name, notes = str(self._began_ms), {START_NOTES: starts, CLOSED_NOTES: closed}
+        kept = {one: NotesPlace(1, 1) for one, rows in notes.items() if rows is not None}
+        operation = DrOperation(
+            id=name, kind=kind, **flow._asdict(), who="ann", began_ms=self._began_ms, state=state, notes=kept
+        )
+        self.entries[operation_key(name)] = OperationEntry(operation=operation)
+        for one in kept:
+            rows = tuple(msgspec.Raw(msgspec.json.encode(row)) for row in notes[one] or ())
+            self.entries[notes_key(name, one, 1, 0)] = OperationNotes(rows=rows)
+
+    def of(self, flow: FlowName) -> Stints:
+        return stints_of(OperationCopy(entries=self.entries), flow)
+
+
+def test_the_map_of_a_position_is_stored_whole() -> None:
+    found = position(9, map_blocks=3)
+    row = msgspec.json.decode(msgspec.json.encode(closed_row(HERE, found)), type=ClosedRow)
+    assert (row.lane, row.closed()) == (HERE, ClosedMap(head=found.map_head, start=found.map_start))
+    blank = position(9, map_source=-1, map_target=-1, map_tail=())
+    assert closed_row(HERE, blank).closed().start == MapStart(9, 11, first=False)
+
+
+def test_the_switchovers_that_led_here_are_a_chain_of_maps() -> None:
+    stored, first, second = Stored(), closed_row(THERE, position(5)), closed_row(HERE, position(6))
+    stored.operation(BA, starts=[StoredStart("t", 0, 1)], closed=[])
+    stored.operation(AB, starts=[StoredStart("copy.t", 0, 20)], closed=[first])
+    stored.operation(AB, kind="move")
+    stored.operation(BA, starts=[StoredStart("t", 0, 30), StoredStart("t", 1, 4)], closed=[second])
+    found = stored.of(AB)
+    assert found == Stints(
+        starts=({HERE: 30, OTHER: 4}, {THERE: 20}, {HERE: 1}), closed=({HERE: second}, {THERE: first}, {})
+    )
+    assert found.chains(lambda topic: f"copy.{topic}", {OTHER: 3}, {THERE: 4}) == {
+        HERE: LaneChain(back=THERE, starts=(30, 20, 1), earlier=(second.closed(), first.closed()), exact_back_from=4),
+        OTHER: LaneChain(back=TopicPartition("copy.t", 1), starts=(4,), exact_from=3),
+    }
+    assert stored.of(BA) == Stints(), "the last one led to the other direction"
+    assert Stored().of(AB).chains(str, {}, {}) == {}
+
+
+@pytest.mark.parametrize("state", [OperationState.RUNNING, OperationState.ABORTED])
+def test_what_an_unfinished_switchover_has_taken_from_positions_is_the_last_map(state: OperationState) -> None:
+    stored, row = Stored(), closed_row(HERE, position(5))
+    stored.operation(AB, state=OperationState.ABORTED, closed=[closed_row(HERE, position(3))])
+    stored.operation(BA, starts=[StoredStart("t", 0, 9)], closed=[])
+    assert stored.of(AB).last == {}, "that was an attempt of an earlier stint"
+    stored.operation(AB, state=state, closed=[row])
+    stored.operation(AB, state=OperationState.ABORTED)  # its check has failed
+    found = stored.of(AB)
+    assert (found.starts, found.last) == (({HERE: 9},), {HERE: row})
+    assert found.chains(str, {}, {})[HERE].last == row.closed()
+
+
+def test_nothing_before_a_failback_counts() -> None:
+    stored = Stored()
+    stored.operation(BA, starts=[StoredStart("t", 0, 9)], closed=[])
+    stored.operation(AB, state=OperationState.ABORTED, closed=[closed_row(HERE, position(3))])
+    stored.operation(AB, kind="failback", state=OperationState.RUNNING)
+    assert stored.of(AB).starts == ({HERE: 9},), "it asks itself"
+    stored.operation(AB, kind="failback", starts=[], closed=[])
+    assert stored.of(AB) == Stints()
+    stored.operation(BA, starts=[StoredStart("t", 0, 19)], closed=[])
+    assert stored.of(AB).starts == ({HERE: 19},)
+
+
+def test_replayed_records_are_found_where_the_copy_has_them() -> None:
+    def state(offset: int, mark: RefusedMark | None) -> RefusedState:
+        facts = RefusedRecord(
+            topic="copy.t",
+            partition=0,
+            offset=offset,
+            target_topic="t",
+            timestamp_ms=1,
+            error_code=10,
+            words="too large",
+            at_ms=2,
+            key_bytes=None,
+            value_bytes=1,
+            headers=0,
+        )
+        return RefusedState(record=facts, mark=mark)
+
+    marks = [
+        RefusedMark(did="replayed", at_ms=1, target_topic="t", target_offset=8),
+        RefusedMark(did="replayed", at_ms=1, target_topic="t", target_offset=6),
+        RefusedMark(did="dropped", at_ms=1),
+        None,
+    ]
+    assert replayed_to([state(number, mark) for number, mark in enumerate(marks)]) == {HERE: 9}
