@@ -30,8 +30,9 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
 from engine.kafka.data.positions import read_positions
 from engine.kafka.discovery.copy_checks import check_copies
-from engine.kafka.discovery.new_copies import create_copies, in_requests
+from engine.kafka.discovery.new_copies import create_copies
 from engine.kafka.discovery.renewal import Renewals
+from engine.kafka.discovery.request_parts import in_requests
 from engine.kafka.protocol.faults import INVALID_PARTITIONS, UNKNOWN_TOPIC_OR_PARTITION
 from policies.model import LaneName, TopicPartition
 from policies.patterns import literal
@@ -263,7 +264,7 @@ class Topics:
         found: dict[str, int] = {}
         for part in in_requests(partitions):
             made = await create_copies(self._source, self._target, self._flow, part, partitions)
-            found |= {topic: self._created(topic, partitions[topic], made[topic], events) for topic in part}
+            found |= {topic: self._created(topic, partitions[topic], made[topic], events) for topic in made}
         return found
 
     def _created(self, topic: str, partitions: int, made: bool | KafkaRefusal, events: list[AnyEvent]) -> int:
