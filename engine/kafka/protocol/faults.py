@@ -43,6 +43,7 @@ NONE = 0
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER = 6
+REQUEST_TIMED_OUT = 7
 CONCURRENT_TRANSACTIONS = 51
 UNSUPPORTED_VERSION = 35
 UNKNOWN_TOPIC_ID = 100
@@ -56,6 +57,11 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 OPERATION_NOT_ATTEMPTED = 55
 FETCH_RETRY = frozenset({3, 5, 6, 7, 9, 13, 56, 74, 75, 78, 94, 100, 103, -1})
 """Fetch errors after which the leader is looked up again."""
+CONTROLLER_RETRY = frozenset({REQUEST_TIMED_OUT, 41, 89})
+"""Errors of changes of topics after which the same request may succeed.
+
+7: the change took too long, and may happen still. 41: another broker is the controller. 89: a quota (KIP-599).
+"""
 COORDINATOR_RETRY = frozenset({7, 13, 14, 15, 16, 51, -1})
 AUTHORIZATION = UNAUTHORIZED
 _NEWER = {
