@@ -23,7 +23,9 @@ from engine.kafka.protocol import admin_codec as codec
 from engine.kafka.protocol.faults import (
     AUTHORIZATION,
     NONE,
+    THROTTLING_QUOTA_EXCEEDED,
     TOPIC_ALREADY_EXISTS,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
@@ -40,6 +42,15 @@ _INVALID_REPLICATION_FACTOR = 38
 _TIMEOUT_S = 60.0
 _BROKER_S = 5.0
 """Most seconds to wait for one broker of many."""
+_BEYOND_S = 15.0
+"""Most seconds for the answer after the time that a cluster has: ZooKeeper's controller begins to count that time when
+it has written all topics of a request (ZkAdminManager.createTopics).
+"""
+_LONG_THROTTLE_S = 5.0
+"""Seconds that a throttled broker may let the next request wait."""
+_USED_UP = (
+    "the quota controller_mutation_rate of raymirror is used up; raymirror asks again when the cluster permits it"
+)
 _EXPIRIES = ["producer.id.expiration.ms", "transactional.id.expiration.ms"]
 
 
@@ -205,14 +216,21 @@ async def create_topics(
     specs: list[tuple[Any, ...]] = [
         (topic, one.partitions, one.replication_factor, [], sorted(one.configs.items())) for topic, one in new.items()
     ]
-    answer = await _ordered(client, lambda most_ms: CreateTopicsRequest(specs, most_ms, False))
+    try:
+        answer = await _ordered(client, lambda most_ms: CreateTopicsRequest(specs, most_ms, False))
+    except KafkaRefusal as refusal:
+        if refusal.code != THROTTLING_QUOTA_EXCEEDED:
+            raise
+        return dict.fromkeys(new, refusal)
+    answers = {topic: (code, message) for topic, code, message in answer.topic_errors}
     found: dict[str, bool | KafkaRefusal] = {}
-    for topic, code, message in answer.topic_errors:
+    for topic, one in new.items():
+        code, message = answers.get(topic, (UNKNOWN_SERVER_ERROR, "the answer leaves it out"))
         if code in (NONE, TOPIC_ALREADY_EXISTS):
             found[topic] = code == NONE
             continue
         asked = f"creating topic {topic} on cluster {client.alias!r}"
-        right = _right_to_create(client, topic, code, new[topic].replication_factor, key)
+        right = _right_to_create(client, topic, code, one.replication_factor, key)
         found[topic] = KafkaRefusal(asked, code, _said(code, message), right)
     return found
 
@@ -225,9 +243,22 @@ def _right_to_create(client: ClusterClient, topic: str, code: int, replicas: int
 
 
 async def _ordered(client: ClusterClient, request: Callable[[int], Request[Any]]) -> Any:
-    """Order a change of topics; `request` gets the milliseconds that the cluster may take for it."""
+    """Order a change of topics; `request` gets the milliseconds that the cluster may take for it.
+
+    Raises KafkaRefusal, with THROTTLING_QUOTA_EXCEEDED while a quota is used up: a broker then reads nothing more from
+    a connection, so that a request would wait there without an answer, with all that follow it.
+    """
+    if not client.changes.is_over():
+        asked, code = f"changing topics on cluster {client.alias!r}", THROTTLING_QUOTA_EXCEEDED
+        raise KafkaRefusal(asked, code, error_name(code), _USED_UP)
     most_s = client.tuning.api_s
-    return await (await client.controller()).call(request(int(most_s * 1000)), max(most_s, client.tuning.answer_s))
+    connection = await client.controller()
+    answer = await connection.call(request(int(most_s * 1000)), max(most_s + _BEYOND_S, client.tuning.answer_s))
+    throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000  # DeleteTopics v0 has none
+    if throttle_s > _LONG_THROTTLE_S:
+        client.changes.note(throttle_s)
+        await connection.close()
+    return answer
 
 
 async def delete_topic(client: ClusterClient, topic: str) -> None:
