@@ -9,7 +9,7 @@ created costs only a few rounds.
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -82,6 +82,8 @@ class ConfigSyncLoop:
         self._history = history
         self._planner: Planner = planner or LoopPlanner()
         self.may_write: Callable[[], bool] = lambda: True
+        self.moved: Callable[[], Collection[str]] = frozenset
+        """Source topics whose producers write to the copies now: the source's configs are not for these any more."""
         self.restore: Callable[[], Awaitable[None]] = _nothing_lent
         """Takes back what a failover has lent to topics of the target, once the flow is copied again."""
         self._audit = audit
@@ -201,6 +203,7 @@ class ConfigSyncLoop:
         made = await self._planner.plan(self._sync, scope)
         if not self.options.sets_configs:
             made = msgspec.structs.replace(made, plan=_without_configs(made.plan), more=0, more_conflicts={})
+        made = msgspec.structs.replace(made, plan=_without_topics(made.plan, self.moved()))
         seen_ms = wall_ms()
         if made.plan.changes and not self._owns():
             return False
@@ -350,6 +353,13 @@ def _without_configs(plan: SyncPlan) -> SyncPlan:
     """Leave the configs of copies as they are."""
     bindings = tuple(one for one in plan.changes if isinstance(one, AddAcl))
     return msgspec.structs.replace(plan, changes=bindings, conflicts=())
+
+
+def _without_topics(plan: SyncPlan, topics: Collection[str]) -> SyncPlan:
+    """Leave the configs of the copies of some topics as they are."""
+    changes = tuple(one for one in plan.changes if isinstance(one, AddAcl) or one.topic not in topics)
+    conflicts = tuple(one for one in plan.conflicts if one.topic not in topics)
+    return msgspec.structs.replace(plan, changes=changes, conflicts=conflicts)
 
 
 def _seen(plan: SyncPlan, outcomes: Iterable[ChangeOutcome], began_ms: int, seen_ms: int) -> SeenRound:

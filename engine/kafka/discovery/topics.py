@@ -1,6 +1,6 @@
 """Implements discovery: finds the topics that a flow copies, and creates or grows their copies on the target."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from uuid import UUID
 
@@ -90,6 +90,8 @@ class Topics:
         self._renewals = Renewals(flow, source, target)
         self.may_delete: Callable[[], bool] = lambda: False
         """Whether raymirror may delete copies now if the settings ask for it: only while this mirror owns the flow."""
+        self.moved: Callable[[], Collection[str]] = frozenset
+        """Source topics whose producers write to the copies now: the source says nothing about these any more."""
 
     async def open(self) -> None:
         """Connect to both clusters. Raises BrokerUnreachable, OtherCluster."""
@@ -120,9 +122,7 @@ class Topics:
         hidden = await hidden_topics(self._source, filter(self._wants, self._literals | self._ready.keys()), source)
         target = await self._target.metadata([self._remote(topic) for topic in topics])
         events = self._untold
-        copies = {topic: self._remote(topic) for topic in topics}
-        with suppress(BrokerUnreachable, ConnectionLost):  # a partial answer deletes nothing
-            events += await self._renewals.check(copies, source, target, may_delete=self.may_delete())
+        await self._check_renewals(topics, source, target, events)
         lanes: list[LaneName] = []
         ready = await self._ready_topics(topics, source, target, events)
         for topic, refusal in hidden.items():
@@ -137,6 +137,15 @@ class Topics:
         self._untold = []
         target_id = self._target.identity.id
         return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=highest, target_id=target_id)
+
+    async def _check_renewals(
+        self, topics: Sequence[str], source: Metadata, target: Metadata, events: list[AnyEvent]
+    ) -> None:
+        """Delete copies of previous topics, but none that applications write to themselves now."""
+        moved = self.moved()
+        copies = {topic: self._remote(topic) for topic in topics if topic not in moved}
+        with suppress(BrokerUnreachable, ConnectionLost):  # a partial answer deletes nothing
+            events += await self._renewals.check(copies, source, target, may_delete=self.may_delete())
 
     def forget_epochs(self) -> None:
         """Read in the next round which epochs were used: the caller is new and has not assigned them."""
@@ -333,7 +342,7 @@ class Topics:
     async def _grown(self, topic: str, partitions: int, present: int, events: list[AnyEvent]) -> int:
         """Give a copy the partitions that it lacks; return how many it has."""
         if isinstance(plan_topic(partitions, present, self._flow.replication_factor, {}), Grow):
-            if self._held is not None:
+            if self._held is not None or topic in self.moved():
                 return present
             try:
                 await grow_topic(self._target, self._remote(topic), partitions)

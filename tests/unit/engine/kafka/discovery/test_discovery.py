@@ -131,6 +131,32 @@ async def test_topics_grow_no_more_in_a_round_without_an_answer(monkeypatch: pyt
     assert stage.grown == ["A.s"]
 
 
+async def test_a_copy_that_producers_have_moved_to_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    stage.topics.moved = lambda: ("s",)
+    fewer = metadata("A.s", "A.t", partitions=PARTITIONS - 1)
+    assert await stage.round(["s", "t"], fewer) == {"s": PARTITIONS - 1, "t": PARTITIONS}
+    assert stage.grown == ["A.t"]
+
+
+async def test_a_copy_that_producers_have_moved_to_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their topic on the source may be made anew when nobody uses it; with names kept, the copy has all records."""
+    checked: list[list[str]] = []
+
+    async def check(copies: dict[str, str], *_words: object, may_delete: bool) -> list[AnyEvent]:
+        assert may_delete
+        checked.append(sorted(copies))
+        return []
+
+    stage = Stage(monkeypatch)
+    stage.topics.may_delete = lambda: True
+    monkeypatch.setattr(stage.topics._renewals, "check", check)
+    for moved in ((), ("s",)):
+        stage.topics.moved = lambda moved=moved: moved  # type: ignore[misc]
+        await stage.topics._check_renewals(["s", "t"], metadata(), metadata(), [])
+    assert checked == [["s", "t"], ["t"]]
+
+
 async def test_a_request_that_is_always_lost_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     topics = [f"t-{number:04}" for number in range(2 * TOPICS_AT_ONCE)]
