@@ -300,7 +300,7 @@ class Topics:
         What exists is copied while the target's controller gives no answer. So that does not fail the round, and ends
         the requests of this round: each of hundreds may cost a time-out.
         """
-        partitions = {topic: len(source.topics[topic].partitions) for topic in topics}
+        partitions = {topic: len(source.topics[topic].partitions) for topic in self._asked.due(topics)}
         for part in sorted(in_requests(partitions), key=self._was_held):  # one that is always lost delays no other
             try:
                 made = await create_copies(self._source, self._target, self._flow, part, partitions)
@@ -319,6 +319,8 @@ class Topics:
         if isinstance(made, KafkaRefusal):
             if made.code == REQUEST_TIMED_OUT:
                 self._asked.unanswered([topic])
+            elif made.code not in (*CONTROLLER_RETRY, UNKNOWN_TOPIC_OR_PARTITION):
+                self._asked.refused(topic)
             self._refused(topic, made, events)
         elif made:
             self._asked.made(topic, partitions)

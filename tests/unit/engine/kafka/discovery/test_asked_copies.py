@@ -31,3 +31,17 @@ def test_a_copy_of_this_process_is_not_missed() -> None:
     asked = AskedCopies()
     asked.made("t", 1)
     assert not any(asked.exists("t") for _ in range(9))
+
+
+def test_a_refused_copy_is_asked_for_more_and_more_rarely() -> None:
+    asked = AskedCopies()
+    rounds = []
+    for _ in range(24):
+        due = asked.due(["t", "u"])
+        assert "u" in due, "another one does not wait for it"
+        rounds.append("t" in due)
+        if rounds[-1]:
+            asked.refused("t")
+    assert [number for number, was_due in enumerate(rounds) if was_due] == [0, 1, 3, 7, 15, 23]
+    asked.made("t", 1)
+    assert asked.due(["t"]) == ["t"]

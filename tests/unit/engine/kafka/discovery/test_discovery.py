@@ -157,6 +157,17 @@ async def test_a_copy_that_producers_have_moved_to_is_not_deleted(monkeypatch: p
     assert checked == [["s", "t"], ["t"]]
 
 
+async def test_a_topic_that_is_refused_is_no_load_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy of the target may refuse thousands: each request describes them on the source, and is logged there."""
+    stage = Stage(monkeypatch)
+    stage.each = True
+    stage.fault["t"] = KafkaRefusal("creating topic A.t", 44, "PolicyViolation", "")
+    for _ in range(16):
+        await stage.round(["t"])
+    assert len(stage.asked) == 5
+    assert len(stage.events) == 1
+
+
 async def test_a_request_that_is_always_lost_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     topics = [f"t-{number:04}" for number in range(2 * TOPICS_AT_ONCE)]
