@@ -1,12 +1,10 @@
 """Asks partition leaders for offsets by timestamp, and for the producers that they know."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 
-import msgspec
 from aiokafka.protocol.offset import OffsetRequest
 
-from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.base.tasks import run_all
 from engine.flow.ports.ports import ProducerState
 from engine.kafka.client.cluster import ClusterClient
@@ -17,19 +15,8 @@ from policies.model import TopicPartition
 from policies.sync.acl_sync import Operation
 
 _CLIENT = -1
-_FROM_THE_START_MS = 0
-_UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-_Row = tuple[int, int, int]
+Row = tuple[int, int, int]
 """What a leader says of a partition: error code, timestamp in ms, offset (-1: none)."""
-
-
-class FirstTimes(msgspec.Struct, frozen=True):
-    """The timestamp (Unix ms) of the first record of partitions that have one, and why it is not known of others."""
-
-    at_ms: dict[TopicPartition, int] = msgspec.field(default_factory=dict)
-    refused: dict[TopicPartition, str] = msgspec.field(default_factory=dict)
-    unknown: set[TopicPartition] = msgspec.field(default_factory=set)
-    """Partitions whose leader does not answer, or leads no more: another attempt may show it."""
 
 
 async def by_leader(
@@ -60,7 +47,7 @@ async def list_offsets(
         led = [TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers]
         answers = await ask_offsets(client, node, led, timestamp_ms, metadata, committed=committed)
         for partition, (code, offset) in answers.items():
-            _check(client, f"offsets of {partition}", code, Operation.DESCRIBE, partition.topic)
+            check_code(client, f"offsets of {partition}", code, Operation.DESCRIBE, partition.topic)
             found[partition] = offset
 
     with client.believing({partition.topic for partition in partitions}):
@@ -82,11 +69,11 @@ async def ask_offsets(
 
     Raises ConnectionLost, BrokerUnreachable.
     """
-    rows = await _ask_rows(client, node, partitions, timestamp_ms, metadata, committed=committed)
+    rows = await ask_rows(client, node, partitions, timestamp_ms, metadata, committed=committed)
     return {partition: (code, offset) for partition, (code, _, offset) in rows.items()}
 
 
-async def _ask_rows(
+async def ask_rows(
     client: ClusterClient,
     node: int,
     partitions: Sequence[TopicPartition],
@@ -94,7 +81,8 @@ async def _ask_rows(
     metadata: Metadata,
     *,
     committed: bool = False,
-) -> dict[TopicPartition, _Row]:
+) -> dict[TopicPartition, Row]:
+    """Ask as `ask_offsets` does; return timestamps too."""
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
@@ -115,48 +103,6 @@ async def _ask_rows(
     }
 
 
-async def first_times(client: ClusterClient, partitions: Iterable[TopicPartition], metadata: Metadata) -> FirstTimes:
-    """Ask the leaders, all at once, for the times of first records; a partition without an answer hides no other.
-
-    A leader names the first record that is not older than 1970, with its timestamp, and reads one batch for that.
-    """
-    found = FirstTimes()
-    led: dict[int, list[TopicPartition]] = {}
-    for partition in partitions:
-        leader, _ = metadata.leader(partition)
-        if leader < 0:
-            found.unknown.add(partition)
-        else:
-            led.setdefault(leader, []).append(partition)
-
-    async def ask(node: int) -> None:
-        rows: dict[TopicPartition, _Row] = {}
-        with suppress(BrokerUnreachable, ConnectionLost):
-            rows = await _ask_rows(client, node, led[node], _FROM_THE_START_MS, metadata)
-        for partition in led[node]:
-            _note(client, found, partition, rows.get(partition))
-
-    await run_all(*map(ask, led))
-    return found
-
-
-def _note(client: ClusterClient, found: FirstTimes, partition: TopicPartition, row: _Row | None) -> None:
-    if row is None:
-        found.unknown.add(partition)
-        return
-    code, timestamp_ms, _ = row
-    try:
-        _check(client, f"the first record of {partition}", code, Operation.DESCRIBE, partition.topic)
-    except ConnectionLost:
-        found.unknown.add(partition)
-    except KafkaRefusal as refusal:
-        if code != _UNSUPPORTED_FOR_MESSAGE_FORMAT:  # records before Kafka 0.10 have no time
-            found.refused[partition] = str(refusal)
-    else:
-        if timestamp_ms >= 0:
-            found.at_ms[partition] = timestamp_ms
-
-
 async def describe_producers(
     client: ClusterClient, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState]]:
@@ -171,7 +117,7 @@ async def describe_producers(
         answer = await connection.call(DescribeProducers(list(topics.items())))
         for topic, rows, _ in answer.topics:
             for partition, code, _message, producers, _ in rows:
-                _check(client, f"producers of {topic}-{partition}", code, Operation.READ, topic)
+                check_code(client, f"producers of {topic}-{partition}", code, Operation.READ, topic)
                 found[TopicPartition(topic, partition)] = [
                     ProducerState(producer_id, epoch, sequence, open_since, timestamp)
                     for producer_id, epoch, sequence, timestamp, _, open_since, _ in producers
@@ -183,7 +129,7 @@ async def describe_producers(
     return found
 
 
-def _check(client: ClusterClient, asked: str, code: int, operation: Operation, topic: str) -> None:
+def check_code(client: ClusterClient, asked: str, code: int, operation: Operation, topic: str) -> None:
     asked = f"{asked} on cluster {client.alias!r}"
     if code in FETCH_RETRY:
         raise ConnectionLost(f"{asked}: {error_name(code)}")

@@ -16,7 +16,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.kafka.admin.admin import describe_each
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
-from engine.kafka.data.offsets import FirstTimes, first_times
+from engine.kafka.data.first_records import FirstRecords, FirstTimes
 from engine.kafka.discovery.request_parts import in_requests
 from engine.kafka.protocol.faults import UNKNOWN_TOPIC_OR_PARTITION
 from policies.model import TopicPartition
@@ -44,11 +44,11 @@ async def check_copies(
     Ends when a cluster does not answer; what was found until then counts. A leader that does not answer only makes the
     topics wait of which it leads partitions.
     """
-    found = CopyChecks()
+    found, records = CopyChecks(), FirstRecords(source, metadata)
     led = {topic: len(metadata.topics[topic].partitions) for topic in copies if _is_led(metadata, topic)}
     for part in in_requests(led):
         try:
-            await _check(source, target, {topic: copies[topic] for topic in part}, metadata, found)
+            await _check(source, target, {topic: copies[topic] for topic in part}, metadata, records, found)
         except (BrokerUnreachable, ConnectionLost):
             break
     return found
@@ -63,7 +63,12 @@ def _partitions(metadata: Metadata, topic: str) -> list[TopicPartition]:
 
 
 async def _check(
-    source: ClusterClient, target: ClusterClient, copies: Mapping[str, str], metadata: Metadata, found: CopyChecks
+    source: ClusterClient,
+    target: ClusterClient,
+    copies: Mapping[str, str],
+    metadata: Metadata,
+    records: FirstRecords,
+    found: CopyChecks,
 ) -> None:
     theirs = await describe_each(source, list(copies), COMPARED_CONFIGS)
     ours = await describe_each(target, list(copies.values()), COMPARED_CONFIGS)
@@ -75,16 +80,16 @@ async def _check(
                 found.refused[topic] = str(side)
         if isinstance(one, dict) and isinstance(other, dict):
             pairs[topic] = _values(one), _values(other)
-    await _compare(source, pairs, metadata, found)
+    await _compare(pairs, metadata, records, found)
 
 
 async def _compare(
-    source: ClusterClient, pairs: Mapping[str, tuple[Values, Values]], metadata: Metadata, found: CopyChecks
+    pairs: Mapping[str, tuple[Values, Values]], metadata: Metadata, records: FirstRecords, found: CopyChecks
 ) -> None:
     """Compare configs, with the ages of first records where the target has a limit for these."""
     now_ms = wall_ms()
     limited = {topic: _partitions(metadata, topic) for topic, (_, ours) in pairs.items() if _has_limit(ours, now_ms)}
-    times = await first_times(source, (one for partitions in limited.values() for one in partitions), metadata)
+    times = await records.times(one for partitions in limited.values() for one in partitions)
     for topic, (theirs, ours) in pairs.items():
         partitions = limited.get(topic, [])
         if refusal := _first(times.refused, partitions):

@@ -11,7 +11,7 @@ from engine.base.errors import BrokerUnreachable, KafkaRefusal
 from engine.flow.ports.settings_port import TOPICS_AT_ONCE
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
-from engine.kafka.data.offsets import FirstTimes
+from engine.kafka.data.first_records import FirstTimes
 from engine.kafka.discovery import copy_checks as under_test
 from engine.kafka.discovery.copy_checks import CopyChecks, check_copies
 from policies.model import TopicPartition
@@ -40,7 +40,7 @@ class Stage:
         self.described: list[int] = []
         self.asked: list[list[TopicPartition]] = []
         monkeypatch.setattr(under_test, "describe_each", self.describe_each)
-        monkeypatch.setattr(under_test, "first_times", self.first_times)
+        monkeypatch.setattr(under_test, "FirstRecords", lambda _client, _metadata: self)
 
     async def describe_each(
         self, _client: ClusterClient, topics: Sequence[str], _names: Sequence[str]
@@ -51,9 +51,7 @@ class Stage:
         told = {topic: self.configs.get(topic, {}) for topic in topics if topic not in self.left_out}
         return {topic: one if isinstance(one, KafkaRefusal) else _entries(one) for topic, one in told.items()}
 
-    async def first_times(
-        self, _client: ClusterClient, partitions: Iterable[TopicPartition], _metadata: Metadata
-    ) -> FirstTimes:
+    async def times(self, partitions: Iterable[TopicPartition]) -> FirstTimes:
         """Partition 0 of a topic has records, the other one is empty."""
         self.asked.append(list(partitions))
         times = FirstTimes()
