@@ -52,7 +52,7 @@ _HELD_ROUNDS = 3
 """Rounds in a row without an answer about changes before an event says so: a controller's move takes one or two."""
 
 
-class _Held(msgspec.Struct, frozen=True):
+class _HeldChange(msgspec.Struct, frozen=True):
     """A change of a topic that the target's controller gave no answer to, and why."""
 
     topic: str
@@ -76,9 +76,9 @@ class Topics:
         """Topics of this round that are ready, and were never compared with their copies."""
         self._failed: dict[str, str] = {}
         self._asked = AskedCopies()
-        self._held: _Held | None = None
+        self._held: _HeldChange | None = None
         """Behind such a change, the other ones of a round wait for the next round."""
-        self._held_last: _Held | None = None
+        self._held_last: _HeldChange | None = None
         """The same of the round before."""
         self._held_rounds = 0
         self._literals = frozenset(filter(None, map(literal, flow.topics)))
@@ -307,7 +307,7 @@ class Topics:
             except (BrokerUnreachable, ConnectionLost) as lost:
                 if isinstance(lost, ConnectionLost):
                     self._asked.unanswered(part)
-                self._held = _Held(part[0], f"raymirror cannot create its copy ({lost})")
+                self._held = _HeldChange(part[0], f"raymirror cannot create its copy ({lost})")
             else:
                 for topic in part:
                     self._created(topic, partitions[topic], made.get(topic), events)
@@ -349,7 +349,7 @@ class Topics:
             try:
                 await grow_topic(self._target, self._remote(topic), partitions)
             except (BrokerUnreachable, ConnectionLost) as lost:
-                self._held = _Held(topic, f"raymirror cannot add partitions to its copy ({lost})")
+                self._held = _HeldChange(topic, f"raymirror cannot add partitions to its copy ({lost})")
                 return present  # what is there can be copied
             except KafkaRefusal as refusal:
                 if refusal.code != INVALID_PARTITIONS:
@@ -364,7 +364,7 @@ class Topics:
 
     def _refused(self, topic: str, refusal: KafkaRefusal, events: list[AnyEvent]) -> None:
         if refusal.code in CONTROLLER_RETRY:
-            self._held = self._held or _Held(topic, str(refusal))
+            self._held = self._held or _HeldChange(topic, str(refusal))
         elif refusal.code != UNKNOWN_TOPIC_OR_PARTITION:  # just created, or gone: a later round sees it
             self._fail(topic, str(refusal), events)
 
