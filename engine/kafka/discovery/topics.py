@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from engine.base.clock import now_s
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.config.settings import FlowConfig
 from engine.core.events.events import AnyEvent, Mm2TopicFailed, TopicCreated, TopicFailed, TopicWarning
@@ -48,6 +49,8 @@ from policies.shared_clusters import feeds_itself
 from policies.sync.acl_sync import Operation
 from policies.sync.creation import Grow, plan_topic
 
+_CREATE_S = 20.0
+"""Seconds that one round may take to create copies, and a request more."""
 _HELD_ROUNDS = 3
 """Rounds in a row without an answer about changes before an event says so: a controller's move takes one or two."""
 
@@ -78,8 +81,8 @@ class Topics:
         self._asked = AskedCopies()
         self._held: _HeldChange | None = None
         """Behind such a change, the other ones of a round wait for the next round."""
-        self._held_last: _HeldChange | None = None
-        """The same of the round before."""
+        self._created_up_to = ""
+        """The last topic that a round asked to create before it stopped: the next one begins behind it."""
         self._held_rounds = 0
         self._literals = frozenset(filter(None, map(literal, flow.topics)))
         """The topics that the configuration names: they are missed if the source hides them."""
@@ -263,7 +266,7 @@ class Topics:
     ) -> dict[str, int]:
         """Prepare the copies of topics; return how many partitions of each can be copied."""
         self._new.clear()  # of a round that failed, perhaps with topics that the source does not have any more
-        self._held_last, self._held = self._held, None
+        self._held = None
         self._compared.intersection_update(topics)
         refused = {topic: refused_by(self._target, target, self._remote(topic), Operation.WRITE) for topic in topics}
         present = {topic: self._present(topic, target, events) for topic in topics if refused[topic] is None}
@@ -298,10 +301,13 @@ class Topics:
         """Create copies; return how many partitions each has, 0 if it could not be created.
 
         What exists is copied while the target's controller gives no answer. So that does not fail the round, and ends
-        the requests of this round: each of hundreds may cost a time-out.
+        the requests of this round: each of hundreds may cost a time-out. They end after some seconds too: what was
+        created is copied, while the next rounds create the rest.
         """
+        until_s = now_s() + _CREATE_S
         partitions = {topic: len(source.topics[topic].partitions) for topic in self._asked.due(topics)}
-        for part in sorted(in_requests(partitions), key=self._was_held):  # one that is always lost delays no other
+        # A request that is always lost, or refused, delays no other.
+        for part in sorted(in_requests(partitions), key=lambda part: part[0] <= self._created_up_to):
             try:
                 made = await create_copies(self._source, self._target, self._flow, part, partitions)
             except (BrokerUnreachable, ConnectionLost) as lost:
@@ -311,7 +317,8 @@ class Topics:
             else:
                 for topic in part:
                     self._created(topic, partitions[topic], made.get(topic), events)
-            if self._held is not None:
+            if self._held is not None or now_s() >= until_s:
+                self._created_up_to = part[-1]
                 break
         return {topic: self._asked.partitions(topic) for topic in topics}
 
@@ -331,9 +338,6 @@ class Topics:
                 self._fail(topic, self._unlisted(topic), events)
             else:
                 self._is_ready(topic)
-
-    def _was_held(self, part: Sequence[str]) -> bool:
-        return self._held_last is not None and self._held_last.topic in part
 
     def _unlisted(self, topic: str) -> str:
         return (

@@ -123,6 +123,21 @@ async def test_what_exists_is_copied_while_the_controller_gives_no_answer(monkey
     assert len(stage.asked) == 1, "each further request would cost a time-out"
 
 
+async def test_what_a_round_has_created_is_copied_while_the_next_ones_create_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage(monkeypatch)
+    topics = [f"t-{number:04}" for number in range(5 * TOPICS_AT_ONCE)]
+    monkeypatch.setattr(under_test, "now_s", lambda: len(stage.asked) * 8.0)
+    made: list[int] = []
+    for _ in range(2):
+        known = [f"A.{topic}" for asked in stage.asked for topic in asked]
+        ready = await stage.round(topics, metadata(*known))
+        made.append(sum(1 for count in ready.values() if count))
+    assert made == [3 * TOPICS_AT_ONCE, 5 * TOPICS_AT_ONCE]
+    assert [asked[0] for asked in stage.asked] == topics[::TOPICS_AT_ONCE], "the second begins where the first ended"
+
+
 async def test_topics_grow_no_more_in_a_round_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     stage.grow_fault = LOST
