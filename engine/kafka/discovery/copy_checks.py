@@ -3,15 +3,16 @@
     configs of both sides -> the age at which the target deletes or refuses a record -> are there older records?
     a request for 250 topics                                                            a request for each leader
 
-Nothing is copied before this has ended, so no topic may cost round trips of its own: leaders name the times of first
-records (ListOffsets), and no record is read.
+A round of discovery ends behind this, and nothing is copied before the first one has ended. So no topic may cost round
+trips of its own: leaders name the times of first records (ListOffsets), and no record is read. Of tens of thousands of
+topics some are compared in each round: a mirror that starts again compares all of them.
 """
 
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from engine.base.clock import wall_ms
+from engine.base.clock import now_s, wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.kafka.admin.admin import describe_each
 from engine.kafka.client.cluster import ClusterClient
@@ -23,6 +24,8 @@ from policies.model import TopicPartition
 from policies.sync.creation import COMPARED_CONFIGS, age_limit_ms, compare
 from policies.sync.topic_configs import ConfigEntry
 
+_MOST_S = 5.0
+"""Seconds that one round may compare, and a request more."""
 Values = dict[str, str]
 
 
@@ -41,15 +44,17 @@ async def check_copies(
 ) -> CopyChecks:
     """Compare topics with their copies (source name: target name); `metadata`: the source's, which has the topics.
 
-    Ends when a cluster does not answer; what was found until then counts. A leader that does not answer only makes the
-    topics wait of which it leads partitions.
+    Ends after some seconds, or when a cluster does not answer; what was found until then counts. A leader that does not
+    answer only makes the topics wait of which it leads partitions.
     """
-    found, records = CopyChecks(), FirstRecords(source, metadata)
+    found, records, until_s = CopyChecks(), FirstRecords(source, metadata), now_s() + _MOST_S
     led = {topic: len(metadata.topics[topic].partitions) for topic in copies if _is_led(metadata, topic)}
     for part in in_requests(led):
         try:
             await _check(source, target, {topic: copies[topic] for topic in part}, metadata, records, found)
         except (BrokerUnreachable, ConnectionLost):
+            break
+        if now_s() >= until_s:
             break
     return found
 

@@ -147,6 +147,14 @@ async def test_what_was_found_before_a_broker_went_away_counts(stage: Stage) -> 
     assert set(found.differences) == set(topics[:TOPICS_AT_ONCE])
 
 
+async def test_a_round_compares_for_some_seconds(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror that starts again compares all topics: what is copied waits for the first round."""
+    monkeypatch.setattr(under_test, "now_s", lambda: float(len(stage.described)))
+    topics = [f"t-{number:04}" for number in range(9 * TOPICS_AT_ONCE)]
+    found = await stage.check(*topics)
+    assert set(found.differences) == set(topics[: 3 * TOPICS_AT_ONCE])
+
+
 async def test_a_topic_without_a_leader_waits_alone(stage: Stage) -> None:
     stage.configs |= {f"A.{topic}": {"retention.ms": "1"} for topic in ("led", "lone")}
     led, lone = {0: PartitionMeta(1, 0, (1,))}, {0: PartitionMeta(-1, 0, (1,))}
