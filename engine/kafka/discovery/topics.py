@@ -373,9 +373,9 @@ class Topics:
             self._fail(topic, str(refusal), events)
 
     def _report_held(self, events: list[AnyEvent]) -> None:
-        """Report that changes of topics wait, from the third round in a row on."""
+        """Report that changes of topics wait, once, in the third such round in a row."""
         self._held_rounds = 0 if self._held is None else self._held_rounds + 1
-        if self._held is not None and self._held_rounds >= _HELD_ROUNDS:
+        if self._held is not None and self._held_rounds == _HELD_ROUNDS:
             self._fail(self._held.topic, f"{self._held.why}; changes of other topics wait too", events)
 
     def _changed(self, topic: str, partitions: int, before: int, events: list[AnyEvent]) -> None:

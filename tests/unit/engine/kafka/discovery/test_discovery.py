@@ -193,9 +193,7 @@ async def test_a_request_that_is_always_lost_delays_no_other(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("code", [7, 41, 89])
-async def test_a_change_that_waits_is_reported_from_the_third_round_on(
-    monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+async def test_a_change_that_waits_is_reported_in_the_third_round(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     stage = Stage(monkeypatch)
     topics = ["t", "u"]
     stage.fault |= dict.fromkeys(topics, KafkaRefusal("creating topic A.t", code, "Later", ""))
@@ -205,6 +203,17 @@ async def test_a_change_that_waits_is_reported_from_the_third_round_on(
         assert [event.topic for event in stage.events if isinstance(event, TopicFailed)] == ["t"] * expected
     stage.fault.clear()
     assert await stage.round(topics) == dict.fromkeys(topics, PARTITIONS)
+
+
+async def test_a_controller_that_is_away_for_long_is_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    topics = [f"t-{number:04}" for number in range(4 * TOPICS_AT_ONCE)]
+    stage.fault |= dict.fromkeys(topics, LOST)
+    for _ in range(9):
+        await stage.round(topics)
+    (event,) = stage.events
+    assert "raymirror cannot create its copy (connection lost: b:1" in event.text()
+    assert "changes of other topics wait too" in event.text()
 
 
 async def test_a_copy_that_was_created_after_the_time_out_is_reported_as_created(
