@@ -33,7 +33,7 @@ from engine.flow.config_history.state import ConfigOf
 from engine.flow.config_history.values import WriteTried
 from engine.flow.config_sync.audit import AuditTrail, new_run, rows_of
 from engine.flow.config_sync.planned import LoopPlanner, MadePlan, Planner
-from engine.flow.config_sync.planning import ACLS, Scope, SyncPlan, handed_over
+from engine.flow.config_sync.planning import ACLS, Scope, SyncPlan, handed_over, without_topics
 from engine.flow.config_sync.sync import ChangeOutcome, ConfigSync
 from policies.model import FlowName
 from policies.sync.acl_sync import AddAcl
@@ -203,7 +203,7 @@ class ConfigSyncLoop:
         made = await self._planner.plan(self._sync, scope)
         if not self.options.sets_configs:
             made = msgspec.structs.replace(made, plan=_without_configs(made.plan), more=0, more_conflicts={})
-        made = msgspec.structs.replace(made, plan=_without_topics(made.plan, self.moved()))
+        made = msgspec.structs.replace(made, plan=without_topics(made.plan, self.moved()))
         seen_ms = wall_ms()
         if made.plan.changes and not self._owns():
             return False
@@ -353,13 +353,6 @@ def _without_configs(plan: SyncPlan) -> SyncPlan:
     """Leave the configs of copies as they are."""
     bindings = tuple(one for one in plan.changes if isinstance(one, AddAcl))
     return msgspec.structs.replace(plan, changes=bindings, conflicts=())
-
-
-def _without_topics(plan: SyncPlan, topics: Collection[str]) -> SyncPlan:
-    """Leave the configs of the copies of some topics as they are."""
-    changes = tuple(one for one in plan.changes if isinstance(one, AddAcl) or one.topic not in topics)
-    conflicts = tuple(one for one in plan.conflicts if one.topic not in topics)
-    return msgspec.structs.replace(plan, changes=changes, conflicts=conflicts)
 
 
 def _seen(plan: SyncPlan, outcomes: Iterable[ChangeOutcome], began_ms: int, seen_ms: int) -> SeenRound:

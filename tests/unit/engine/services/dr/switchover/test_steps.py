@@ -1,6 +1,7 @@
 """The steps of a switchover on a world in memory: what they wait for, what they refuse, what they do again."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Self, cast
 
@@ -9,12 +10,14 @@ import pytest
 
 from engine.base.errors import ConnectionLost
 from engine.core.reports.drain import Ends
+from engine.flow.config_sync.planning import Scope, SyncPlan
 from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.move_log import Moves
 from engine.services.dr.other_fences import NoFence
+from engine.services.dr.switchover import steps
 from engine.services.dr.switchover.flow_control import NoMirrorCopies
 from engine.services.dr.switchover.reversal import WatchStep
 from engine.services.dr.switchover.steps import (
@@ -39,6 +42,7 @@ from policies.dr.operations import begun, done
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
 from policies.model import FlowName, TopicPartition
+from policies.sync.config_sync import SetConfig
 from tests.fakes.kept_run import KeptRun
 
 LIMITS = SwitchoverLimits(drain_s=10.0, groups_s=5.0)
@@ -60,6 +64,7 @@ class MemoryWorld:
         self.lacks = Readiness()
         self.paused: tuple[str, ...] = ()
         self.known = LastKnown(lanes=())
+        self.config = None
         self.moves = Moves()
 
     @property
@@ -212,6 +217,33 @@ async def test_what_came_on_the_source_after_a_move_of_producers_is_named() -> N
     await check(found).do(KeptRun().run)
     found.end, found.keeps_names = 10, False
     await check(found).do(KeptRun().run)  # copies with a prefix go on, so they have it
+
+
+@pytest.mark.parametrize(("keeps_names", "differing"), [(True, ["orders"]), (False, ["orders", "t"])])
+async def test_configs_of_a_copy_that_producers_have_moved_to_may_differ(
+    monkeypatch: pytest.MonkeyPatch, keeps_names: bool, differing: list[str]
+) -> None:
+    found = MemoryWorld()
+    found.keeps_names = keeps_names
+    found.flow.config_sync.configs = True
+    found.end, found.moves = 8, Moves(topics={"t": MovedTopic(at_ms=1, who="ann", operation="op", ends=(8,))})
+    changes = tuple(
+        SetConfig(topic=name, target=name, name="retention.ms", value="1", before="2", overrides=False, why="own")
+        for name in ("orders", "t")
+    )
+
+    class Sync:
+        async def compare(self, _scope: Scope) -> SyncPlan:
+            return SyncPlan(changes=changes)
+
+    @asynccontextmanager
+    async def config_sync(*_words: object) -> AsyncIterator[Sync]:
+        yield Sync()
+
+    monkeypatch.setattr(steps, "config_sync", config_sync)
+    reasons, _ = await check(found).look()
+    assert [name for name, _ in reasons] == ["settings-differ"] * len(differing)
+    assert all(f"'topic': '{topic}'" in why for topic, (_, why) in zip(differing, reasons, strict=True))
 
 
 # --- drain -----------------------------------------------------------------------------------------------------------
