@@ -14,6 +14,7 @@ from aiokafka.protocol.admin import (
 )
 from aiokafka.protocol.api import Request
 
+from engine.base.clock import pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.parts import parts
 from engine.base.tasks import run_all
@@ -200,24 +201,25 @@ async def create_topic(
 
     Raises KafkaRefusal with the broker's message.
     """
-    made = (await create_topics(client, {topic: Create(partitions, replication_factor, configs)}, key=key))[topic]
+    new = {topic: Create(partitions, replication_factor, configs)}
+    made = (await create_topics(client, new, key=key, waits=True))[topic]
     if isinstance(made, KafkaRefusal):
         raise made
     return made
 
 
 async def create_topics(
-    client: ClusterClient, new: Mapping[str, Create], *, key: str = "replication.factor"
+    client: ClusterClient, new: Mapping[str, Create], *, key: str = "replication.factor", waits: bool = False
 ) -> dict[str, bool | KafkaRefusal]:
     """Create topics by one request; return for each whether it was made (False: it exists), or why it is refused.
 
-    `key` is the setting of their replication factor.
+    `key` is the setting of their replication factor. `waits`: for a quota that is used up, for some seconds.
     """
     specs: list[tuple[Any, ...]] = [
         (topic, one.partitions, one.replication_factor, [], sorted(one.configs.items())) for topic, one in new.items()
     ]
     try:
-        answer = await _ordered(client, lambda most_ms: CreateTopicsRequest(specs, most_ms, False))
+        answer = await _ordered(client, lambda most_ms: CreateTopicsRequest(specs, most_ms, False), waits=waits)
     except KafkaRefusal as refusal:
         if refusal.code != THROTTLING_QUOTA_EXCEEDED:
             raise
@@ -242,15 +244,18 @@ def _right_to_create(client: ClusterClient, topic: str, code: int, replicas: int
     return client.grantee.needs_on_topic(Operation.CREATE, topic) if code in AUTHORIZATION else ""
 
 
-async def _ordered(client: ClusterClient, request: Callable[[int], Request[Any]]) -> Any:
+async def _ordered(client: ClusterClient, request: Callable[[int], Request[Any]], *, waits: bool = True) -> Any:
     """Order a change of topics; `request` gets the milliseconds that the cluster may take for it.
 
-    Raises KafkaRefusal, with THROTTLING_QUOTA_EXCEEDED while a quota is used up: a broker then reads nothing more from
-    a connection, so that a request would wait there without an answer, with all that follow it.
+    While a quota is used up, a broker reads nothing more from a connection: the request would wait there, with all that
+    follow it. So it waits here, if `waits` says so and it is not too long, or is refused (THROTTLING_QUOTA_EXCEEDED).
     """
-    if not client.changes.is_over():
+    left_s = client.changes.left_s()
+    if left_s > (client.tuning.api_s if waits else 0.0):
         asked, code = f"changing topics on cluster {client.alias!r}", THROTTLING_QUOTA_EXCEEDED
         raise KafkaRefusal(asked, code, error_name(code), _USED_UP)
+    if left_s:
+        await pause(left_s)
     most_s = client.tuning.api_s
     connection = await client.controller()
     answer = await connection.call(request(int(most_s * 1000)), max(most_s + _BEYOND_S, client.tuning.answer_s))
@@ -282,10 +287,13 @@ async def delete_topic_by_id(client: ClusterClient, topic: str, topic_id: UUID) 
         raise _refused(client, asked, (code, message), Operation.DELETE, topic)
 
 
-async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:
-    """Give a topic more partitions. Raises KafkaRefusal: INVALID_PARTITIONS if it already has as many."""
+async def grow_topic(client: ClusterClient, topic: str, partitions: int, *, waits: bool = True) -> None:
+    """Give a topic more partitions; `waits`: for a quota that is used up, for some seconds.
+
+    Raises KafkaRefusal: INVALID_PARTITIONS if it already has as many.
+    """
     wanted = [(topic, (partitions, None))]
-    answer = await _ordered(client, lambda most_ms: CreatePartitionsRequest(wanted, most_ms, False))
+    answer = await _ordered(client, lambda most_ms: CreatePartitionsRequest(wanted, most_ms, False), waits=waits)
     _, code, message = answer.topic_errors[0]
     if code != NONE:
         asked = f"adding partitions to topic {topic} on cluster {client.alias!r}"

@@ -71,7 +71,7 @@ class ClusterClient:
         self._shared = SharedConnections(self.open_connection, _SHUT_S, self.tuning.reconnect)
         self._silence = Silence()
         self.changes = Throttle()
-        """Whether the cluster takes changes of topics now."""
+        """When the cluster takes changes of topics."""
         self._coordinators: dict[str, int] = {}
         self._turn = itertools.count()
         self._asking = asyncio.Lock()

@@ -15,6 +15,6 @@ class Throttle:
         """Note the throttle time of an answer that has just come."""
         self._until_s = max(self._until_s, now_s() + seconds)
 
-    def is_over(self) -> bool:
-        """Whether the cluster takes changes again."""
-        return now_s() >= self._until_s
+    def left_s(self) -> float:
+        """Return the seconds until the cluster takes changes again; 0 if it does now."""
+        return max(0.0, self._until_s - now_s())

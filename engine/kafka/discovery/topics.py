@@ -351,7 +351,7 @@ class Topics:
             if self._held is not None or topic in self.moved():
                 return present
             try:
-                await grow_topic(self._target, self._remote(topic), partitions)
+                await grow_topic(self._target, self._remote(topic), partitions, waits=False)
             except (BrokerUnreachable, ConnectionLost) as lost:
                 self._held = _HeldChange(topic, f"raymirror cannot add partitions to its copy ({lost})")
                 return present  # what is there can be copied

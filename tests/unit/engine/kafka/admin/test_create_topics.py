@@ -7,7 +7,8 @@ import pytest
 from aiokafka.protocol.api import Request
 
 from engine.base.errors import KafkaRefusal
-from engine.kafka.admin.admin import create_topics, grow_topic
+from engine.kafka.admin import admin
+from engine.kafka.admin.admin import create_topic, create_topics, grow_topic
 from engine.kafka.client import throttle
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.throttle import Throttle
@@ -87,6 +88,25 @@ async def test_a_throttled_cluster_is_left_alone_until_it_takes_changes_again(
     monkeypatch.setattr(throttle, "now_s", lambda: later_s)
     await controller.create()
     assert len(controller.asked) == 2
+
+
+async def test_a_change_of_one_topic_waits_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an operator orders is worth a wait; discovery looks after other topics meanwhile."""
+    paused: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    monkeypatch.setattr(admin, "pause", pause)
+    controller = Controller(("a", 0, None), throttle_ms=20_000)
+    client = cast("ClusterClient", controller)
+    await create_topic(client, "a", 1, 1, {})
+    with pytest.raises(KafkaRefusal):
+        await grow_topic(client, "a", 4, waits=False)
+    assert paused == []
+    await grow_topic(client, "a", 4)
+    (waited_s,) = paused
+    assert 15.0 < waited_s <= 20.0
 
 
 async def test_a_short_throttle_is_the_brokers_business() -> None:

@@ -55,7 +55,8 @@ class Stage:
                 raise self.fault[topic]
         return dict.fromkeys(topics, self.makes)
 
-    async def grow(self, _target: object, topic: str, _partitions: int) -> None:
+    async def grow(self, _target: object, topic: str, _partitions: int, *, waits: bool) -> None:
+        assert not waits, "other topics wait behind it"
         self.grown.append(topic)
         if self.grow_fault is not None:
             raise self.grow_fault
