@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 from aiokafka.protocol.api import Request
 
+from engine.base.clock import now_s
 from engine.base.errors import KafkaRefusal
 from engine.kafka.admin import admin
 from engine.kafka.admin.admin import create_topic, create_topics, grow_topic
@@ -84,7 +85,7 @@ async def test_a_throttled_cluster_is_left_alone_until_it_takes_changes_again(
     with pytest.raises(KafkaRefusal, match="controller_mutation_rate"):
         await grow_topic(client, "a", 4)
     assert len(controller.asked) == 1
-    later_s = throttle.now_s() + 400.0
+    later_s = now_s() + 400.0
     monkeypatch.setattr(throttle, "now_s", lambda: later_s)
     await controller.create()
     assert len(controller.asked) == 2
