@@ -74,6 +74,9 @@ class FlowLoops:
         self._group: asyncio.TaskGroup | None = None
         self._beating: asyncio.Task[None] | None = None
         watch.service.may_delete = self._may_write
+        watch.service.moved = self._moved
+        if watch.configs is not None:
+            watch.configs.moved = self._moved
         for service in self._services:
             service.may_write = self._may_write
         if watch.drills is not None:
@@ -83,6 +86,10 @@ class FlowLoops:
         """Whether a drill may begin: this mirror owns the flow, which is neither paused nor stopped."""
         kept = self.memory.kept
         return self.memory.holds and kept is not None and kept.state is Desired.RUNNING
+
+    def _moved(self) -> tuple[str, ...]:
+        """Return the topics whose producers write to copies of the same names on the target."""
+        return self.memory.kept.moved_topics if self.memory.kept is not None else ()
 
     def _may_write(self) -> bool:
         """Whether services may write: this mirror owns the flow, and the stored state is not "stopped"."""

@@ -1,6 +1,6 @@
 """The services of each flow that the metadata actor runs; creates them in the actor's process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -36,6 +36,7 @@ class TopicServiceLike(Protocol):
     """The part of `engine.services.topic_service.TopicService` that the metadata actor uses."""
 
     may_delete: Callable[[], bool]
+    moved: Callable[[], Collection[str]]
 
     async def open(self) -> None: ...
     async def step(self) -> DiscoveryLike: ...
@@ -67,6 +68,8 @@ class RoundDeskLike(Protocol):
 
 class ConfigServiceLike(LoopServiceLike[ConfigReport], Protocol):
     """The part of an `engine.services.config_service.ConfigService` that the metadata actor uses."""
+
+    moved: Callable[[], Collection[str]]
 
     @property
     def desk(self) -> RoundDeskLike | None: ...

@@ -161,7 +161,7 @@ def _service_state(connector: MirrorConnector, flow: FlowStatus | None) -> tuple
     if connector.kind is ConnectorKind.CHECKPOINT:
         if flow.groups is None:
             return UNASSIGNED, f"waits for {flow.waiting_for}" if flow.waiting_for else NOT_YET
-        if flow.groups.trouble and not 0 < flow.groups.failed_rounds < LASTING_ROUNDS:
+        if flow.groups.failed_rounds >= LASTING_ROUNDS:
             return FAILED, flow.groups.trouble
     return RUNNING, ""
 

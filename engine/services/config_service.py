@@ -1,6 +1,6 @@
 """Builds the sync of configs and ACLs of one flow, over connections of its own."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import NamedTuple
@@ -105,6 +105,15 @@ class ConfigService(LoopService[ConfigReport]):
         self._loans = LentLog(there, flow.name, flow.request_timeout_s)
         self._loop.restore = self._take_back
         self._packed: tuple[Known, PackedMemory] | None = None
+
+    @property
+    def moved(self) -> Callable[[], Collection[str]]:
+        """The topics whose producers have moved to the target; the Metadata actor sets it."""
+        return self._loop.moved
+
+    @moved.setter
+    def moved(self, ask: Callable[[], Collection[str]]) -> None:
+        self._loop.moved = ask
 
     async def _take_back(self) -> None:
         """Take back what a failover has lent to topics of the target. Raises NotTakenBack, and what `take_back` raises.

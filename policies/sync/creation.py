@@ -54,7 +54,7 @@ def plan_topic(
 def compare(source: Mapping[str, str], target: Mapping[str, str], oldest_age_ms: int | None) -> list[str]:
     """Return the differences that change the copied data, in words, from the effective configs of both topics.
 
-    `oldest_age_ms`: the age of the oldest record still to copy; None if it is not known, or below `age_limit_ms`.
+    `oldest_age_ms`: the age of the oldest record still to copy; None if it is not known, or does not matter.
     """
     checks = (_age(target, oldest_age_ms), _size(source, target), _stamps(target), _policy(source, target))
     return [found for found in (*checks, _batches(source, target)) if found is not None]

@@ -9,7 +9,7 @@ created costs only a few rounds.
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -33,7 +33,7 @@ from engine.flow.config_history.state import ConfigOf
 from engine.flow.config_history.values import WriteTried
 from engine.flow.config_sync.audit import AuditTrail, new_run, rows_of
 from engine.flow.config_sync.planned import LoopPlanner, MadePlan, Planner
-from engine.flow.config_sync.planning import ACLS, Scope, SyncPlan, handed_over
+from engine.flow.config_sync.planning import ACLS, Scope, SyncPlan, handed_over, without_topics
 from engine.flow.config_sync.sync import ChangeOutcome, ConfigSync
 from policies.model import FlowName
 from policies.sync.acl_sync import AddAcl
@@ -82,6 +82,8 @@ class ConfigSyncLoop:
         self._history = history
         self._planner: Planner = planner or LoopPlanner()
         self.may_write: Callable[[], bool] = lambda: True
+        self.moved: Callable[[], Collection[str]] = frozenset
+        """Source topics whose producers write to the copies now: the source's configs are not for these any more."""
         self.restore: Callable[[], Awaitable[None]] = _nothing_lent
         """Takes back what a failover has lent to topics of the target, once the flow is copied again."""
         self._audit = audit
@@ -201,6 +203,7 @@ class ConfigSyncLoop:
         made = await self._planner.plan(self._sync, scope)
         if not self.options.sets_configs:
             made = msgspec.structs.replace(made, plan=_without_configs(made.plan), more=0, more_conflicts={})
+        made = msgspec.structs.replace(made, plan=without_topics(made.plan, self.moved()))
         seen_ms = wall_ms()
         if made.plan.changes and not self._owns():
             return False

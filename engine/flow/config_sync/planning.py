@@ -70,6 +70,13 @@ class SyncPlan(msgspec.Struct, frozen=True, kw_only=True):
     look: ConfigLook | None = None
 
 
+def without_topics(plan: SyncPlan, topics: Collection[str]) -> SyncPlan:
+    """Return a plan that leaves the configs of the copies of some source topics as they are."""
+    changes = tuple(one for one in plan.changes if isinstance(one, AddAcl) or one.topic not in topics)
+    conflicts = tuple(one for one in plan.conflicts if one.topic not in topics)
+    return msgspec.structs.replace(plan, changes=changes, conflicts=conflicts)
+
+
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """The plan for some topics, those that could not be read and why, how many had no copy, and the memory after it.
 

@@ -365,6 +365,7 @@ class GroupSyncLoop:
             ahead=sum(self._commits.ahead.values()),
             commits=self._commits.made,
             trouble=self._log.trouble,
+            failed_rounds=self.report.failed_rounds + 1 if self._log.trouble else 0,
             on_commit=self._reads,
             polled_because=self._polled_because,
             map_bytes=self._translations.map_bytes,

@@ -14,6 +14,7 @@ from aiokafka.protocol.admin import (
 )
 from aiokafka.protocol.api import Request
 
+from engine.base.clock import pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.parts import parts
 from engine.base.tasks import run_all
@@ -23,7 +24,9 @@ from engine.kafka.protocol import admin_codec as codec
 from engine.kafka.protocol.faults import (
     AUTHORIZATION,
     NONE,
+    THROTTLING_QUOTA_EXCEEDED,
     TOPIC_ALREADY_EXISTS,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
@@ -40,6 +43,15 @@ _INVALID_REPLICATION_FACTOR = 38
 _TIMEOUT_S = 60.0
 _BROKER_S = 5.0
 """Most seconds to wait for one broker of many."""
+_BEYOND_S = 15.0
+"""Most seconds for the answer after the time that a cluster has: ZooKeeper's controller begins to count that time when
+it has written all topics of a request (ZkAdminManager.createTopics).
+"""
+_LONG_THROTTLE_S = 5.0
+"""Seconds that a throttled broker may let the next request wait."""
+_USED_UP = (
+    "the quota controller_mutation_rate of raymirror is used up; raymirror asks again when the cluster permits it"
+)
 _EXPIRIES = ["producer.id.expiration.ms", "transactional.id.expiration.ms"]
 
 
@@ -189,30 +201,38 @@ async def create_topic(
 
     Raises KafkaRefusal with the broker's message.
     """
-    made = (await create_topics(client, {topic: Create(partitions, replication_factor, configs)}, key=key))[topic]
+    new = {topic: Create(partitions, replication_factor, configs)}
+    made = (await create_topics(client, new, key=key, waits=True))[topic]
     if isinstance(made, KafkaRefusal):
         raise made
     return made
 
 
 async def create_topics(
-    client: ClusterClient, new: Mapping[str, Create], *, key: str = "replication.factor"
+    client: ClusterClient, new: Mapping[str, Create], *, key: str = "replication.factor", waits: bool = False
 ) -> dict[str, bool | KafkaRefusal]:
     """Create topics by one request; return for each whether it was made (False: it exists), or why it is refused.
 
-    `key` is the setting of their replication factor.
+    `key` is the setting of their replication factor. `waits`: for a quota that is used up, for some seconds.
     """
     specs: list[tuple[Any, ...]] = [
         (topic, one.partitions, one.replication_factor, [], sorted(one.configs.items())) for topic, one in new.items()
     ]
-    answer = await _ordered(client, lambda most_ms: CreateTopicsRequest(specs, most_ms, False))
+    try:
+        answer = await _ordered(client, lambda most_ms: CreateTopicsRequest(specs, most_ms, False), waits=waits)
+    except KafkaRefusal as refusal:
+        if refusal.code != THROTTLING_QUOTA_EXCEEDED:
+            raise
+        return dict.fromkeys(new, refusal)
+    answers = {topic: (code, message) for topic, code, message in answer.topic_errors}
     found: dict[str, bool | KafkaRefusal] = {}
-    for topic, code, message in answer.topic_errors:
+    for topic, one in new.items():
+        code, message = answers.get(topic, (UNKNOWN_SERVER_ERROR, "the answer leaves it out"))
         if code in (NONE, TOPIC_ALREADY_EXISTS):
             found[topic] = code == NONE
             continue
         asked = f"creating topic {topic} on cluster {client.alias!r}"
-        right = _right_to_create(client, topic, code, new[topic].replication_factor, key)
+        right = _right_to_create(client, topic, code, one.replication_factor, key)
         found[topic] = KafkaRefusal(asked, code, _said(code, message), right)
     return found
 
@@ -224,10 +244,26 @@ def _right_to_create(client: ClusterClient, topic: str, code: int, replicas: int
     return client.grantee.needs_on_topic(Operation.CREATE, topic) if code in AUTHORIZATION else ""
 
 
-async def _ordered(client: ClusterClient, request: Callable[[int], Request[Any]]) -> Any:
-    """Order a change of topics; `request` gets the milliseconds that the cluster may take for it."""
+async def _ordered(client: ClusterClient, request: Callable[[int], Request[Any]], *, waits: bool = True) -> Any:
+    """Order a change of topics; `request` gets the milliseconds that the cluster may take for it.
+
+    While a quota is used up, a broker reads nothing more from a connection: the request would wait there, with all that
+    follow it. So it waits here, if `waits` says so and it is not too long, or is refused (THROTTLING_QUOTA_EXCEEDED).
+    """
+    left_s = client.changes.left_s()
+    if left_s > (client.tuning.api_s if waits else 0.0):
+        asked, code = f"changing topics on cluster {client.alias!r}", THROTTLING_QUOTA_EXCEEDED
+        raise KafkaRefusal(asked, code, error_name(code), _USED_UP)
+    if left_s:
+        await pause(left_s)
     most_s = client.tuning.api_s
-    return await (await client.controller()).call(request(int(most_s * 1000)), max(most_s, client.tuning.answer_s))
+    connection = await client.controller()
+    answer = await connection.call(request(int(most_s * 1000)), max(most_s + _BEYOND_S, client.tuning.answer_s))
+    throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000  # DeleteTopics v0 has none
+    if throttle_s > _LONG_THROTTLE_S:
+        client.changes.note(throttle_s)
+        await connection.close()
+    return answer
 
 
 async def delete_topic(client: ClusterClient, topic: str) -> None:
@@ -251,10 +287,13 @@ async def delete_topic_by_id(client: ClusterClient, topic: str, topic_id: UUID) 
         raise _refused(client, asked, (code, message), Operation.DELETE, topic)
 
 
-async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:
-    """Give a topic more partitions. Raises KafkaRefusal: INVALID_PARTITIONS if it already has as many."""
+async def grow_topic(client: ClusterClient, topic: str, partitions: int, *, waits: bool = True) -> None:
+    """Give a topic more partitions; `waits`: for a quota that is used up, for some seconds.
+
+    Raises KafkaRefusal: INVALID_PARTITIONS if it already has as many.
+    """
     wanted = [(topic, (partitions, None))]
-    answer = await _ordered(client, lambda most_ms: CreatePartitionsRequest(wanted, most_ms, False))
+    answer = await _ordered(client, lambda most_ms: CreatePartitionsRequest(wanted, most_ms, False), waits=waits)
     _, code, message = answer.topic_errors[0]
     if code != NONE:
         asked = f"adding partitions to topic {topic} on cluster {client.alias!r}"

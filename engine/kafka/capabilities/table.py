@@ -12,7 +12,6 @@ import msgspec
 from aiokafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
-    DeleteTopicsRequest,
     DescribeClientQuotasRequest,
 )
 from aiokafka.protocol.api import Request
@@ -277,8 +276,8 @@ TABLE: tuple[Capability, ...] = (
     Capability(
         name="deleting topics",
         sides=_TARGET,
-        ways=((_of("DeleteTopics", DeleteTopicsRequest),),),
-        since="0.10",
+        ways=((_of("DeleteTopics", requests.DeleteTopicById),),),
+        since="2.8",
         weight=Weight.COMFORT,
         lost="raymirror.topic.recreated = re-create cannot delete a copy",
         instead="the partition stops until the copy is deleted",

@@ -31,6 +31,7 @@ from engine.kafka.client.identity import ClusterIdentity
 from engine.kafka.client.leader_epochs import LeaderEpochs
 from engine.kafka.client.metadata import BrokerAddress, Metadata, TopicMeta, ask_metadata
 from engine.kafka.client.silence import Silence
+from engine.kafka.client.throttle import Throttle
 from engine.kafka.protocol.faults import NONE
 from policies.grants.rights import Grantee
 
@@ -69,6 +70,8 @@ class ClusterClient:
         self.tuning = options.tuning
         self._shared = SharedConnections(self.open_connection, _SHUT_S, self.tuning.reconnect)
         self._silence = Silence()
+        self.changes = Throttle()
+        """When the cluster takes changes of topics."""
         self._coordinators: dict[str, int] = {}
         self._turn = itertools.count()
         self._asking = asyncio.Lock()

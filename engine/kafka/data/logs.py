@@ -386,17 +386,3 @@ async def _read_partition(log: Log, partition: TopicPartition, offset: int, end:
             records += batch.records
         await turns.rest()
     return records
-
-
-async def oldest_timestamp_ms(client: ClusterClient, topic: str) -> int | None:
-    """Return the timestamp (Unix ms) of the oldest batch of a topic; None if it is empty or its batches have none."""
-    log = await Log.of(client, topic)
-    partitions = log.partitions(topic)
-    starts, ends = await list_offsets(client, partitions, EARLIEST), await list_offsets(client, partitions, LATEST)
-    oldest: list[int] = []
-    for partition in partitions:
-        if starts[partition] < ends[partition]:
-            buffer, found = await log.read(partition, starts[partition], TERMS)
-            stamps = [header.max_timestamp for _, header in split_batches(buffer, found.start, found.end, *partition)]
-            oldest += [stamp for stamp in stamps[:1] if stamp >= 0]
-    return min(oldest, default=None)

@@ -15,6 +15,8 @@ from policies.model import TopicPartition
 from policies.sync.acl_sync import Operation
 
 _CLIENT = -1
+Row = tuple[int, int, int]
+"""What a leader says of a partition: error code, timestamp in ms, offset (-1: none)."""
 
 
 async def by_leader(
@@ -45,7 +47,7 @@ async def list_offsets(
         led = [TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers]
         answers = await ask_offsets(client, node, led, timestamp_ms, metadata, committed=committed)
         for partition, (code, offset) in answers.items():
-            _check(client, f"offsets of {partition}", code, Operation.DESCRIBE, partition.topic)
+            check_code(client, f"offsets of {partition}", code, Operation.DESCRIBE, partition.topic)
             found[partition] = offset
 
     with client.believing({partition.topic for partition in partitions}):
@@ -67,6 +69,20 @@ async def ask_offsets(
 
     Raises ConnectionLost, BrokerUnreachable.
     """
+    rows = await ask_rows(client, node, partitions, timestamp_ms, metadata, committed=committed)
+    return {partition: (code, offset) for partition, (code, _, offset) in rows.items()}
+
+
+async def ask_rows(
+    client: ClusterClient,
+    node: int,
+    partitions: Sequence[TopicPartition],
+    timestamp_ms: int,
+    metadata: Metadata,
+    *,
+    committed: bool = False,
+) -> dict[TopicPartition, Row]:
+    """Ask as `ask_offsets` does; return timestamps too."""
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
@@ -81,9 +97,9 @@ async def ask_offsets(
         wanted = [(topic, [(partition, timestamp_ms) for partition in ids]) for topic, ids in topics.items()]
         answer = await connection.call(OffsetRequest(_CLIENT, int(committed), wanted))
     return {
-        TopicPartition(topic, partition): (code, offset)
+        TopicPartition(topic, partition): (code, timestamp, offset)
         for topic, rows in answer.topics
-        for partition, code, _timestamp, offset, *_epoch in rows
+        for partition, code, timestamp, offset, *_epoch in rows
     }
 
 
@@ -101,7 +117,7 @@ async def describe_producers(
         answer = await connection.call(DescribeProducers(list(topics.items())))
         for topic, rows, _ in answer.topics:
             for partition, code, _message, producers, _ in rows:
-                _check(client, f"producers of {topic}-{partition}", code, Operation.READ, topic)
+                check_code(client, f"producers of {topic}-{partition}", code, Operation.READ, topic)
                 found[TopicPartition(topic, partition)] = [
                     ProducerState(producer_id, epoch, sequence, open_since, timestamp)
                     for producer_id, epoch, sequence, timestamp, _, open_since, _ in producers
@@ -113,7 +129,7 @@ async def describe_producers(
     return found
 
 
-def _check(client: ClusterClient, asked: str, code: int, operation: Operation, topic: str) -> None:
+def check_code(client: ClusterClient, asked: str, code: int, operation: Operation, topic: str) -> None:
     asked = f"{asked} on cluster {client.alias!r}"
     if code in FETCH_RETRY:
         raise ConnectionLost(f"{asked}: {error_name(code)}")

@@ -1,27 +1,26 @@
 """Creates copies that the target lacks, many at a time, with the configs of their sources."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from engine.base.errors import KafkaRefusal
-from engine.base.parts import parts, parts_by_weight
+from engine.base.parts import parts_by_weight
 from engine.config.settings import FlowConfig
-from engine.flow.ports.settings_port import TOPICS_AT_ONCE
 from engine.kafka.admin.admin import create_topics, describe_each
 from engine.kafka.client.cluster import ClusterClient
 from policies.sync.creation import Create, plan_topic
 from policies.sync.topic_configs import wanted_configs
 
-MOST_PARTITIONS: Final = 2_000
-"""Partitions of one request to create topics: a controller takes no more than 10,000 changes at once."""
+MOST_RECORDS: Final = 8_000
+"""Records that a request to create topics may add to a KRaft cluster's log.
+
+A controller takes 10,000 at most. It refuses a larger request as a whole; one of Kafka 3.3 or 3.4 resigns at it
+(QuorumController.appendRecords).
+"""
 Made = dict[str, bool | KafkaRefusal]
-"""By source topic: whether its copy was made (False: it is there), or why not."""
-
-
-def in_requests(partitions: Mapping[str, int]) -> Iterator[list[str]]:
-    """Split topics (name: number of partitions) so that the copies of each part are created by one request."""
-    for part in parts_by_weight(sorted(partitions), partitions.__getitem__, MOST_PARTITIONS):
-        yield from parts(part, TOPICS_AT_ONCE)
+"""By source topic: whether its copy was made (False: it is there), or why not. A topic that is missing is asked for
+again later.
+"""
 
 
 async def create_copies(
@@ -42,5 +41,12 @@ async def create_copies(
         assert isinstance(plan, Create)
         remotes[topic] = flow.naming.remote_topic(flow.name.source, topic)
         new[remotes[topic]] = plan
-    told = await create_topics(target, new) if new else {}
-    return made | {topic: told[remote] for topic, remote in remotes.items()}
+    told: Made = {}
+    for part in parts_by_weight(sorted(new), lambda remote: _records(new[remote]), MOST_RECORDS):
+        told |= await create_topics(target, {remote: new[remote] for remote in part})
+    return made | {topic: told[remote] for topic, remote in remotes.items() if remote in told}
+
+
+def _records(new: Create) -> int:
+    """Return how many records the creation of a topic adds: for itself, each of its configs and of its partitions."""
+    return 1 + len(new.configs) + new.partitions

@@ -18,7 +18,7 @@ from engine.core.identity.cluster_ids import behind, doubt_of_ids
 from engine.core.position.position import Position
 from engine.flow.ownership.stored_positions import decode_positions
 from engine.flow.ports.ports import LATEST
-from engine.kafka.admin.admin import delete_topic
+from engine.kafka.admin.admin import delete_topic_by_id
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import NO_ID, Metadata
 from engine.kafka.data.logs import read_topic
@@ -111,8 +111,11 @@ class Renewals:
         return self._kept(topic, copy, former, f"raymirror cannot find out whether that is so ({why})")
 
     async def _delete(self, topic: str, copy: str, former: Former) -> list[AnyEvent]:
+        """Delete a copy by its id: a request that a broker carries out late deletes no copy that was created since."""
         try:
-            await delete_topic(self._target, copy)
+            await delete_topic_by_id(self._target, copy, former.ids[1])
+        except (ConnectionLost, BrokerUnreachable):
+            return []  # the next round shows whether it is gone
         except KafkaRefusal as refusal:
             return self._once(topic, TopicFailed(flow=self._flow.name, topic=topic, what=str(refusal)))
         self._told.pop(topic, None)

@@ -1,9 +1,12 @@
 """Implements discovery: finds the topics that a flow copies, and creates or grows their copies on the target."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from uuid import UUID
 
+import msgspec
+
+from engine.base.clock import now_s
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.config.settings import FlowConfig
 from engine.core.events.events import AnyEvent, Mm2TopicFailed, TopicCreated, TopicFailed, TopicWarning
@@ -29,15 +32,34 @@ from engine.kafka.admin.sameness import refuse_one_cluster, within_one_cluster
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
 from engine.kafka.data.positions import read_positions
+from engine.kafka.discovery.asked_copies import AskedCopies
 from engine.kafka.discovery.copy_checks import check_copies
-from engine.kafka.discovery.new_copies import create_copies, in_requests
+from engine.kafka.discovery.new_copies import create_copies
 from engine.kafka.discovery.renewal import Renewals
-from engine.kafka.protocol.faults import INVALID_PARTITIONS, UNKNOWN_TOPIC_OR_PARTITION
+from engine.kafka.discovery.request_parts import in_requests
+from engine.kafka.protocol.faults import (
+    CONTROLLER_RETRY,
+    INVALID_PARTITIONS,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from policies.model import LaneName, TopicPartition
 from policies.patterns import literal
 from policies.shared_clusters import feeds_itself
 from policies.sync.acl_sync import Operation
 from policies.sync.creation import Grow, plan_topic
+
+_CREATE_S = 20.0
+"""Seconds that one round may take to create copies, and a request more."""
+_HELD_ROUNDS = 3
+"""Rounds in a row without an answer about changes before an event says so: a controller's move takes one or two."""
+
+
+class _HeldChange(msgspec.Struct, frozen=True):
+    """A change of a topic that the target's controller gave no answer to, and why."""
+
+    topic: str
+    why: str
 
 
 class Topics:
@@ -56,8 +78,12 @@ class Topics:
         self._new: set[str] = set()
         """Topics of this round that are ready, and were never compared with their copies."""
         self._failed: dict[str, str] = {}
-        self._made: dict[str, int] = {}
-        """Partitions of copies that this process created and that are not in the metadata yet."""
+        self._asked = AskedCopies()
+        self._held: _HeldChange | None = None
+        """Behind such a change, the other ones of a round wait for the next round."""
+        self._created_up_to = ""
+        """The last topic that a round asked to create before it stopped: the next one begins behind it."""
+        self._held_rounds = 0
         self._literals = frozenset(filter(None, map(literal, flow.topics)))
         """The topics that the configuration names: they are missed if the source hides them."""
         self._ready: dict[str, int] = {}
@@ -67,6 +93,8 @@ class Topics:
         self._renewals = Renewals(flow, source, target)
         self.may_delete: Callable[[], bool] = lambda: False
         """Whether raymirror may delete copies now if the settings ask for it: only while this mirror owns the flow."""
+        self.moved: Callable[[], Collection[str]] = frozenset
+        """Source topics whose producers write to the copies now: the source says nothing about these any more."""
 
     async def open(self) -> None:
         """Connect to both clusters. Raises BrokerUnreachable, OtherCluster."""
@@ -97,9 +125,7 @@ class Topics:
         hidden = await hidden_topics(self._source, filter(self._wants, self._literals | self._ready.keys()), source)
         target = await self._target.metadata([self._remote(topic) for topic in topics])
         events = self._untold
-        copies = {topic: self._remote(topic) for topic in topics}
-        with suppress(BrokerUnreachable, ConnectionLost):  # a partial answer deletes nothing
-            events += await self._renewals.check(copies, source, target, may_delete=self.may_delete())
+        await self._check_renewals(topics, source, target, events)
         lanes: list[LaneName] = []
         ready = await self._ready_topics(topics, source, target, events)
         for topic, refusal in hidden.items():
@@ -114,6 +140,15 @@ class Topics:
         self._untold = []
         target_id = self._target.identity.id
         return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=highest, target_id=target_id)
+
+    async def _check_renewals(
+        self, topics: Sequence[str], source: Metadata, target: Metadata, events: list[AnyEvent]
+    ) -> None:
+        """Delete copies of previous topics, but none that applications write to themselves now."""
+        moved = self.moved()
+        copies = {topic: self._remote(topic) for topic in topics if topic not in moved}
+        with suppress(BrokerUnreachable, ConnectionLost):  # a partial answer deletes nothing
+            events += await self._renewals.check(copies, source, target, may_delete=self.may_delete())
 
     def forget_epochs(self) -> None:
         """Read in the next round which epochs were used: the caller is new and has not assigned them."""
@@ -231,8 +266,10 @@ class Topics:
     ) -> dict[str, int]:
         """Prepare the copies of topics; return how many partitions of each can be copied."""
         self._new.clear()  # of a round that failed, perhaps with topics that the source does not have any more
+        self._held = None
+        self._compared.intersection_update(topics)
         refused = {topic: refused_by(self._target, target, self._remote(topic), Operation.WRITE) for topic in topics}
-        present = {topic: self._present(topic, target) for topic in topics if refused[topic] is None}
+        present = {topic: self._present(topic, target, events) for topic in topics if refused[topic] is None}
         created = await self._create([topic for topic, count in present.items() if not count], source, events)
         ready: dict[str, int] = {}
         for topic in topics:
@@ -246,42 +283,77 @@ class Topics:
             else:
                 count = min(await self._grown(topic, partitions, count, events), partitions)
             ready[topic] = count
+        self._report_held(events)
         await self._compare_new(source, events)
         return ready
 
-    def _present(self, topic: str, target: Metadata) -> int:
+    def _present(self, topic: str, target: Metadata, events: list[AnyEvent]) -> int:
         """Return how many partitions the copy of a topic has; 0 if the broker that was asked does not know it."""
         meta = target.topics.get(self._remote(topic))
         if meta is None or not meta.partitions:
             return 0
-        self._made.pop(topic, None)
-        return len(meta.partitions)
+        count = len(meta.partitions)
+        if self._asked.listed(topic):
+            self._changed(topic, count, 0, events)
+        return count
 
     async def _create(self, topics: Sequence[str], source: Metadata, events: list[AnyEvent]) -> dict[str, int]:
-        """Create copies; return how many partitions each has, 0 if it could not be created."""
-        partitions = {topic: len(source.topics[topic].partitions) for topic in topics}
-        found: dict[str, int] = {}
-        for part in in_requests(partitions):
-            made = await create_copies(self._source, self._target, self._flow, part, partitions)
-            found |= {topic: self._created(topic, partitions[topic], made[topic], events) for topic in part}
-        return found
+        """Create copies; return how many partitions each has, 0 if it could not be created.
 
-    def _created(self, topic: str, partitions: int, made: bool | KafkaRefusal, events: list[AnyEvent]) -> int:
+        What exists is copied while the target's controller gives no answer. So that does not fail the round, and ends
+        the requests of this round: each of hundreds may cost a time-out. They end after some seconds too: what was
+        created is copied, while the next rounds create the rest.
+        """
+        until_s = now_s() + _CREATE_S
+        partitions = {topic: len(source.topics[topic].partitions) for topic in self._asked.due(topics)}
+        # A request that is always lost, or refused, delays no other.
+        for part in sorted(in_requests(partitions), key=lambda part: part[0] <= self._created_up_to):
+            try:
+                made = await create_copies(self._source, self._target, self._flow, part, partitions)
+            except (BrokerUnreachable, ConnectionLost) as lost:
+                if isinstance(lost, ConnectionLost):
+                    self._asked.unanswered(part)
+                self._held = _HeldChange(part[0], f"raymirror cannot create its copy ({lost})")
+            else:
+                for topic in part:
+                    self._created(topic, partitions[topic], made.get(topic), events)
+            if self._held is not None or now_s() >= until_s:
+                self._created_up_to = part[-1]
+                break
+        return {topic: self._asked.partitions(topic) for topic in topics}
+
+    def _created(self, topic: str, partitions: int, made: bool | KafkaRefusal | None, events: list[AnyEvent]) -> None:
         if isinstance(made, KafkaRefusal):
+            if made.code == REQUEST_TIMED_OUT:
+                self._asked.unanswered([topic])
+            elif made.code not in (*CONTROLLER_RETRY, UNKNOWN_TOPIC_OR_PARTITION):
+                self._asked.refused(topic)
             self._refused(topic, made, events)
-            return 0
-        if made:
-            self._made[topic] = partitions
+        elif made:
+            self._asked.made(topic, partitions)
             self._changed(topic, partitions, 0, events)
-        self._is_ready(topic)
-        return self._made.get(topic, 0)  # made by another: a later round sees its partitions
+            self._is_ready(topic)
+        elif made is not None:  # made by another, or before a time-out: a later round sees its partitions
+            if self._asked.exists(topic):
+                self._fail(topic, self._unlisted(topic), events)
+            else:
+                self._is_ready(topic)
+
+    def _unlisted(self, topic: str) -> str:
+        return (
+            f"cluster {self._target.alias!r} says that topic {self._remote(topic)} exists, but no broker lists it:"
+            " perhaps its deletion waits for a broker that is away; raymirror creates it as soon as it is deleted"
+        )
 
     async def _grown(self, topic: str, partitions: int, present: int, events: list[AnyEvent]) -> int:
         """Give a copy the partitions that it lacks; return how many it has."""
         if isinstance(plan_topic(partitions, present, self._flow.replication_factor, {}), Grow):
+            if self._held is not None or topic in self.moved():
+                return present
             try:
-                await grow_topic(self._target, self._remote(topic), partitions)
-            except (BrokerUnreachable, ConnectionLost):
+                await grow_topic(self._target, self._remote(topic), partitions, waits=False)
+            except (BrokerUnreachable, ConnectionLost) as lost:
+                self._held = _HeldChange(topic, f"raymirror cannot add partitions to its copy ({lost})")
                 return present  # what is there can be copied
             except KafkaRefusal as refusal:
                 if refusal.code != INVALID_PARTITIONS:
@@ -295,10 +367,20 @@ class Topics:
         return present
 
     def _refused(self, topic: str, refusal: KafkaRefusal, events: list[AnyEvent]) -> None:
-        if refusal.code != UNKNOWN_TOPIC_OR_PARTITION:  # just created, or gone: a later round sees it
+        if refusal.code in CONTROLLER_RETRY:
+            self._held = self._held or _HeldChange(topic, str(refusal))
+        elif refusal.code != UNKNOWN_TOPIC_OR_PARTITION:  # just created, or gone: a later round sees it
             self._fail(topic, str(refusal), events)
 
+    def _report_held(self, events: list[AnyEvent]) -> None:
+        """Report that changes of topics wait, once, in the third such round in a row."""
+        self._held_rounds = 0 if self._held is None else self._held_rounds + 1
+        if self._held is not None and self._held_rounds == _HELD_ROUNDS:
+            self._fail(self._held.topic, f"{self._held.why}; changes of other topics wait too", events)
+
     def _changed(self, topic: str, partitions: int, before: int, events: list[AnyEvent]) -> None:
+        if not before:
+            self._compared.discard(topic)
         remote = self._remote(topic)
         events.append(
             TopicCreated(flow=self._flow.name, topic=topic, target=remote, partitions=partitions, before=before)

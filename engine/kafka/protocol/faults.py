@@ -39,23 +39,33 @@ _APPEND_KINDS: dict[int, OutcomeKind] = {
     0: OutcomeKind.APPENDED,
 }
 
+UNKNOWN_SERVER_ERROR = -1
 NONE = 0
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER = 6
+REQUEST_TIMED_OUT = 7
 CONCURRENT_TRANSACTIONS = 51
 UNSUPPORTED_VERSION = 35
-UNKNOWN_TOPIC_ID = 100
 """A broker does not know a request, a version of it, or what it asks for."""
+UNKNOWN_TOPIC_ID = 100
 TOPIC_ALREADY_EXISTS = 36
 INVALID_PARTITIONS = 37
+NOT_CONTROLLER = 41
 TOPIC_AUTHORIZATION_FAILED = 29
 GROUP_AUTHORIZATION_FAILED = 30
 CLUSTER_AUTHORIZATION_FAILED = 31
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 OPERATION_NOT_ATTEMPTED = 55
+THROTTLING_QUOTA_EXCEEDED = 89
 FETCH_RETRY = frozenset({3, 5, 6, 7, 9, 13, 56, 74, 75, 78, 94, 100, 103, -1})
 """Fetch errors after which the leader is looked up again."""
+CONTROLLER_RETRY = frozenset({REQUEST_TIMED_OUT, NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED})
+"""Errors of changes of topics after which the same request may succeed.
+
+The first: the change took too long, and may happen still. The second: another broker is the controller (KIP-599 has
+the third).
+"""
 COORDINATOR_RETRY = frozenset({7, 13, 14, 15, 16, 51, -1})
 AUTHORIZATION = UNAUTHORIZED
 _NEWER = {

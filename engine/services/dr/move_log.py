@@ -91,5 +91,10 @@ def _of(entries: Mapping[Key, Value], kind: str, of: type[_V]) -> dict[str, _V]:
 
 
 def start_of(moved: MovedTopic | None, partition: int, end: int) -> int:
-    """Return where producers begin in a partition of the target that ends at `end` now; they may have moved before."""
-    return end if moved is None or partition >= len(moved.starts) else min(moved.starts[partition], end)
+    """Return where producers begin in a partition of the target that ends at `end` now; they may have moved before.
+
+    All of a partition is theirs that the topic has got since.
+    """
+    if moved is None or not moved.starts:
+        return end
+    return min(moved.starts[partition], end) if partition < len(moved.starts) else 0

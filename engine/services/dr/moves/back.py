@@ -4,11 +4,14 @@ A move pauses topics for good if copies keep their names, because two writers wo
 behind what the flow has copied when it copies them again.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import take_back
 from engine.flow.operations.store import OperationStore
+from engine.flow.ports.ports import EARLIEST
+from engine.services.dr.move_log import start_of
 from engine.services.dr.moves.hook import MoveHook, MovePhase
 from engine.services.dr.moves.steps import MoveChoices, Reasons, move_choices_of
 from engine.services.dr.moves.survey import MoveSurvey
@@ -73,30 +76,41 @@ class MoveBackCheckStep:
         found += [("not-known", f"{subject}: {why}") for subject, why in sorted(unknown.items())]
         return (*found, *self._shared_fences())
 
-    async def _written(self, moved: Mapping[str, MovedTopic]) -> tuple[dict[str, int], dict[str, str]]:
+    async def _written(self, moved: Mapping[str, MovedTopic]) -> tuple[Counter[str], dict[str, str]]:
         """Return what producers wrote to the target since they moved, as records at most, and what is not known."""
-        topics = set(self._choices.topics)
-        if self._world.keeps_names:
-            others = await self._world.other_writers()
-            found = dict.fromkeys((one.topic for one in others.found if one.topic in topics), 0)
-            for one in others.found:
-                if one.topic in topics:
-                    found[one.topic] += one.records
-            copies = {self._world.flow.selection.target_topic(name) for name in topics}
-            unknown = {lane: why for lane, why in others.unknown.items() if lane.rpartition("-")[0] in copies}
-            return found, unknown
-        starts = {
-            TopicPartition(name, number): start
-            for name, one in moved.items()
-            if name in topics
-            for number, start in enumerate(one.starts)
-        }
-        ends = await self._world.copy_ends(starts) if starts else {}
-        grown: dict[str, int] = {}
+        if not self._world.keeps_names:
+            return await self._behind_starts(moved), {}
+        topics, found = set(self._choices.topics), Counter[str]()
+        others, known = await self._world.other_writers(), await self._world.stored()
+        for one in others.found:
+            if one.topic in topics:
+                found[one.topic] += one.records
+        copies = {self._world.flow.selection.target_topic(name): name for name in topics}
+        unknown = {lane: why for lane, why in others.unknown.items() if lane.rpartition("-")[0] in copies}
+        copied = {one.target for one in known.lanes if one.ours}
+        alone = [lane for lane in await self._partitions(copies) if lane not in copied]
+        begins = await self._world.target.offsets(alone, EARLIEST) if alone else {}
+        for lane, records in (await self._grown(begins)).items():
+            found[copies[lane.topic]] += records
+        return found, unknown | dict(known.unread)
+
+    async def _behind_starts(self, moved: Mapping[str, MovedTopic]) -> Counter[str]:
+        """Return what lies in topics of the same names behind where producers began, if copies have a prefix."""
+        lanes = await self._partitions({name for name in self._choices.topics if name in moved})
+        ends = await self._world.copy_ends(lanes) if lanes else {}
+        found = Counter[str]()
         for lane, end in ends.items():
-            if end > starts[lane]:
-                grown[lane.topic] = grown.get(lane.topic, 0) + end - starts[lane]
-        return grown, {}
+            found[lane.topic] += end - start_of(moved[lane.topic], lane.partition, end)
+        return +found
+
+    async def _partitions(self, topics: Collection[str]) -> list[TopicPartition]:
+        """Return the partitions that topics of the target have now: they may have been created since the move."""
+        there = await self._world.target_settings.topics(sorted(topics))
+        return [TopicPartition(name, number) for name, one in there.items() for number in range(one.partitions)]
+
+    async def _grown(self, begins: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        ends = await self._world.copy_ends(begins) if begins else {}
+        return {lane: end - begins[lane] for lane, end in ends.items() if end > begins[lane]}
 
     def _shared_fences(self) -> Reasons:
         """Name the fences of a command that keep producers from other moved topics too: it opens all, or none."""

@@ -213,7 +213,8 @@ class HandOverStep:
     async def _starts(self, run: StepRun) -> dict[str, tuple[int, ...]]:
         """Return where the topics ended that producers will write to, before anybody was told that they may.
 
-        That is stored first: after a kill producers may write already, and groups that move later start there.
+        That is stored first: after a kill producers may write already, and groups that move later start there. A topic
+        that is not there yet begins with what producers write.
         """
         known = run.notes(STARTS_NOTES, ProducerStarts)
         if known is None:
@@ -221,10 +222,11 @@ class HandOverStep:
             counts = {name: state.partitions for name, state in there.items()}
             lanes = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
             ends = await self._world.copy_ends(lanes) if lanes else {}
-            known = tuple(
-                ProducerStarts(name, tuple(ends[TopicPartition(name, number)] for number in range(count)))
-                for name, count in sorted(counts.items())
-            )
+            drained = run.notes(DRAINED_NOTES, DrainedEnd) or ()
+            starts = {name: (0,) * len(ends_of(name, drained)) for name in self._topics}
+            for name, count in counts.items():
+                starts[name] = tuple(ends[TopicPartition(name, number)] for number in range(count))
+            known = tuple(ProducerStarts(name, at) for name, at in sorted(starts.items()))
             await run.keep(STARTS_NOTES, known)
         return {one.topic: one.starts for one in known}
 

@@ -9,6 +9,7 @@ import msgspec
 
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
+from engine.flow.config_sync.planning import without_topics
 from engine.flow.config_sync.sync import LOOP
 from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, Step, StepRun
@@ -168,13 +169,15 @@ class CheckStep:
         return [f"{subject}: {why}" for subject, why in (bad | known.unread).items()]
 
     async def _differences(self) -> list[str]:
-        """Return how configs and ACLs differ that the flow keeps in step."""
+        """Return how configs and ACLs differ that the flow keeps in step, without copies that are producers' own."""
         wanted = self._world.flow.config_sync
         if not (wanted.configs or wanted.acls):
             return []
         scope = msgspec.structs.replace(LOOP, configs=wanted.configs, acls=wanted.acls)
         async with config_sync(self._world.config, self._world.flow, "raymirror-switchover") as sync:
             plan = await sync.compare(scope)
+        moved = (await self._world.moved()).topics if self._world.keeps_names else {}
+        plan = without_topics(plan, moved)
         return [str(msgspec.to_builtins(change)) for change in plan.changes]
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -49,6 +49,7 @@ class FakeKeeper:
     """Answers from a script; the last answer is repeated."""
 
     may_delete: Callable[[], bool]
+    moved: Callable[[], Collection[str]]
 
     def __init__(self, script: list[Seen | Exception]) -> None:
         self.script = script
@@ -591,6 +592,7 @@ class FakeConfigs:
 
     def __init__(self) -> None:
         self.may_write: Callable[[], bool] = lambda: True
+        self.moved: Callable[[], Collection[str]] = tuple
         self.report = ConfigReport(topics=3, changes=1)
         self.events: tuple[AnyEvent, ...] = (AclsRest(flow=FLOW, cluster="A"),)
         self.closed = asyncio.Event()
@@ -729,6 +731,18 @@ async def test_groups_of_a_stopped_flow_are_left_alone_until_it_runs_again() -> 
     for state in (Desired.STOPPED, Desired.RUNNING):
         await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
         assert groups.may_write() is service.may_delete() is (state is Desired.RUNNING)
+    await shell.close()
+
+
+async def test_discovery_and_config_sync_know_which_producers_have_moved() -> None:
+    configs, service = FakeConfigs(), FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, service=service, state=FakeState, events=FakeEvents(), every_s=0.01, configs=configs)
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    await look(shell, lambda found: found.kept is not None)
+    for moved in (("t",), ()):
+        kept = RememberedFlow(paused_topics=("t",), moved_topics=moved)
+        await shell.store_state("A", "B", msgspec.msgpack.encode(kept))
+        assert service.moved() == configs.moved() == moved
     await shell.close()
 
 

@@ -75,6 +75,21 @@ async def test_a_flow_that_is_not_ours_is_not_even_looked_at() -> None:
     assert stage.target.writes == ["A.orders: retention.ms=5"]
 
 
+async def test_a_copy_that_producers_have_moved_to_keeps_its_configs() -> None:
+    """Operators empty a source topic by its retention once nobody uses it."""
+    stage = Stage()
+    for topic in ("orders", "orders-moved"):
+        stage.source.put(topic, retention_ms="1")
+        stage.target.put(f"A.{topic}")
+    made = rounds(stage)
+    made.moved = lambda: ("orders-moved",)
+    await made.round(ALL)
+    assert stage.target.writes == ["A.orders: retention.ms=1"]
+    made.moved = lambda: ()  # they are back
+    await made.round(ALL)
+    assert stage.target.writes[1:] == ["A.orders-moved: retention.ms=1"]
+
+
 async def test_each_kind_has_its_own_time() -> None:
     stage, asked = Stage(), list[str]()
     stage.source.put("orders")

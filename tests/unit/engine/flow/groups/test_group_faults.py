@@ -89,6 +89,7 @@ async def test_checkpoints_that_were_not_acknowledged_are_told_again(pair: Pair)
     await pair.keeper.step()
     assert pair.told() == []
     assert "down" in pair.keeper.report.trouble
+    assert pair.keeper.report.failed_rounds == 1, "a task is told as failed when that lasts"
     pair.cluster.down.clear()
     await pair.keeper.step()
     assert (pair.told(), pair.keeper.report.trouble) == ([("g", 10, 10)], "")

@@ -8,6 +8,7 @@ import pytest
 from engine.base.errors import KafkaRefusal
 from engine.kafka.admin.admin import delete_topic_by_id
 from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.client.throttle import Throttle
 from engine.kafka.protocol.requests import DELETE_TOPICS_6, DeleteTopicById
 
 ID = UUID(int=7)
@@ -22,6 +23,7 @@ class Controller:
         self._code, self.asked = code, b""
         self.tuning = self
         self.api_s = self.answer_s = 1.0
+        self.changes = Throttle()
 
     async def controller(self) -> "Controller":
         return self

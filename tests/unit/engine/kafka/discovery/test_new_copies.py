@@ -6,10 +6,9 @@ from typing import cast
 import pytest
 
 from engine.base.errors import KafkaRefusal
-from engine.flow.ports.settings_port import TOPICS_AT_ONCE
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.discovery import new_copies as under_test
-from engine.kafka.discovery.new_copies import MOST_PARTITIONS, Made, create_copies, in_requests
+from engine.kafka.discovery.new_copies import Made, create_copies
 from policies.sync.creation import Create
 from policies.sync.topic_configs import ConfigEntry
 from tests.unit.engine.config_files import flow
@@ -26,6 +25,7 @@ class Stage:
         self.gone: set[str] = set()
         self.there: set[str] = set()
         self.refused: set[str] = set()
+        self.left_out: set[str] = set()
         self.created: list[dict[str, Create]] = []
         monkeypatch.setattr(under_test, "describe_each", self.describe_each)
         monkeypatch.setattr(under_test, "create_topics", self.create_topics)
@@ -41,7 +41,11 @@ class Stage:
     async def create_topics(self, _client: ClusterClient, new: dict[str, Create]) -> Made:
         self.created.append(dict(new))
         refusal = KafkaRefusal("creating a topic", 29, "TopicAuthorizationFailed", "")
-        return {topic: refusal if topic in self.refused else topic not in self.there for topic in new}
+        return {
+            topic: refusal if topic in self.refused else topic not in self.there
+            for topic in new
+            if topic not in self.left_out
+        }
 
     async def create(self, **partitions: int) -> Made:
         nowhere = cast("ClusterClient", None)
@@ -72,8 +76,16 @@ async def test_nothing_is_asked_for_if_no_source_is_left(stage: Stage) -> None:
     assert stage.created == []
 
 
-def test_a_request_has_a_limit_of_topics_and_of_partitions() -> None:
-    small = {f"t-{number:04}": 1 for number in range(2 * TOPICS_AT_ONCE + 1)}
-    assert [len(part) for part in in_requests(small)] == [TOPICS_AT_ONCE, TOPICS_AT_ONCE, 1]
-    large = dict.fromkeys("abc", MOST_PARTITIONS // 2) | {"d": 3 * MOST_PARTITIONS}
-    assert list(in_requests(large)) == [["a", "b"], ["c"], ["d"]]
+async def test_a_request_adds_no_more_records_than_a_controller_takes(stage: Stage) -> None:
+    """KRaft controllers count the configs too, and refuse 10,000 records and the 250 topics with them."""
+    stage.configs = {f"c.{number}": "1" for number in range(40)}
+    topics = {f"t-{number:03}": 8 for number in range(250)}
+    made = await stage.create(**topics)
+    assert made == dict.fromkeys(topics, True)
+    assert len(stage.created) == 2
+    assert all(sum(1 + 40 + one.partitions for one in new.values()) <= 10_000 for new in stage.created)
+
+
+async def test_a_topic_that_an_answer_leaves_out_has_no_outcome(stage: Stage) -> None:
+    stage.left_out = {"A.u"}
+    assert await stage.create(t=1, u=1) == {"t": True}

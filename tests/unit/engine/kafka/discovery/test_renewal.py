@@ -53,7 +53,7 @@ class Stage:
         self.source, self.target = Cluster("one", t=NEW, u=OTHER), Cluster("two", copy=COPY)
         self.ends: dict[TopicPartition, int] | Exception = {U: 5}
         self.deleted: list[str] = []
-        self.refusal: KafkaRefusal | None = None
+        self.refusal: Exception | None = None
         self.reads = 0
         ids = {"source_cluster_id": "one", "target_cluster_id": "two", "source_leader_epoch": 3}
         written = msgspec.structs.replace(position(5, 5, 0, ()), **ids)
@@ -79,13 +79,14 @@ class Stage:
                 raise self.ends
             return self.ends
 
-        async def delete_topic(_client: object, topic: str) -> None:
+        async def delete_topic_by_id(_client: object, topic: str, topic_id: UUID) -> None:
             if self.refusal is not None:
                 raise self.refusal
+            assert topic_id == self.target.ids[topic], "a copy that was created since stays"
             self.deleted.append(topic)
 
         monkeypatch.setattr(renewal, "read_topic", read_topic)
-        monkeypatch.setattr(renewal, "delete_topic", delete_topic)
+        monkeypatch.setattr(renewal, "delete_topic_by_id", delete_topic_by_id)
         monkeypatch.setattr(renewal, "list_offsets", list_offsets)
 
     async def look(self, *, may_delete: bool = True) -> list[AnyEvent]:
@@ -164,6 +165,14 @@ async def test_a_copy_that_is_not_there_or_has_no_id_is_left(stage: Stage) -> No
     del stage.target.ids["copy"]
     assert await stage.look() == []
     assert stage.reads == 0
+
+
+async def test_a_deletion_without_an_answer_is_looked_at_again(stage: Stage) -> None:
+    stage.refusal = ConnectionLost("b:1: no answer within 30 s")
+    assert await stage.look() == [], "events of other topics of the round are not lost with it"
+    stage.refusal = None
+    (event,) = await stage.look()
+    assert isinstance(event, CopyDeleted)
 
 
 async def test_what_the_target_refuses_is_told_once(stage: Stage) -> None:

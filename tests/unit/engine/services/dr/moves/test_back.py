@@ -12,6 +12,8 @@ from engine.flow.operations.driver import OperationDriver
 from engine.flow.operations.errors import StepFailed
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
+from engine.flow.ports.ports import EARLIEST
+from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.move_log import Moves
 from engine.services.dr.moves import back
 from engine.services.dr.moves.back import MoveBackCheckStep, MoveBackChoices, move_back_choices_of, move_back_steps
@@ -46,7 +48,12 @@ class MemoryWorld:
         )
         self.source_settings = FakeSettings("A")
         self.source_settings.bindings = {ORDERS, CLICKS}
-        self.target = self.target_client = None
+        self.target, self.target_client = self, None
+        self.target_settings = FakeSettings("B")
+        for topic in ("orders", "clicks"):
+            self.target_settings.put(topic, partitions=1)
+        self.begins = 0
+        """Where partitions of the target begin."""
         self.wanted = DesiredState(state="running")
         self.others = OtherWriters()
         self.end = 6
@@ -67,6 +74,14 @@ class MemoryWorld:
 
     async def other_writers(self) -> OtherWriters:
         return self.others
+
+    async def stored(self) -> LastKnown:
+        lane = TopicPartition("orders", 0)
+        return LastKnown(lanes=(KnownLane(lane=lane, target=lane, source_next=5, at_ms=0, ours=True),))
+
+    async def offsets(self, lanes: Collection[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        assert at == EARLIEST
+        return dict.fromkeys(lanes, self.begins)
 
     async def copy_ends(self, lanes: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(lanes, self.end)
@@ -153,6 +168,23 @@ async def test_with_a_prefix_producers_wrote_behind_where_they_began(world: Memo
     assert [
         why for name, why in await look(world).look() if "3 records of orders" in why and name.startswith("written")
     ]
+
+
+async def test_what_producers_wrote_to_a_partition_that_had_no_record_keeps_them_there(world: MemoryWorld) -> None:
+    """Nothing was ever copied of it, so no position names it."""
+    world.target_settings.partitions["orders"] = 2
+    world.begins = world.end
+    assert await look(world).look() == ()
+    world.begins = world.end - 4
+    assert ["4 records of orders to B" in why for _, why in await look(world).look()] == [True]
+
+
+async def test_with_a_prefix_all_of_a_partition_that_came_since_is_the_producers(world: MemoryWorld) -> None:
+    world.keeps_names = False
+    world.target_settings.partitions["orders"] = 3
+    assert ["12 records of orders to B" in why for _, why in await look(world).look()] == [True]
+    del world.target_settings.partitions["orders"]
+    assert await look(world).look() == (), "a topic that is gone holds nothing"
 
 
 async def test_after_a_failover_or_a_switchover_producers_go_back_with_everything(world: MemoryWorld) -> None:

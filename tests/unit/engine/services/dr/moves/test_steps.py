@@ -10,7 +10,7 @@ import pytest
 from engine.flow.operations.driver import StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
-from engine.services.dr.move_log import Moves
+from engine.services.dr.move_log import Moves, start_of
 from engine.services.dr.moves.hook import HookFailed, MovePhase
 from engine.services.dr.moves.steps import (
     GoesOn,
@@ -299,6 +299,16 @@ async def test_the_topics_are_paused_and_stored_and_the_command_is_called_before
     assert found.done == ["paused orders", "after orders", "stored orders"]
     moved = found.moves.topics["orders"]
     assert (moved.ends, moved.starts, moved.operation, moved.who) == ((5, 0), (), "1", "ann")
+
+
+async def test_a_topic_that_producers_create_begins_with_what_they_write() -> None:
+    """Brokers may create it when somebody writes, so the operator accepts that it is not there (no-topic)."""
+    found = MemoryWorld()
+    found.keeps_names = False
+    await hand_over(found, SimpleNamespace(operations=())).do(kept_run().run)
+    moved = found.moves.topics["orders"]
+    assert moved.starts == (0, 0)
+    assert [start_of(moved, number, 7) for number in (0, 1, 5)] == [0, 0, 0], "groups that move later skip nothing"
 
 
 async def test_the_starts_of_producers_are_stored_once() -> None:

@@ -1,6 +1,7 @@
 """The steps of a switchover on a world in memory: what they wait for, what they refuse, what they do again."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Self, cast
 
@@ -9,12 +10,14 @@ import pytest
 
 from engine.base.errors import ConnectionLost
 from engine.core.reports.drain import Ends
+from engine.flow.config_sync.planning import Scope, SyncPlan
 from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.move_log import Moves
 from engine.services.dr.other_fences import NoFence
+from engine.services.dr.switchover import steps
 from engine.services.dr.switchover.flow_control import NoMirrorCopies
 from engine.services.dr.switchover.reversal import WatchStep
 from engine.services.dr.switchover.steps import (
@@ -44,6 +47,7 @@ from policies.dr.operations import begun, done
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
 from policies.model import FlowName, TopicPartition
+from policies.sync.config_sync import SetConfig
 from tests.fakes.kept_run import KeptRun
 
 LIMITS = SwitchoverLimits(drain_s=10.0, groups_s=5.0)
@@ -65,6 +69,7 @@ class MemoryWorld:
         self.lacks = Readiness()
         self.paused: tuple[str, ...] = ()
         self.known = LastKnown(lanes=())
+        self.config = None
         self.moves = Moves()
         self.moves_read = 0
         self.refused: tuple[LeftOutRow, ...] = ()
@@ -261,6 +266,33 @@ async def test_a_check_and_the_groups_read_once_what_has_moved() -> None:
         await GroupsStep(found.world, LIMITS, frozenset()).do(run.run)
     assert len(found.done) > 2, "it looks again and again"
     assert found.moves_read == 2
+
+
+@pytest.mark.parametrize(("keeps_names", "differing"), [(True, ["orders"]), (False, ["orders", "t"])])
+async def test_configs_of_a_copy_that_producers_have_moved_to_may_differ(
+    monkeypatch: pytest.MonkeyPatch, keeps_names: bool, differing: list[str]
+) -> None:
+    found = MemoryWorld()
+    found.keeps_names = keeps_names
+    found.flow.config_sync.configs = True
+    found.end, found.moves = 8, Moves(topics={"t": MovedTopic(at_ms=1, who="ann", operation="op", ends=(8,))})
+    changes = tuple(
+        SetConfig(topic=name, target=name, name="retention.ms", value="1", before="2", overrides=False, why="own")
+        for name in ("orders", "t")
+    )
+
+    class Sync:
+        async def compare(self, _scope: Scope) -> SyncPlan:
+            return SyncPlan(changes=changes)
+
+    @asynccontextmanager
+    async def config_sync(*_words: object) -> AsyncIterator[Sync]:
+        yield Sync()
+
+    monkeypatch.setattr(steps, "config_sync", config_sync)
+    reasons, _ = await check(found).look()
+    assert [name for name, _ in reasons] == ["settings-differ"] * len(differing)
+    assert all(f"'topic': '{topic}'" in why for topic, (_, why) in zip(differing, reasons, strict=True))
 
 
 # --- drain -----------------------------------------------------------------------------------------------------------
