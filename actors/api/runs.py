@@ -18,6 +18,7 @@ from actors.api.orders import FlowOrder, RunKind, is_dry, rule_of, words_of
 from actors.api.view import ApiNeed, ApiView, RunFiles, reverse_of
 from actors.model.step_lines import StepLine, read_line
 from actors.rest.exchange import EndCommand, HttpAnswer, HttpCall, HttpRefusal, StartCommand
+from actors.rest.target import FlagParameter
 
 MOST_LINES: Final = 200
 MOST_RUNS: Final = 4
@@ -47,6 +48,7 @@ _STATES: Final = {
 """By exit code (`actors/cli/common/exits.py`)."""
 _SIGNALLED: Final = 128
 """An exit code above it is that of a process which the signal of the rest has ended, as a shell says it."""
+KILL: Final = FlagParameter(name="kill", meaning="`true`: end it at once, without its cleanup")
 _HOW_FAR: Final = "how far it came is in its steps, and in raymirror dr status"
 _ENDED_BADLY: Final = (RunState.FAILED, RunState.REFUSED, RunState.LOST)
 
@@ -239,7 +241,7 @@ def end(call: HttpCall, view: ApiView) -> HttpAnswer:
     name, wanted = view.operated_flow(call), call.path["run"]
     for files in view.runs:
         if files.call.run == wanted and files.call.flow in (name, reverse_of(name)):
-            deed = EndCommand(run=wanted, kills=call.flag("kill"))
+            deed = EndCommand(run=wanted, kills=KILL.read(call))
             return HttpAnswer(status=202, body=run_of(files), deeds=(deed,))
     raise HttpRefusal(404, f"No run {wanted!r} of {name} is known on this machine")
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from actors.api.commands.look_words import decoded, printed
+from actors.api.commands.look_words import FAILED_OVER, decoded, printed
 from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopics
 from actors.api.runs import refuse_beside, running_of
 from actors.api.view import ApiNeed, ApiView
@@ -30,7 +30,7 @@ def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
     if "flow" not in call.path or not view.named_flow(call).failed_over:
         return answer
     name = view.named_flow(call).flow
-    if not call.flag("failed_over"):
+    if not FAILED_OVER.read(call):
         raise HttpRefusal(
             400,
             f"Flow {name} was failed over: its consumers use the target now. To copy again all the same: raymirror"

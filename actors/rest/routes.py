@@ -8,7 +8,7 @@ import msgspec
 
 from actors.rest.access import SAFE_METHODS, ProvenLogin, refuse_foreign_page, refuse_weak, user_of
 from actors.rest.exchange import JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
-from actors.rest.target import read_target
+from actors.rest.target import QueryParameter, read_target
 from actors.rest.view import MirrorView, Need
 from engine.config.http.http_secrets import HttpLogin
 from policies.roles import Role
@@ -38,8 +38,8 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     gives: Mapping[int, Any]
     """The type of the body by status; None if there is no body. Refusals have Connect's error body."""
     content_type: str = JSON
-    query: Mapping[str, str] = {}
-    """What each name of the query means."""
+    query: tuple[QueryParameter, ...] = ()
+    """What the query may have; other names are ignored."""
     tag: str = CONNECT
     missing: bool = False
     """Whether the route only refuses, because what it asks for is not there yet."""
@@ -116,6 +116,8 @@ def admit(
         role=login.role,
         last_event_id=request.headers.get("last-event-id", ""),
     )
+    for parameter in route.query:
+        parameter.refuse_wrong(call)
     return AdmittedRequest(route=route, call=call, login=login)
 
 

@@ -51,6 +51,14 @@ def refuse_no_flow(parser: argparse.ArgumentParser, args: argparse.Namespace) ->
         parser.error(f"which flow? give FLOW: {FLOW_FORM}")
 
 
+def count(text: str) -> int:
+    """Read how many of something are wanted, 0 or more; for argparse. Raises ValueError."""
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
 def add_config_place(parser: argparse.ArgumentParser, what: str = "mm2.properties or mirror.yaml") -> None:
     """Declare `[CONFIG]` and `--mirror NAME`; one of them names the configuration, see `settle_config`."""
     parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help=what)
