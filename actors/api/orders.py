@@ -17,6 +17,9 @@ Word = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$(?!\n)")
 """What may be a part of a word of a command: the system takes no NUL there. `$` alone would let a last newline pass."""
 Group = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^(?!--$)[^\x00-\x1f\x7f]*$(?!\n)")]
 """A consumer group. A command takes `--` for the end of its options, also behind another one."""
+FenceWord = Literal["", "acl", "command", "none"]
+YesOrNo = Literal["", "yes", "no"]
+ChoiceWord = Literal["", "keep", "append-to-target", "discard"]
 Words = Annotated[tuple[Word, ...], Meta(max_length=100)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Days = Annotated[float, Meta(ge=0, le=3650)]
@@ -70,12 +73,12 @@ class FencedOrder(FlowOrder, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How producers are kept from the source, as the command line's options of these names."""
 
     dry_run: bool = False
-    fence: Word = ""
-    """`acl`, `command` or `none`; empty: the usual one."""
+    fence: FenceWord = ""
+    """Empty: the usual one."""
     principals: Words = ()
     own_principal: Word = ""
-    everyone_allowed: Word = ""
-    """`yes` or `no`; empty: as the brokers say."""
+    everyone_allowed: YesOrNo = ""
+    """Empty: as the brokers say."""
 
 
 class SwitchoverOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +92,7 @@ class SwitchoverOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_fie
 class FailbackOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of `POST .../failback`."""
 
-    choice: Word = ""
+    choice: ChoiceWord = ""
     """What becomes of records that only the source has; empty: the usual one."""
     abort: bool = False
     """Take back a failback that has not copied anything yet."""

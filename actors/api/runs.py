@@ -16,6 +16,7 @@ from actors.api.commands.look_words import decoded, printed, took
 from actors.api.entities import ApiStruct
 from actors.api.orders import FlowOrder, RunKind, is_dry, rule_of, words_of
 from actors.api.view import ApiNeed, ApiView, RunFiles, reverse_of
+from actors.model.requests import ASKED_WRONGLY
 from actors.model.step_lines import StepLine, read_line
 from actors.rest.exchange import EndCommand, HttpAnswer, HttpCall, HttpRefusal, StartCommand
 from actors.rest.target import FlagParameter
@@ -44,6 +45,7 @@ _STATES: Final = {
     2: RunState.REFUSED,
     3: RunState.REFUSED,
     4: RunState.NOT_EQUAL,
+    ASKED_WRONGLY: RunState.REFUSED,
 }
 """By exit code (`actors/cli/common/exits.py`)."""
 _SIGNALLED: Final = 128
@@ -134,7 +136,7 @@ def state_of(files: RunFiles) -> RunState:
         return RunState.NOT_EQUAL
     if files.code == 4 and rule.moves:
         return RunState.REFUSED
-    if state is RunState.REFUSED and _may_have_changed(files):
+    if state is RunState.REFUSED and files.code != ASKED_WRONGLY and _may_have_changed(files):
         return RunState.FAILED
     return state
 

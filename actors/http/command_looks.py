@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
 from actors.api.commands.look_words import CommandOutcome
+from actors.model.requests import OVER_HTTP
 from actors.rest.exchange import HttpRefusal
 from engine.base.clock import now_s
 
@@ -112,7 +113,7 @@ def _begun(words: Sequence[str], printed: IO[bytes], said: IO[bytes]) -> subproc
 
 def _env(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command: it shall not join a Ray by itself."""
-    return {name: value for name, value in env.items() if name != "RAY_ADDRESS"}
+    return {name: value for name, value in env.items() if name != "RAY_ADDRESS"} | {OVER_HTTP: "yes"}
 
 
 def _content(file: IO[bytes], most: int) -> bytes:

@@ -22,8 +22,9 @@ import msgspec
 
 from actors.api.runs import RunState, has_begun, refuse_start, state_of, tells_steps, why_of
 from actors.api.view import RunFiles
-from actors.model.requests import ASKED_BY
+from actors.model.requests import ASKED_BY, OVER_HTTP
 from actors.rest.exchange import EndCommand, HttpRefusal, StartCommand
+from actors.rest.failures import status_of_exit
 from engine.base.clock import now_s, pause, wall_ms
 
 MOST_KEPT: Final = 50
@@ -70,8 +71,8 @@ class RunBook:
     async def start(self, call: StartCommand) -> None:
         """Start a command, and wait until it is past its first step, has ended, or has taken `begins_s` seconds.
 
-        Raises HttpRefusal: 409 with the reason, if it has changed nothing and refuses; what `refuse_start` raises. It
-        is asked once more here: requests that come together have all seen the same runs.
+        Raises HttpRefusal: 400 or 409 with the reason, if it has changed nothing and refuses; what `refuse_start`
+        raises. It is asked once more here: requests that come together have all seen the same runs.
         """
         await asyncio.to_thread(self._begin, call)
         until_s = now_s() + (self._begins_s if tells_steps(call) else min(self._begins_s, SOON_S))
@@ -84,7 +85,8 @@ class RunBook:
             await pause(_LOOK_S)
         found = await asyncio.to_thread(self._read, call.run, is_whole=True)
         if found is not None and state_of(found) is RunState.REFUSED:
-            raise HttpRefusal(409, why_of(found) or f"raymirror {call.words[0]} refused, and said nothing")
+            why = why_of(found) or f"raymirror {call.words[0]} refused, and said nothing"
+            raise HttpRefusal(status_of_exit(found.code), why)
 
     def _begin(self, call: StartCommand) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -181,7 +183,7 @@ def _only_one(folder: Path) -> Iterator[None]:
 
 
 def _env(env: Mapping[str, str], user: str) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name not in _NOT_OURS} | {ASKED_BY: user}
+    return {name: value for name, value in env.items() if name not in _NOT_OURS} | {ASKED_BY: user, OVER_HTTP: "yes"}
 
 
 def _ended(file: Path) -> tuple[int | None, int | None]:

@@ -1,6 +1,7 @@
 """Defines a route, and finds the one that a request asks for, by Jersey's rules: 404, 405, 406, 415, OPTIONS, HEAD."""
 
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -134,7 +135,20 @@ def with_body(admitted: AdmittedRequest, headers: Mapping[str, str], body: bytes
     try:
         return msgspec.structs.replace(call, body=msgspec.json.decode(body, type=route.takes))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as bad:
-        raise HttpRefusal(400, f"The body is not what is expected: {bad}") from None
+        why = f"{bad}{_permitted(route.takes, str(bad))}"
+        raise HttpRefusal(400, f"The body is not what is expected: {why}") from None
+
+
+def _permitted(kind: Any, why: str) -> str:
+    """Name the values of a field that takes some words only, which msgspec does not do; empty for other errors."""
+    named = _NO_CHOICE.search(why)
+    info = msgspec.inspect.type_info(kind)
+    if named is None or not isinstance(info, msgspec.inspect.StructType):
+        return ""
+    types = {one.encode_name: one.type for one in info.fields}
+    taken = types.get(named[1])
+    values = taken.values if isinstance(taken, msgspec.inspect.LiteralType) else ()
+    return f"; it may be: {', '.join(map(repr, values))}" if values else ""
 
 
 def refuse_unread(admitted: AdmittedRequest, view: MirrorView) -> None:
@@ -163,6 +177,7 @@ def refuse_unread(admitted: AdmittedRequest, view: MirrorView) -> None:
 
 _STATELESS: Final = (Need.NOTHING, Need.HEALTH, Need.METRICS, Need.READINESS)
 """The needs of routes that say nothing of a flow's wanted state."""
+_NO_CHOICE: Final = re.compile(r"^Invalid enum value .* - at `\$\.(\w+)`$", re.DOTALL)
 _OPEN: Final = HttpLogin(name="anybody", role=Role.VIEW)
 _HEAD: Final = ("HEAD",)
 

@@ -12,6 +12,7 @@ import msgspec
 from actors.api.queries import LIMIT, part_of, since_of, text, word, words
 from actors.api.view import ApiNeed, ApiView
 from actors.rest.exchange import HttpCall, HttpRefusal
+from actors.rest.failures import status_of_exit
 from actors.rest.target import CountParameter, FlagParameter
 from engine.flow.config_sync.audit import AuditRow
 
@@ -204,12 +205,13 @@ def _instant(at_ms: int) -> str:
 
 
 def printed(need: ApiNeed, view: ApiView) -> CommandOutcome | None:
-    """Return what a command has printed, perhaps nothing; None if none ran. Raises HttpRefusal (409) if it failed."""
+    """Return what a command has printed, perhaps nothing; None if none ran. Raises HttpRefusal (400, 409)."""
     found = view.found
     if not isinstance(found, CommandOutcome):
         return None
     if found.code not in LOOKS[need].fine or (found.code and not found.printed.strip()):
-        raise HttpRefusal(409, found.said or f"The command ended with exit code {found.code} and said nothing")
+        why = found.said or f"The command ended with exit code {found.code} and said nothing"
+        raise HttpRefusal(status_of_exit(found.code), why)
     return found
 
 

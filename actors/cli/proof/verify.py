@@ -16,7 +16,7 @@ from rich.table import Table
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_place_arguments
 from actors.cli.common.flags import add_flow_argument
-from actors.cli.common.questions import chosen_flows
+from actors.cli.common.questions import BadQuestion, chosen_flows
 from actors.cli.proof.proof_choice import MOST_OFFSETS, WISHES
 from actors.cli.proof.proof_runner import ProofRunner, Tell
 from actors.cli.proof.stopped import stopped_lanes, with_stopped
@@ -35,6 +35,7 @@ from engine.jobs.proof.model import (
     ProofVerdict,
     RecordDifference,
 )
+from policies.patterns import BadPattern, PatternList
 from policies.words import counted
 
 SHOWN = 20
@@ -122,10 +123,15 @@ def row_of(report: ProofReport) -> dict[str, Any]:
 
 
 def options_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> ProofOptions:
-    """Return the options of the proof of a flow. Raises BadInstant."""
+    """Return the options of the proof of a flow. Raises BadInstant, BadQuestion."""
+    topics = tuple(part.strip() for part in (args.topics or "").split(",") if part.strip())
+    try:
+        PatternList(topics)
+    except BadPattern as bad:
+        raise BadQuestion(f"--topics: {bad}", "patterns are as in `topics` of the configuration") from None
     return ProofOptions(
         flow=flow.name,
-        topics=tuple(part.strip() for part in (args.topics or "").split(",") if part.strip()),
+        topics=topics,
         from_ms=instant_ms(args.since, now_ms) if args.since else -1,
         to_ms=instant_ms(args.until, now_ms) if args.until else -1,
         again=args.again,

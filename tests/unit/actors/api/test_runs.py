@@ -1,6 +1,6 @@
 """Commands that requests start: the words of each, who is refused, and what their files become."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -9,10 +9,12 @@ from actors.api.orders import (
     RULES,
     AbortOrder,
     ApplyOrder,
+    ChoiceWord,
     CommitOrder,
     DropOrder,
     FailbackOrder,
     FailoverOrder,
+    FenceWord,
     FlowOrder,
     MoveOrder,
     MoveTopicsOrder,
@@ -23,6 +25,7 @@ from actors.api.orders import (
     RunKind,
     SwitchoverOrder,
     VerifyOrder,
+    YesOrNo,
     words_of,
 )
 from actors.api.runs import MOST_RUNS, RunState, run_of, state_of
@@ -30,6 +33,7 @@ from actors.api.view import ApiFacts, CommandPlace, RunFiles
 from actors.cli.main import build_parser
 from actors.model.step_lines import StepLine, timed
 from actors.rest.exchange import EndCommand, StartCommand
+from policies.dr.failback import FailbackChoice
 from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of
 from tests.unit.actors.telemetry.statuses import NOW_MS
 
@@ -113,6 +117,24 @@ def test_a_dry_run_never_says_yes() -> None:
     ):
         assert "--dry-run" in words(kind, order)
         assert "--yes" not in words(kind, order)
+
+
+def test_a_word_that_is_none_of_those_is_refused_with_them() -> None:
+    body = {"flow": "A->B", "fence": "typo"}
+    status, message = error(ask("POST", f"{FLOW}/switchover", body))
+    assert status == 400
+    assert message.endswith("Invalid enum value 'typo' - at `$.fence`; it may be: '', 'acl', 'command', 'none'")
+    status, message = error(ask("POST", f"{FLOW}/switchover", {"flow": "A->B", "ignore": ["x", 5]}))
+    assert (status, "it may be" in message) == (400, False)
+
+
+def test_the_words_are_those_of_the_command_line() -> None:
+    parser = build_parser("dr")
+    for word in get_args(FenceWord)[1:]:
+        assert parser.parse_args(["dr", "switchover", "A->B", f"--fence={word}"]).fence == word
+    for word in get_args(YesOrNo)[1:]:
+        assert parser.parse_args(["dr", "switchover", "A->B", f"--everyone-allowed={word}"]).everyone_allowed == word
+    assert [*get_args(ChoiceWord)[1:]] == [one.value for one in FailbackChoice]
 
 
 @pytest.mark.parametrize("value", ["--yes", "--undo", "--apply", "--all", "-x", "--config=/etc/passwd", "a b", "'"])

@@ -109,6 +109,11 @@ async def test_what_a_command_says_has_neither_its_name_nor_warnings() -> None:
     assert (found.code, found.said) == (1, "cluster B: refused; and more")
 
 
+async def test_a_command_knows_that_a_request_has_started_it() -> None:
+    says = "import os, sys; sys.exit(64 if 'RAYMIRROR_OVER_HTTP' in os.environ else 0)"
+    assert (await CommandLooks((sys.executable, "-c", says)).run(("sql",))).code == 64
+
+
 async def test_a_caller_that_goes_away_does_not_end_the_run_of_another() -> None:
     looks = CommandLooks(ECHO)
     gone, stays = asyncio.create_task(looks.run(("a",))), asyncio.create_task(looks.run(("a",)))
