@@ -71,10 +71,14 @@ class RunBook:
     async def start(self, call: StartCommand) -> None:
         """Start a command, and wait until it is past its first step, has ended, or has taken `begins_s` seconds.
 
+        A call that is answered at once waits for none of this.
+
         Raises HttpRefusal: 400 or 409 with the reason, if it has changed nothing and refuses; what `refuse_start`
         raises. It is asked once more here: requests that come together have all seen the same runs.
         """
         await asyncio.to_thread(self._begin, call)
+        if call.at_once:
+            return
         until_s = now_s() + (self._begins_s if tells_steps(call) else min(self._begins_s, SOON_S))
         while now_s() < until_s:
             found = await asyncio.to_thread(self._read, call.run)

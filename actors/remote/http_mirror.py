@@ -32,6 +32,8 @@ FORGET_S: Final = 90.0
 """Seconds for the server to forget a failover: it asks both clusters for an open operation."""
 LOOK_S: Final = 100.0
 """Seconds for the server to run a command that looks: it has a minute, and may wait for its turn."""
+ORDER_S: Final = 60.0
+"""Seconds for the server to start a command."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -98,6 +100,11 @@ class HttpMirror(AnsweringMirror):
         self._context = login.tls() if place.scheme == "https" else None
 
     @property
+    def address(self) -> str:
+        """Where the server is, as a person writes it."""
+        return self._place.geturl().rstrip("/")
+
+    @property
     def shows_secret(self) -> bool:
         """Whether requests carry a secret over a network without TLS."""
         return self._context is None and self._login.has_secret and self._place.hostname not in _LOOPBACK
@@ -127,6 +134,11 @@ class HttpMirror(AnsweringMirror):
         """Return what a route answers, one of a flow or one of the mirror. Raises MirrorLost, RequestRefused."""
         place = _flow(flow) if flow else _API
         return self._decoded(self._ask("GET", f"{place}/{what}{_search(query)}", None, LOOK_S), kind)
+
+    def order(self, what: str, body: msgspec.Struct, kind: type[T], query: Query = (), *, flow: str) -> T:
+        """Send an order to a flow, and return what is answered. Raises MirrorLost, RequestRefused."""
+        data = self._ask("POST", f"{_flow(flow)}/{what}{_search(query)}", body, ORDER_S)
+        return self._decoded(data, kind)
 
     def pages(self, what: str, kind: type[P], query: Query = (), *, flow: str = "") -> list[P]:
         """Return all parts of a list that a route answers. Raises as `look` does."""

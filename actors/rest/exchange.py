@@ -43,7 +43,8 @@ class SetLogLevel(msgspec.Struct, frozen=True):
 class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Starts a command of raymirror in a process of its own, which outlives the one that answers.
 
-    `run`: its name; `words`: the command without its own name; `user`: who has asked; `began_ms`: Unix ms.
+    `run`: its name; `words`: the command without its own name; `user`: who has asked; `began_ms`: Unix ms; `as_text`:
+    it prints for people, not JSON; `at_once`: it is answered as soon as it has begun, also if it refuses then.
     """
 
     run: str
@@ -53,6 +54,8 @@ class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     dry_run: bool
     began_ms: int
+    as_text: bool = False
+    at_once: bool = False
 
 
 class EndCommand(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 from rich.console import RenderableType
 
+from actors.api.orders import RunKind
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.questions import BadQuestion
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.common.steps import StartSteps
 from actors.cli.dr.flow_choice import add_flow, flow_of
 from actors.model.step_lines import StepLine
@@ -68,6 +71,7 @@ def add_drill(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         metavar="SECONDS",
         help=f"how long the copy may take to reach the source's ends (default: {DRAIN_S:.0f})",
     )
+    add_url_arguments(drill)
     drill.add_argument("--clean", action="store_true", help="only take away what killed drills have left")
     drill.epilog = (
         "exit codes: 0 a failover would have gone well; 4 something would have hurt: the output says what; 1 the drill"
@@ -79,6 +83,9 @@ def add_drill(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def run_drill(args: argparse.Namespace) -> int:
     """Drill and print. Raises what `flow_of` and `DrillService` raise, BadQuestion."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.DRILL)
     wish = wish_of(args)
     config, flow = flow_of(args)
     if args.clean:

@@ -24,6 +24,7 @@ from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.world import SwitchoverWorld
 from policies.dr.operation_steps import MOVE, OperationKind
 from policies.dr.operations import DrOperation
+from policies.model import FlowName
 from policies.patterns import BadPattern, PatternList
 from policies.words import counted, named
 
@@ -51,7 +52,7 @@ def run_topics(args: argparse.Namespace) -> int:
             hook = MoveHook(found.config, found.flow)
             topics = asyncio.run(_matching(found, patterns))[0]
             if topics:
-                ask(args, found, topics)
+                ask(args, found.flow.name, named(topics))
                 asyncio.run(hook.call(MovePhase.BEFORE, topics))
         checked = asyncio.run(check(found, control, patterns, choices_from(args), args.watch))
         if not checked.choices.topics:
@@ -84,13 +85,13 @@ def choices_from(args: argparse.Namespace) -> MoveChoices:
     )
 
 
-def ask(args: argparse.Namespace, found: OperatedFlow, topics: tuple[str, ...]) -> None:
+def ask(args: argparse.Namespace, flow: FlowName, topics: str) -> None:
     """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
     if args.yes:
         return
-    here, there = found.flow.name
-    told = f"This keeps producers of {named(topics)} from cluster {here!r}: they will write to {there!r}."
-    confirm(found.flow.name, "the move", acts="this stops producers on the source", told=[told])
+    here, there = flow
+    told = f"This keeps producers of {topics} from cluster {here!r}: they will write to {there!r}."
+    confirm(flow, "the move", acts="this stops producers on the source", told=[told])
 
 
 async def _matching(found: OperatedFlow, patterns: PatternList) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -17,11 +17,19 @@ from pathlib import Path
 
 import msgspec
 
+from actors.api.orders import RunKind
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray, why_none
+from actors.cli.common.connect_args import (
+    add_place_arguments,
+    add_url_arguments,
+    mirror_on_ray,
+    remote_mirror,
+    why_none,
+)
 from actors.cli.common.flags import add_needed_flow_argument
 from actors.cli.common.questions import BadQuestion
 from actors.cli.common.quiesce import comes_to_rest, until
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.common.steps import StartSteps
 from actors.cli.failover.draining import DrainBudget, drain, lanes_of
 from actors.cli.failover.failover_alone import fail_over_alone, note_here
@@ -126,6 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backwards", action="store_true", help="with --apply: also if the source offset is higher")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_place_arguments(parser)
+    add_url_arguments(parser)
     parser.epilog = (
         "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back: every"
         " group is translated, and committed with --apply), 4 the flow is stopped, but some partition is not drained or"
@@ -139,6 +148,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fail over and print. Raises NoMirror, UnknownFlow, ConfigError, NoConfig, BrokerUnreachable, MirrorLost."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.FAILOVER)
     if args.back:
         return back(args)
     result = with_mirror(args)

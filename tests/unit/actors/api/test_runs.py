@@ -108,6 +108,27 @@ def test_orders_about_records_groups_and_copies_become_the_command_of_their_name
     )
 
 
+def test_a_client_may_ask_for_the_text_and_for_an_answer_at_once() -> None:
+    answer = ask("POST", f"{FLOW}/verify?result=text&at_once=true", {"flow": "A->B"}, view=view_of(runs=()))
+    (started,) = answer.deeds
+    assert isinstance(started, StartCommand)
+    assert (started.as_text, started.at_once) == (True, True)
+    assert "--json" not in started.words
+    (usual,) = ask("POST", f"{FLOW}/verify", {"flow": "A->B"}, view=view_of(runs=())).deeds
+    assert isinstance(usual, StartCommand)
+    assert (usual.as_text, usual.at_once, "--json" in usual.words) == (False, False, True)
+
+
+def test_text_is_the_whole_result_and_an_error_behind_it_is_no_result() -> None:
+    call = msgspec.structs.replace(call_of("replay"), as_text=True)
+    files = RunFiles(call=call, alive=False, code=0, printed=b'a\n{"b": 1}\n', has_printed=True)
+    assert run_of(files, with_result=True).result == 'a\n{"b": 1}\n'
+    assert state_of(msgspec.structs.replace(files, code=1)) is RunState.NOT_EQUAL
+    failed = msgspec.structs.replace(files, code=1, said="raymirror quarantine: connection lost\n")
+    assert state_of(failed) is RunState.FAILED
+    assert run_of(failed).why == "connection lost"
+
+
 def test_a_dry_run_never_says_yes() -> None:
     for kind, order in (
         (RunKind.SWITCHOVER, SwitchoverOrder(flow="A->B", dry_run=True)),

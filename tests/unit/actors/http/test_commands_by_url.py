@@ -146,7 +146,9 @@ async def test_a_translation(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["translate", "g", "--apply"], "--url only looks"),
+        (["translate", "g", "--hold-until-equal"], "--url does not go together with --hold-until-equal"),
+        (["translate", "g", "--backwards"], "--backwards needs --apply"),
+        (["move", "--watch", "3"], "--url does not go together with --watch"),
         (["tables", "convert"], "run it there, without --url"),
         (["sql", "SELECT 1", "--storage", "/x"], "--url and --storage"),
         (["quarantine", "list", "X->Y"], "has no flow 'X->Y'; it has A->B"),
