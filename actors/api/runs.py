@@ -292,6 +292,7 @@ class Starter:
             began_ms=view.present.at_ms,
             as_text=as_text,
             at_once=AT_ONCE.read(call),
+            asked_from=call.asked_from,
         )
         refuse_start(view.runs, started)
         shown = run_of(RunFiles(call=started, alive=True))

@@ -21,6 +21,7 @@ from deploy.local.errors import ClusterError
 from engine.base.errors import MirrorError, WrongQuestion
 from engine.base.redaction import hide_in_tracebacks, own_redacted, remember_environment
 from engine.config.file.file_kind import worded
+from policies.dr.advice import AskedFrom, asked_from
 from policies.own.own_policy import OwnPolicyError
 
 # As a shell reports a program ended by SIGINT.
@@ -113,6 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     remember_environment(os.environ)
     hide_in_tracebacks()
+    over_http = os.environ.get(OVER_HTTP)
+    asked_from(AskedFrom.HTTP if over_http == AskedFrom.HTTP else AskedFrom.COMMAND_LINE)
     parser = build_parser(words[0] if words else None)
     asked, extra = parser.parse_known_args(words)
     fill_places(parser, asked, extra)

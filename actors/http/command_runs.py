@@ -108,7 +108,7 @@ class RunBook:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=_env(os.environ, call.user),
+            env=_env(os.environ, call),
             umask=0o077,
             start_new_session=True,
             check=True,
@@ -186,8 +186,9 @@ def _only_one(folder: Path) -> Iterator[None]:
         os.close(held)
 
 
-def _env(env: Mapping[str, str], user: str) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name not in _NOT_OURS} | {ASKED_BY: user, OVER_HTTP: "yes"}
+def _env(env: Mapping[str, str], call: StartCommand) -> dict[str, str]:
+    asked = {ASKED_BY: call.user, OVER_HTTP: call.asked_from}
+    return {name: value for name, value in env.items() if name not in _NOT_OURS} | asked
 
 
 def _ended(file: Path) -> tuple[int | None, int | None]:

@@ -24,6 +24,8 @@ from actors.model.requests import (
 from actors.model.states import Command
 from actors.model.status import MirrorStatus, encode_status
 from actors.remote.login import BadLogin, RemoteLogin, login_of
+from actors.rest.exchange import ASKED_FROM
+from policies.dr.advice import AskedFrom
 
 _API: Final = "/api/v1"
 _BUSY: Final = (409, 429)
@@ -168,7 +170,7 @@ class HttpMirror(AnsweringMirror):
     def _ask(self, method: str, path: str, body: object, timeout_s: float, accept: str = "application/json") -> bytes:
         connection = self._connection(timeout_s)
         data = None if body is None else msgspec.json.encode(body)
-        headers = {"Accept": accept.encode(), **self._login.headers}
+        headers = {"Accept": accept.encode(), ASKED_FROM: AskedFrom.COMMAND_LINE.encode(), **self._login.headers}
         headers |= {"Content-Type": b"application/json"} if data is not None else {}
         try:
             connection.request(method, self._place.path.rstrip("/") + path, body=data, headers=headers)

@@ -6,9 +6,12 @@ from typing import Any, Final
 import msgspec
 
 from actors.model.requests import AnyRequest
+from policies.dr.advice import AskedFrom
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
+ASKED_FROM: Final = "raymirror-asked-from"
+"""The header in which raymirror's own command line says that its user knows options, not fields."""
 NOTHING: Final = msgspec.UNSET
 """The body of an answer without one; None is JSON's null."""
 
@@ -56,6 +59,8 @@ class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
     began_ms: int
     as_text: bool = False
     at_once: bool = False
+    asked_from: AskedFrom = AskedFrom.HTTP
+    """Whether its advice names options or fields."""
 
 
 class EndCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +140,8 @@ class HttpCall(msgspec.Struct, frozen=True, kw_only=True):
     """What the user may do, a word of `policies.roles`."""
     last_event_id: str = ""
     """The header of a reader that joins a stream again."""
+    asked_from: AskedFrom = AskedFrom.HTTP
+    """Whether advice to this client names options or fields."""
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a switch of the query as Java's Boolean reads it: any word but `true` is false."""

@@ -8,10 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from actors.rest.access import SAFE_METHODS, ProvenLogin, refuse_foreign_page, refuse_weak, user_of
-from actors.rest.exchange import JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
+from actors.rest.exchange import ASKED_FROM, JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.target import QueryParameter, read_target
 from actors.rest.view import MirrorView, Need
 from engine.config.http.http_secrets import HttpLogin
+from policies.dr.advice import AskedFrom
 from policies.roles import Role
 
 OPTIONS: Final = "OPTIONS"
@@ -116,6 +117,7 @@ def admit(
         user=login.name,
         role=login.role,
         last_event_id=request.headers.get("last-event-id", ""),
+        asked_from=_asked_from(request.headers),
     )
     for parameter in route.query:
         parameter.refuse_wrong(call)
@@ -187,6 +189,10 @@ def _identified(request: HttpRequest, logins: Sequence[HttpLogin], proven: Prove
         return user_of(logins, request.headers)
     proven.refuse_forged(request.method, request.headers)
     return proven.login
+
+
+def _asked_from(headers: Mapping[str, str]) -> AskedFrom:
+    return AskedFrom.COMMAND_LINE if headers.get(ASKED_FROM) == AskedFrom.COMMAND_LINE else AskedFrom.HTTP
 
 
 def _has(routes: Sequence[tuple[HttpRoute, dict[str, str]]], method: str) -> bool:

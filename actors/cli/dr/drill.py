@@ -25,6 +25,7 @@ from actors.observability.tables import plain_table
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.drill_report import IN_RTO, DrillReport, DrillStep
 from engine.services.drill.service import DrillService, DrillWish
+from policies.dr.advice import GROUPS, SAMPLE
 from policies.dr.drill import DrillFinding
 from policies.patterns import BadPattern, PatternList
 from policies.words import counted
@@ -108,11 +109,12 @@ async def _with_service(config: MirrorConfig, flow: FlowConfig, work: Callable[[
 def wish_of(args: argparse.Namespace) -> DrillWish:
     """Return what to rehearse. Raises BadQuestion."""
     if args.sample < 0:
-        raise BadQuestion(f"--sample {args.sample} is no number of groups", "give 1 or more, or leave it out for all")
+        wrong = f"{SAMPLE.given(str(args.sample))} is no number of groups"
+        raise BadQuestion(wrong, "give 1 or more, or leave it out for all")
     try:
         patterns = PatternList(args.groups)
     except BadPattern as bad:
-        raise BadQuestion(f"--groups: {bad}", "give Java regular expressions that match whole names") from None
+        raise BadQuestion(f"{GROUPS}: {bad}", "give Java regular expressions that match whole names") from None
     lines = StartSteps(quiet=False, out=sys.stderr)
     return DrillWish(
         chosen=patterns.matches if args.groups else lambda _group: True,

@@ -48,8 +48,10 @@ from engine.services.dr.switchover.build import (
     fence_of,
     settled_choices,
 )
+from policies.dr import advice
 from policies.dr.failback import FailbackChoice
 from policies.dr.fence import FENCE_STEP
+from policies.dr.operation_commands import takes_back
 from policies.dr.operation_steps import CHOICE, EXPORT, FAILBACKS, MAKE_ANEW, FlowSide, OperationKind
 from policies.dr.operations import DrOperation, Fact, OperationState, StepState
 from policies.model import FlowName
@@ -66,7 +68,7 @@ class OtherOperation(MirrorError):
         self.kind, self.flow = kind, flow
 
     def __str__(self) -> str:
-        return f"a {self.kind} of {self.flow} has not ended; see: raymirror dr status '{self.flow}'"
+        return f"a {self.kind} of {self.flow} has not ended; see: {advice.DR_STATUS.given(self.flow)}"
 
 
 class FailbackResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,16 +296,16 @@ def _added(operation: DrOperation, args: argparse.Namespace) -> dict[str, Fact]:
 def refuse_other_choices(operation: DrOperation, args: argparse.Namespace) -> None:
     """Refuse words that a failback was not begun with: what is stored holds. Raises OperationRefused."""
     given: dict[str, tuple[object, object, object]] = {
-        f"--{CHOICE}": (args.choice, None, operation.choices.get(CHOICE)),
-        f"--{EXPORT}": (_folder(args), "", operation.choices.get(EXPORT) or _folder(args)),
+        str(advice.CHOICE): (args.choice, None, operation.choices.get(CHOICE)),
+        str(advice.EXPORT): (_folder(args), "", operation.choices.get(EXPORT) or _folder(args)),
     }
     wanted, stored = fence_choices(args), choices_of(operation.choices)
     usual = SwitchoverChoices()
     given |= {
-        "--fence": (wanted.fence, usual.fence, stored.fence),
-        "--principal": (wanted.principals, usual.principals, stored.principals),
-        "--own-principal": (wanted.own_principal, usual.own_principal, stored.own_principal),
-        "--everyone-allowed": (wanted.everyone, usual.everyone, stored.everyone),
+        str(advice.FENCE): (wanted.fence, usual.fence, stored.fence),
+        str(advice.PRINCIPAL): (wanted.principals, usual.principals, stored.principals),
+        str(advice.OWN_PRINCIPAL): (wanted.own_principal, usual.own_principal, stored.own_principal),
+        str(advice.EVERYONE_ALLOWED): (wanted.everyone, usual.everyone, stored.everyone),
     }
     other = [word for word, (now, default, before) in given.items() if now not in (default, before)]
     if other:
@@ -311,7 +313,7 @@ def refuse_other_choices(operation: DrOperation, args: argparse.Namespace) -> No
         raise OperationRefused(
             "other-choices",
             f"{name} goes on with what it was begun with, which is not this {' and '.join(other)}: leave it out, or"
-            f" take the failback back (raymirror dr failback '{operation.flow}' --abort) and begin a new one",
+            f" take the failback back ({takes_back(operation.kind, operation.flow)}) and begin a new one",
         )
 
 

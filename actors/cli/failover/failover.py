@@ -62,6 +62,7 @@ from engine.core.reports.rpo import rpo_of
 from engine.flow.groups.failback import FailbackRow, with_commits
 from engine.flow.ownership.other_writers import OtherWriters
 from engine.services.dr.failover import Failover
+from policies.dr.advice import KEEP_TOMBSTONES
 from policies.model import TopicPartition
 
 SETTLE_S = 25.0
@@ -231,7 +232,7 @@ def alone(args: argparse.Namespace, why: str) -> Result:
 def tombstones_ms(args: argparse.Namespace) -> int:
     """Return for how many ms compacted copies are to keep tombstones, 0: as before. Raises BadQuestion."""
     if args.keep_tombstones < 0:
-        raise BadQuestion("--keep-tombstones is negative", "give days, or 0 to change nothing")
+        raise BadQuestion(f"{KEEP_TOMBSTONES} is negative", "give days, or 0 to change nothing")
     return int(args.keep_tombstones * DAY_MS)
 
 

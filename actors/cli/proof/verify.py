@@ -36,6 +36,7 @@ from engine.jobs.proof.model import (
     ProofVerdict,
     RecordDifference,
 )
+from policies.dr.advice import TOPICS
 from policies.patterns import BadPattern, PatternList
 from policies.words import counted
 
@@ -133,7 +134,7 @@ def options_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> Proof
     try:
         PatternList(topics)
     except BadPattern as bad:
-        raise BadQuestion(f"--topics: {bad}", "patterns are as in `topics` of the configuration") from None
+        raise BadQuestion(f"{TOPICS}: {bad}", "patterns are as in `topics` of the configuration") from None
     return ProofOptions(
         flow=flow.name,
         topics=topics,

@@ -26,6 +26,7 @@ from engine.core.refused.entries import RefusedName
 from engine.flow.config_sync.audit import DONE, FAILED, AuditRow, Run, new_run
 from engine.services.quarantine import RefusedRow, RefusedStanding, ReplayResult, quarantine_of
 from engine.wire.record import Record
+from policies.dr.advice import ALL_RECORDS, QUARANTINE_LIST, RECORD, RECORDS_OF_TOPIC
 from policies.model import TopicPartition
 from policies.words import counted
 
@@ -166,8 +167,8 @@ def _wanted(args: argparse.Namespace, *, needed: bool) -> Wanted:
     """Return which records the arguments name; all if they name none. Raises BadQuestion."""
     topics, names = frozenset(args.topic or ()), frozenset(_name(text) for text in args.record or ())
     if needed and not (topics or names or getattr(args, "all", False)):
-        whole = " or --all" if hasattr(args, "all") else ""
-        raise BadQuestion("no record is named", f"name records with --record, topics with --topic{whole}")
+        whole = f" or {ALL_RECORDS.given()}" if hasattr(args, "all") else ""
+        raise BadQuestion("no record is named", f"name records with {RECORD}, topics with {RECORDS_OF_TOPIC}{whole}")
     return lambda row: (not topics and not names) or row.name.topic in topics or row.name[:3] in names
 
 
@@ -189,9 +190,7 @@ def _chosen_flow(config: MirrorConfig, name: str | None) -> FlowConfig:
 def _refuse_none(args: argparse.Namespace, rows: list[RefusedRow]) -> None:
     if not rows:
         named = ", ".join([*(args.record or ()), *(args.topic or ())])
-        raise BadQuestion(
-            f"no refused record is known of {named or 'the flow'}", "see: raymirror quarantine list --all"
-        )
+        raise BadQuestion(f"no refused record is known of {named or 'the flow'}", f"see: {QUARANTINE_LIST.given()}")
 
 
 # --- what the target says --------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from actors.api.commands.look_words import CommandOutcome
 from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command, Desired
+from actors.rest.exchange import ASKED_FROM
 from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of
 
 FLOW = "/api/v1/flows/A-%3EB"
@@ -45,7 +46,9 @@ def test_a_flow_that_was_failed_over_is_resumed_only_if_that_is_meant() -> None:
     status, message = error(ask("POST", f"{FLOW}/resume", view=view))
     assert status == 400
     assert "failed over" in message
-    assert "resume 'A->B' --forget-failover" in message
+    assert message.endswith("To copy again all the same: POST /api/v1/flows/A-%3EB/resume?failed_over=true")
+    typed = error(ask("POST", f"{FLOW}/resume", view=view, headers={ASKED_FROM: "command-line"}))[1]
+    assert typed.endswith("To copy again all the same: raymirror resume 'A->B' --forget-failover")
     resume = GiveCommand(Command.RESUME, "A->B")
     none = CommandOutcome(code=0, printed=b'{"operation": null, "away": {}}', said="", took_seconds=1.0)
     looked = msgspec.structs.replace(view, found=none)

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 
+from actors.api.runs import run_of
 from actors.cli.common import exits, remote_runs
 from actors.cli.common.remote_runs import fresh_lines
 from actors.cli.main import INTERRUPTED, main
@@ -34,7 +36,7 @@ else:
     print("orders       17")
 code = int(os.environ["CODE"])
 if code in (2, 64):
-    print(f"raymirror {words[0]}: it does not fit", file=sys.stderr)
+    print(f"raymirror {words[0]}: it does not fit a {os.environ['RAYMIRROR_OVER_HTTP']}", file=sys.stderr)
 sys.exit(code)
 """
 STEPS = "  0.1 s  step 1 of 2, connect: ask\n  0.2 s  step 2 of 2, copy: do it\n"
@@ -115,7 +117,18 @@ async def test_the_exit_code_is_that_of_the_command_also_if_it_refuses(
     monkeypatch.setenv("CODE", str(code))
     found, out, err = await by_url("dr", "switchover", "A->B", "--dry-run")
     assert (found, out) == (shown, TABLE)
-    assert err == STEPS + ("raymirror dr: it does not fit\n" if code in (2, 64) else "")
+    assert err == STEPS + ("raymirror dr: it does not fit a command-line\n" if code in (2, 64) else "")
+
+
+async def test_advice_of_a_command_is_for_who_asked(
+    at: ServedMirror, book: RunBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODE", "64")
+    url = f"{at.url}/api/v1/flows/A-%3EB/quarantine/drop"
+    async with aiohttp.ClientSession() as session, session.post(url, json={"flow": "A->B"}) as answer:
+        assert answer.status == 202, "it is past its first step"
+    await until(lambda: book.all()[0].code == 64, "it has ended")
+    assert run_of(book.all()[0]).why == "it does not fit a http"
 
 
 async def test_steps_are_shown_while_it_runs_and_an_interrupt_leaves_it_running(
