@@ -41,6 +41,7 @@ BEGINS_S: Final = 45.0
 SOON_S: Final = 5.0
 """The same for a command that does not say how far it is."""
 _LOOK_S: Final = 0.1
+_SPAWN_LOOK_S: Final = 0.01
 _STEP_MARK: Final = b" s  step "
 _MOST_STEPS: Final = 100
 _BORN_S: Final = 10.0
@@ -58,8 +59,10 @@ ulimit -f {MOST_BLOCKS} || :
   wait $!
   echo $? >"$folder/code.part"
   mv "$folder/code.part" "$folder/code"
+  :
 ) >/dev/null 2>&1 </dev/null &
 """
+"""Its last command is one of the shell: else the shell would become `mv`, and seem dead before there is a code."""
 
 
 class RunBook:
@@ -71,15 +74,17 @@ class RunBook:
     async def start(self, call: StartCommand) -> None:
         """Start a command, and wait until it is past its first step, has ended, or has taken `begins_s` seconds.
 
-        A call that is answered at once waits for none of this.
+        A call that is answered at once waits for its process only.
 
         Raises HttpRefusal: 400 or 409 with the reason, if it has changed nothing and refuses; what `refuse_start`
         raises. It is asked once more here: requests that come together have all seen the same runs.
         """
         await asyncio.to_thread(self._begin, call)
-        if call.at_once:
-            return
         until_s = now_s() + (self._begins_s if tells_steps(call) else min(self._begins_s, SOON_S))
+        while call.at_once and now_s() < until_s:
+            if (self._folder / call.run / "pid").exists():  # before that, whoever follows it would take it for lost
+                return
+            await pause(_SPAWN_LOOK_S)
         while now_s() < until_s:
             found = await asyncio.to_thread(self._read, call.run)
             if found is None or not found.alive:

@@ -13,6 +13,7 @@ import msgspec
 from actors.api.queries import MOST as MOST_ROWS
 from actors.local_socket.client import RequestRefused
 from actors.model.requests import (
+    ASKED_FROM,
     CALL_TIMEOUT_S,
     AnsweringMirror,
     AnyRequest,
@@ -24,7 +25,6 @@ from actors.model.requests import (
 from actors.model.states import Command
 from actors.model.status import MirrorStatus, encode_status
 from actors.remote.login import BadLogin, RemoteLogin, login_of
-from actors.rest.exchange import ASKED_FROM
 from policies.dr.advice import AskedFrom
 
 _API: Final = "/api/v1"

@@ -10,8 +10,6 @@ from policies.dr.advice import AskedFrom
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
-ASKED_FROM: Final = "raymirror-asked-from"
-"""The header in which raymirror's own command line says that its user knows options, not fields."""
 NOTHING: Final = msgspec.UNSET
 """The body of an answer without one; None is JSON's null."""
 

