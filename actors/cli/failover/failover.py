@@ -62,7 +62,7 @@ from engine.core.reports.rpo import rpo_of
 from engine.flow.groups.failback import FailbackRow, with_commits
 from engine.flow.ownership.other_writers import OtherWriters
 from engine.services.dr.failover import Failover
-from policies.dr.advice import KEEP_TOMBSTONES
+from policies.dr.advice import KEEP_TOMBSTONES, RESUME
 from policies.model import TopicPartition
 
 SETTLE_S = 25.0
@@ -97,7 +97,7 @@ class Unfinished(MirrorError):
     def __str__(self) -> str:
         return (
             f"{self.why}; flow {self.flow} is {self.state}: run the failover again, or continue to copy with:"
-            f" raymirror resume '{self.flow}'"
+            f" {RESUME.given(self.flow)}"
         )
 
 
