@@ -17,6 +17,9 @@ Word = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$(?!\n)")
 """What may be a part of a word of a command: the system takes no NUL there. `$` alone would let a last newline pass."""
 Group = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^(?!--$)[^\x00-\x1f\x7f]*$(?!\n)")]
 """A consumer group. A command takes `--` for the end of its options, also behind another one."""
+FenceWord = Literal["", "acl", "command", "none"]
+YesOrNo = Literal["", "yes", "no"]
+ChoiceWord = Literal["", "keep", "append-to-target", "discard"]
 Words = Annotated[tuple[Word, ...], Meta(max_length=100)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Days = Annotated[float, Meta(ge=0, le=3650)]
@@ -70,12 +73,12 @@ class FencedOrder(FlowOrder, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How producers are kept from the source, as the command line's options of these names."""
 
     dry_run: bool = False
-    fence: Word = ""
-    """`acl`, `command` or `none`; empty: the usual one."""
+    fence: FenceWord = ""
+    """Empty: the usual one."""
     principals: Words = ()
     own_principal: Word = ""
-    everyone_allowed: Word = ""
-    """`yes` or `no`; empty: as the brokers say."""
+    everyone_allowed: YesOrNo = ""
+    """Empty: as the brokers say."""
 
 
 class SwitchoverOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +92,7 @@ class SwitchoverOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_fie
 class FailbackOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of `POST .../failback`."""
 
-    choice: Word = ""
+    choice: ChoiceWord = ""
     """What becomes of records that only the source has; empty: the usual one."""
     abort: bool = False
     """Take back a failback that has not copied anything yet."""
@@ -189,13 +192,16 @@ class MoveTopicsOrder(FencedOrder, frozen=True, kw_only=True, forbid_unknown_fie
     timeout_seconds: Seconds = 60.0
 
 
-def words_of(kind: RunKind, order: Any, config_path: str, place: CommandPlace) -> tuple[str, ...]:
-    """Return the words of the command that carries an order out."""
+def words_of(
+    kind: RunKind, order: Any, config_path: str, place: CommandPlace, *, as_text: bool = False
+) -> tuple[str, ...]:
+    """Return the words of the command that carries an order out; `as_text`: it prints for people, not JSON."""
     rule, group = RULES[kind], (order.group,) if isinstance(order, GroupOrder) else ()
+    form = () if as_text else ("--json",)
     if rule.has_file_behind:
-        return (*rule.begin(order), f"--flow={order.flow}", "--json", "--", *group, config_path)
+        return (*rule.begin(order), f"--flow={order.flow}", *form, "--", *group, config_path)
     behind = ("--", *group) if group else ()
-    return (*rule.begin(order), "--config", config_path, *_find(rule, place), "--json", *behind)
+    return (*rule.begin(order), "--config", config_path, *_find(rule, place), *form, *behind)
 
 
 def is_dry(order: Any) -> bool:
@@ -312,16 +318,17 @@ def _flags(given: dict[str, bool]) -> Iterator[str]:
 
 
 class RunRule(NamedTuple):
-    """What is known of the runs of one kind: the body of their order, their command, and what its end means.
+    """What is known of the runs of one kind: the path and body of their order, their command, what its end means.
 
-    `has_file_behind`: it takes the file without `--config`, and finds the mirror by it, or needs none. `takes_address`:
-    it may be told the mirror's address. `has_steps`: it says how far it is; whether one without that has changed
-    anything before it failed is in its result, or not known. `only_reads`: it changes nothing on the clusters, so no
-    other command waits for it, and it leaves one place free. `has_result`: its exit code 1, like that of a dry run,
-    says that something in the printed result is not as it should be. `moves`: its exit code 4 says that nothing was
-    moved, and what is in the way.
+    `path`: behind that of the flow. `has_file_behind`: it takes the file without `--config`, and finds the mirror by
+    it, or needs none. `takes_address`: it may be told the mirror's address. `has_steps`: it says how far it is; whether
+    one without that has changed anything before it failed is in its result, or not known. `only_reads`: it changes
+    nothing on the clusters, so no other command waits for it, and it leaves one place free. `has_result`: its exit code
+    1, like that of a dry run, says that something in the printed result is not as it should be. `moves`: its exit code
+    4 says that nothing was moved, and what is in the way.
     """
 
+    path: str
     order: type[FlowOrder]
     begin: Callable[[Any], Iterator[str]]
     has_file_behind: bool = False
@@ -334,23 +341,23 @@ class RunRule(NamedTuple):
 
 _ONCE: Final = {"has_file_behind": True, "has_steps": False, "has_result": True}
 RULES: Final[dict[str, RunRule]] = {
-    RunKind.FAILOVER: RunRule(FailoverOrder, _failover),
-    RunKind.SWITCHOVER: RunRule(SwitchoverOrder, _switchover),
-    RunKind.FAILBACK: RunRule(FailbackOrder, _failback, takes_address=False),
-    RunKind.DRILL: RunRule(RehearsalOrder, _drill, takes_address=False),
-    RunKind.RESUME: RunRule(ResumeOrder, _resume),
-    RunKind.ABORT: RunRule(AbortOrder, _abort),
-    RunKind.VERIFY: RunRule(VerifyOrder, _verify, only_reads=True, **_ONCE),
-    RunKind.APPLY: RunRule(ApplyOrder, _apply, **_ONCE),
-    RunKind.REPLAY: RunRule(ReplayOrder, _replay, **_ONCE),
-    RunKind.DROP: RunRule(DropOrder, _drop, **_ONCE),
-    RunKind.TRANSLATE: RunRule(CommitOrder, _commit, **_ONCE),
-    RunKind.MOVE: RunRule(MoveOrder, _move, has_steps=False, moves=True),
-    RunKind.MOVE_UNDO: RunRule(MoveUndoOrder, _move_undo, has_steps=False, moves=True),
-    RunKind.MOVE_TOPICS: RunRule(MoveTopicsOrder, _move_topics, moves=True),
+    RunKind.FAILOVER: RunRule("failover", FailoverOrder, _failover),
+    RunKind.SWITCHOVER: RunRule("switchover", SwitchoverOrder, _switchover),
+    RunKind.FAILBACK: RunRule("failback", FailbackOrder, _failback, takes_address=False),
+    RunKind.DRILL: RunRule("drill", RehearsalOrder, _drill, takes_address=False),
+    RunKind.RESUME: RunRule("operation/resume", ResumeOrder, _resume),
+    RunKind.ABORT: RunRule("operation/abort", AbortOrder, _abort),
+    RunKind.VERIFY: RunRule("verify", VerifyOrder, _verify, only_reads=True, **_ONCE),
+    RunKind.APPLY: RunRule("apply", ApplyOrder, _apply, **_ONCE),
+    RunKind.REPLAY: RunRule("quarantine/replay", ReplayOrder, _replay, **_ONCE),
+    RunKind.DROP: RunRule("quarantine/drop", DropOrder, _drop, **_ONCE),
+    RunKind.TRANSLATE: RunRule("translation", CommitOrder, _commit, **_ONCE),
+    RunKind.MOVE: RunRule("moves/group", MoveOrder, _move, has_steps=False, moves=True),
+    RunKind.MOVE_UNDO: RunRule("moves/undo", MoveUndoOrder, _move_undo, has_steps=False, moves=True),
+    RunKind.MOVE_TOPICS: RunRule("moves/topics", MoveTopicsOrder, _move_topics, moves=True),
 }
 """By kind; also for the kinds that runs have stored."""
-_OF_ANOTHER_VERSION: Final = RunRule(FlowOrder, lambda _order: iter(()))
+_OF_ANOTHER_VERSION: Final = RunRule("", FlowOrder, lambda _order: iter(()))
 
 
 def rule_of(kind: str) -> RunRule:

@@ -5,37 +5,45 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from actors.api.entities import PartitionPage, ProofPage, ProvenPartition, TopicPage, TopicSummary
-from actors.api.queries import one_of, part_of, text
+from actors.api.queries import part_of, text
 from actors.api.summaries import proof_summary
 from actors.api.view import ApiView
 from actors.model.status import FlowStatus, MirrorStatus, TopicStatus
-from actors.observability.lagging import NO_DISCOVERY, flow_of, rows_of, state_of, why_of
+from actors.observability.lagging import NO_DISCOVERY, PARTITION_STATES, flow_of, rows_of, state_of, why_of
 from actors.rest.exchange import HttpAnswer, HttpCall
+from actors.rest.target import ChoiceParameter, QueryParameter
 from engine.core.reports.progress import LaneProgress
 from engine.jobs.proof.state import LaneProof
 from policies.model import TopicPartition
 
 BEHIND: Final = "behind"
 """The word of `state` for partitions that are behind, unknown, or have a reason."""
-LIST_QUERY: Final = {
-    "q": "a part of the name",
-    "state": f"one of the states of partitions, or `{BEHIND}`",
-    "sort": "`name` (default), or `records`, `bytes`, `seconds`: the furthest behind first",
-}
-SORTS: Final = ("name", "records", "bytes", "seconds")
+NAME_PART: Final = QueryParameter(name="q", meaning="a part of the name")
+STATE: Final = ChoiceParameter(
+    name="state",
+    meaning=f"the state of partitions; `{BEHIND}`: behind, unknown, or with a reason",
+    values=(*PARTITION_STATES, BEHIND),
+)
+SORT: Final = ChoiceParameter(
+    name="sort",
+    meaning="by name, or the furthest behind first",
+    values=("name", "records", "bytes", "seconds"),
+    usual="name",
+)
+LIST_QUERY: Final = (NAME_PART, STATE, SORT)
 
 
 def partitions(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Return some partitions of a flow, and why one stands still."""
     status, flow, part = view.present, view.named_flow(call), part_of(call)
-    topic, q = text(call, "topic"), text(call, "q")
+    topic, q, state = text(call, "topic"), NAME_PART.given(call), STATE.read(call)
     named = [
         lane
         for lane in _lanes(status, flow)
         if topic in ("", lane.lane.topic) and (not q or q in f"{lane.lane.topic}-{lane.lane.partition}")
     ]
-    found = [lane for lane in named if _matches(lane, text(call, "state"))]
-    found.sort(key=_lane_key(one_of(call, "sort", SORTS, SORTS[0]), status.at_ms))
+    found = [lane for lane in named if _matches(lane, state)]
+    found.sort(key=_lane_key(SORT.read(call), status.at_ms))
     return HttpAnswer(
         body=PartitionPage(
             flow=flow.flow,
@@ -53,7 +61,7 @@ def partitions(call: HttpCall, view: ApiView) -> HttpAnswer:
 def topics(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Return some topics of a flow."""
     status, flow, part = view.present, view.named_flow(call), part_of(call)
-    q, state, sort = text(call, "q"), text(call, "state"), one_of(call, "sort", SORTS, SORTS[0])
+    q, state, sort = NAME_PART.given(call), STATE.read(call), SORT.read(call)
     by_topic: defaultdict[str, list[LaneProgress]] = defaultdict(list)
     for lane in _lanes(status, flow):
         if q in lane.lane.topic:
@@ -64,7 +72,7 @@ def topics(call: HttpCall, view: ApiView) -> HttpAnswer:
         for name, lanes in sorted(by_topic.items())
         if not state or any(_matches(lane, state) for lane in lanes)
     ]
-    if sort != SORTS[0]:
+    if sort != SORT.usual:
         found.sort(key=_topic_key(sort))
     return HttpAnswer(
         body=TopicPage(
@@ -81,7 +89,7 @@ def topics(call: HttpCall, view: ApiView) -> HttpAnswer:
 
 def proofs(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Return what the continuous proof knows about some partitions of a flow: those that differ first."""
-    status, flow, part, q = view.present, view.named_flow(call), part_of(call), text(call, "q")
+    status, flow, part, q = view.present, view.named_flow(call), part_of(call), NAME_PART.given(call)
     proof = status.proofs.get(flow.flow)
     lanes = [one for one in proof.lanes if q in f"{one.topic}-{one.partition}"] if proof is not None else []
     lanes.sort(key=lambda one: (not one.differences, one.topic, one.partition))

@@ -1,24 +1,26 @@
 """Reads the queries of lists: which part, in which order, since when."""
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import msgspec
 
 from actors.observability.instants import BadInstant, instant_ms
 from actors.rest.exchange import HttpCall, HttpRefusal
+from actors.rest.target import CountParameter, QueryParameter
 
 USUAL_LIMIT: Final = 100
 MOST: Final = 1000
 MOST_WORD: Final = 500
 """Characters of a word that a command takes."""
 MOST_WORDS: Final = 100
-PAGE_QUERY: Final[Mapping[str, str]] = {
-    "offset": "how many to leave out; 0 by default",
-    "limit": f"how many to return; {USUAL_LIMIT} by default, {MOST} at most",
-}
-SINCE_QUERY: Final[Mapping[str, str]] = {"since": "`10m`, `2h`, an instant, or Unix ms; only what is not older"}
+OFFSET: Final = CountParameter(name="offset", meaning="how many to leave out", usual=0)
+LIMIT: Final = CountParameter(
+    name="limit", meaning="how many to return; 0: only what is said of the whole list", usual=USUAL_LIMIT, most=MOST
+)
+PAGE_QUERY: Final = (OFFSET, LIMIT)
+SINCE: Final = QueryParameter(name="since", meaning="`10m`, `2h`, an instant, or Unix ms; only what is not older")
 
 _Item = TypeVar("_Item")
 
@@ -36,18 +38,7 @@ class ListPart(msgspec.Struct, frozen=True):
 
 def part_of(call: HttpCall) -> ListPart:
     """Read `offset` and `limit`. Raises HttpRefusal (400)."""
-    return ListPart(number(call, "offset", 0, most=None), number(call, "limit", USUAL_LIMIT, most=MOST))
-
-
-def number(call: HttpCall, name: str, usual: int, *, most: int | None) -> int:
-    """Read a number from 0 to `most`; `usual` if it is not given. Raises HttpRefusal (400)."""
-    given = text(call, name)
-    if not given:
-        return usual
-    if not (given.isascii() and given.isdecimal()) or len(given) > 15 or (most is not None and int(given) > most):
-        up_to = f" to {most:,}" if most is not None else ""
-        raise HttpRefusal(400, f"{name}={given} is no number from 0{up_to}")
-    return int(given)
+    return ListPart(OFFSET.read(call), LIMIT.read(call))
 
 
 def text(call: HttpCall, name: str) -> str:
@@ -74,17 +65,9 @@ def words(call: HttpCall, name: str) -> tuple[str, ...]:
     return given
 
 
-def one_of(call: HttpCall, name: str, words: Iterable[str], usual: str) -> str:
-    """Read one of some words; `usual` if it is not given. Raises HttpRefusal (400)."""
-    given, known = text(call, name) or usual, tuple(words)
-    if given not in known:
-        raise HttpRefusal(400, f"{name}={given} is unknown; it may be: {', '.join(known)}")
-    return given
-
-
 def since_of(call: HttpCall, now_ms: int, usual: str = "") -> int:
     """Read `since` as Unix ms; 0 if neither it nor `usual` is given. Raises HttpRefusal (400)."""
-    given = text(call, "since") or usual
+    given = SINCE.given(call) or usual
     if not given:
         return 0
     if given.isascii() and given.isdecimal() and len(given) <= 15:

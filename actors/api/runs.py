@@ -16,8 +16,10 @@ from actors.api.commands.look_words import decoded, printed, took
 from actors.api.entities import ApiStruct
 from actors.api.orders import FlowOrder, RunKind, is_dry, rule_of, words_of
 from actors.api.view import ApiNeed, ApiView, RunFiles, reverse_of
+from actors.model.requests import ASKED_WRONGLY
 from actors.model.step_lines import StepLine, read_line
 from actors.rest.exchange import EndCommand, HttpAnswer, HttpCall, HttpRefusal, StartCommand
+from actors.rest.target import ChoiceParameter, FlagParameter
 
 MOST_LINES: Final = 200
 MOST_RUNS: Final = 4
@@ -43,10 +45,21 @@ _STATES: Final = {
     2: RunState.REFUSED,
     3: RunState.REFUSED,
     4: RunState.NOT_EQUAL,
+    ASKED_WRONGLY: RunState.REFUSED,
 }
 """By exit code (`actors/cli/common/exits.py`)."""
 _SIGNALLED: Final = 128
 """An exit code above it is that of a process which the signal of the rest has ended, as a shell says it."""
+KILL: Final = FlagParameter(name="kill", meaning="`true`: end it at once, without its cleanup")
+RESULT: Final = ChoiceParameter(
+    name="result",
+    meaning="what `result` of the run is: what the command prints with `--json`, or the text that it prints for people",
+    values=("json", "text"),
+    usual="json",
+)
+AT_ONCE: Final = FlagParameter(
+    name="at_once", meaning="`true`: do not wait whether the command refuses; whoever follows the run sees it"
+)
 _HOW_FAR: Final = "how far it came is in its steps, and in raymirror dr status"
 _ENDED_BADLY: Final = (RunState.FAILED, RunState.REFUSED, RunState.LOST)
 
@@ -64,7 +77,9 @@ class RunStep(ApiStruct, frozen=True, kw_only=True):
 
 
 class CommandRun(ApiStruct, frozen=True, kw_only=True):
-    """A run. `why`: the error of the command, in its words; `result`: what it printed as JSON, only of one run."""
+    """A run. `why`: the error of the command, in its words; `result`: what it printed as JSON or, if that was
+    asked for, as text, only of one run.
+    """
 
     run: str
     kind: str
@@ -119,7 +134,7 @@ def run_of(files: RunFiles, *, with_result: bool = False) -> CommandRun:
         steps=steps_of(lines),
         said=tuple(lines[-MOST_LINES:]),
         why=why_of(files) if state in _ENDED_BADLY else "",
-        result=_result(files.printed) if with_result else None,
+        result=_result(files) if with_result else None,
     )
 
 
@@ -128,13 +143,18 @@ def state_of(files: RunFiles) -> RunState:
     if files.code is None:
         return RunState.RUNNING if files.alive else RunState.LOST
     rule, state = rule_of(files.call.kind), _STATES.get(files.code, RunState.FAILED)
-    if files.code == 1 and (rule.has_result or files.call.dry_run) and files.has_printed:
+    if files.code == 1 and (rule.has_result or files.call.dry_run) and _has_result(files):
         return RunState.NOT_EQUAL
     if files.code == 4 and rule.moves:
         return RunState.REFUSED
-    if state is RunState.REFUSED and _may_have_changed(files):
+    if state is RunState.REFUSED and files.code != ASKED_WRONGLY and _may_have_changed(files):
         return RunState.FAILED
     return state
+
+
+def _has_result(files: RunFiles) -> bool:
+    """Whether a command has printed its result: text comes line by line, also before an error ends the command."""
+    return files.has_printed and not (files.call.as_text and _own_lines(files))
 
 
 def _may_have_changed(files: RunFiles) -> bool:
@@ -186,13 +206,19 @@ def why_of(files: RunFiles) -> str:
     if files.code is not None and files.code > _SIGNALLED:
         return f"its process was ended by signal {files.code - _SIGNALLED}; {_HOW_FAR}"
     lines = [line for line in files.said.splitlines() if line.strip() and read_line(line) is None]
-    own = [line.partition(": ")[2] for line in lines if line.startswith("raymirror ")]
-    return (own or lines or ["it has said nothing"])[-1]
+    return (_own_lines(files) or lines or ["it has said nothing"])[-1]
 
 
-def _result(data: bytes) -> Any:
-    """Read the JSON that a command has printed last; None if it has printed none."""
-    lines = data.strip().splitlines()
+def _own_lines(files: RunFiles) -> list[str]:
+    """Return the errors that a command has said, without its name."""
+    return [line.partition(": ")[2] for line in files.said.splitlines() if line.startswith("raymirror ")]
+
+
+def _result(files: RunFiles) -> Any:
+    """Read the JSON that a command has printed last, None if it has printed none; all of it if it prints text."""
+    if files.call.as_text:
+        return files.printed.decode(errors="replace")
+    lines = files.printed.strip().splitlines()
     try:
         return msgspec.json.decode(lines[-1]) if lines else None
     except msgspec.DecodeError:
@@ -239,7 +265,7 @@ def end(call: HttpCall, view: ApiView) -> HttpAnswer:
     name, wanted = view.operated_flow(call), call.path["run"]
     for files in view.runs:
         if files.call.run == wanted and files.call.flow in (name, reverse_of(name)):
-            deed = EndCommand(run=wanted, kills=call.flag("kill"))
+            deed = EndCommand(run=wanted, kills=KILL.read(call))
             return HttpAnswer(status=202, body=run_of(files), deeds=(deed,))
     raise HttpRefusal(404, f"No run {wanted!r} of {name} is known on this machine")
 
@@ -255,14 +281,18 @@ class Starter:
         name, order = view.operated_flow(call), call.body
         if not isinstance(order, FlowOrder) or order.flow != name:
             raise HttpRefusal(400, f'To confirm, the body names the flow that the path names: {{"flow": "{name}"}}')
+        as_text = RESULT.read(call) == "text"
         started = StartCommand(
             run=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
             kind=self._kind,
             flow=name,
-            words=words_of(self._kind, order, view.config_path, view.facts.place),
+            words=words_of(self._kind, order, view.config_path, view.facts.place, as_text=as_text),
             user=call.user,
             dry_run=is_dry(order),
             began_ms=view.present.at_ms,
+            as_text=as_text,
+            at_once=AT_ONCE.read(call),
+            asked_from=call.asked_from,
         )
         refuse_start(view.runs, started)
         shown = run_of(RunFiles(call=started, alive=True))

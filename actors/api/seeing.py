@@ -1,17 +1,27 @@
 """Answers what a mirror is and does: the mirror, its flows, groups, events and series."""
 
+from typing import Final
+
 from actors.api.entities import Caller, EventPage, FlowSettings, GroupsPage, LatencySummary
 from actors.api.judging import groups_not_ready
-from actors.api.queries import number, one_of, since_of, text
+from actors.api.queries import since_of, text
 from actors.api.summaries import flow_summary, page_of, short_name
 from actors.api.view import ApiView
 from actors.model.status import EVENTS_KEPT, FlowStatus, MirrorStatus
 from actors.observability.sentences import groups_text
 from actors.rest.exchange import EVENT_STREAM, FollowStream, HttpAnswer, HttpCall, HttpRefusal
+from actors.rest.target import ChoiceParameter, CountParameter, FlagParameter
 from engine.core.reports.quantiles import quantile
 from policies.words import counted
 
 SEVERITIES = ("info", "warning", "error")
+SEVERITY: Final = ChoiceParameter(
+    name="severity", meaning="only events of this severity and higher", values=SEVERITIES, usual=SEVERITIES[0]
+)
+EVENTS_LIMIT: Final = CountParameter(
+    name="limit", meaning="how many to return, the newest", usual=EVENTS_KEPT, most=EVENTS_KEPT
+)
+PARTITIONS: Final = FlagParameter(name="partitions", meaning="`true`: all partitions too")
 
 
 def me(call: HttpCall, view: ApiView) -> HttpAnswer:
@@ -60,8 +70,8 @@ def events(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Return the newest events that match, oldest first."""
     present = view.present
     since_ms, wanted_flow = since_of(call, present.at_ms), text(call, "flow")
-    least = SEVERITIES.index(one_of(call, "severity", SEVERITIES, SEVERITIES[0]))
-    limit = number(call, "limit", EVENTS_KEPT, most=EVENTS_KEPT)
+    least = SEVERITIES.index(SEVERITY.read(call))
+    limit = EVENTS_LIMIT.read(call)
     found = [
         event
         for event in present.events

@@ -2,13 +2,14 @@
 
 import msgspec
 
-from actors.api.commands.look_words import decoded, printed
+from actors.api.commands.look_words import FAILED_OVER, decoded, printed
 from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopics
 from actors.api.runs import refuse_beside, running_of
 from actors.api.view import ApiNeed, ApiView
 from actors.model.requests import ApplyFile, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command
 from actors.rest.exchange import Deed, HttpAnswer, HttpCall, HttpRefusal
+from policies.dr.advice import DR_STATUS, FORGET_FAILOVER, RESUME
 from policies.dr.operation_commands import goes_on
 from policies.dr.operations import DrOperation
 
@@ -30,11 +31,11 @@ def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
     if "flow" not in call.path or not view.named_flow(call).failed_over:
         return answer
     name = view.named_flow(call).flow
-    if not call.flag("failed_over"):
+    if not FAILED_OVER.read(call):
         raise HttpRefusal(
             400,
-            f"Flow {name} was failed over: its consumers use the target now. To copy again all the same: raymirror"
-            f" resume '{name}' --forget-failover, or ?failed_over=true",
+            f"Flow {name} was failed over: its consumers use the target now. To copy again all the same:"
+            f" {RESUME.given(name, FORGET_FAILOVER.given())}",
         )
     _refuse_open_operation(view, name)
     return msgspec.structs.replace(answer, deeds=(GiveCommand(Command.FORGET, name), *answer.deeds))
@@ -47,7 +48,7 @@ def _refuse_open_operation(view: ApiView, flow: str) -> None:
         raise HttpRefusal(
             409,
             f"{found.kind} {found.id} of {found.flow} has not ended (last driven by {found.who}), and to copy in the"
-            f" old direction now would change what it has counted and lent; see: raymirror dr status '{flow}'; go on"
+            f" old direction now would change what it has counted and lent; see: {DR_STATUS.given(flow)}; go on"
             f" with it: {goes_on(found.kind, found.flow)}",
         )
 

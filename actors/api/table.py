@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from actors.api import looks, partitions, runs, seeing, steering
-from actors.api.commands import answers
+from actors.api.commands import answers, look_words
 from actors.api.commands.pages import (
     DriftPage,
     EndsPage,
@@ -37,12 +37,13 @@ from actors.api.entities import (
     TopicPage,
 )
 from actors.api.orders import RULES, RunKind
-from actors.api.queries import MOST, PAGE_QUERY, SINCE_QUERY
+from actors.api.queries import LIMIT, PAGE_QUERY, SINCE
 from actors.api.runs import CommandRun, RunPage, StoredOperationsPage
 from actors.api.view import ApiNeed
 from actors.model.status import MirrorStatus
 from actors.rest.exchange import EVENT_STREAM
 from actors.rest.routes import HttpHandler, HttpRoute
+from actors.rest.target import QueryParameter
 from policies.roles import Role
 
 _ROOT: Final = "/api/v1"
@@ -50,8 +51,11 @@ _FLOW: Final = f"{_ROOT}/flows/{{flow}}"
 _TAG: Final = "Mirror"
 _LOOK: Final[dict[str, Any]] = {"within_s": 90.0, "is_large": True}
 """A command has a minute; its answer may be large."""
-_TOPICS: Final = {"topic": "a source topic; may be given several times"}
-_RECORDS: Final = {"record": "a record: `TOPIC-PARTITION@OFFSET`; may be given several times"}
+_TOPICS: Final = QueryParameter(name="topic", meaning="a source topic; may be given several times")
+_RECORDS: Final = QueryParameter(
+    name="record", meaning="a record: `TOPIC-PARTITION@OFFSET`; may be given several times"
+)
+_ONE_FLOW: Final = QueryParameter(name="flow", meaning="only of this flow")
 START_S: Final = 60.0
 """Seconds until a command that was started is answered: it has begun its first step, or has refused, long before."""
 RELOAD_S: Final = 120.0
@@ -63,12 +67,13 @@ def _get(path: str, summary: str, handler: HttpHandler, gives: Any, **more: Any)
     return HttpRoute(method="GET", template=path, summary=summary, handler=handler, gives={200: gives}, **usual | more)
 
 
-def _start(kind: RunKind, path: str, summary: str, role: Role = Role.ADMIN) -> HttpRoute:
+def _start(kind: RunKind, summary: str, role: Role = Role.ADMIN) -> HttpRoute:
     return HttpRoute(
         method="POST",
-        template=f"{_FLOW}/{path}",
+        template=f"{_FLOW}/{RULES[kind].path}",
         summary=summary,
         handler=runs.Starter(kind),
+        query=(runs.RESULT, runs.AT_ONCE),
         role=role,
         need=ApiNeed.RUNS,
         takes=RULES[kind].order,
@@ -99,7 +104,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         MirrorStatus,
         need=ApiNeed.ASKED,
         is_large=True,
-        query={"partitions": "`true`: all partitions too"},
+        query=(seeing.PARTITIONS,),
     ),
     _get(f"{_ROOT}/flows", "All flows", seeing.flows, tuple[FlowSummary, ...]),
     _get(_FLOW, "A flow", seeing.flow, FlowSummary),
@@ -110,7 +115,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         TopicPage,
         need=ApiNeed.LANES,
         is_large=True,
-        query={**partitions.LIST_QUERY, **PAGE_QUERY},
+        query=(*partitions.LIST_QUERY, *PAGE_QUERY),
     ),
     _get(
         f"{_FLOW}/partitions",
@@ -119,7 +124,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         PartitionPage,
         need=ApiNeed.LANES,
         is_large=True,
-        query={"topic": "only this topic", **partitions.LIST_QUERY, **PAGE_QUERY},
+        query=(QueryParameter(name="topic", meaning="only this topic"), *partitions.LIST_QUERY, *PAGE_QUERY),
     ),
     _get(f"{_FLOW}/groups", "Its consumer groups, as of the last round", seeing.groups, GroupsPage),
     _get(
@@ -127,7 +132,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         "Its lag, throughput and latency of the last 15 minutes",
         seeing.series,
         FlowSeries,
-        query=SINCE_QUERY,
+        query=(SINCE,),
     ),
     _get(
         f"{_FLOW}/proofs",
@@ -136,7 +141,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         ProofPage,
         need=ApiNeed.LANES,
         is_large=True,
-        query={"q": "a part of the name", **PAGE_QUERY},
+        query=(partitions.NAME_PART, *PAGE_QUERY),
     ),
     _get(f"{_FLOW}/settings", "Its settings, without passwords", seeing.settings, FlowSettings),
     _get(
@@ -145,7 +150,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         looks.history,
         HistoryPage,
         need=ApiNeed.HISTORY,
-        query={**SINCE_QUERY, "topics": "how many topics, those furthest behind"},
+        query=(SINCE, look_words.HISTORY_TOPICS),
         **_LOOK,
     ),
     _get(
@@ -178,7 +183,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         answers.refused,
         RefusedPage,
         need=ApiNeed.REFUSED,
-        query={**_TOPICS, **_RECORDS, "all": "`true`: also records that are done with", **PAGE_QUERY},
+        query=(_TOPICS, _RECORDS, look_words.ALL, *PAGE_QUERY),
         **_LOOK,
     ),
     _get(
@@ -188,7 +193,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         RefusedContentsPage,
         need=ApiNeed.CONTENTS,
         role=Role.OPERATE,  # no other route shows what records contain
-        query={**_TOPICS, **_RECORDS},
+        query=(_TOPICS, _RECORDS),
         **_LOOK,
     ),
     _get(
@@ -197,7 +202,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         answers.translation,
         TranslationPage,
         need=ApiNeed.TRANSLATION,
-        query={"group": "the consumer group's id"},
+        query=(QueryParameter(name="group", meaning="the consumer group's id"),),
         **_LOOK,
     ),
     _get(
@@ -214,7 +219,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         answers.ends,
         EndsPage,
         need=ApiNeed.ENDS,
-        query={**_TOPICS, **PAGE_QUERY},
+        query=(_TOPICS, *PAGE_QUERY),
         **_LOOK,
     ),
     _get(f"{_FLOW}/runs", "Commands that requests have started for it", runs.runs, RunPage, need=ApiNeed.RUNS),
@@ -231,7 +236,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         looks.audit,
         AuditPage,
         need=ApiNeed.AUDIT,
-        query={**SINCE_QUERY, "flow": "only of this flow", "about": "only this topic", **PAGE_QUERY},
+        query=(SINCE, _ONE_FLOW, QueryParameter(name="about", meaning="only this topic"), *PAGE_QUERY),
         **_LOOK,
     ),
     _get(
@@ -240,12 +245,15 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         answers.drift,
         DriftPage,
         need=ApiNeed.DRIFT,
-        query={
-            **SINCE_QUERY,
-            "flow": "only of this flow",
-            "topic": "names of topics or of copies: patterns as in `topics` of the file, separated by commas",
-            **PAGE_QUERY,
-        },
+        query=(
+            SINCE,
+            _ONE_FLOW,
+            QueryParameter(
+                name="topic",
+                meaning="names of topics or of copies: patterns as in `topics` of the file, separated by commas",
+            ),
+            *PAGE_QUERY,
+        ),
         **_LOOK,
     ),
     _get(
@@ -262,7 +270,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         answers.sql,
         SqlPage,
         need=ApiNeed.SQL,
-        query={"q": "the query, one SELECT", "limit": f"how many rows; 100 by default, {MOST:,} at most"},
+        query=(QueryParameter(name="q", meaning="the query, one SELECT"), LIMIT),
         **_LOOK,
     ),
     _get(
@@ -272,7 +280,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         str,
         content_type=answers.HTML,
         need=ApiNeed.REPORT,
-        query={**SINCE_QUERY, "flow": "only of this flow"},
+        query=(SINCE, _ONE_FLOW),
         **_LOOK,
     ),
     _get(f"{_ROOT}/plan", "What a reload of the file would change", looks.file_plan, FilePlan, need=ApiNeed.FILE_PLAN),
@@ -281,12 +289,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         "The newest events, oldest first",
         seeing.events,
         EventPage,
-        query={
-            **SINCE_QUERY,
-            "flow": "only of this flow",
-            "severity": "`info`, `warning` or `error`, and higher",
-            "limit": "how many to return",
-        },
+        query=(SINCE, _ONE_FLOW, seeing.SEVERITY, seeing.EVENTS_LIMIT),
     ),
     _get(
         f"{_ROOT}/stream",
@@ -310,7 +313,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         "Resume a flow, or some topics of it",
         steering.resume,
         takes=SomeTopics,
-        query={"failed_over": "`true`: resume a flow that was failed over, too"},
+        query=(look_words.FAILED_OVER,),
         need=ApiNeed.OPEN_OPERATION,
         within_s=90.0,
     ),
@@ -322,20 +325,20 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         takes=SomeCopiers,
         need=ApiNeed.RUNS,
     ),
-    _start(RunKind.FAILOVER, "failover", "Fail it over, as `raymirror failover` does"),
-    _start(RunKind.SWITCHOVER, "switchover", "Switch it over, or only check whether that is possible"),
-    _start(RunKind.FAILBACK, "failback", "Give its source what only its target has, or only count that"),
-    _start(RunKind.DRILL, "drill", "Rehearse a failover of it"),
-    _start(RunKind.RESUME, "operation/resume", "Go on with a switchover that has not ended"),
-    _start(RunKind.ABORT, "operation/abort", "Take back a switchover that has not ended"),
-    _start(RunKind.VERIFY, "verify", "Prove record by record that its copy is complete", Role.OPERATE),
-    _start(RunKind.APPLY, "apply", "Bring topics, configs and ACLs of its copies in step, once"),
-    _start(RunKind.REPLAY, "quarantine/replay", "Append records that the target refused to their copies"),
-    _start(RunKind.DROP, "quarantine/drop", "Give records up that the target refused: their contents are removed"),
-    _start(RunKind.TRANSLATE, "translation", "Commit the translated offsets of a consumer group on the target"),
-    _start(RunKind.MOVE, "moves/group", "Move a consumer group to the target, or only look whether that is possible"),
-    _start(RunKind.MOVE_UNDO, "moves/undo", "Take the move of a consumer group back"),
-    _start(RunKind.MOVE_TOPICS, "moves/topics", "Move all producers of topics to the target, after their consumers"),
+    _start(RunKind.FAILOVER, "Fail it over, as `raymirror failover` does"),
+    _start(RunKind.SWITCHOVER, "Switch it over, or only check whether that is possible"),
+    _start(RunKind.FAILBACK, "Give its source what only its target has, or only count that"),
+    _start(RunKind.DRILL, "Rehearse a failover of it"),
+    _start(RunKind.RESUME, "Go on with a switchover that has not ended"),
+    _start(RunKind.ABORT, "Take back a switchover that has not ended"),
+    _start(RunKind.VERIFY, "Prove record by record that its copy is complete", Role.OPERATE),
+    _start(RunKind.APPLY, "Bring topics, configs and ACLs of its copies in step, once"),
+    _start(RunKind.REPLAY, "Append records that the target refused to their copies"),
+    _start(RunKind.DROP, "Give records up that the target refused: their contents are removed"),
+    _start(RunKind.TRANSLATE, "Commit the translated offsets of a consumer group on the target"),
+    _start(RunKind.MOVE, "Move a consumer group to the target, or only look whether that is possible"),
+    _start(RunKind.MOVE_UNDO, "Take the move of a consumer group back"),
+    _start(RunKind.MOVE_TOPICS, "Move all producers of topics to the target, after their consumers"),
     HttpRoute(
         method="DELETE",
         template=f"{_FLOW}/runs/{{run}}",
@@ -344,7 +347,7 @@ API_ROUTES: Final[tuple[HttpRoute, ...]] = (
         role=Role.ADMIN,
         need=ApiNeed.RUNS,
         needs_state=False,  # it may hang because the target is away
-        query={"kill": "`true`: end it at once, without its cleanup"},
+        query=(runs.KILL,),
         gives={202: CommandRun},
         tag=_TAG,
     ),

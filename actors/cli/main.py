@@ -16,10 +16,12 @@ from actors.cli.common import exits
 from actors.cli.common.flags import fill_places, refuse_no_flow, settle_config
 from actors.local.ending import EndSignalled, ended_by_signals
 from actors.local.session import NoMirror
+from actors.model.requests import ASKED_WRONGLY, OVER_HTTP
 from deploy.local.errors import ClusterError
-from engine.base.errors import MirrorError
+from engine.base.errors import MirrorError, WrongQuestion
 from engine.base.redaction import hide_in_tracebacks, own_redacted, remember_environment
 from engine.config.file.file_kind import worded
+from policies.dr.advice import AskedFrom, asked_from
 from policies.own.own_policy import OwnPolicyError
 
 # As a shell reports a program ended by SIGINT.
@@ -112,6 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     remember_environment(os.environ)
     hide_in_tracebacks()
+    over_http = os.environ.get(OVER_HTTP)
+    asked_from(AskedFrom.HTTP if over_http == AskedFrom.HTTP else AskedFrom.COMMAND_LINE)
     parser = build_parser(words[0] if words else None)
     asked, extra = parser.parse_known_args(words)
     fill_places(parser, asked, extra)
@@ -145,10 +149,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def exit_code(error: MirrorError | ClusterError) -> int:
     """Map an error to an exit code: commands raise before they change anything, so most errors mean bad input.
 
-    The class of any other error has an attribute `exit_code`.
+    The class of any other error has an attribute `exit_code`. A command that a request over HTTP has started tells by
+    its exit code whether the request is wrong: the server cannot tell that from the text.
     """
     if isinstance(error, ClusterError):
         return exits.FAILED
+    if isinstance(error, WrongQuestion) and OVER_HTTP in os.environ:
+        return ASKED_WRONGLY
     usual = exits.NO_MIRROR if isinstance(error, NoMirror) else exits.UNUSABLE
     return int(getattr(error, "exit_code", usual))
 

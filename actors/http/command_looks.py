@@ -14,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
 from actors.api.commands.look_words import CommandOutcome
+from actors.model.requests import OVER_HTTP
 from actors.rest.exchange import HttpRefusal
 from engine.base.clock import now_s
+from policies.dr.advice import AskedFrom
 
 MOST_RUNS: Final = 3
 """One more than a user may have at one time (`shares.py`): so no user keeps the others from a preview."""
@@ -27,6 +29,7 @@ MOST_RECENT: Final = 64 * 1024 * 1024
 MOST_PRINTED: Final = 64 * 1024 * 1024
 _NICE: Final = 10
 _MOST_SAID: Final = 2000
+_Asked = tuple[tuple[str, ...], AskedFrom]
 _PROGRAM: Final = (sys.executable, "-m", "actors")
 
 
@@ -35,33 +38,37 @@ class CommandLooks:
 
     def __init__(self, program: Sequence[str] = _PROGRAM, *, run_s: float = RUN_S) -> None:
         self._program, self._run_s = tuple(program), run_s
-        self._running: dict[tuple[str, ...], asyncio.Task[CommandOutcome]] = {}
-        self._recent: dict[tuple[str, ...], tuple[float, CommandOutcome]] = {}
+        self._running: dict[_Asked, asyncio.Task[CommandOutcome]] = {}
+        self._recent: dict[_Asked, tuple[float, CommandOutcome]] = {}
 
-    async def run(self, words: tuple[str, ...]) -> CommandOutcome:
-        """Run a command to its end. Raises HttpRefusal: 429 if too many run, 409 if it takes too long."""
+    async def run(self, words: tuple[str, ...], place: AskedFrom = AskedFrom.HTTP) -> CommandOutcome:
+        """Run a command to its end; `place`: where its advice is read.
+
+        Raises HttpRefusal: 429 if too many run, 409 if it takes too long.
+        """
+        asked = words, place
         self._recent = {key: one for key, one in self._recent.items() if now_s() - one[0] < RECENT_S}
-        if words in self._recent:
-            return self._recent[words][1]
-        task = self._running.get(words)
+        if asked in self._recent:
+            return self._recent[asked][1]
+        task = self._running.get(asked)
         if task is None:
             if len(self._running) >= MOST_RUNS:
                 raise HttpRefusal(429, f"{MOST_RUNS} commands that look are running; ask again in a moment")
-            task = self._running[words] = asyncio.get_running_loop().create_task(self._run(words))
-            task.add_done_callback(lambda done: self._ended(words, done))
+            task = self._running[asked] = asyncio.get_running_loop().create_task(self._run(*asked))
+            task.add_done_callback(lambda done: self._ended(asked, done))
         return await asyncio.shield(task)
 
-    def _ended(self, words: tuple[str, ...], done: asyncio.Task[CommandOutcome]) -> None:
-        self._running.pop(words, None)
+    def _ended(self, asked: _Asked, done: asyncio.Task[CommandOutcome]) -> None:
+        self._running.pop(asked, None)
         if not done.cancelled() and done.exception() is None:
-            self._recent[words] = now_s(), done.result()
+            self._recent[asked] = now_s(), done.result()
             while len(self._recent) > 1 and sum(len(one.printed) for _, one in self._recent.values()) > MOST_RECENT:
                 del self._recent[next(iter(self._recent))]
 
-    async def _run(self, words: tuple[str, ...]) -> CommandOutcome:
+    async def _run(self, words: tuple[str, ...], place: AskedFrom) -> CommandOutcome:
         began_s = now_s()
         with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said:
-            process = await _surely_begun((*self._program, *words), printed, said)
+            process = await _surely_begun((*self._program, *words), place, printed, said)
             try:
                 async with asyncio.timeout(self._run_s):
                     code = await asyncio.to_thread(process.wait)
@@ -83,10 +90,12 @@ class CommandLooks:
             task.cancel()
 
 
-async def _surely_begun(words: Sequence[str], printed: IO[bytes], said: IO[bytes]) -> subprocess.Popen[bytes]:
+async def _surely_begun(
+    words: Sequence[str], place: AskedFrom, printed: IO[bytes], said: IO[bytes]
+) -> subprocess.Popen[bytes]:
     """Begin a process in a thread; if nobody waits for it any more when it has begun, it is killed."""
     loop = asyncio.get_running_loop()
-    begun = loop.run_in_executor(None, _begun, words, printed, said)
+    begun = loop.run_in_executor(None, _begun, words, place, printed, said)
 
     def end(done: asyncio.Future[subprocess.Popen[bytes]]) -> None:
         if not done.cancelled() and done.exception() is None:
@@ -100,8 +109,9 @@ async def _surely_begun(words: Sequence[str], printed: IO[bytes], said: IO[bytes
         raise
 
 
-def _begun(words: Sequence[str], printed: IO[bytes], said: IO[bytes]) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=printed, stderr=said, env=_env(os.environ))
+def _begun(words: Sequence[str], place: AskedFrom, printed: IO[bytes], said: IO[bytes]) -> subprocess.Popen[bytes]:
+    env = _env(os.environ, place)
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=printed, stderr=said, env=env)
     try:
         os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_PRINTED, MOST_PRINTED))
@@ -110,9 +120,9 @@ def _begun(words: Sequence[str], printed: IO[bytes], said: IO[bytes]) -> subproc
     return process
 
 
-def _env(env: Mapping[str, str]) -> dict[str, str]:
+def _env(env: Mapping[str, str], place: AskedFrom) -> dict[str, str]:
     """Return the environment of a command: it shall not join a Ray by itself."""
-    return {name: value for name, value in env.items() if name != "RAY_ADDRESS"}
+    return {name: value for name, value in env.items() if name != "RAY_ADDRESS"} | {OVER_HTTP: place}
 
 
 def _content(file: IO[bytes], most: int) -> bytes:

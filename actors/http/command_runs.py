@@ -22,8 +22,9 @@ import msgspec
 
 from actors.api.runs import RunState, has_begun, refuse_start, state_of, tells_steps, why_of
 from actors.api.view import RunFiles
-from actors.model.requests import ASKED_BY
+from actors.model.requests import ASKED_BY, OVER_HTTP
 from actors.rest.exchange import EndCommand, HttpRefusal, StartCommand
+from actors.rest.failures import status_of_exit
 from engine.base.clock import now_s, pause, wall_ms
 
 MOST_KEPT: Final = 50
@@ -40,6 +41,7 @@ BEGINS_S: Final = 45.0
 SOON_S: Final = 5.0
 """The same for a command that does not say how far it is."""
 _LOOK_S: Final = 0.1
+_SPAWN_LOOK_S: Final = 0.01
 _STEP_MARK: Final = b" s  step "
 _MOST_STEPS: Final = 100
 _BORN_S: Final = 10.0
@@ -57,8 +59,10 @@ ulimit -f {MOST_BLOCKS} || :
   wait $!
   echo $? >"$folder/code.part"
   mv "$folder/code.part" "$folder/code"
+  :
 ) >/dev/null 2>&1 </dev/null &
 """
+"""Its last command is one of the shell: else the shell would become `mv`, and seem dead before there is a code."""
 
 
 class RunBook:
@@ -70,11 +74,17 @@ class RunBook:
     async def start(self, call: StartCommand) -> None:
         """Start a command, and wait until it is past its first step, has ended, or has taken `begins_s` seconds.
 
-        Raises HttpRefusal: 409 with the reason, if it has changed nothing and refuses; what `refuse_start` raises. It
-        is asked once more here: requests that come together have all seen the same runs.
+        A call that is answered at once waits for its process only.
+
+        Raises HttpRefusal: 400 or 409 with the reason, if it has changed nothing and refuses; what `refuse_start`
+        raises. It is asked once more here: requests that come together have all seen the same runs.
         """
         await asyncio.to_thread(self._begin, call)
         until_s = now_s() + (self._begins_s if tells_steps(call) else min(self._begins_s, SOON_S))
+        while call.at_once and now_s() < until_s:
+            if (self._folder / call.run / "pid").exists():  # before that, whoever follows it would take it for lost
+                return
+            await pause(_SPAWN_LOOK_S)
         while now_s() < until_s:
             found = await asyncio.to_thread(self._read, call.run)
             if found is None or not found.alive:
@@ -84,7 +94,8 @@ class RunBook:
             await pause(_LOOK_S)
         found = await asyncio.to_thread(self._read, call.run, is_whole=True)
         if found is not None and state_of(found) is RunState.REFUSED:
-            raise HttpRefusal(409, why_of(found) or f"raymirror {call.words[0]} refused, and said nothing")
+            why = why_of(found) or f"raymirror {call.words[0]} refused, and said nothing"
+            raise HttpRefusal(status_of_exit(found.code), why)
 
     def _begin(self, call: StartCommand) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +113,7 @@ class RunBook:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=_env(os.environ, call.user),
+            env=_env(os.environ, call),
             umask=0o077,
             start_new_session=True,
             check=True,
@@ -180,8 +191,9 @@ def _only_one(folder: Path) -> Iterator[None]:
         os.close(held)
 
 
-def _env(env: Mapping[str, str], user: str) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name not in _NOT_OURS} | {ASKED_BY: user}
+def _env(env: Mapping[str, str], call: StartCommand) -> dict[str, str]:
+    asked = {ASKED_BY: call.user, OVER_HTTP: call.asked_from}
+    return {name: value for name, value in env.items() if name not in _NOT_OURS} | asked
 
 
 def _ended(file: Path) -> tuple[int | None, int | None]:

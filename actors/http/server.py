@@ -37,6 +37,7 @@ from engine.base.clock import now_s, pause
 from engine.base.errors import ConfigError, MirrorError
 from engine.config.http.http_secrets import HttpLogin, logins_of, tls_context
 from engine.config.settings import HttpConfig
+from policies.dr.advice import asked_from
 
 MOST_BODY: Final = 1024 * 1024
 MOST_LINE: Final = 8190
@@ -248,6 +249,7 @@ class MirrorServer:
     ) -> HttpAnswer:
         call = with_body(admitted, headers, await _body_of(request))
         route = admitted.route
+        asked_from(call.asked_from)
         async with asyncio.timeout(route.within_s or ANSWER_S):
             if route.need is ConsoleNeed.SESSION:
                 answer = await _made(route, call, visit)

@@ -136,7 +136,7 @@ class SupervisorViews:
             return msgspec.structs.replace(view, found=await self._file_plan())
         words = words_of(need, call, view)
         if words:
-            view = msgspec.structs.replace(view, found=await self._looks.run(words))
+            view = msgspec.structs.replace(view, found=await self._looks.run(words, call.asked_from))
         if need in _WITH_RUNS:  # after the look, which takes seconds: a command may begin meanwhile
             runs = await asyncio.to_thread(self._runs.all, call.path.get("run", ""))
             view = msgspec.structs.replace(view, runs=runs)

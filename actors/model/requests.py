@@ -18,6 +18,12 @@ from policies.roles import Role
 CALL_TIMEOUT_S: Final = 15.0
 ASKED_BY: Final = "RAYMIRROR_ASKED_BY"
 """The variable that tells a command which user of HTTP has asked for it."""
+OVER_HTTP: Final = "RAYMIRROR_OVER_HTTP"
+"""The variable that tells a command that a request over HTTP has started it, and where its advice is read."""
+ASKED_FROM: Final = "raymirror-asked-from"
+"""The header in which raymirror's own command line says that its user knows options, not fields."""
+ASKED_WRONGLY: Final = 64
+"""The exit code of such a command for a WrongQuestion, which is 2 for people: other errors end with 2 too."""
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method"):

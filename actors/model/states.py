@@ -4,6 +4,7 @@ import enum
 from collections.abc import Sequence
 
 from engine.base.errors import MirrorError
+from policies.dr.advice import DR_FAILBACK, DR_STATUS, FORGET_FAILOVER, RESUME
 from policies.words import named
 
 
@@ -138,14 +139,13 @@ def turned_text(flow: str, stop: StopKind) -> str:
     source, _, target = flow.partition("->")
     if stop is StopKind.FAILBACK:
         return (
-            f"a failback decides which direction is copied between {source} and {target}; see: raymirror dr status"
-            f" '{flow}'"
+            f"a failback decides which direction is copied between {source} and {target}; see: {DR_STATUS.given(flow)}"
         )
     return (
-        f"it was failed over, so applications write to {target}; to give {source} what {target} has: raymirror dr"
-        f" failback '{flow}', if copies keep the names of their topics. If copies have other names, or to copy in the"
-        f" old direction all the same: raymirror resume '{flow}' --forget-failover, or, once its mirror has ended,"
-        f" raymirror run CONFIG --forget-failover '{flow}'"
+        f"it was failed over, so applications write to {target}; to give {source} what {target} has:"
+        f" {DR_FAILBACK.given(flow)}, if copies keep the names of their topics. If copies have other names, or to copy"
+        f" in the old direction all the same: {RESUME.given(flow, FORGET_FAILOVER.given())}, or, once its mirror has"
+        f" ended, raymirror run CONFIG --forget-failover '{flow}'"
     )
 
 
@@ -169,7 +169,7 @@ def way_back_text(flow: str, *, renamed: bool) -> str:
             f"copies have other names than their topics, so no failback is needed: {source} gets what {target} gets by"
             f" the flow {target}->{source}, and {target} gets what only {source} has when {flow} is copied again"
         )
-    return f"to give {source} what {target} gets: raymirror dr failback '{flow}'"
+    return f"to give {source} what {target} gets: {DR_FAILBACK.given(flow)}"
 
 
 class NotAtRest(MirrorError):

@@ -3,13 +3,13 @@
 import re
 from datetime import UTC, datetime
 
-from engine.base.errors import MirrorError
+from engine.base.errors import WrongQuestion
 
 _AGO = re.compile(r"([0-9]+)\s*(s|m|h|d)")
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-class BadInstant(MirrorError):
+class BadInstant(WrongQuestion):
     """A text that is neither a time ago nor an instant."""
 
     def __init__(self, text: str) -> None:

@@ -1,16 +1,20 @@
 """Builds rows from a status: how far behind each partition is, which copier has it, and why it does not move."""
 
 from collections.abc import Collection, Iterable
+from typing import Final
 
 import msgspec
 
 from actors.model.status import MirrorStatus
-from engine.core.reports.progress import LaneProgress
+from engine.core.lane.states import State as LaneState
+from engine.core.reports.progress import PAUSED, UNOWNED, LaneProgress
 
 UNKNOWN = "unknown"
 """The word for an unknown lag."""
 SILENT = "silent"
 """State of a partition that would be copied if a broker of its source answered for it."""
+PARTITION_STATES: Final = (*(one.value for one in LaneState if one is not LaneState.WATCHING), PAUSED, UNOWNED, SILENT)
+"""All states of partitions in tables; one that watches the end of its source is shown as copying."""
 NO_ANSWER = "no broker of the source answers for it"
 """Why a partition is silent."""
 NO_DISCOVERY = "a discovery of topics"

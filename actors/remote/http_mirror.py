@@ -13,6 +13,7 @@ import msgspec
 from actors.api.queries import MOST as MOST_ROWS
 from actors.local_socket.client import RequestRefused
 from actors.model.requests import (
+    ASKED_FROM,
     CALL_TIMEOUT_S,
     AnsweringMirror,
     AnyRequest,
@@ -24,6 +25,7 @@ from actors.model.requests import (
 from actors.model.states import Command
 from actors.model.status import MirrorStatus, encode_status
 from actors.remote.login import BadLogin, RemoteLogin, login_of
+from policies.dr.advice import AskedFrom
 
 _API: Final = "/api/v1"
 _BUSY: Final = (409, 429)
@@ -32,6 +34,8 @@ FORGET_S: Final = 90.0
 """Seconds for the server to forget a failover: it asks both clusters for an open operation."""
 LOOK_S: Final = 100.0
 """Seconds for the server to run a command that looks: it has a minute, and may wait for its turn."""
+ORDER_S: Final = 60.0
+"""Seconds for the server to start a command."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -98,6 +102,11 @@ class HttpMirror(AnsweringMirror):
         self._context = login.tls() if place.scheme == "https" else None
 
     @property
+    def address(self) -> str:
+        """Where the server is, as a person writes it."""
+        return self._place.geturl().rstrip("/")
+
+    @property
     def shows_secret(self) -> bool:
         """Whether requests carry a secret over a network without TLS."""
         return self._context is None and self._login.has_secret and self._place.hostname not in _LOOPBACK
@@ -128,6 +137,11 @@ class HttpMirror(AnsweringMirror):
         place = _flow(flow) if flow else _API
         return self._decoded(self._ask("GET", f"{place}/{what}{_search(query)}", None, LOOK_S), kind)
 
+    def order(self, what: str, body: msgspec.Struct, kind: type[T], query: Query = (), *, flow: str) -> T:
+        """Send an order to a flow, and return what is answered. Raises MirrorLost, RequestRefused."""
+        data = self._ask("POST", f"{_flow(flow)}/{what}{_search(query)}", body, ORDER_S)
+        return self._decoded(data, kind)
+
     def pages(self, what: str, kind: type[P], query: Query = (), *, flow: str = "") -> list[P]:
         """Return all parts of a list that a route answers. Raises as `look` does."""
         asked, found = tuple(query), list[P]()
@@ -156,7 +170,7 @@ class HttpMirror(AnsweringMirror):
     def _ask(self, method: str, path: str, body: object, timeout_s: float, accept: str = "application/json") -> bytes:
         connection = self._connection(timeout_s)
         data = None if body is None else msgspec.json.encode(body)
-        headers = {"Accept": accept.encode(), **self._login.headers}
+        headers = {"Accept": accept.encode(), ASKED_FROM: AskedFrom.COMMAND_LINE.encode(), **self._login.headers}
         headers |= {"Content-Type": b"application/json"} if data is not None else {}
         try:
             connection.request(method, self._place.path.rstrip("/") + path, body=data, headers=headers)

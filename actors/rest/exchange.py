@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from actors.model.requests import AnyRequest
+from policies.dr.advice import AskedFrom
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
@@ -43,7 +44,8 @@ class SetLogLevel(msgspec.Struct, frozen=True):
 class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Starts a command of raymirror in a process of its own, which outlives the one that answers.
 
-    `run`: its name; `words`: the command without its own name; `user`: who has asked; `began_ms`: Unix ms.
+    `run`: its name; `words`: the command without its own name; `user`: who has asked; `began_ms`: Unix ms; `as_text`:
+    it prints for people, not JSON; `at_once`: it is answered as soon as it has begun, also if it refuses then.
     """
 
     run: str
@@ -53,6 +55,10 @@ class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     dry_run: bool
     began_ms: int
+    as_text: bool = False
+    at_once: bool = False
+    asked_from: AskedFrom = AskedFrom.HTTP
+    """Whether its advice names options or fields."""
 
 
 class EndCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +138,8 @@ class HttpCall(msgspec.Struct, frozen=True, kw_only=True):
     """What the user may do, a word of `policies.roles`."""
     last_event_id: str = ""
     """The header of a reader that joins a stream again."""
+    asked_from: AskedFrom = AskedFrom.HTTP
+    """Whether advice to this client names options or fields."""
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a switch of the query as Java's Boolean reads it: any word but `true` is false."""

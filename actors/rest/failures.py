@@ -6,7 +6,7 @@ from actors.config.reload_errors import CannotReload, ReloadBusy
 from actors.config.settings_change import CannotChange, ChangedSince
 from actors.control.flow_state import TopicsNotKnownYet, UnknownTopic
 from actors.control.ports import ActorUnreachable
-from actors.model.requests import MirrorLost
+from actors.model.requests import ASKED_WRONGLY, MirrorLost
 from actors.model.states import IllegalCommand, NotAtRest, NotFailedOver, Replaced, UnknownFlow
 from actors.rest.exchange import HttpRefusal
 from engine.base.errors import ConfigError, MirrorError
@@ -31,6 +31,11 @@ _STATUSES: tuple[tuple[type[MirrorError], int], ...] = (
     (FileFixed, 501),
 )
 BROKEN = HttpRefusal(500, "The mirror could not answer, because of an error in raymirror; see: raymirror logs")
+
+
+def status_of_exit(code: int | None) -> int:
+    """Return how it is answered that a command has refused: 400 if it was asked wrongly, whatever the mirror does."""
+    return 400 if code == ASKED_WRONGLY else 409
 
 
 def refusal_of(error: MirrorError) -> HttpRefusal:

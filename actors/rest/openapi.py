@@ -7,6 +7,7 @@ import msgspec
 
 from actors.rest.exchange import EVENT_STREAM, JSON, ErrorBody
 from actors.rest.routes import HttpRoute
+from actors.rest.target import QueryParameter
 
 _REASONS = {200: "done", 201: "created", 202: "accepted", 204: "done, nothing to say"}
 _REF = "#/components/schemas/{name}"
@@ -45,7 +46,7 @@ def _operation(route: HttpRoute, by_type: dict[str, Any]) -> dict[str, Any]:
         "summary": route.summary,
         "operationId": _name_of(route),
         "tags": [route.tag],
-        "parameters": [*map(_variable, _variables(route)), *(_query(*pair) for pair in route.query.items())],
+        "parameters": [*map(_variable, _variables(route)), *map(_query, route.query)],
         "responses": {str(status): _response(route, status, kind, by_type) for status, kind in route.gives.items()},
         "security": [{"basic": []}, {"bearer": []}] if route.role is not None else [],
     }
@@ -79,8 +80,8 @@ def _variable(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": kind}}
 
 
-def _query(name: str, meaning: str) -> dict[str, Any]:
-    return {"name": name, "in": "query", "description": meaning, "schema": {"type": "string"}}
+def _query(one: QueryParameter) -> dict[str, Any]:
+    return {"name": one.name, "in": "query", "description": one.meaning, "schema": one.schema}
 
 
 def _response(route: HttpRoute, status: int, kind: Any, by_type: dict[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """Defines a route, and finds the one that a request asks for, by Jersey's rules: 404, 405, 406, 415, OPTIONS, HEAD."""
 
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from actors.model.requests import ASKED_FROM
 from actors.rest.access import SAFE_METHODS, ProvenLogin, refuse_foreign_page, refuse_weak, user_of
 from actors.rest.exchange import JSON, HttpAnswer, HttpCall, HttpRefusal, HttpRequest
-from actors.rest.target import read_target
+from actors.rest.target import QueryParameter, read_target
 from actors.rest.view import MirrorView, Need
 from engine.config.http.http_secrets import HttpLogin
+from policies.dr.advice import AskedFrom
 from policies.roles import Role
 
 OPTIONS: Final = "OPTIONS"
@@ -38,8 +41,8 @@ class HttpRoute(msgspec.Struct, frozen=True, kw_only=True):
     gives: Mapping[int, Any]
     """The type of the body by status; None if there is no body. Refusals have Connect's error body."""
     content_type: str = JSON
-    query: Mapping[str, str] = {}
-    """What each name of the query means."""
+    query: tuple[QueryParameter, ...] = ()
+    """What the query may have; other names are ignored."""
     tag: str = CONNECT
     missing: bool = False
     """Whether the route only refuses, because what it asks for is not there yet."""
@@ -115,7 +118,10 @@ def admit(
         user=login.name,
         role=login.role,
         last_event_id=request.headers.get("last-event-id", ""),
+        asked_from=_asked_from(request.headers),
     )
+    for parameter in route.query:
+        parameter.refuse_wrong(call)
     return AdmittedRequest(route=route, call=call, login=login)
 
 
@@ -132,7 +138,20 @@ def with_body(admitted: AdmittedRequest, headers: Mapping[str, str], body: bytes
     try:
         return msgspec.structs.replace(call, body=msgspec.json.decode(body, type=route.takes))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as bad:
-        raise HttpRefusal(400, f"The body is not what is expected: {bad}") from None
+        why = f"{bad}{_permitted(route.takes, str(bad))}"
+        raise HttpRefusal(400, f"The body is not what is expected: {why}") from None
+
+
+def _permitted(kind: Any, why: str) -> str:
+    """Name the values of a field that takes some words only, which msgspec does not do; empty for other errors."""
+    named = _NO_CHOICE.search(why)
+    info = msgspec.inspect.type_info(kind)
+    if named is None or not isinstance(info, msgspec.inspect.StructType):
+        return ""
+    types = {one.encode_name: one.type for one in info.fields}
+    taken = types.get(named[1])
+    values = taken.values if isinstance(taken, msgspec.inspect.LiteralType) else ()
+    return f"; it may be: {', '.join(map(repr, values))}" if values else ""
 
 
 def refuse_unread(admitted: AdmittedRequest, view: MirrorView) -> None:
@@ -161,6 +180,7 @@ def refuse_unread(admitted: AdmittedRequest, view: MirrorView) -> None:
 
 _STATELESS: Final = (Need.NOTHING, Need.HEALTH, Need.METRICS, Need.READINESS)
 """The needs of routes that say nothing of a flow's wanted state."""
+_NO_CHOICE: Final = re.compile(r"^Invalid enum value .* - at `\$\.(\w+)`$", re.DOTALL)
 _OPEN: Final = HttpLogin(name="anybody", role=Role.VIEW)
 _HEAD: Final = ("HEAD",)
 
@@ -170,6 +190,10 @@ def _identified(request: HttpRequest, logins: Sequence[HttpLogin], proven: Prove
         return user_of(logins, request.headers)
     proven.refuse_forged(request.method, request.headers)
     return proven.login
+
+
+def _asked_from(headers: Mapping[str, str]) -> AskedFrom:
+    return AskedFrom.COMMAND_LINE if headers.get(ASKED_FROM) == AskedFrom.COMMAND_LINE else AskedFrom.HTTP
 
 
 def _has(routes: Sequence[tuple[HttpRoute, dict[str, str]]], method: str) -> bool:

@@ -23,6 +23,7 @@ from actors.rest.entities import (
 )
 from actors.rest.probes import TEXT
 from actors.rest.routes import HttpHandler, HttpRoute
+from actors.rest.target import QueryParameter
 from actors.rest.view import Need
 from actors.telemetry.prometheus import CONTENT_TYPE
 from policies.roles import Role
@@ -31,11 +32,11 @@ _ONE: Final = "/connectors/{connector}"
 _TASK: Final = f"{_ONE}/tasks/{{task}}"
 _PLUGIN: Final = "/connector-plugins/{plugin}/config"
 _LOGGER: Final = "/admin/loggers/{logger}"
-_EXPAND: Final = {"expand": "`info`, `status`, or both (given twice): return that about each connector"}
-_RESTART: Final = {
-    "includeTasks": "`true`: replace the copiers of the flow too",
-    "onlyFailed": "`true`: only what has stopped on an error",
-}
+
+
+def _query(**meanings: str) -> tuple[QueryParameter, ...]:
+    """Return parameters that take any text: Connect ignores a value that it does not know, so it is not refused."""
+    return tuple(QueryParameter(name=name, meaning=meaning) for name, meaning in meanings.items())
 
 
 def _get(template: str, summary: str, handler: HttpHandler, gives: Any, **more: Any) -> HttpRoute:
@@ -58,7 +59,7 @@ CONNECT_ROUTES: Final[tuple[HttpRoute, ...]] = (
         "The connectors: each flow as up to three of MM2's classes",
         reading.list_connectors,
         tuple[str, ...] | dict[str, ConnectorExpansion],
-        query=_EXPAND,
+        query=_query(expand="`info`, `status`, or both (given twice): return that about each connector"),
         **_TASKS,
     ),
     _change(
@@ -103,7 +104,10 @@ CONNECT_ROUTES: Final[tuple[HttpRoute, ...]] = (
         "Restart a connector (KIP-745)",
         steering.restart,
         gives={202: ConnectorStatus, 204: None},
-        query=_RESTART,
+        query=_query(
+            includeTasks="`true`: replace the copiers of the flow too",
+            onlyFailed="`true`: only what has stopped on an error",
+        ),
     ),
     _change("PUT", f"{_ONE}/pause", "Pause copying", steering.pause, need=Need.STATUS, gives={202: None}),
     _change("PUT", f"{_ONE}/resume", "Copy again", steering.resume, need=Need.STATUS, gives={202: None}),
@@ -133,7 +137,7 @@ CONNECT_ROUTES: Final[tuple[HttpRoute, ...]] = (
         "The classes of connectors",
         plugins.list_plugins,
         tuple[PluginInfo, ...],
-        query={"connectorsOnly": "has no effect: there are connectors only"},
+        query=_query(connectorsOnly="has no effect: there are connectors only"),
     ),
     _get(_PLUGIN, "The settings of a class", plugins.definitions, tuple[KeyDefinition, ...]),
     _change(
@@ -157,7 +161,7 @@ CONNECT_ROUTES: Final[tuple[HttpRoute, ...]] = (
         need=Need.NOTHING,
         takes=dict[str, str | None],
         gives={200: tuple[str, ...]},
-        query={"scope": "`worker`; `cluster` is refused"},
+        query=_query(scope="`worker`; `cluster` is refused"),
     ),
     _get(
         "/metrics",

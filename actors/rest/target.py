@@ -1,15 +1,19 @@
-"""Reads the target of a request: the parts of its path, decoded one by one, and its query.
+"""Reads the target of a request: the parts of its path, decoded one by one, and its query; and what a query may have.
 
 A name may hold characters that a path may not: `A->B.MirrorSourceConnector` arrives as `A-%3EB...` or `A%2D%3EB...`.
 So a path is divided before it is decoded, and an encoded slash belongs to its part.
+
+A parameter of a query has one owner, its `QueryParameter`: a route names it, handlers read the value with it, a value
+that it does not permit is refused before anything is done, and the OpenAPI document has its schema.
 """
 
 import re
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 import msgspec
 
-from actors.rest.exchange import HttpRefusal
+from actors.rest.exchange import HttpCall, HttpRefusal
 
 MOST_FIELDS = 64
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -50,3 +54,92 @@ def _without_host(target: str) -> str:
     except ValueError:
         return ""
     return f"{parts.path or '/'}?{parts.query}" if parts.scheme in ("http", "https") else ""
+
+
+class QueryParameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A name of the query, what it means, and any text as its value. An empty value is none."""
+
+    name: str
+    meaning: str
+
+    def given(self, call: HttpCall) -> str:
+        """Return the value of a request, empty if it gives none."""
+        return call.query.get(self.name, ("",))[0]
+
+    def refuse_wrong(self, call: HttpCall) -> None:
+        """Refuse values that are not permitted, of which a text has none. Raises HttpRefusal (400)."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What the OpenAPI document says about its values."""
+        return {"type": "string"}
+
+
+class ChoiceParameter(QueryParameter, frozen=True, kw_only=True):
+    """A name that takes one of some words; `usual` if a request gives none, which may be no word at all."""
+
+    values: tuple[str, ...]
+    usual: str = ""
+
+    def read(self, call: HttpCall) -> str:
+        """Return the word. Raises HttpRefusal (400)."""
+        self.refuse_wrong(call)
+        return self.given(call) or self.usual
+
+    def refuse_wrong(self, call: HttpCall) -> None:
+        """Refuse any other word. Raises HttpRefusal (400)."""
+        for given in filter(None, call.query.get(self.name, ())):
+            if given not in self.values:
+                raise HttpRefusal(400, f"{self.name}={given} is unknown; it may be: {', '.join(self.values)}")
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What the OpenAPI document says about its values."""
+        return {"type": "string", "enum": [*self.values], **({"default": self.usual} if self.usual else {})}
+
+
+class FlagParameter(QueryParameter, frozen=True, kw_only=True):
+    """A name that takes `true` or `false`, in letters of any case; false if a request gives none."""
+
+    def read(self, call: HttpCall) -> bool:
+        """Return whether it is set. Raises HttpRefusal (400)."""
+        self.refuse_wrong(call)
+        return call.flag(self.name)
+
+    def refuse_wrong(self, call: HttpCall) -> None:
+        """Refuse any other word. Raises HttpRefusal (400)."""
+        for given in filter(None, call.query.get(self.name, ())):
+            if given.strip().lower() not in ("true", "false"):
+                raise HttpRefusal(400, f"{self.name}={given} is unknown; it may be: true, false")
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What the OpenAPI document says about its values."""
+        return {"type": "boolean", "default": False}
+
+
+_HIGHEST: Final = 10**15 - 1
+
+
+class CountParameter(QueryParameter, frozen=True, kw_only=True):
+    """A name that takes a number from 0 to `most`; `usual` if a request gives none."""
+
+    usual: int
+    most: int = _HIGHEST
+
+    def read(self, call: HttpCall) -> int:
+        """Return the number. Raises HttpRefusal (400)."""
+        self.refuse_wrong(call)
+        return int(self.given(call) or self.usual)
+
+    def refuse_wrong(self, call: HttpCall) -> None:
+        """Refuse what is no such number. Raises HttpRefusal (400)."""
+        for given in filter(None, call.query.get(self.name, ())):
+            if not (given.isascii() and given.isdecimal()) or len(given) > 15 or int(given) > self.most:
+                up_to = f" to {self.most:,}" if self.most != _HIGHEST else ""
+                raise HttpRefusal(400, f"{self.name}={given} is no number from 0{up_to}")
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What the OpenAPI document says about its values."""
+        return {"type": "integer", "minimum": 0, "maximum": self.most, "default": self.usual}

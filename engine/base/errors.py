@@ -16,6 +16,10 @@ class MirrorError(Exception):
     """The base class of every error that raymirror raises on purpose."""
 
 
+class WrongQuestion(MirrorError):
+    """What was asked for is wrong, whatever the clusters do: other words would be right, and nothing was changed."""
+
+
 class ConfigError(MirrorError):
     """A configuration that cannot be used: file, line (0 = none), key, what is wrong, what would be right."""
 

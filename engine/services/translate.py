@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from engine.base.errors import MirrorError
+from engine.base.errors import MirrorError, WrongQuestion
 from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.translated import Translated, TranslationRow
@@ -33,7 +33,7 @@ CHECKPOINT = "last checkpoint"
 T = TypeVar("T")
 
 
-class UnknownGroup(MirrorError):
+class UnknownGroup(WrongQuestion):
     """A group without members or commits on the source: group, cluster."""
 
     def __init__(self, group: str, cluster: str) -> None:

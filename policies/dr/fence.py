@@ -21,6 +21,7 @@ from enum import Enum
 
 import msgspec
 
+from policies.dr.advice import EVERYONE_ALLOWED, OWN_PRINCIPAL, PRINCIPAL
 from policies.sync.acl_sync import WILDCARD, Binding, Operation, Pattern, Permission, Resource
 from policies.words import counted
 
@@ -161,7 +162,8 @@ def _refused_names(facts: FenceFacts) -> Iterable[RefusedFence]:
     if not facts.own:
         yield RefusedFence(
             FenceRefusal.OWN_UNKNOWN,
-            "only the brokers know raymirror's principal there, and it must not be fenced: --own-principal User:NAME",
+            "only the brokers know raymirror's principal there, and it must not be fenced:"
+            f" {OWN_PRINCIPAL.given('User:NAME')}",
         )
     for name in sorted(set(facts.named)):
         kind, colon, rest = name.partition(":")
@@ -179,14 +181,14 @@ def _refused_topics(everybody: list[str], locked: list[str]) -> Iterable[Refused
     if everybody:
         yield RefusedFence(
             FenceRefusal.EVERYBODY,
-            f"everybody may write to {_some(everybody)}, and no ACL says who does: name all producers with --principal",
+            f"everybody may write to {_some(everybody)}, and no ACL says who does: name all producers with {PRINCIPAL}",
         )
     if locked:
         yield RefusedFence(
             FenceRefusal.LOCKS_OUT,
             f"{_some(locked)} has no ACL, and allow.everyone.if.no.acl.found may be true: then the first ACL locks out"
-            " everybody else, readers among them. If it is true, say --everyone-allowed yes: then everybody is allowed"
-            " by an ACL first; if it is false: --everyone-allowed no",
+            f" everybody else, readers among them. If it is true, say {EVERYONE_ALLOWED.given('yes')}: then everybody"
+            f" is allowed by an ACL first; if it is false: {EVERYONE_ALLOWED.given('no')}",
         )
 
 

@@ -15,6 +15,7 @@ from enum import Enum
 
 import msgspec
 
+from policies.dr.advice import ACCEPT_REPEATS, BACKWARDS, FAILOVER_BACK, LEAVE_UNCOPIED
 from policies.dr.topic_moves import SHARE_ADVICE, STREAMS_ADVICE
 from policies.groups import GroupState, unsupported
 from policies.model import TopicPartition
@@ -175,7 +176,7 @@ def refused_offsets(rows: Iterable[MovingOffset], *, leaves_uncopied: bool, repe
     if (left := [row for row in known if not row.is_copied]) and not leaves_uncopied:
         why = (
             f"the flow does not copy {counted(len(left), 'partition')} that it reads, {_name(left[0])} for example"
-            f" ({left[0].why_not}): copy that topic, or leave its offset behind: --leave-uncopied"
+            f" ({left[0].why_not}): copy that topic, or leave its offset behind: {LEAVE_UNCOPIED.given()}"
         )
         found.append(MoveRefusal(MoveRefusalName.NOT_COPIED, why))
     copied = [row for row in known if row.is_copied]
@@ -188,7 +189,7 @@ def refused_offsets(rows: Iterable[MovingOffset], *, leaves_uncopied: bool, repe
         row = ahead[0]
         why = (
             f"it is further on the target in {counted(len(ahead), 'partition')}: {_name(row)} at {row.stored}, and"
-            f" {row.target_offset} would be exact; if nobody consumed there: --backwards"
+            f" {row.target_offset} would be exact; if nobody consumed there: {BACKWARDS.given()}"
         )
         found.append(MoveRefusal(MoveRefusalName.AHEAD, why))
     return found
@@ -207,7 +208,7 @@ def _inexact(row: MovingOffset) -> str:
             f" {row.source_offset}: let it consume up to there, and move it then"
         )
         if row.target_offset >= 0:
-            why += ", or let it read some records again: --accept-repeats"
+            why += f", or let it read some records again: {ACCEPT_REPEATS.given()}"
     return why
 
 
@@ -227,7 +228,7 @@ def refused_undo(rows: Iterable[MovingOffset], target: GroupState, moved_topics:
     if ahead := [row for row in rows if row.is_copied and row.stored > row.target_offset]:
         why = (
             f"it has consumed on the target in {counted(len(ahead), 'partition')}, {_name(ahead[0])} for example: bring"
-            " its offsets back first: raymirror failover --back --apply"
+            f" its offsets back first: {FAILOVER_BACK.given()}"
         )
         found.append(MoveRefusal(MoveRefusalName.CONSUMED, why))
     return found

@@ -19,6 +19,7 @@ from enum import Enum
 
 import msgspec
 
+from policies.dr.advice import GROUP, LEAVE_GROUP, MOVE_GROUP
 from policies.groups import GroupState
 from policies.words import counted, named
 
@@ -148,16 +149,16 @@ STREAMS_ADVICE = (
     " folders, and start it on the target with a new application.id, where it reads its input again"
 )
 _REASONS: Mapping[GroupPart, tuple[str, str]] = {
-    GroupPart.ACTIVE: ("groups-left", "it consumes on the source: move it first: raymirror move {group}"),
+    GroupPart.ACTIVE: ("groups-left", "it consumes on the source: move it first: {move}"),
     GroupPart.STOPPED: (
         "groups-left",
-        "it has not moved: raymirror move {group}; if nobody needs it any more: --leave-group {group}",
+        "it has not moved: {move}; if nobody needs it any more: {leave}",
     ),
-    GroupPart.MOVING: ("groups-left", "its move was begun and has not ended: raymirror move {group}"),
+    GroupPart.MOVING: ("groups-left", "its move was begun and has not ended: {move}"),
     GroupPart.UNKNOWN: ("groups-left", "its state on the source is not known"),
     GroupPart.BACK: (
         "groups-back",
-        "it consumes on the source again: stop it there, and move it again: raymirror move {group}",
+        "it consumes on the source again: stop it there, and move it again: {move}",
     ),
     GroupPart.ASSIGNS: (
         "commits-without-members",
@@ -165,11 +166,11 @@ _REASONS: Mapping[GroupPart, tuple[str, str]] = {
     ),
     GroupPart.SHARE: (
         "share-group",
-        SHARE_ADVICE + ", then: --leave-group {group}",
+        SHARE_ADVICE + ", then: {leave}",
     ),
     GroupPart.STREAMS: (
         "streams-group",
-        STREAMS_ADVICE + ", then: --leave-group {group}",
+        STREAMS_ADVICE + ", then: {leave}",
     ),
 }
 
@@ -181,7 +182,8 @@ def groups_in_the_way(groups: Iterable[ReadingGroup], left: Collection[str] = ()
         if reason is None or one.group in left:
             continue
         name, why = reason
-        yield name, f"group {one.group} reads {named(sorted(one.topics))}: {why.format(group=one.group)}"
+        ways = {"move": MOVE_GROUP.given("", GROUP.given(one.group)), "leave": LEAVE_GROUP.given(one.group)}
+        yield name, f"group {one.group} reads {named(sorted(one.topics))}: {why.format(**ways)}"
 
 
 def topics_in_the_way(fed: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:

@@ -48,6 +48,7 @@ from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
 from engine.flow.surveys.dr_preview import DrPreview, TopicLoss
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.jobs.proof.state import FlowProof, LaneProof
+from policies.dr.advice import AskedFrom
 from policies.dr.readiness import Unready, UnreadyName
 from policies.dr.topic_moves import GroupPart
 from policies.model import TopicPartition
@@ -318,7 +319,7 @@ def past(status: MirrorStatus, minutes: int = 15) -> SeriesRing:
 class RecordedLooks(CommandLooks):
     """What commands would print: a preview, a plan and an audit trail."""
 
-    async def run(self, words: tuple[str, ...]) -> CommandOutcome:
+    async def run(self, words: tuple[str, ...], place: AskedFrom = AskedFrom.HTTP) -> CommandOutcome:
         """Answer as the command would."""
         printed = {
             "dr": lambda: _OPERATIONS if words[1] == "history" else msgspec.json.encode(_preview(words[2])),

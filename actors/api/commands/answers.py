@@ -110,7 +110,7 @@ def tables(_call: HttpCall, view: ApiView) -> HttpAnswer:
 
 
 def sql(_call: HttpCall, view: ApiView) -> HttpAnswer:
-    """Return the rows of a query. Raises HttpRefusal (409), also if no tables are kept."""
+    """Return the rows of a query. Raises HttpRefusal: 400 if it is wrong, 409 if no tables are kept."""
     found = printed(ApiNeed.SQL, view)
     if found is None:
         raise _nothing_kept("tables")

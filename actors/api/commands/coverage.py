@@ -60,6 +60,7 @@ COVERAGE: Final[tuple[CommandRow, ...]] = (
         "move",
         f"GET {_FLOW}/moves",
         *(f"POST {_FLOW}/moves/{what}" for what in ("group", "undo", "topics")),
+        without="`--undo` with `--topics`: it needs somebody who has stopped the producers on the target",
     ),
     _row(
         "failover", f"POST {_FLOW}/failover", without="`--back`: for somebody who moves groups back without a failback"

@@ -9,16 +9,22 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.api.queries import MOST, number, part_of, since_of, text, word, words
+from actors.api.queries import LIMIT, part_of, since_of, text, word, words
 from actors.api.view import ApiNeed, ApiView
 from actors.rest.exchange import HttpCall, HttpRefusal
+from actors.rest.failures import status_of_exit
+from actors.rest.target import CountParameter, FlagParameter
 from engine.flow.config_sync.audit import AuditRow
 
 USUAL_TOPICS: Final = 20
 MOST_TOPICS: Final = 100
 MOST_QUERY: Final = 4_000
 """Characters of a query in SQL."""
-_USUAL_ROWS: Final = 100
+HISTORY_TOPICS: Final = CountParameter(
+    name="topics", meaning="how many topics, those furthest behind", usual=USUAL_TOPICS, most=MOST_TOPICS
+)
+ALL: Final = FlagParameter(name="all", meaning="`true`: also records that are done with")
+FAILED_OVER: Final = FlagParameter(name="failed_over", meaning="`true`: resume a flow that was failed over, too")
 _WEEK: Final = "7d"
 _DAY: Final = "24h"
 _HOUR: Final = "1h"
@@ -68,7 +74,7 @@ def _sync_plan(call: HttpCall, view: ApiView) -> tuple[str, ...]:
 
 def _history(call: HttpCall, view: ApiView) -> tuple[str, ...]:
     flow, since = view.named_flow(call).flow, _since(call, view, _HOUR)
-    topics = number(call, "topics", USUAL_TOPICS, most=MOST_TOPICS)
+    topics = HISTORY_TOPICS.read(call)
     more = ("--since", since, "--most-topics", str(topics), "--config", view.config_path, "--json")
     return ("lag", flow, "--history", *more)
 
@@ -79,7 +85,7 @@ def _operations(call: HttpCall, view: ApiView) -> tuple[str, ...]:
 
 def _open_operation(call: HttpCall, view: ApiView) -> tuple[str, ...]:
     flow = view.named_flow(call)
-    if not (flow.failed_over and call.flag("failed_over")):
+    if not (flow.failed_over and FAILED_OVER.read(call)):
         return ()
     return ("dr", "status", flow.flow, "--config", view.config_path, "--json")
 
@@ -91,7 +97,7 @@ def _audit(call: HttpCall, view: ApiView) -> tuple[str, ...]:
 
 def _refused(call: HttpCall, view: ApiView) -> tuple[str, ...]:
     part_of(call)
-    every = ("--all",) if call.flag("all") else ()
+    every = ("--all",) if ALL.read(call) else ()
     return ("quarantine", "list", *every, *_records(call), *_flow_behind(call, view))
 
 
@@ -123,10 +129,10 @@ def _tables(_call: HttpCall, view: ApiView) -> tuple[str, ...]:
 
 
 def _sql(call: HttpCall, view: ApiView) -> tuple[str, ...]:
-    query, rows = text(call, "q"), number(call, "limit", _USUAL_ROWS, most=MOST)
+    query, rows = text(call, "q"), LIMIT.read(call)
     if query.strip() in ("", "--") or "\0" in query or len(query) > MOST_QUERY:
         raise HttpRefusal(400, f"Give one SELECT of at most {MOST_QUERY:,} characters: ?q=SELECT ...")
-    return ("sql", "--page", f"--rows={max(1, rows)}", "--config", view.config_path, "--", query)
+    return ("sql", "--page", f"--rows={rows}", "--config", view.config_path, "--", query)
 
 
 def _drift(call: HttpCall, view: ApiView) -> tuple[str, ...]:
@@ -199,12 +205,13 @@ def _instant(at_ms: int) -> str:
 
 
 def printed(need: ApiNeed, view: ApiView) -> CommandOutcome | None:
-    """Return what a command has printed, perhaps nothing; None if none ran. Raises HttpRefusal (409) if it failed."""
+    """Return what a command has printed, perhaps nothing; None if none ran. Raises HttpRefusal (400, 409)."""
     found = view.found
     if not isinstance(found, CommandOutcome):
         return None
     if found.code not in LOOKS[need].fine or (found.code and not found.printed.strip()):
-        raise HttpRefusal(409, found.said or f"The command ended with exit code {found.code} and said nothing")
+        why = found.said or f"The command ended with exit code {found.code} and said nothing"
+        raise HttpRefusal(status_of_exit(found.code), why)
     return found
 
 

@@ -6,10 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 
+from actors.api.orders import RunKind
 from actors.cli.clusters.plan import add_scope_arguments, changes_table, scope_of, show
 from actors.cli.common import exits
 from actors.cli.common.audited import who, write_audit
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.questions import chosen_flows
+from actors.cli.common.remote_runs import run_behind
 from actors.observability.colours import stdout_console
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -25,6 +28,7 @@ SHOWN = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_scope_arguments(parser)
+    add_url_arguments(parser)
     parser.epilog = (
         "exit codes: 0 everything is in step, except conflicts; 1 some change failed, or a part could not be read;"
         " 2 bad input or a cluster that does not answer"
@@ -33,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, apply and print. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.APPLY)
     config = load_config(args.config)
     flows = chosen_flows(config, args.flow)
     done, is_kept = asyncio.run(apply(config, flows))

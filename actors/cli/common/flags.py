@@ -51,13 +51,27 @@ def refuse_no_flow(parser: argparse.ArgumentParser, args: argparse.Namespace) ->
         parser.error(f"which flow? give FLOW: {FLOW_FORM}")
 
 
-def add_config_place(parser: argparse.ArgumentParser, what: str = "mm2.properties or mirror.yaml") -> None:
-    """Declare `[CONFIG]` and `--mirror NAME`; one of them names the configuration, see `settle_config`."""
+def count(text: str) -> int:
+    """Read how many of something are wanted, 0 or more; for argparse. Raises ValueError."""
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def add_config_place(
+    parser: argparse.ArgumentParser, what: str = "mm2.properties or mirror.yaml", *, mirror_has_config: bool = True
+) -> None:
+    """Declare `[CONFIG]` and `--mirror NAME`; one of them names the configuration, see `settle_config`.
+
+    Without `mirror_has_config` the command declares its `--mirror` itself, which means something else.
+    """
     parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help=what)
-    parser.add_argument(
-        "--mirror", "--name", dest="mirror", metavar="NAME", help="use the configuration of this running mirror"
-    )
-    parser.set_defaults(needs_config=True)
+    if mirror_has_config:
+        parser.add_argument(
+            "--mirror", "--name", dest="mirror", metavar="NAME", help="use the configuration of this running mirror"
+        )
+    parser.set_defaults(needs_config=True, mirror_has_config=mirror_has_config)
 
 
 def fill_places(parser: argparse.ArgumentParser, args: argparse.Namespace, extra: Sequence[str]) -> None:
@@ -76,16 +90,18 @@ def settle_config(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     """
     if not getattr(args, "needs_config", False):
         return
-    named = "--url" if getattr(args, "url", None) is not None else "--mirror" if args.mirror is not None else ""
+    by_mirror = args.mirror is not None and args.mirror_has_config
+    named = "--url" if getattr(args, "url", None) is not None else "--mirror" if by_mirror else ""
     if not named:
         if args.config is None:
-            parser.error("which configuration? give CONFIG, or name the mirror that runs with it: --mirror NAME")
+            or_mirror = ", or name the mirror that runs with it: --mirror NAME" if args.mirror_has_config else ""
+            parser.error(f"which configuration? give CONFIG{or_mirror}")
         return
     if args.config is not None:
         if "flow" not in args or args.flow is not None or "->" not in str(args.config):
             parser.error(f"CONFIG and {named} both name a configuration: give only one of them")
         args.flow, args.config = str(args.config), None
-    if args.mirror is not None:
+    if by_mirror:
         args.config = session.config_of(args.mirror, os.environ)
 
 

@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Iterable
 
-from engine.base.errors import MirrorError
+from engine.base.errors import WrongQuestion
 from engine.config.settings import FlowConfig, MirrorConfig
 from policies.model import FlowName
 
 
-class BadQuestion(MirrorError):
+class BadQuestion(WrongQuestion):
     """An argument does not fit the configuration: `wrong` says why, `right` what to give instead."""
 
     def __init__(self, wrong: str, right: str) -> None:

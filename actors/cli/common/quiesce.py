@@ -11,15 +11,15 @@ FIRST_POLL_S, POLL_S = 0.02, 0.25
 """Seconds between two checks, at first and at most; the interval grows by half each time."""
 
 
-def until(timeout_s: float, holds: Callable[[], bool]) -> bool:
-    """Wait until a condition holds; return False after `timeout_s`."""
-    give_up_at_s = time.monotonic() + timeout_s
-    rest_s = min(FIRST_POLL_S, POLL_S)
+def until(timeout_s: float, holds: Callable[[], bool], *, most_s: float | None = None) -> bool:
+    """Wait until a condition holds; return False after `timeout_s`. `most_s`: seconds between two checks, at most."""
+    give_up_at_s, most_s = time.monotonic() + timeout_s, POLL_S if most_s is None else most_s
+    rest_s = min(FIRST_POLL_S, most_s)
     while not holds():
         if time.monotonic() > give_up_at_s:
             return False
         time.sleep(rest_s)
-        rest_s = min(1.5 * rest_s, POLL_S)
+        rest_s = min(1.5 * rest_s, most_s)
     return True
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 from rich.console import RenderableType
 
+from actors.api.orders import RunKind
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.questions import BadQuestion
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.common.steps import StartSteps
 from actors.cli.dr.flow_choice import add_flow, flow_of
 from actors.model.step_lines import StepLine
@@ -22,6 +25,7 @@ from actors.observability.tables import plain_table
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.drill_report import IN_RTO, DrillReport, DrillStep
 from engine.services.drill.service import DrillService, DrillWish
+from policies.dr.advice import GROUPS, SAMPLE
 from policies.dr.drill import DrillFinding
 from policies.patterns import BadPattern, PatternList
 from policies.words import counted
@@ -68,6 +72,7 @@ def add_drill(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         metavar="SECONDS",
         help=f"how long the copy may take to reach the source's ends (default: {DRAIN_S:.0f})",
     )
+    add_url_arguments(drill)
     drill.add_argument("--clean", action="store_true", help="only take away what killed drills have left")
     drill.epilog = (
         "exit codes: 0 a failover would have gone well; 4 something would have hurt: the output says what; 1 the drill"
@@ -79,6 +84,9 @@ def add_drill(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def run_drill(args: argparse.Namespace) -> int:
     """Drill and print. Raises what `flow_of` and `DrillService` raise, BadQuestion."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.DRILL)
     wish = wish_of(args)
     config, flow = flow_of(args)
     if args.clean:
@@ -101,11 +109,12 @@ async def _with_service(config: MirrorConfig, flow: FlowConfig, work: Callable[[
 def wish_of(args: argparse.Namespace) -> DrillWish:
     """Return what to rehearse. Raises BadQuestion."""
     if args.sample < 0:
-        raise BadQuestion(f"--sample {args.sample} is no number of groups", "give 1 or more, or leave it out for all")
+        wrong = f"{SAMPLE.given(str(args.sample))} is no number of groups"
+        raise BadQuestion(wrong, "give 1 or more, or leave it out for all")
     try:
         patterns = PatternList(args.groups)
     except BadPattern as bad:
-        raise BadQuestion(f"--groups: {bad}", "give Java regular expressions that match whole names") from None
+        raise BadQuestion(f"{GROUPS}: {bad}", "give Java regular expressions that match whole names") from None
     lines = StartSteps(quiet=False, out=sys.stderr)
     return DrillWish(
         chosen=patterns.matches if args.groups else lambda _group: True,

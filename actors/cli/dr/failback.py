@@ -13,8 +13,11 @@ from typing import Any
 
 import msgspec
 
+from actors.api.orders import RunKind
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.questions import confirm
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.dr.driving import ShownProgress, waited_for
 from actors.cli.dr.failback_tables import show_failback, show_look
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
@@ -45,10 +48,13 @@ from engine.services.dr.switchover.build import (
     fence_of,
     settled_choices,
 )
+from policies.dr import advice
 from policies.dr.failback import FailbackChoice
 from policies.dr.fence import FENCE_STEP
+from policies.dr.operation_commands import takes_back
 from policies.dr.operation_steps import CHOICE, EXPORT, FAILBACKS, MAKE_ANEW, FlowSide, OperationKind
 from policies.dr.operations import DrOperation, Fact, OperationState, StepState
+from policies.model import FlowName
 
 COMMAND = OperationKind.FAILBACK.value
 GO_ON = "leave out --release-source, and the failback goes on"
@@ -62,7 +68,7 @@ class OtherOperation(MirrorError):
         self.kind, self.flow = kind, flow
 
     def __str__(self) -> str:
-        return f"a {self.kind} of {self.flow} has not ended; see: raymirror dr status '{self.flow}'"
+        return f"a {self.kind} of {self.flow} has not ended; see: {advice.DR_STATUS.given(self.flow)}"
 
 
 class FailbackResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +129,7 @@ def add_failback(actions: Any) -> None:
         " this word goes on later",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_url_arguments(parser)
     parser.epilog = (
         "exit codes: 0 done, and every group is exactly where it was (with --dry-run: nothing is in the way); 4 done,"
         " but some group reads records again, or has no place (with --dry-run: it would be refused); 1 a step failed"
@@ -135,6 +142,9 @@ def add_failback(actions: Any) -> None:
 
 def run_failback(args: argparse.Namespace) -> int:
     """Fail back and print. Raises what `FailbackService` raises, FlowHeld, OperationHeld, StepFailed, BadQuestion."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.FAILBACK, lambda flow: _ask_once(args, flow))
     found = operated_flow(args)
     if args.dry_run:
         counted = asyncio.run(look(found, args))
@@ -143,8 +153,7 @@ def run_failback(args: argparse.Namespace) -> int:
         else:
             show_look(counted)
         return exits.NOT_EQUAL if counted.reasons else exits.OK
-    if not (args.yes or args.abort or args.release_source):
-        ask(found, deletes=args.make_anew)
+    _ask_once(args, found.flow.name)
     result = asyncio.run(fail_back(found, args))
     if args.json:
         print(msgspec.json.encode(result).decode())
@@ -165,13 +174,19 @@ def _as_json(counted: Counted) -> dict[str, object]:
     return {"partitions": partitions, "refused": reasons, "left": left, "made_anew": counted.anew}
 
 
-def ask(found: OperatedFlow, *, deletes: bool) -> None:
+def _ask_once(args: argparse.Namespace, flow: FlowName) -> None:
+    """Ask the operator, unless what they want writes to no cluster, or they have said yes. Raises as `ask` does."""
+    if not (args.yes or args.abort or args.release_source):
+        ask(flow, deletes=args.make_anew)
+
+
+def ask(flow: FlowName, *, deletes: bool) -> None:
     """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
-    source, target = found.flow.name
+    source, target = flow
     told = [f"This writes to {source} what only {target} has, and to {target} what only {source} has."]
     if deletes:
         told.append(f"Topics of {source} that the choice makes anew are deleted: all their offsets begin again.")
-    confirm(found.flow.name, "the failback", acts="a failback writes to both clusters", told=told)
+    confirm(flow, "the failback", acts="a failback writes to both clusters", told=told)
 
 
 def _service(found: OperatedFlow) -> FailbackService:
@@ -281,16 +296,16 @@ def _added(operation: DrOperation, args: argparse.Namespace) -> dict[str, Fact]:
 def refuse_other_choices(operation: DrOperation, args: argparse.Namespace) -> None:
     """Refuse words that a failback was not begun with: what is stored holds. Raises OperationRefused."""
     given: dict[str, tuple[object, object, object]] = {
-        f"--{CHOICE}": (args.choice, None, operation.choices.get(CHOICE)),
-        f"--{EXPORT}": (_folder(args), "", operation.choices.get(EXPORT) or _folder(args)),
+        str(advice.CHOICE): (args.choice, None, operation.choices.get(CHOICE)),
+        str(advice.EXPORT): (_folder(args), "", operation.choices.get(EXPORT) or _folder(args)),
     }
     wanted, stored = fence_choices(args), choices_of(operation.choices)
     usual = SwitchoverChoices()
     given |= {
-        "--fence": (wanted.fence, usual.fence, stored.fence),
-        "--principal": (wanted.principals, usual.principals, stored.principals),
-        "--own-principal": (wanted.own_principal, usual.own_principal, stored.own_principal),
-        "--everyone-allowed": (wanted.everyone, usual.everyone, stored.everyone),
+        str(advice.FENCE): (wanted.fence, usual.fence, stored.fence),
+        str(advice.PRINCIPAL): (wanted.principals, usual.principals, stored.principals),
+        str(advice.OWN_PRINCIPAL): (wanted.own_principal, usual.own_principal, stored.own_principal),
+        str(advice.EVERYONE_ALLOWED): (wanted.everyone, usual.everyone, stored.everyone),
     }
     other = [word for word, (now, default, before) in given.items() if now not in (default, before)]
     if other:
@@ -298,7 +313,7 @@ def refuse_other_choices(operation: DrOperation, args: argparse.Namespace) -> No
         raise OperationRefused(
             "other-choices",
             f"{name} goes on with what it was begun with, which is not this {' and '.join(other)}: leave it out, or"
-            f" take the failback back (raymirror dr failback '{operation.flow}' --abort) and begin a new one",
+            f" take the failback back ({takes_back(operation.kind, operation.flow)}) and begin a new one",
         )
 
 

@@ -8,16 +8,24 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from actors.api.commands.pages import MovesPage
+from actors.api.orders import RunKind
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.flags import add_flow_argument, add_json_argument
 from actors.cli.common.questions import BadQuestion
+from actors.cli.common.remote_flows import one_flow_behind
+from actors.cli.common.remote_orders import refuse_given
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.common.running_config import running_config
 from actors.cli.dr.fence_choice import add_fence_arguments
 from actors.cli.dr.flow_choice import NoConfigNamed
 from actors.cli.dr.move_tables import show_group, show_progress
+from actors.cli.dr.move_topics import ask as ask_topics
 from actors.cli.dr.move_topics import run_topics
 from actors.cli.dr.operated_flow import who_operates
 from actors.cli.failover.translate import chosen_flow
@@ -28,6 +36,9 @@ from engine.core.reports.move_progress import MoveProgress
 from engine.services.dr.moves.survey import WATCH_S, MoveSurvey
 from engine.services.dr.moving import GroupMover, MoveOutcome, MoveWish
 from engine.services.dr.switchover.world import DrainWorld
+
+if TYPE_CHECKING:
+    from actors.remote.http_mirror import HttpMirror
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="time between two looks at commits, to notice consumers with assign() (default: 6)",
     )
+    add_url_arguments(parser)
     _add_group_arguments(parser)
     _add_topic_arguments(parser)
     add_json_argument(parser)
@@ -112,6 +124,9 @@ def _add_topic_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Move or list. Raises ConfigError, BadQuestion, NoConfigNamed, GroupFailed, BrokerUnreachable, KafkaRefusal."""
     _settle(args)
+    remote = remote_mirror(args)
+    if remote is not None:
+        return _behind(args, remote)
     path = args.config or running_config(args.mirror)
     if path is None:
         raise NoConfigNamed
@@ -130,6 +145,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         show_group(outcome, dry=args.dry_run)
     return exits.NOT_EQUAL if outcome.refused else exits.OK
+
+
+def _behind(args: argparse.Namespace, mirror: "HttpMirror") -> int:
+    if args.topics is not None:
+        return run_behind(mirror, args, RunKind.MOVE_TOPICS, lambda flow: ask_topics(args, flow, args.topics))
+    if args.group is not None:
+        return run_behind(mirror, args, RunKind.MOVE_UNDO if args.undo else RunKind.MOVE)
+    refuse_given(args, {"config": None, "watch": WATCH_S})
+    flow = one_flow_behind(mirror, args.flow)
+    return _listed(args, mirror.look("moves", MovesPage, flow=flow).progress)
 
 
 def _settle(args: argparse.Namespace) -> None:

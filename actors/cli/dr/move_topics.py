@@ -22,8 +22,10 @@ from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.build import fence_of, settled_choices
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.world import SwitchoverWorld
+from policies.dr import advice
 from policies.dr.operation_steps import MOVE, OperationKind
 from policies.dr.operations import DrOperation
+from policies.model import FlowName
 from policies.patterns import BadPattern, PatternList
 from policies.words import counted, named
 
@@ -51,7 +53,7 @@ def run_topics(args: argparse.Namespace) -> int:
             hook = MoveHook(found.config, found.flow)
             topics = asyncio.run(_matching(found, patterns))[0]
             if topics:
-                ask(args, found, topics)
+                ask(args, found.flow.name, named(topics))
                 asyncio.run(hook.call(MovePhase.BEFORE, topics))
         checked = asyncio.run(check(found, control, patterns, choices_from(args), args.watch))
         if not checked.choices.topics:
@@ -73,7 +75,7 @@ def _patterns(text: str) -> PatternList:
     try:
         return PatternList([part.strip() for part in text.split(",") if part.strip()])
     except BadPattern as bad:
-        raise BadQuestion(f"--topics: {bad}", "write names or Java patterns, separated by commas") from bad
+        raise BadQuestion(f"{advice.TOPICS}: {bad}", "write names or Java patterns, separated by commas") from bad
 
 
 def choices_from(args: argparse.Namespace) -> MoveChoices:
@@ -84,13 +86,13 @@ def choices_from(args: argparse.Namespace) -> MoveChoices:
     )
 
 
-def ask(args: argparse.Namespace, found: OperatedFlow, topics: tuple[str, ...]) -> None:
+def ask(args: argparse.Namespace, flow: FlowName, topics: str) -> None:
     """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
     if args.yes:
         return
-    here, there = found.flow.name
-    told = f"This keeps producers of {named(topics)} from cluster {here!r}: they will write to {there!r}."
-    confirm(found.flow.name, "the move", acts="this stops producers on the source", told=[told])
+    here, there = flow
+    told = f"This keeps producers of {topics} from cluster {here!r}: they will write to {there!r}."
+    confirm(flow, "the move", acts="this stops producers on the source", told=[told])
 
 
 async def _matching(found: OperatedFlow, patterns: PatternList) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -103,7 +105,7 @@ async def _split(world: SwitchoverWorld, patterns: PatternList) -> tuple[tuple[s
     wanted = [name for name in await world.fenced_topics() if patterns.matches(name)]
     if not wanted:
         raise BadQuestion(
-            f"no topic that {world.flow.name} copies matches", "see the names with: raymirror move --list"
+            f"no topic that {world.flow.name} copies matches", f"see the names with: {advice.MOVE_LIST.given()}"
         )
     moved = (await MoveSurvey(world).log.read()).topics
     return tuple(name for name in wanted if name not in moved), tuple(name for name in wanted if name in moved)
@@ -153,7 +155,8 @@ def show_check(args: argparse.Namespace, checked: CheckedMove) -> None:
     print_reasons(checked.reasons, checked.left)
     topics = counted(len(checked.choices.topics), "topic")
     if checked.left:
-        print(f"the producers of {topics} are not moved; nothing was changed (a reason that you accept: --ignore NAME)")
+        accepting = f"a reason that you accept: {advice.IGNORE.given('NAME')}"
+        print(f"the producers of {topics} are not moved; nothing was changed ({accepting})")
         return
     print_rules(MOVE)
     print(f"the producers of {topics} could move now; nothing was changed")

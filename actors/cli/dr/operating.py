@@ -6,7 +6,10 @@ from typing import Any
 
 import msgspec
 
+from actors.api.orders import RunKind
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.dr.driving import control_of, driven, refuse_kind
 from actors.cli.dr.failovers import FoundFailovers, read_failovers, show_failovers
 from actors.cli.dr.flow_choice import add_flow
@@ -57,6 +60,7 @@ def _add_driving(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--address", help="Ray cluster of the mirror, HOST:PORT (default: RAY_ADDRESS, else state file)"
     )
+    add_url_arguments(parser)
     parser.epilog = _DRIVES
 
 
@@ -125,11 +129,17 @@ def _say_unknown(stored: StoredOperations, failovers: FoundFailovers) -> None:
 
 def run_resume(args: argparse.Namespace) -> int:
     """Resume and print. Raises OperationRefused, StepFailed, OperationHeld, OperationTaken."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.RESUME)
     return _run(args, abort=None, ignore=tuple(args.ignore))
 
 
 def run_abort(args: argparse.Namespace) -> int:
     """Abort and print. Raises as `run_resume` does."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.ABORT)
     return _run(args, abort=args.why)
 
 

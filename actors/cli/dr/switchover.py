@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 
+from actors.api.orders import RunKind
 from actors.cli.common import exits
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.questions import BadQuestion, confirm
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
@@ -24,6 +27,7 @@ from engine.services.dr.switchover.steps import CheckStep
 from engine.services.dr.switchover.world import SwitchoverWorld
 from policies.dr.operation_steps import SWITCHOVER, OperationKind
 from policies.dr.operations import DrOperation
+from policies.model import FlowName
 
 
 def add_switchover(actions: Any) -> None:
@@ -35,6 +39,7 @@ def add_switchover(actions: Any) -> None:
     parser.add_argument(
         "--address", help="Ray cluster of the mirror, HOST:PORT (default: RAY_ADDRESS, else state file)"
     )
+    add_url_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="only check, and show what would be done")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_fence_arguments(parser)
@@ -61,6 +66,9 @@ def add_switchover(actions: Any) -> None:
 
 def run_switchover(args: argparse.Namespace) -> int:
     """Switch over and print. Raises OperationRefused, StepFailed, OperationHeld, BadQuestion, NoWayToFence."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.SWITCHOVER, lambda flow: ask(args, flow))
     found = operated_flow(args)
     text = None if args.reverse_config is None else reversed_for(found, args.reverse_config)
     wanted = choices_from(args)
@@ -70,7 +78,7 @@ def run_switchover(args: argparse.Namespace) -> int:
             if text is not None and code == exits.OK:
                 write_reversed(found, args.reverse_config, text)
             return code
-        ask(args, found)
+        ask(args, found.flow.name)
         if text is not None:
             write_reversed(found, args.reverse_config, text)
         outcome = asyncio.run(switch_over(found, control, wanted))
@@ -83,13 +91,13 @@ def choices_from(args: argparse.Namespace) -> SwitchoverChoices:
     return msgspec.structs.replace(fence_choices(args), ignore=tuple(args.ignore), timeout_s=args.timeout)
 
 
-def ask(args: argparse.Namespace, found: OperatedFlow) -> None:
+def ask(args: argparse.Namespace, flow: FlowName) -> None:
     """Ask the operator. Raises BadQuestion without a terminal, and if the answer is not the flow's name."""
     if args.yes:
         return
-    here, there = found.flow.name
+    here, there = flow
     told = f"This keeps producers from cluster {here!r}, and makes {there!r} the cluster that they write to."
-    confirm(found.flow.name, "the switchover", acts="a switchover stops producers on the source", told=[told])
+    confirm(flow, "the switchover", acts="a switchover stops producers on the source", told=[told])
 
 
 async def switch_over(

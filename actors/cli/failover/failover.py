@@ -17,11 +17,19 @@ from pathlib import Path
 
 import msgspec
 
+from actors.api.orders import RunKind
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray, why_none
+from actors.cli.common.connect_args import (
+    add_place_arguments,
+    add_url_arguments,
+    mirror_on_ray,
+    remote_mirror,
+    why_none,
+)
 from actors.cli.common.flags import add_needed_flow_argument
 from actors.cli.common.questions import BadQuestion
 from actors.cli.common.quiesce import comes_to_rest, until
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.common.steps import StartSteps
 from actors.cli.failover.draining import DrainBudget, drain, lanes_of
 from actors.cli.failover.failover_alone import fail_over_alone, note_here
@@ -55,6 +63,7 @@ from engine.core.reports.rpo import rpo_of
 from engine.flow.groups.failback import FailbackRow, with_commits
 from engine.flow.ownership.other_writers import OtherWriters
 from engine.services.dr.failover import Failover
+from policies.dr.advice import KEEP_TOMBSTONES, RESUME
 from policies.model import TopicPartition
 
 SETTLE_S = 25.0
@@ -89,7 +98,7 @@ class Unfinished(MirrorError):
     def __str__(self) -> str:
         return (
             f"{self.why}; flow {self.flow} is {self.state}: run the failover again, or continue to copy with:"
-            f" raymirror resume '{self.flow}'"
+            f" {RESUME.given(self.flow)}"
         )
 
 
@@ -127,6 +136,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backwards", action="store_true", help="with --apply: also if the source offset is higher")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_place_arguments(parser)
+    add_url_arguments(parser)
     parser.epilog = (
         "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back: every"
         " group is translated, and committed with --apply), 4 the flow is stopped, but some partition is not drained,"
@@ -140,6 +150,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fail over and print. Raises NoMirror, UnknownFlow, ConfigError, NoConfig, BrokerUnreachable, MirrorLost."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.FAILOVER)
     if args.back:
         return back(args)
     result = with_mirror(args)
@@ -221,7 +234,7 @@ def alone(args: argparse.Namespace, why: str) -> Result:
 def tombstones_ms(args: argparse.Namespace) -> int:
     """Return for how many ms compacted copies are to keep tombstones, 0: as before. Raises BadQuestion."""
     if args.keep_tombstones < 0:
-        raise BadQuestion("--keep-tombstones is negative", "give days, or 0 to change nothing")
+        raise BadQuestion(f"{KEEP_TOMBSTONES} is negative", "give days, or 0 to change nothing")
     return int(args.keep_tombstones * DAY_MS)
 
 

@@ -15,12 +15,13 @@ from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.store import DEAD_AFTER_S
 from engine.services.dr.operation_service import OperationClusters
 from engine.state.state import StateHolder
-from policies.dr.operation_steps import OperationKind
+from policies.dr.advice import DESPITE_OPERATION, DR_STATUS
+from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operations import DrOperation, running
 
 LOOK_S = 10.0
 """Seconds for the target to say which operations are open: a failover waits no longer for that."""
-DESPITE = "--despite-operation"
+DESPITE = DESPITE_OPERATION.option
 _FAILOVER = "a failover now would leave it half-way"
 _FORGETTING = "to copy in the old direction now would change what it has counted and lent"
 
@@ -37,7 +38,7 @@ class OperationOpen(MirrorError):
         despite = f"; if it can never end, because a cluster is lost: the same command with {self.override}"
         return (
             f"{one.kind} {one.id} of {one.flow} has not ended (last driven by {one.who}), and {self.harm}; see:"
-            f" raymirror dr status '{one.flow}'; {ways_out(one)}{despite if self.override else ''}"
+            f" {DR_STATUS.given(one.flow)}; {ways_out(one)}{despite if self.override else ''}"
         )
 
 
@@ -53,11 +54,7 @@ class TakesOperations(Protocol):
 
 def ways_out(operation: DrOperation) -> str:
     """Name the commands that end an operation."""
-    if operation.kind == OperationKind.FAILBACK.value:
-        go_on = f"raymirror dr failback '{operation.flow}'"
-        back = f"{go_on} --abort"
-    else:
-        go_on, back = f"raymirror dr resume '{operation.flow}'", f"raymirror dr abort '{operation.flow}'"
+    go_on, back = goes_on(operation.kind, operation.flow), takes_back(operation.kind, operation.flow)
     return f"take it back: {back}, or go on with it: {go_on}" if operation.can_return else f"go on with it: {go_on}"
 
 
@@ -101,7 +98,7 @@ def _refuse(operation: DrOperation | None, flow: str, *, despite: bool) -> None:
     if operation is None:
         return
     if not despite:
-        raise OperationOpen(operation, _FAILOVER, DESPITE)
+        raise OperationOpen(operation, _FAILOVER, DESPITE_OPERATION.given())
     _say(
         f"{operation.kind} {operation.id} of {operation.flow} has not ended, and {flow} is failed over despite that;"
         f" afterwards {ways_out(operation)}"

@@ -9,11 +9,13 @@ import msgspec
 from rich.table import Table
 
 from actors.api.commands.pages import TranslationPage
+from actors.api.orders import RunKind
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.flags import add_config_place, add_flow_argument
 from actors.cli.common.questions import BadQuestion, chosen_flows
 from actors.cli.common.remote_flows import one_flow_behind
+from actors.cli.common.remote_runs import run_behind
 from actors.observability.colours import stdout_console
 from actors.observability.found_by import found_text
 from actors.observability.instants import clock_text
@@ -67,8 +69,10 @@ def run(args: argparse.Namespace) -> int:
     `remote_mirror` raises.
     """
     remote = remote_mirror(args)
+    if args.backwards and not args.apply:
+        raise BadQuestion("--backwards needs --apply: without it nothing is committed", "add --apply")
     if remote is not None:
-        return _told(args, _of_remote(args, remote))
+        return _behind(args, remote)
     config = load_config(args.config)
     flow = chosen_flow(config, args.flow)
     if args.hold_until_equal and not (args.apply or flow.groups.commits):
@@ -76,17 +80,14 @@ def run(args: argparse.Namespace) -> int:
             f"no process commits offsets for groups of {flow.name}, so --hold-until-equal would wait forever",
             "add --apply, or set sync.group.offsets.enabled = true and run the mirror",
         )
-    if args.backwards and not args.apply:
-        raise BadQuestion("--backwards needs --apply: without it nothing is committed", "add --apply")
     return _told(args, asyncio.run(translate(config, flow, args)))
 
 
-def _of_remote(args: argparse.Namespace, mirror: "HttpMirror") -> Translated:
+def _behind(args: argparse.Namespace, mirror: "HttpMirror") -> int:
     if args.apply or args.hold_until_equal:
-        right = "leave it out, or run the command on a machine that reaches the clusters"
-        raise BadQuestion("--url only looks: it takes neither --apply nor --hold-until-equal", right)
+        return run_behind(mirror, args, RunKind.TRANSLATE)
     flow = one_flow_behind(mirror, args.flow)
-    return mirror.look("translation", TranslationPage, (("group", args.group),), flow=flow).translation
+    return _told(args, mirror.look("translation", TranslationPage, (("group", args.group),), flow=flow).translation)
 
 
 def _told(args: argparse.Namespace, found: Translated) -> int:

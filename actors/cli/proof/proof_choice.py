@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple, get_args
 
 from actors.cli.common.questions import BadQuestion
 from engine.jobs.proof.model import Where
+from policies.dr.advice import SPARK
 
 Wish = Literal["auto", "always", "never"]
 WISHES: tuple[Wish, ...] = get_args(Wish)
@@ -29,9 +30,9 @@ def before_look(wish: Wish, asks_for_spark: str, lacks: str) -> Choice | None:
         return Choice("spark", "--spark always")
     if wish == "never":
         if asks_for_spark:
-            raise BadQuestion(f"--spark never, but {asks_for_spark} needs Spark", "leave one of them out")
+            raise BadQuestion(f"{SPARK.given('never')}, but {asks_for_spark} needs Spark", "leave one of them out")
         if lacks:
-            raise BadQuestion(f"--spark never, but {lacks}", "leave --spark out, or install a newer Python")
+            raise BadQuestion(f"{SPARK.given('never')}, but {lacks}", f"leave {SPARK} out, or install a newer Python")
         return Choice("process", "--spark never")
     if asks_for_spark:
         return Choice("spark", f"{asks_for_spark} needs it")

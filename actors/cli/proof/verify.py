@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,10 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from actors.api.orders import RunKind
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments
-from actors.cli.common.flags import add_flow_argument
-from actors.cli.common.questions import chosen_flows
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, remote_mirror
+from actors.cli.common.flags import add_config_place, add_flow_argument
+from actors.cli.common.questions import BadQuestion, chosen_flows
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.proof.proof_choice import MOST_OFFSETS, WISHES
 from actors.cli.proof.proof_runner import ProofRunner, Tell
 from actors.cli.proof.stopped import stopped_lanes, with_stopped
@@ -35,13 +36,15 @@ from engine.jobs.proof.model import (
     ProofVerdict,
     RecordDifference,
 )
+from policies.dr.advice import TOPICS
+from policies.patterns import BadPattern, PatternList
 from policies.words import counted
 
 SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+    add_config_place(parser, mirror_has_config=False)
     add_flow_argument(parser)
     parser.add_argument(
         "--topics", metavar="PATTERNS", help="source topics: patterns as in `topics` of the file, separated by commas"
@@ -70,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="start a local Spark with N cores; default: use the Spark of the mirror, else all cores of this machine",
     )
     add_place_arguments(parser)
+    add_url_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.epilog = (
         "exit codes: 0 whole up to the newest positions (what is not copied yet is counted); 1 differences, also"
@@ -84,6 +88,9 @@ def run(args: argparse.Namespace) -> int:
     Raises ConfigError, BadQuestion, BadInstant, BadStorage, BrokerUnreachable, ConnectionLost, ProofFailed,
     ProofStorageUnreadable, NoMirror, MirrorLost.
     """
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.VERIFY)
     config = load_config(args.config)
     flows = chosen_flows(config, args.flow)
     storage = Storage.parse(args.storage) if args.storage else config.storage
@@ -122,10 +129,15 @@ def row_of(report: ProofReport) -> dict[str, Any]:
 
 
 def options_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> ProofOptions:
-    """Return the options of the proof of a flow. Raises BadInstant."""
+    """Return the options of the proof of a flow. Raises BadInstant, BadQuestion."""
+    topics = tuple(part.strip() for part in (args.topics or "").split(",") if part.strip())
+    try:
+        PatternList(topics)
+    except BadPattern as bad:
+        raise BadQuestion(f"{TOPICS}: {bad}", "patterns are as in `topics` of the configuration") from None
     return ProofOptions(
         flow=flow.name,
-        topics=tuple(part.strip() for part in (args.topics or "").split(",") if part.strip()),
+        topics=topics,
         from_ms=instant_ms(args.since, now_ms) if args.since else -1,
         to_ms=instant_ms(args.until, now_ms) if args.until else -1,
         again=args.again,

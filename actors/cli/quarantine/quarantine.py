@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 
 from actors.api.commands.pages import PrintedContents, PrintedRefused, RefusedFacts, RefusedOfFlow
+from actors.api.orders import RunKind
 from actors.cli.common import exits
 from actors.cli.common.audited import who, write_audit
 from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.flags import add_config_place, add_flow_argument, add_json_argument
 from actors.cli.common.questions import BadQuestion, chosen_flows
+from actors.cli.common.remote_runs import run_behind
 from actors.cli.quarantine.quarantine_remote import remote_contents, remote_records
 from actors.cli.quarantine.quarantine_tables import facts_of, record_text, records_table, with_contents
 from actors.observability.colours import stdout_console
@@ -24,6 +26,7 @@ from engine.core.refused.entries import RefusedName
 from engine.flow.config_sync.audit import DONE, FAILED, AuditRow, Run, new_run
 from engine.services.quarantine import RefusedRow, RefusedStanding, ReplayResult, quarantine_of
 from engine.wire.record import Record
+from policies.dr.advice import ALL_RECORDS, QUARANTINE_LIST, RECORD, RECORDS_OF_TOPIC
 from policies.model import TopicPartition
 from policies.words import counted
 
@@ -59,8 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="a record, as list names it; may be given several times",
         )
         add_json_argument(action)
-        if action in (found, one):
-            add_url_arguments(action)
+        add_url_arguments(action)
         action.epilog = (
             "exit codes: 0 done (list: also if there are records), 1 some record was not replayed, 2 bad input, or a"
             " cluster that does not answer; no mirror needs to run"
@@ -118,6 +120,9 @@ def show_records(args: argparse.Namespace) -> int:
 
 def replay_records(args: argparse.Namespace) -> int:
     """Replay records, and print where each one is."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.REPLAY)
     config = load_config(args.config)
     wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
 
@@ -140,6 +145,9 @@ def replay_records(args: argparse.Namespace) -> int:
 
 def drop_records(args: argparse.Namespace) -> int:
     """Drop records that are not done with, and print how many."""
+    remote = remote_mirror(args)
+    if remote is not None:
+        return run_behind(remote, args, RunKind.DROP)
     config = load_config(args.config)
     wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
     rows, left, is_kept = asyncio.run(_drop(config, flow, wanted))
@@ -159,8 +167,8 @@ def _wanted(args: argparse.Namespace, *, needed: bool) -> Wanted:
     """Return which records the arguments name; all if they name none. Raises BadQuestion."""
     topics, names = frozenset(args.topic or ()), frozenset(_name(text) for text in args.record or ())
     if needed and not (topics or names or getattr(args, "all", False)):
-        whole = " or --all" if hasattr(args, "all") else ""
-        raise BadQuestion("no record is named", f"name records with --record, topics with --topic{whole}")
+        whole = f" or {ALL_RECORDS.given()}" if hasattr(args, "all") else ""
+        raise BadQuestion("no record is named", f"name records with {RECORD}, topics with {RECORDS_OF_TOPIC}{whole}")
     return lambda row: (not topics and not names) or row.name.topic in topics or row.name[:3] in names
 
 
@@ -182,9 +190,7 @@ def _chosen_flow(config: MirrorConfig, name: str | None) -> FlowConfig:
 def _refuse_none(args: argparse.Namespace, rows: list[RefusedRow]) -> None:
     if not rows:
         named = ", ".join([*(args.record or ()), *(args.topic or ())])
-        raise BadQuestion(
-            f"no refused record is known of {named or 'the flow'}", "see: raymirror quarantine list --all"
-        )
+        raise BadQuestion(f"no refused record is known of {named or 'the flow'}", f"see: {QUARANTINE_LIST.given()}")
 
 
 # --- what the target says --------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         compared = compared_until(session)
         if args.flow is not None and args.flow not in compared:
             known = ", ".join(compared) or "no flow"
-            raise BadQuestion(f"--flow: no history of {args.flow!r} in {storage.uri}", f"it has {known}")
+            raise NoConfigHistory(f"{storage.uri} has none of {args.flow!r}; it has {known}")
         lines = [
             line
             for line in drift_of(session, since_ms)

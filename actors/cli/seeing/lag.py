@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, remote_mirror, status_or_why
-from actors.cli.common.flags import add_flow_argument
+from actors.cli.common.flags import add_flow_argument, count
 from actors.cli.seeing.history import add_history_arguments, find_place, read_summary, remote_summary
 from actors.cli.seeing.history_tables import history_tables
 from actors.model.states import UnknownFlow
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--most-topics",
-        type=int,
+        type=count,
         metavar="N",
         help="only the N topics of each flow that were furthest behind in the history (default: all)",
     )

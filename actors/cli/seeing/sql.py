@@ -10,6 +10,7 @@ from actors.api.commands.pages import SqlPage
 from actors.api.queries import MOST
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_url_arguments, remote_mirror
+from actors.cli.common.flags import count
 from actors.cli.seeing.history import add_history_arguments, find_place
 from actors.cli.seeing.sql_output import FirstRows, RemoteRows, Rows, print_csv, print_json, print_page, print_table
 from actors.cli.seeing.tables import NoTables
@@ -28,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", action="store_true", help="print comma-separated values, with a line of names")
     form.add_argument("--page", action="store_true", help="print one JSON object: columns with their types, and rows")
     parser.add_argument(
-        "--rows", type=_count, metavar="N", help=f"print N rows at most ({_ROWS}; with --json and --csv: all)"
+        "--rows",
+        type=count,
+        metavar="N",
+        help=f"print N rows at most; 0: only the columns ({_ROWS}; with --json and --csv: all)",
     )
     parser.add_argument(
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, if several are running"
@@ -49,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         return exits.OK
     remote = remote_mirror(args)
     if remote is not None:
-        rows = min(args.rows or (_ROWS if _is_for_people(args) else MOST), MOST)
+        rows = min((_ROWS if _is_for_people(args) else MOST) if args.rows is None else args.rows, MOST)
         _print(args, RemoteRows(remote.look("sql", SqlPage, (("q", args.query), ("limit", str(rows))))))
         return exits.OK
     from engine.jobs.sql.query import sql_session  # DuckDB and pyarrow, which --help does not need
@@ -66,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
 def _print(args: argparse.Namespace, answer: Rows) -> None:
     most = answer.number if isinstance(answer, RemoteRows) else args.rows
     if args.page:
-        print_page(answer, most or _ROWS)
+        print_page(answer, _ROWS if most is None else most)
     elif _is_for_people(args):
-        print_table(answer, most or _ROWS)
+        print_table(answer, _ROWS if most is None else most)
     else:
         (print_json if args.json else print_csv)(FirstRows(answer, most))
         if isinstance(answer, RemoteRows) and answer.has_more and args.rows != most:
@@ -105,10 +109,3 @@ def show_tables() -> None:
             drawn.add_row(*(Text(cell) for cell in (f"  {one.name}", one.kind, one.unit, one.meaning)))
         stdout_console().print(drawn)
     sys.stdout.flush()
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number

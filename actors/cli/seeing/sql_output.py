@@ -16,7 +16,7 @@ from actors.api.commands.pages import SqlColumn, SqlPage
 from actors.cli.common import exits
 from actors.observability.colours import stdout_console
 from actors.observability.tables import plain_table
-from engine.base.errors import MirrorError
+from engine.base.errors import WrongQuestion
 from policies.words import counted
 
 MOST_PAGE: Final = 8 * 1024 * 1024
@@ -98,7 +98,7 @@ def print_page(answer: Rows, most_rows: int) -> None:
     sys.stdout.write(_json({"columns": columns, "rows": kept, "more": more}) + "\n")
 
 
-class RowTooLarge(MirrorError):
+class RowTooLarge(WrongQuestion):
     """A row of an answer is too large for a page: its number."""
 
     exit_code = exits.UNUSABLE

@@ -263,9 +263,15 @@ function stepList(steps, state) {
   );
 }
 
+/** The sentences of a result; text is what a command line has asked for, and is shown as it is. */
+function linesOf(run) {
+  if (typeof run.result === "string") return run.result.trimEnd().split("\n");
+  return run.result ? (OUTCOMES[run.kind]?.(run.result, run) ?? []) : [];
+}
+
 /** What a run has found or done, in sentences. */
 function outcome(run) {
-  const lines = run.result ? (OUTCOMES[run.kind]?.(run.result, run) ?? []) : [];
+  const lines = linesOf(run);
   if (!lines.length) return null;
   return h(
     "ul",

@@ -8,6 +8,10 @@ from engine.core.reports.source_end import end_known
 from policies.model import FlowName, LaneName, TopicPartition
 from policies.placement.bandwidth_shares import BandwidthUse
 
+UNOWNED = "unowned"
+"""The state of a lane that no copier has."""
+PAUSED = "paused"
+"""The state of a lane that an operator has paused."""
 IN_QUARANTINE = "in quarantine"
 """The first words of the reason of a quarantined lane, which is not copied because it ends its copiers."""
 
@@ -121,7 +125,7 @@ def unowned(name: LaneName, set_id: str, epoch: int, reason: str) -> LaneProgres
     return LaneProgress(
         lane=name.source,
         target=name.target,
-        state="unowned",
+        state=UNOWNED,
         reason=reason,
         source_next=-1,
         target_next=-1,

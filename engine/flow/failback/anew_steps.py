@@ -19,6 +19,7 @@ from engine.flow.failback.step import FailbackStep
 from engine.flow.failback.world import FailbackWorld
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.remaking.topics import AnewTopic, TopicRemaker
+from policies.dr import advice
 from policies.dr.failback import FailbackChoice
 from policies.dr.operation_steps import MAKE_ANEW
 from policies.model import TopicPartition
@@ -100,7 +101,8 @@ class MakeAnew(FailbackStep):
     def _confirmed(run: StepRun, topics: Collection[str]) -> None:
         if not topics or run.choice(MAKE_ANEW):
             return
-        why = "it has records that only it has, so it must be deleted: give the same command again with --make-anew"
+        again = f"give the same command again with {advice.MAKE_ANEW.given()}"
+        why = f"it has records that only it has, so it must be deleted: {again}"
         raise FailbackRefused([FailbackReason(MADE_ANEW, topic, why) for topic in sorted(topics)])
 
     async def _noted(self, run: StepRun, rows: Sequence[LaneRow], topics: Collection[str]) -> list[AnewTopic]:

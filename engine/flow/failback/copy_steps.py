@@ -30,6 +30,7 @@ from engine.flow.operations.stints import CLOSED_NOTES, ClosedRow, closed_row
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
 from engine.flow.surveys.log_sizes import first_record, records_between, records_in
+from policies.dr.advice import DR_RELEASE
 from policies.model import TopicPartition
 
 _NAMED = 5
@@ -151,7 +152,7 @@ class Turn(FailbackStep):
         ends = await by_leaders(self.world.target.cluster.stable_ends, led)
         why = (
             "the target may have dropped tombstones of new records since they were counted, so the source would keep"
-            " deleted keys; it can be given back to its applications: raymirror dr failback --release-source"
+            f" deleted keys; it can be given back to its applications: {DR_RELEASE.given()}"
         )
         if lost := [row for row in doubted if ends.get(row.target, row.target_next + 1) > row.target_next]:
             raise FailbackRefused([FailbackReason(TOMBSTONES, str(row.source), why) for row in lost])

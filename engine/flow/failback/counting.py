@@ -17,6 +17,7 @@ from engine.flow.surveys.log_sizes import bytes_from, records_in
 from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.surveys.topic_traits import topic_traits
 from engine.flow.topic_logs.last_known import KnownLane
+from policies.dr import advice
 from policies.dr.failback import FailbackChoice, FailbackRefusal, certain, makes_anew, plan_failback
 from policies.groups import GroupSelection
 from policies.model import LaneName, TopicPartition
@@ -225,10 +226,11 @@ def _name_reasons(world: FailbackWorld, topics: Sequence[str]) -> Iterator[Failb
     ]
     if other:
         copy = forward.target_topic(other[0])
+        again = advice.RESUME.given(str(forward.flow), advice.FORGET_FAILOVER.given())
         way = (
             f"the reverse flow {back.flow} does not copy {copy} to {other[0]}. Where copies have names of their own,"
             f" nothing is written to them, so no failback is needed: {target} gets what only {source} has by copying"
-            f" {forward.flow} again (--forget-failover), and {source} gets what {target} got by copying {back.flow};"
+            f" {forward.flow} again ({again}), and {source} gets what {target} got by copying {back.flow};"
             " see docs/dr.md, The default policy"
         )
         yield FailbackReason(NAMES, str(forward.flow), way)
@@ -261,7 +263,7 @@ def _topic_reasons(
         why = (
             f"{asked.choice.value} deletes this topic on the source, creates it again and copies all of its copy, about"
             f" {size} bytes; all its offsets begin anew, and groups are committed anew{expired}; confirm that with"
-            " --make-anew"
+            f" {advice.MAKE_ANEW.given()}"
         )
         yield FailbackReason(MADE_ANEW, topic, why)
 
@@ -310,6 +312,7 @@ def _reasons(one: SurveyedPartition, asked: FailbackWish, anew: Collection[str])
     refused = [one for one in plan.refused if one.name is not FailbackRefusal.TARGET_OPEN]
     reasons = [FailbackReason(one.name.value, where, one.why) for one in refused]
     if found.diverged and not asked.exports:
-        why = f"only the source has {found.diverged} records: name a folder to export them to: --export DIR"
+        folder = f"name a folder to export them to: {advice.EXPORT.given('DIR')}"
+        why = f"only the source has {found.diverged} records: {folder}"
         reasons.append(FailbackReason(EXPORT, where, why))
     return reasons

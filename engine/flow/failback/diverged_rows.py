@@ -12,6 +12,7 @@ from engine.flow.failback.world import FailbackWorld
 from engine.flow.operations.driver import StepRun
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane
+from policies.dr import advice
 from policies.dr.operation_steps import EXPORT
 from policies.model import TopicPartition
 
@@ -89,7 +90,7 @@ def _unexported(one: SurveyedPartition) -> FailbackReason:
     found = one.separation
     why = (
         f"the source has grown, and only it has {found.diverged} records, which would be deleted: give the same command"
-        " again with --export DIR"
+        f" again with {advice.EXPORT.given('DIR')}"
     )
     return FailbackReason(NO_EXPORT, str(found.lane.source), why)
 

@@ -12,6 +12,7 @@ from engine.flow.failback.world import FailbackWorld
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.flow.ports.settings_port import Settings
+from policies.dr.advice import DR_HISTORY
 from policies.dr.failback import FailbackChoice
 from policies.dr.fence import FENCE_NOTES
 from policies.dr.lent_config import CLEANUP, LENT_NOTES, RETENTION, LentConfig, endless_retention
@@ -45,7 +46,7 @@ async def flow_reasons(world: FailbackWorld) -> tuple[FailbackReason, ...]:
     """Return why the flow cannot be failed back at all. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
     failed_over_ms = await world.guard.failed_over_ms()
     if failed_over_ms < 0:
-        why = "it was not failed over, or was failed back since; see: raymirror dr history"
+        why = f"it was not failed over, or was failed back since; see: {DR_HISTORY.given(str(world.forward.flow))}"
         return (FailbackReason("not-failed-over", str(world.forward.flow), why),)
     if after := await _copied_back(world, failed_over_ms):
         why = (

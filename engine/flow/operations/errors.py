@@ -1,6 +1,7 @@
 """The errors of operations that a user may see."""
 
 from engine.base.errors import MirrorError
+from policies.dr.advice import DR_STATUS
 from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operations import RefusedOperation
 
@@ -50,7 +51,8 @@ class OperationTaken(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"this command does not drive the operation of {self.flow} any more: {self.why}; see: raymirror dr status"
+            f"this command does not drive the operation of {self.flow} any more: {self.why}; see:"
+            f" {DR_STATUS.given(self.flow)}"
         )
 
 

@@ -1,7 +1,7 @@
 """Takes the snapshot of a lane, with a reason if the lane makes no progress; every state has a reason."""
 
 from engine.core.lane.states import State
-from engine.core.reports.progress import LaneProgress
+from engine.core.reports.progress import PAUSED, LaneProgress
 from engine.core.reports.source_end import UNREACHED_END_LASTS_MS
 from engine.core.streams.transaction import TransactionStage
 from engine.flow.io.router import BrokerRouter
@@ -33,7 +33,7 @@ def _state(driver: LaneDriver) -> str:
         return State.FAILED.value
     if lane.state not in _AT_WORK:
         return lane.state.value
-    return "paused" if lane.paused else State.COPYING.value
+    return PAUSED if lane.paused else State.COPYING.value
 
 
 def lane_progress(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> LaneProgress:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from engine.base.errors import MirrorError
+from engine.base.errors import MirrorError, WrongQuestion
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,6 +40,10 @@ class SqlFailed(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.why}; {self.right}" if self.right else self.why
+
+
+class SqlWrong(SqlFailed, WrongQuestion):
+    """A query is wrong: it is not one SELECT, names what is not there, asks for what is forbidden, or for too much."""
 
 
 class SqlAnswer:
@@ -89,7 +93,7 @@ class SqlSession:
         fine = {duckdb.StatementType.SELECT, *((duckdb.StatementType.EXPLAIN,) if explains else ())}
         if len(statements) != 1 or statements[0].type not in fine:
             right = _RIGHT if explains else _RIGHT_ALONE
-            raise SqlFailed("this is not one statement that reads", right + ("pivot" in query.lower()) * _OF_A_PIVOT)
+            raise SqlWrong("this is not one statement that reads", right + ("pivot" in query.lower()) * _OF_A_PIVOT)
         with _told_in_one_line():
             return SqlAnswer(self._connection.execute(statements[0]))
 
@@ -117,15 +121,17 @@ def sql_session(settings: Mapping[str, str] | None = None) -> Iterator[SqlSessio
 
 @contextmanager
 def _told_in_one_line() -> Iterator[None]:
-    """Turn an error of DuckDB into one line. Raises SqlFailed."""
+    """Turn an error of DuckDB into one line. Raises SqlFailed; SqlWrong, unless DuckDB or a file is to blame."""
     import duckdb
 
     try:
         yield
     except (duckdb.CatalogException, duckdb.BinderException) as error:
-        raise SqlFailed(_reason(error), "raymirror sql lists the tables and columns") from None
-    except duckdb.Error as error:
+        raise SqlWrong(_reason(error), "raymirror sql lists the tables and columns") from None
+    except (duckdb.IOException, duckdb.InternalException, duckdb.FatalException, duckdb.InterruptException) as error:
         raise SqlFailed(_reason(error)) from None
+    except duckdb.Error as error:
+        raise SqlWrong(_reason(error)) from None
 
 
 def _reason(error: Exception) -> str:

@@ -12,6 +12,7 @@ from engine.flow.operations.reading import OperationCopy
 from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, Settings
 from engine.services.dr.other_fences import COMMAND_NOTES, CommandFence
 from policies.dr.fence import FENCE_NOTES, FenceRow, taken_back
+from policies.dr.operation_commands import takes_back
 from policies.dr.operations import DrOperation, has_standing_fence
 from policies.sync.acl_sync import Resource
 
@@ -35,7 +36,7 @@ async def lift_fences(copy: OperationCopy, cluster: str, settings: Settings, com
             continue
         name = f"{one.kind} {one.id} of {one.flow}"
         if not one.has_ended and one.can_return:
-            failed[name] = f"it has not ended; take it back: raymirror dr abort '{one.flow}'"
+            failed[name] = f"it has not ended; take it back: {takes_back(one.kind, one.flow)}"
             continue
         try:
             lifted += await _lift(copy, one, settings, command)

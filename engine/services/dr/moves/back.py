@@ -20,6 +20,7 @@ from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.steps import CheckFailed
 from engine.services.dr.switchover.world import SwitchoverWorld
 from engine.state.state import MovedTopic, desired_of
+from policies.dr.advice import DR_SWITCHOVER
 from policies.dr.fence import FENCE_NOTES, FENCE_STEP, FenceRow
 from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, Fact, has_standing_fence, undone
@@ -65,14 +66,15 @@ class MoveBackCheckStep:
         """Return what is in the way. Raises BrokerUnreachable, ConnectionLost, KafkaRefusal."""
         world, found = self._world, list[tuple[str, str]]()
         source, target = world.flow.name
+        back = f"{target}->{source}"
         if desired_of(await world.state()).failed_over:
             why = f"flow {world.flow.name} was stopped for good, so applications use {target}: go back with"
-            found.append(("flow-failed-over", f"{why} raymirror dr switchover '{target}->{source}'"))
+            found.append(("flow-failed-over", f"{why} {DR_SWITCHOVER.given(back)}"))
         moved = (await self._survey.log.read()).topics
         written, unknown = await self._written(moved)
         for topic, records in sorted(written.items()):
             why = f"producers wrote {counted(records, 'record')} of {topic} to {target}, which {source} lacks"
-            found.append(("written-on-target", f"{why}: go back with raymirror dr switchover '{target}->{source}'"))
+            found.append(("written-on-target", f"{why}: go back with {DR_SWITCHOVER.given(back)}"))
         found += [("not-known", f"{subject}: {why}") for subject, why in sorted(unknown.items())]
         return (*found, *self._shared_fences())
 

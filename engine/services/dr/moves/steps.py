@@ -32,6 +32,7 @@ from engine.services.dr.switchover.steps import (
 )
 from engine.services.dr.switchover.world import DrainedEnd, SwitchoverWorld
 from engine.state.state import MovedTopic
+from policies.dr.advice import MOVE_LIST
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operations import Fact, has_standing_fence
 from policies.dr.topic_moves import groups_in_the_way, topics_in_the_way
@@ -95,7 +96,7 @@ class MoveCheckStep:
         if not await self._control.is_copying():
             found.append(("no-mirror", "no mirror copies the flow, so the target cannot catch up"))
         already = sorted((await self._survey.log.read()).topics.keys() & set(topics))
-        found += [("already-moved", f"producers of {name} have moved: raymirror move --list") for name in already]
+        found += [("already-moved", f"producers of {name} have moved: {MOVE_LIST.given()}") for name in already]
         paused = set(await world.paused_topics()) & set(topics)
         found += [("topic-paused", paused_by_hand(name)) for name in sorted(paused)]
         known = await world.stored()

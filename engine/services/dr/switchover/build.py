@@ -28,6 +28,7 @@ from engine.services.dr.switchover.steps import (
 )
 from engine.services.dr.switchover.world import ReverseConfig, SwitchoverWorld
 from engine.state.state import StateHolder
+from policies.dr.advice import FENCE
 from policies.dr.fence import EveryoneRule
 from policies.dr.operations import Fact
 from policies.sync.acl_sync import Resource
@@ -100,7 +101,7 @@ class NoWayToFence(MirrorError):
     def __str__(self) -> str:
         return (
             f"cluster {self.cluster!r} has no authorizer, so no ACL can keep producers out; set {COMMAND_KEY}, or stop"
-            " all producers yourself and say --fence none"
+            f" all producers yourself and say {FENCE.given('none')}"
         )
 
 

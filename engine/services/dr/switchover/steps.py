@@ -26,6 +26,7 @@ from engine.services.dr.switchover.world import (
     some_of,
 )
 from engine.services.quarantine import LeftOutRow
+from policies.dr.advice import DR_RESUME, IGNORE
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
 from policies.words import counted
@@ -58,7 +59,7 @@ class CheckFailed(MirrorError):
 
     def __str__(self) -> str:
         text = "; ".join(f"{name}: {why}" for name, why in self.reasons)
-        return f"{text} (a reason that you accept: --ignore NAME)"
+        return f"{text} (a reason that you accept: {IGNORE.given('NAME')})"
 
 
 class WrittenBehind(MirrorError):
@@ -86,8 +87,8 @@ class NotEqual(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"groups that are not equal: {some_of(self.why)} (to go on without them: raymirror dr resume with --ignore"
-            f" {GROUPS_NOT_EQUAL})"
+            f"groups that are not equal: {some_of(self.why)} (to go on without them: {DR_RESUME.given()} with"
+            f" {IGNORE.given(GROUPS_NOT_EQUAL)})"
         )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.api.partitions import BEHIND, STATE
 from actors.model.status import TopicStatus
 from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of
 from tests.unit.actors.telemetry.statuses import flow_proof, lane, unowned
@@ -49,7 +50,9 @@ def test_partitions_are_ordered_by_topic_and_number() -> None:
         ("state=failed", ["orders-10"]),
         ("state=silent", ["silent-0"]),
         ("state=behind", ["a-0", "orders-0", "orders-10", "silent-0", "z-0"]),
-        ("state=nonsense", []),
+        ("state=settling", []),
+        ("state=", ["a-0", "orders-0", "orders-1", "orders-10", "silent-0", "z-0"]),
+        ("limit=0", []),
         ("sort=records&limit=2", ["orders-10", "orders-0"]),
         ("sort=bytes&limit=1", ["a-0"]),
         ("sort=seconds&limit=1", ["a-0"]),
@@ -80,6 +83,8 @@ def test_a_partition_says_why_it_stands_still() -> None:
     [
         ("limit=1001", "limit=1001 is no number from 0 to 1,000"),
         ("limit=x", "limit=x is no number"),
+        ("state=typo", "state=typo is unknown; it may be: acquiring, copying, "),
+        ("state=failed&state=typo", "state=typo is unknown"),
         ("offset=-1", "offset=-1 is no number from 0"),
         ("sort=size", "sort=size is unknown; it may be: name, records, bytes, seconds"),
     ],
@@ -88,6 +93,12 @@ def test_a_query_that_cannot_be_is_refused(query: str, said: str) -> None:
     status, message = error(ask("GET", f"{FLOW}/partitions?{query}", view=VIEW))
     assert status == 400
     assert message.startswith(said)
+
+
+def test_every_state_that_a_partition_may_have_is_permitted() -> None:
+    assert {one["state"] for one in get("/partitions")["partitions"]} <= {*STATE.values}
+    assert {"copying", "paused", "unowned", "silent", "failed", BEHIND} <= {*STATE.values}
+    assert "watching" not in STATE.values, "it is shown as copying, so it would find nothing"
 
 
 def test_an_unknown_flow_is_404_and_names_the_others() -> None:

@@ -1,6 +1,6 @@
 """Commands that requests start: the words of each, who is refused, and what their files become."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -9,10 +9,12 @@ from actors.api.orders import (
     RULES,
     AbortOrder,
     ApplyOrder,
+    ChoiceWord,
     CommitOrder,
     DropOrder,
     FailbackOrder,
     FailoverOrder,
+    FenceWord,
     FlowOrder,
     MoveOrder,
     MoveTopicsOrder,
@@ -23,6 +25,7 @@ from actors.api.orders import (
     RunKind,
     SwitchoverOrder,
     VerifyOrder,
+    YesOrNo,
     words_of,
 )
 from actors.api.runs import MOST_RUNS, RunState, run_of, state_of
@@ -30,6 +33,7 @@ from actors.api.view import ApiFacts, CommandPlace, RunFiles
 from actors.cli.main import build_parser
 from actors.model.step_lines import StepLine, timed
 from actors.rest.exchange import EndCommand, StartCommand
+from policies.dr.failback import FailbackChoice
 from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of
 from tests.unit.actors.telemetry.statuses import NOW_MS
 
@@ -104,6 +108,27 @@ def test_orders_about_records_groups_and_copies_become_the_command_of_their_name
     )
 
 
+def test_a_client_may_ask_for_the_text_and_for_an_answer_at_once() -> None:
+    answer = ask("POST", f"{FLOW}/verify?result=text&at_once=true", {"flow": "A->B"}, view=view_of(runs=()))
+    (started,) = answer.deeds
+    assert isinstance(started, StartCommand)
+    assert (started.as_text, started.at_once) == (True, True)
+    assert "--json" not in started.words
+    (usual,) = ask("POST", f"{FLOW}/verify", {"flow": "A->B"}, view=view_of(runs=())).deeds
+    assert isinstance(usual, StartCommand)
+    assert (usual.as_text, usual.at_once, "--json" in usual.words) == (False, False, True)
+
+
+def test_text_is_the_whole_result_and_an_error_behind_it_is_no_result() -> None:
+    call = msgspec.structs.replace(call_of("replay"), as_text=True)
+    files = RunFiles(call=call, alive=False, code=0, printed=b'a\n{"b": 1}\n', has_printed=True)
+    assert run_of(files, with_result=True).result == 'a\n{"b": 1}\n'
+    assert state_of(msgspec.structs.replace(files, code=1)) is RunState.NOT_EQUAL
+    failed = msgspec.structs.replace(files, code=1, said="raymirror quarantine: connection lost\n")
+    assert state_of(failed) is RunState.FAILED
+    assert run_of(failed).why == "connection lost"
+
+
 def test_a_dry_run_never_says_yes() -> None:
     for kind, order in (
         (RunKind.SWITCHOVER, SwitchoverOrder(flow="A->B", dry_run=True)),
@@ -113,6 +138,24 @@ def test_a_dry_run_never_says_yes() -> None:
     ):
         assert "--dry-run" in words(kind, order)
         assert "--yes" not in words(kind, order)
+
+
+def test_a_word_that_is_none_of_those_is_refused_with_them() -> None:
+    body = {"flow": "A->B", "fence": "typo"}
+    status, message = error(ask("POST", f"{FLOW}/switchover", body))
+    assert status == 400
+    assert message.endswith("Invalid enum value 'typo' - at `$.fence`; it may be: '', 'acl', 'command', 'none'")
+    status, message = error(ask("POST", f"{FLOW}/switchover", {"flow": "A->B", "ignore": ["x", 5]}))
+    assert (status, "it may be" in message) == (400, False)
+
+
+def test_the_words_are_those_of_the_command_line() -> None:
+    parser = build_parser("dr")
+    for word in get_args(FenceWord)[1:]:
+        assert parser.parse_args(["dr", "switchover", "A->B", f"--fence={word}"]).fence == word
+    for word in get_args(YesOrNo)[1:]:
+        assert parser.parse_args(["dr", "switchover", "A->B", f"--everyone-allowed={word}"]).everyone_allowed == word
+    assert [*get_args(ChoiceWord)[1:]] == [one.value for one in FailbackChoice]
 
 
 @pytest.mark.parametrize("value", ["--yes", "--undo", "--apply", "--all", "-x", "--config=/etc/passwd", "a b", "'"])

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from actors.api.commands.look_words import CommandOutcome
-from actors.model.requests import ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
+from actors.model.requests import ASKED_FROM, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
 from actors.model.states import Command, Desired
 from tests.unit.actors.rest.rest_views import ask, error, shown, status_with, view_of
 
@@ -45,7 +45,9 @@ def test_a_flow_that_was_failed_over_is_resumed_only_if_that_is_meant() -> None:
     status, message = error(ask("POST", f"{FLOW}/resume", view=view))
     assert status == 400
     assert "failed over" in message
-    assert "resume 'A->B' --forget-failover" in message
+    assert message.endswith("To copy again all the same: POST /api/v1/flows/A-%3EB/resume?failed_over=true")
+    typed = error(ask("POST", f"{FLOW}/resume", view=view, headers={ASKED_FROM: "command-line"}))[1]
+    assert typed.endswith("To copy again all the same: raymirror resume 'A->B' --forget-failover")
     resume = GiveCommand(Command.RESUME, "A->B")
     none = CommandOutcome(code=0, printed=b'{"operation": null, "away": {}}', said="", took_seconds=1.0)
     looked = msgspec.structs.replace(view, found=none)

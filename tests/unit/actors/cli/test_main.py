@@ -10,9 +10,12 @@ import pytest
 
 from actors.cli import main
 from actors.cli.common import exits
+from actors.cli.common.questions import BadQuestion
 from actors.local.session import NoMirror
+from actors.model.requests import ASKED_WRONGLY, OVER_HTTP
 from deploy.local.errors import ClusterError
-from engine.base.errors import ConfigError
+from engine.base.errors import BrokerUnreachable, ConfigError, MirrorError
+from engine.jobs.sql.query import SqlWrong
 
 
 class Failed(ConfigError):
@@ -63,6 +66,19 @@ def test_an_outcome_is_an_exit_code_and_one_line(
     said = capsys.readouterr().err
     assert said.startswith(line)
     assert said.count("\n") == (1 if line else 0)
+
+
+@pytest.mark.parametrize("error", [BadQuestion("no such record", "name another"), SqlWrong("no such table")])
+def test_a_command_that_a_request_has_started_tells_by_its_code_that_the_request_is_wrong(
+    error: MirrorError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(monkeypatch, error)
+    assert main.main(["try"]) == exits.UNUSABLE, "people and their scripts know no other"
+    monkeypatch.setenv(OVER_HTTP, "yes")
+    assert main.main(["try"]) == ASKED_WRONGLY
+    assert "no such" in capsys.readouterr().err
+    command(monkeypatch, BrokerUnreachable("b:1", "refused"))
+    assert main.main(["try"]) == exits.UNUSABLE, "no other words would help"
 
 
 def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

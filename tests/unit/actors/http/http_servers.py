@@ -9,6 +9,7 @@ import msgspec
 
 from actors.console.sessions import SessionBook
 from actors.http.command_looks import CommandLooks
+from actors.http.command_runs import RunBook
 from actors.http.login_limit import LoginLimit
 from actors.http.server import MirrorServer
 from actors.http.views import MirrorFacts, SupervisorViews
@@ -35,13 +36,14 @@ class ServedMirror:
         limit: LoginLimit | None = None,
         looks: CommandLooks | None = None,
         known: MirrorFacts | None = None,
+        runs: RunBook | None = None,
     ) -> None:
         self.config = config if config.port else msgspec.structs.replace(config, port=free_port())
         self.supervisor = supervisor
         supervisor.takes_s = 0.01  # of real time
         self.facts: MirrorFacts = known or facts()
         self.sessions = SessionBook()
-        views = SupervisorViews(supervisor, FakePages(), self.facts, looks=looks)
+        views = SupervisorViews(supervisor, FakePages(), self.facts, looks=looks, runs=runs)
         self.server = MirrorServer(
             self.config, views, self.sessions, again_s=0.02, limit=limit or LoginLimit(1_000_000)
         )
@@ -92,9 +94,10 @@ async def served(
     limit: LoginLimit | None = None,
     looks: CommandLooks | None = None,
     known: MirrorFacts | None = None,
+    runs: RunBook | None = None,
 ) -> AsyncIterator[ServedMirror]:
     """Serve until the end of the block."""
-    mirror = ServedMirror(config or HttpConfig(), supervisor or FakeSupervisor(), limit, looks, known)
+    mirror = ServedMirror(config or HttpConfig(), supervisor or FakeSupervisor(), limit, looks, known, runs)
     task = asyncio.create_task(mirror.server.run())
     try:
         yield mirror

@@ -10,6 +10,7 @@ import pytest
 from actors.http import command_looks
 from actors.http.command_looks import MOST_RUNS, CommandLooks
 from actors.rest.exchange import HttpRefusal
+from policies.dr.advice import AskedFrom
 from tests.harness.eventually import until
 
 pytestmark = pytest.mark.local
@@ -107,6 +108,13 @@ async def test_what_a_command_says_has_neither_its_name_nor_warnings() -> None:
     says = "import sys; sys.exit('warning: old key\\nraymirror plan: cluster B: refused\\n  and more')"
     found = await CommandLooks((sys.executable, "-c", says)).run(("plan",))
     assert (found.code, found.said) == (1, "cluster B: refused; and more")
+
+
+async def test_a_command_knows_that_a_request_has_started_it() -> None:
+    says = "import os; print(os.environ['RAYMIRROR_OVER_HTTP'], end='')"
+    looks = CommandLooks((sys.executable, "-c", says))
+    assert (await looks.run(("sql",))).printed == b"http"
+    assert (await looks.run(("sql",), AskedFrom.COMMAND_LINE)).printed == b"command-line", "a run of its own"
 
 
 async def test_a_caller_that_goes_away_does_not_end_the_run_of_another() -> None:

@@ -40,6 +40,11 @@ print("warning: x", file=sys.stderr)
 print("raymirror failover: an operation is open", file=sys.stderr)
 sys.exit(2)
 """
+ASKS_WRONGLY = """
+import os, sys
+print("raymirror quarantine: 'x' names no record", file=sys.stderr)
+sys.exit(64 if "RAYMIRROR_OVER_HTTP" in os.environ else 2)
+"""
 
 
 @pytest.fixture
@@ -90,6 +95,16 @@ async def test_a_refusal_is_the_answer(tmp_path: Path) -> None:
     assert (refused.value.status, refused.value.message) == (409, "an operation is open")
     (found,) = book.all()
     assert state_of(found) is RunState.REFUSED
+
+
+@pytest.mark.parametrize("kind", ["failover", "replay"])
+async def test_a_command_that_was_asked_wrongly_is_the_clients_error(tmp_path: Path, kind: str) -> None:
+    book = RunBook(tmp_path / "runs", program(ASKS_WRONGLY))
+    with pytest.raises(HttpRefusal) as refused:
+        await book.start(msgspec.structs.replace(call_of(), kind=kind))
+    assert (refused.value.status, refused.value.message) == (400, "'x' names no record")
+    (found,) = book.all()
+    assert state_of(found) is RunState.REFUSED, "also of a command that says no steps: it has changed nothing"
 
 
 async def test_of_two_that_come_together_one_is_refused(tmp_path: Path, gate: Path) -> None:

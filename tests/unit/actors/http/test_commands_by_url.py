@@ -20,6 +20,7 @@ from actors.cli.quarantine import quarantine
 from actors.http.command_looks import CommandLooks
 from actors.remote import http_mirror
 from engine.config.settings import HttpConfig, HttpUser
+from policies.dr.advice import AskedFrom
 from policies.roles import Role
 from tests.unit.actors.cli.failover.test_translate import Desk, row, translated
 from tests.unit.actors.cli.quarantine.test_quarantine import Fake
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.local
 class HereLooks(CommandLooks):
     """Runs the command in this process, so that the doubles of this test answer it."""
 
-    async def run(self, words: tuple[str, ...]) -> CommandOutcome:
+    async def run(self, words: tuple[str, ...], place: AskedFrom = AskedFrom.HTTP) -> CommandOutcome:
         """Run it to its end."""
         return await asyncio.to_thread(self._main, words)
 
@@ -146,7 +147,9 @@ async def test_a_translation(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["translate", "g", "--apply"], "--url only looks"),
+        (["translate", "g", "--hold-until-equal"], "--url does not go together with --hold-until-equal"),
+        (["translate", "g", "--backwards"], "--backwards needs --apply"),
+        (["move", "--watch", "3"], "--url does not go together with --watch"),
         (["tables", "convert"], "run it there, without --url"),
         (["sql", "SELECT 1", "--storage", "/x"], "--url and --storage"),
         (["quarantine", "list", "X->Y"], "has no flow 'X->Y'; it has A->B"),

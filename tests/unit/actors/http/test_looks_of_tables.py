@@ -96,14 +96,25 @@ async def test_a_report_is_the_page_of_the_command(
 
 
 @pytest.mark.parametrize(
-    "query", ["SELECT * FROM read_csv('/etc/passwd')", "COPY (SELECT 1) TO '{folder}/out.csv'", "-- a comment"]
+    ("query", "why"),
+    [
+        ("SELECT * FROM read_csv('/etc/passwd')", "Permission Error"),
+        ("COPY (SELECT 1) TO '{folder}/out.csv'", "this is not one statement that reads"),
+        ("-- a comment", "this is not one statement that reads"),
+        ("SELEC 1", "syntax error"),
+        ("SELECT * FROM nothing", "Table with name nothing does not exist"),
+        ("SELECT nothing FROM audit", '"nothing" not found'),
+        ("SELECT repeat('x', 10000000)", "row 1 has more than 8 MiB"),
+    ],
 )
-async def test_a_query_reaches_nothing_but_the_tables(mirror: ServedMirror, tmp_path: Path, query: str) -> None:
+async def test_a_wrong_query_is_the_clients_error_and_reaches_nothing_but_the_tables(
+    mirror: ServedMirror, tmp_path: Path, query: str, why: str
+) -> None:
     url = f"{mirror.url}/api/v1/sql?q={quote(query.format(folder=tmp_path))}"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
-        assert answer.status == 409
+        assert answer.status == 400
         message = (await answer.json())["message"]
-    assert message
+    assert why in message
     assert "root:" not in message
     assert list(tmp_path.glob("out*")) == []
 
@@ -113,3 +124,7 @@ async def test_an_answer_is_that_of_the_page_and_says_if_there_is_more(mirror: S
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         found = await answer.json()
     assert (answer.status, found["rows"], found["more"]) == (200, [[0], [1], [2]], True)
+    async with aiohttp.ClientSession() as session, session.get(url.replace("limit=3", "limit=0")) as answer:
+        found = await answer.json()
+    assert (answer.status, found["rows"], found["more"]) == (200, [], True)
+    assert [one["name"] for one in found["columns"]] == ["range"]

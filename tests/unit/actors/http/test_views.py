@@ -34,6 +34,7 @@ from actors.rest.exchange import Deed, HttpCall, HttpRefusal, LogLevel, SetLogLe
 from actors.rest.view import Need
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
+from policies.dr.advice import AskedFrom
 from tests.unit.actors.rest.rest_views import CHECKPOINT, HEARTBEAT, SOURCE, configured, status_with
 from tests.unit.actors.telemetry.statuses import lane
 
@@ -292,7 +293,7 @@ class FakeLooks(CommandLooks):
         super().__init__()
         self.words: list[tuple[str, ...]] = []
 
-    async def run(self, words: tuple[str, ...]) -> CommandOutcome:
+    async def run(self, words: tuple[str, ...], place: AskedFrom = AskedFrom.HTTP) -> CommandOutcome:
         self.words.append(words)
         return CommandOutcome(code=0, printed=b"{}", said="", took_seconds=0.0)
 
@@ -362,7 +363,7 @@ async def test_a_command_that_begins_during_a_look_is_seen() -> None:
     begun, runs.known = runs.known, ()
 
     class SlowLooks(FakeLooks):
-        async def run(self, words: tuple[str, ...]) -> CommandOutcome:
+        async def run(self, words: tuple[str, ...], place: AskedFrom = AskedFrom.HTTP) -> CommandOutcome:
             runs.known = begun
             return await super().run(words)
 

@@ -17,6 +17,7 @@ from actors.model.states import Command
 from actors.model.status import MirrorStatus
 from actors.remote.http_mirror import BadUrl, HttpMirror, open_mirror
 from engine.config.settings import HttpConfig, HttpUser
+from policies.dr.advice import AskedFrom
 from policies.roles import Role
 from tests.unit.actors.http.http_servers import ServedMirror, free_port, served
 from tests.unit.actors.http.test_views import FakeSupervisor
@@ -44,7 +45,7 @@ async def test_the_status_is_the_one_of_the_supervisor() -> None:
 class NothingOpen(CommandLooks):
     """Finds no open operation."""
 
-    async def run(self, words: tuple[str, ...]) -> CommandOutcome:
+    async def run(self, words: tuple[str, ...], place: AskedFrom = AskedFrom.HTTP) -> CommandOutcome:
         """Answer as `raymirror dr status` does."""
         assert words[:3] == ("dr", "status", "A->B")
         return CommandOutcome(code=0, printed=b'{"operation": null}', said="", took_seconds=1.0)

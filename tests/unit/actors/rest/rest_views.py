@@ -1,6 +1,7 @@
 """A mirror of one flow as the handlers of routes see it, and requests to it without a socket."""
 
 from collections.abc import Mapping, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from engine.config.config import plain_settings, read_config
 from engine.config.file.properties import parse_properties
 from engine.config.http.http_secrets import HttpLogin
 from engine.core.reports.progress import LaneProgress
+from policies.dr.advice import asked_from
 from tests.unit.actors.telemetry.statuses import copier, flow_status, lane, mirror_status
 from tests.unit.engine.config_files import BASE
 
@@ -75,6 +77,17 @@ def ask(
     headers: Mapping[str, str] = {},
 ) -> HttpAnswer:
     """Send a request, and return the answer or the refusal."""
+    return copy_context().run(_asked, method, target, body, view, logins, headers)
+
+
+def _asked(
+    method: str,
+    target: str,
+    body: object,
+    view: MirrorView | None,
+    logins: Sequence[HttpLogin],
+    headers: Mapping[str, str],
+) -> HttpAnswer:
     sent = {**HERE, "content-type": "application/json", **headers}
     data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
     try:
@@ -82,6 +95,7 @@ def ask(
         if isinstance(admitted, HttpAnswer):
             return admitted
         seen = view or view_of()
+        asked_from(admitted.call.asked_from)
         refuse_unread(admitted, seen)
         return admitted.route.handler(with_body(admitted, sent, data), seen)
     except HttpRefusal as refusal:

@@ -137,7 +137,7 @@ def test_no_tables_are_told_with_the_place(
     assert "raymirror.storage: storage of kind 'ftp' is not supported" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["--rows", "0"], ["--rows", "x"], ["--json", "--csv"]])
+@pytest.mark.parametrize("words", [["--rows", "-1"], ["--rows", "x"], ["--json", "--csv"]])
 def test_words_that_do_not_fit_are_refused(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main.main(["sql", COUNT, *words])
@@ -190,6 +190,17 @@ def test_a_page_has_types_rows_and_says_if_there_are_more(
     assert page(stored, capsys, "-- why\nSELECT 1 AS n")["rows"] == [[1]]
     assert page(stored, capsys, "FROM audit", "--rows", "2")["more"] is False
     assert page(stored, capsys, "DESCRIBE audit")["rows"]
+
+
+def test_no_rows_are_the_columns_alone(stored: StoredTables, capsys: pytest.CaptureFixture[str]) -> None:
+    found = page(stored, capsys, "SELECT range AS n FROM range(5)", "--rows", "0")
+    assert found == {"columns": [{"name": "n", "type": "BIGINT"}], "rows": [], "more": True}
+    assert page(stored, capsys, "SELECT 1 AS n WHERE false", "--rows", "0")["more"] is False
+    place = ["--storage", stored.storage.uri, "--rows", "0"]
+    assert main.main(["sql", "SELECT range AS n FROM range(5)", *place]) == exits.OK
+    assert "there are more than 0 rows" in capsys.readouterr().out
+    assert main.main(["sql", "SELECT range AS n FROM range(5)", "--csv", *place]) == exits.OK
+    assert capsys.readouterr().out == "n\n"
 
 
 def test_a_page_has_so_many_bytes(stored: StoredTables, capsys: pytest.CaptureFixture[str]) -> None:

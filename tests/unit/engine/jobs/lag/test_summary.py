@@ -132,6 +132,7 @@ def test_only_topics_that_were_furthest_behind_are_told_where_there_are_many(tmp
     some = summarize(found, BASE_MS, BASE_MS + HOUR_MS, most_topics=3)
     assert [(point.flow, point.topic) for point in some.topics] == [(f, t) for f in FLOWS for t in ("t13", "t19", "t6")]
     assert set(some.topics) < set(whole.topics)
+    assert summarize(found, BASE_MS, BASE_MS + HOUR_MS, most_topics=0).topics == ()
     assert len(summarize(found, BASE_MS, BASE_MS + HOUR_MS, most_topics=99).topics) == len(whole.topics) == 42
     assert some.topic_numbers == whole.topic_numbers == dict.fromkeys(FLOWS, 21)
     assert some.flows == whole.flows
