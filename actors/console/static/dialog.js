@@ -1,6 +1,7 @@
-/** Asks before something is done: a dialog with a form, which keeps the focus and closes with Escape. */
+/** Dialogs: they ask before something is done, keep the focus, and close with Escape. */
 
 import { fill, h } from "./dom.js";
+import { button, refusal } from "./parts.js";
 
 export class Dialog {
   /** `view()` returns the content; `update` draws it again. */
@@ -22,7 +23,7 @@ export class Dialog {
   }
 
   update() {
-    fill(this.element, this.view());
+    if (this.element.isConnected) fill(this.element, this.view());
   }
 
   close(value = null) {
@@ -36,50 +37,67 @@ export class Dialog {
   }
 }
 
-/**
- * Asks whether to do something. `text`: what it does, in sentences; `word`: what must be typed first; `run()`: does it.
- * Resolves with whether it was done. A refusal is shown in the dialog.
- */
-export function confirm({ title, text, verb, word = "", danger = false, run }) {
-  let typed = "";
-  let busy = false;
-  let refused = "";
-  const dialog = new Dialog({ label: title, view });
+/** What a dialog does when its button is pressed: whether it is under way, and why it was refused. */
+export class Attempt {
+  constructor() {
+    this.isBusy = false;
+    this.refused = "";
+  }
 
-  async function submit(event) {
-    event.preventDefault();
-    if (busy || typed !== word) return;
-    busy = true;
-    refused = "";
+  /** Does it once; closes the dialog if it is done. */
+  async run(dialog, act) {
+    if (this.isBusy) return;
+    this.isBusy = true;
+    this.refused = "";
     dialog.update();
     try {
-      await run();
+      await act();
       dialog.close(true);
     } catch (error) {
-      busy = false;
-      refused = error.message;
-      dialog.update();
+      this.refused = error.message;
     }
+    this.isBusy = false;
+    dialog.update();
+  }
+
+  /** Says why it was refused. */
+  view() {
+    return this.refused ? refusal(this.refused) : null;
+  }
+}
+
+/** The last row of a dialog. */
+export function dialogButtons(...buttons) {
+  return h("div", { class: "dialog-buttons" }, ...buttons);
+}
+
+/**
+ * Asks whether to do something. `text`: what it does, in sentences; `more`: what is shown below them; `word`: what must be
+ * typed first; `run()`: does it. Resolves with whether it was done. A refusal is shown in the dialog.
+ */
+export function confirm({ title, text, more = null, verb, word = "", danger = false, wide = false, run }) {
+  const attempt = new Attempt();
+  let typed = "";
+  const dialog = new Dialog({ label: title, wide, view });
+
+  function submit(event) {
+    event.preventDefault();
+    if (typed === word) attempt.run(dialog, run);
   }
 
   function view() {
-    const isReady = !busy && typed === word;
+    const isOff = attempt.isBusy || typed !== word;
     return h(
       "form",
       { class: "dialog-form", on: { submit } },
       h("h2", {}, title),
       [text].flat().map((line) => h("p", {}, line)),
+      more?.(),
       word ? typing(word, typed, (value) => ((typed = value), dialog.update())) : null,
-      refused ? h("p", { class: "refused", role: "alert" }, refused) : null,
-      h(
-        "div",
-        { class: "dialog-buttons" },
-        h("button", { type: "button", class: "button", on: { click: () => dialog.close() } }, "Cancel"),
-        h(
-          "button",
-          { type: "submit", class: danger ? "button danger" : "button primary", disabled: !isReady },
-          busy ? "Working…" : verb,
-        ),
+      attempt.view(),
+      dialogButtons(
+        button("Cancel", () => dialog.close()),
+        button(attempt.isBusy ? "Working…" : verb, null, { kind: danger ? "danger" : "primary", isOff }),
       ),
     );
   }

@@ -1,18 +1,20 @@
-/** Dialogs that act on a flow as a whole: a failover, a switchover, a failback. */
+/** Dialogs that act on a flow as a whole, or on a group of it: the name of the flow must be typed before they begin. */
 
-import { Dialog, typing } from "./dialog.js";
+import { command, commandLine } from "./command.js";
+import { Attempt, Dialog, dialogButtons, typing } from "./dialog.js";
 import { h } from "./dom.js";
-import { command, quoted, refusal } from "./parts.js";
+import { choice } from "./filters.js";
+import { Loader } from "./loader.js";
+import { button, computing, note } from "./parts.js";
 import { runView } from "./runs.js";
 
 /** A dialog that does something only after the name of the flow was typed. */
 export class Form {
-  constructor(page, verb, content) {
+  constructor(page, label, content) {
     this.page = page;
     this.typed = "";
-    this.busy = false;
-    this.refused = "";
-    this.dialog = new Dialog({ label: `${verb} ${page.flow}`, wide: true, view: content });
+    this.attempt = new Attempt();
+    this.dialog = new Dialog({ label, wide: true, view: content });
   }
 
   open() {
@@ -24,132 +26,89 @@ export class Form {
   }
 
   /** The field of the name, the buttons, and the same as a command for a terminal. */
-  fields({ verb, danger, isReady }, run, words) {
+  fields({ verb, isReady }, run, words) {
     const { flow, app } = this.page;
-    const file = app.store.mirror?.config_path;
-    const typed = [...words, ...(file ? ["--config", file] : [])];
-    const may = app.may("admin");
     const isTyped = this.typed === flow;
-    const act = async () => {
-      if (this.busy || !isTyped) return;
-      this.busy = true;
-      this.refused = "";
-      this.update();
-      try {
-        await run();
-        this.dialog.close(true);
-      } catch (error) {
-        this.refused = error.message;
-      }
-      this.busy = false;
-      this.update();
-    };
+    const may = app.may("admin");
+    const act = () => (isTyped ? this.attempt.run(this.dialog, run) : null);
+    const isOff = !isTyped || !isReady || this.attempt.isBusy;
     return [
-      may ? typing(flow, this.typed, (value) => ((this.typed = value), this.update())) : null,
-      may ? null : h("p", { class: "soft" }, "To do it here you need the role admin."),
-      this.refused ? refusal(this.refused) : null,
+      may
+        ? typing(flow, this.typed, (value) => ((this.typed = value), this.update()))
+        : note("To do it here you need the role admin."),
+      this.attempt.view(),
       h(
         "details",
         { key: "command" },
         h("summary", {}, "As a command, for a machine that reaches the clusters"),
-        command(typed.map(quoted).join(" ")),
+        command(commandLine(app, words)),
       ),
-      h(
-        "div",
-        { class: "dialog-buttons" },
-        h("button", { type: "button", class: "button", on: { click: () => this.dialog.close() } }, "Close"),
-        may
-          ? h(
-              "button",
-              {
-                type: "button",
-                class: danger ? "button danger" : "button primary",
-                disabled: !isTyped || !isReady || this.busy,
-                on: { click: act },
-              },
-              this.busy ? "Starting…" : verb,
-            )
-          : null,
+      dialogButtons(
+        button("Close", () => this.dialog.close()),
+        may ? button(this.attempt.isBusy ? "Starting…" : verb, act, { kind: "danger", isOff }) : null,
       ),
     ];
   }
 }
 
-/** The operations that are checked before they begin: their verbs, and what they do. */
-const OPERATIONS = {
-  switchover: {
-    verb: "Switch over",
-    text: (source, target) => [
-      `It keeps producers from ${source}, copies what is left, moves the groups, and makes ${target} the cluster that is written to. No record is lost.`,
-      "A step that fails can be tried again, or taken back until the point of no return.",
-    ],
-  },
-  failback: {
-    verb: "Fail back",
-    text: (source, target) => [
-      `It gives ${source} what only ${target} has, and keeps what ${source} has alone on both clusters.`,
-      "No mirror may run the flow or its reverse meanwhile.",
-    ],
-  },
-};
-
-/** Switches over or fails back: checks first, shows what is in the way, then asks for the name of the flow. */
-export async function operate(page, kind) {
-  const told = OPERATIONS[kind];
-  let run = null;
-  let refused = "";
-  let fence = "";
-  let turn = 0; // of the last check: an earlier one has checked another choice
-  const check = async () => {
-    const own = ++turn;
-    run = null;
-    refused = "";
-    form.update();
-    let found = null;
-    let why = "";
-    try {
-      found = await page.runs.ended(await page.runs.begin(kind, { dry_run: true, fence }));
-    } catch (error) {
-      why = error.message;
-    }
-    if (own !== turn) return;
-    run = found;
-    refused = why;
-    form.update();
-  };
-  const form = new Form(page, told.verb, () => [
-    h("h2", {}, `${told.verb} ${page.flow}?`),
-    told.text(...page.flow.split("->")).map((line) => h("p", {}, line)),
-    fenceChoice(fence, (value) => ((fence = value), check())),
-    run || refused ? null : h("p", { class: "computing", role: "status" }, "Checking: nothing is changed…"),
-    refused ? refusal(refused) : null,
-    run ? runView(run) : null,
-    form.fields(
-      { verb: told.verb, danger: true, isReady: run?.state === "done" },
-      () => page.runs.begin(kind, { fence }),
-      ["raymirror", "dr", kind, page.flow, ...(fence ? ["--fence", fence] : [])],
-    ),
+/**
+ * Checks an operation first, shows what is in the way, then asks for the name of the flow. `order()`: what it is begun
+ * with; `words()`: the same as a command; `choices(again)`: what can be chosen, each of which is checked again.
+ */
+export async function operate(page, { title, verb, text, waiting, route, order, words, choices = () => null }) {
+  const { runs } = page;
+  const check = new Loader(async () => runs.ended(await runs.begin(route, { dry_run: true, ...order() })), {
+    changed: () => form.update(),
+    atStart: false,
+  });
+  const form = new Form(page, title, () => [
+    h("h2", {}, title),
+    text.map((line) => h("p", {}, line)),
+    choices(() => check.askAfresh()),
+    check.view(runView, { waiting: computing(waiting) }),
+    form.fields({ verb, isReady: check.found?.state === "done" }, () => runs.begin(route, order()), words()),
   ]);
   const opened = form.open();
-  await check();
+  await check.ask();
   await opened;
 }
 
-/** Asks how producers are kept from the source. */
-function fenceChoice(fence, changed) {
-  const words = {
-    "": "as usual: by ACLs",
-    command: "by the command of raymirror.dr.fence.command",
-    none: "not at all: I have stopped the producers",
-  };
-  return h(
-    "label",
-    { class: "select" },
-    h("span", {}, "How producers are kept from the source"),
-    h(
-      "select",
-      { on: { change: (event) => changed(event.target.value) } },
-      Object.entries(words).map(([value, text]) => h("option", { value, selected: value === fence }, text)),
-    ),
-  );
+/** Switches over: makes the target the cluster that is written to. */
+export function switchOver(page) {
+  const [source, target] = page.flow.split("->");
+  return fenced(page, "switchover", "Switch over", [
+    `It keeps producers from ${source}, copies what is left, moves the groups, and makes ${target} the cluster that is written to. No record is lost.`,
+    "A step that fails can be tried again, or taken back until the point of no return.",
+  ]);
 }
+
+/** Fails back: gives the source what only the target has. */
+export function failBack(page) {
+  const [source, target] = page.flow.split("->");
+  return fenced(page, "failback", "Fail back", [
+    `It gives ${source} what only ${target} has, and keeps what ${source} has alone on both clusters.`,
+    "No mirror may run the flow or its reverse meanwhile.",
+  ]);
+}
+
+/** An operation that keeps producers from the source. */
+function fenced(page, kind, verb, text) {
+  let fence = "";
+  return operate(page, {
+    title: `${verb} ${page.flow}?`,
+    verb,
+    text,
+    waiting: "Checking: nothing is changed…",
+    route: kind,
+    order: () => ({ fence }),
+    words: () => ["raymirror", "dr", kind, page.flow, ...(fence ? ["--fence", fence] : [])],
+    choices: (again) =>
+      choice(fence, "How producers are kept from the source", FENCES, (value) => ((fence = value), again())),
+  });
+}
+
+const FENCES = [
+  ["", "as usual: by ACLs"],
+  ["command", "by the command of raymirror.dr.fence.command"],
+  ["none", "not at all: I have stopped the producers"],
+];

@@ -4,10 +4,12 @@
  */
 
 import * as api from "./api.js";
+import { command, commandLine } from "./command.js";
 import { confirm } from "./dialog.js";
 import { h } from "./dom.js";
 import * as format from "./format.js";
-import { badge, command, panel, quoted, refusal, time } from "./parts.js";
+import { outcome } from "./outcomes.js";
+import { actions, badge, button, computing, notice, noteList, panel, refusal, time } from "./parts.js";
 
 const LOOK_MS = 1_000;
 const SILENT_MS = 30_000;
@@ -26,7 +28,7 @@ const TITLES = {
   switchover: "Switchover",
   failback: "Failback",
   drill: "Drill",
-  resume: "Switchover, gone on with",
+  resume: "Switchover, continued",
   abort: "Switchover, taken back",
   verify: "Proof",
   apply: "Topics, configs and ACLs in step",
@@ -37,6 +39,9 @@ const TITLES = {
   "move-undo": "Move of a group, taken back",
   "move-topics": "Move of producers",
 };
+
+/** How far the last step is, by the state of its run. */
+const LAST_STEP = { done: ["ok", "done"], not_equal: ["ok", "done"], running: ["info", "under way"] };
 
 /** The runs of one flow, looked at again and again while one of them is under way. */
 export class Runs {
@@ -122,47 +127,34 @@ export class Runs {
     }
   }
 
+  /** Why a command that needs a role cannot be started now; empty if it can. */
+  whyNot(role) {
+    return this.app.whyNot(role) || (this.running ? "A command runs" : "");
+  }
+
   /** Draws the last run with its steps, and the others in a line each. */
   view(more = null) {
-    if (!this.chosen) return null;
-    const others = this.known.filter((run) => run.run !== this.chosen.run).slice(0, MOST_SHOWN);
+    const run = this.chosen;
+    if (!run) return null;
+    const others = this.known.filter((one) => one.run !== run.run).slice(0, MOST_SHOWN);
     return [
       panel(
-        `${TITLES[this.chosen.kind] ?? this.chosen.kind}${this.chosen.dry_run ? ", checked only" : ""}`,
+        `${titleOf(run)}${run.dry_run ? ", checked only" : ""}`,
         { class: "run" },
         this.lost ? this.#lost() : null,
-        runView(this.chosen),
-        this.#end(),
+        runView(run),
+        run.state === "running" && this.app.may("admin") ? this.#end(run) : null,
         more,
       ),
-      others.length
-        ? panel(
-            "Before that",
-            {},
-            h(
-              "ul",
-              { class: "notes" },
-              others.map((run) =>
-                h(
-                  "li",
-                  { key: run.run },
-                  time(run.began_ms, format.instant),
-                  ` ${TITLES[run.kind] ?? run.kind}${run.dry_run ? " (checked only)" : ""} by ${run.user}: ${STATES[run.state]?.[1] ?? run.state}`,
-                ),
-              ),
-            ),
-          )
-        : null,
+      others.length ? panel("Before that", {}, noteList(others.map(runLine))) : null,
     ];
   }
 
   /** A command that hangs keeps all others of the flow waiting. */
-  #end() {
-    const run = this.chosen;
-    if (run.state !== "running" || !this.app.may("admin")) return null;
+  #end(run) {
     const end = () =>
       confirm({
-        title: `End the ${TITLES[run.kind] ?? run.kind} of ${run.flow}?`,
+        title: `End the ${titleOf(run)} of ${run.flow}?`,
         text: [
           "The command stops where it is, as if its terminal were closed. What it has done until then stays.",
           "Do this only if it hangs: an operation that is ended half-way must go on, or be taken back.",
@@ -175,40 +167,40 @@ export class Runs {
           await this.look();
         },
       });
-    return h(
-      "div",
-      { class: "actions", role: "group", "aria-label": "The command that runs" },
-      h("button", { type: "button", class: "button small", on: { click: end } }, "End it…"),
-    );
+    return actions("The command that runs", button("End it…", end, { kind: "small" }));
   }
 
   /** A failover of the last flow ends the mirror, and with it this server; the command itself goes on. */
   #lost() {
-    const file = this.app.store.mirror?.config_path;
-    const words = ["raymirror", "dr", "status", this.flow, ...(file ? ["--config", file] : [])].map(quoted).join(" ");
-    const ended = this.app.store.state === "ended";
+    const hasEnded = this.app.store.state === "ended";
     return [
-      h(
-        "p",
-        { class: "notice attention", role: "status" },
-        h(
-          "span",
-          {},
-          ended
-            ? "The mirror has ended, and with it this server: a failover of its last flow does that. "
-            : "The server does not answer. ",
-          "The command is a process of its own and goes on, unless its machine or service ends too. What became of it says:",
-        ),
+      notice(
+        "attention",
+        hasEnded
+          ? "The mirror has ended, and with it this server: a failover of its last flow does that. "
+          : "The server does not answer. ",
+        "The command is a process of its own and goes on, unless its machine or service ends too. What became of it says:",
       ),
-      command(words),
+      command(commandLine(this.app, ["raymirror", "dr", "status", this.flow])),
     ];
   }
+}
+
+function titleOf(run) {
+  return TITLES[run.kind] ?? run.kind;
+}
+
+/** A run in a line. */
+function runLine(run) {
+  const what = `${titleOf(run)}${run.dry_run ? " (checked only)" : ""}`;
+  return [time(run.began_ms, format.instant), ` ${what} by ${run.user}: ${STATES[run.state]?.[1] ?? run.state}`];
 }
 
 /** One run: its state, its steps, what it says, and what is to be done if it has failed. */
 export function runView(run) {
   const [health, text] = STATES[run.state] ?? ["info", run.state];
-  const done = run.state !== "running";
+  const hasEnded = run.state !== "running";
+  const lines = outcome(run);
   return [
     h(
       "p",
@@ -222,9 +214,9 @@ export function runView(run) {
         run.ended_ms ? `, ended after ${format.duration((run.ended_ms - run.began_ms) / 1000)}` : "",
       ),
     ),
-    run.why ? h("p", { class: "refused", role: "alert" }, run.why) : null,
-    run.steps.length ? stepList(run.steps, run.state) : done ? null : h("p", { class: "computing" }, "It begins…"),
-    outcome(run),
+    run.why ? refusal(run.why) : null,
+    run.steps.length ? stepList(run.steps, run.state) : hasEnded ? null : computing("It begins…"),
+    lines.length ? noteList(lines) : null,
     h(
       "details",
       { key: `said-${run.run}` },
@@ -237,163 +229,22 @@ export function runView(run) {
 
 function stepList(steps, state) {
   const last = steps.length - 1;
+  const rest = steps[last].of - steps[last].number;
   return h(
     "ol",
     { class: "run-steps" },
     steps.map((step, at) => {
       const end = steps[at + 1]?.since_seconds;
-      const [health, word] =
-        at < last || state === "done" || state === "not_equal"
-          ? ["ok", "done"]
-          : state === "running"
-            ? ["info", "under way"]
-            : ["trouble", "not finished"];
+      const [health, word] = at < last ? ["ok", "done"] : (LAST_STEP[state] ?? ["trouble", "not finished"]);
       return h(
         "li",
         { key: `${at}-${step.name}`, class: health },
         badge(health, word),
         h("b", {}, `${step.undo ? "undo " : ""}${step.name}`),
         h("span", {}, step.does),
-        h("span", { class: "soft" }, end === undefined ? step.told : `${format.duration(end - step.since_seconds)}`),
+        h("span", { class: "soft" }, end === undefined ? step.told : format.duration(end - step.since_seconds)),
       );
     }),
-    state === "running" && steps[last].number < steps[last].of
-      ? h("li", { class: "soft", key: "rest" }, `${format.counted(steps[last].of - steps[last].number, "more step")}`)
-      : null,
+    state === "running" && rest > 0 ? h("li", { class: "soft", key: "rest" }, format.counted(rest, "more step")) : null,
   );
-}
-
-/** What a run has found or done, in sentences. */
-function outcome(run) {
-  const lines = run.result ? (OUTCOMES[run.kind]?.(run.result, run) ?? []) : [];
-  if (!lines.length) return null;
-  return h(
-    "ul",
-    { class: "notes" },
-    lines.map((line) => h("li", {}, line)),
-  );
-}
-
-const OUTCOMES = {
-  failover: (found) => [
-    found.stopped ? "The flow is stopped: its consumers may use the target." : "The flow is still stopping.",
-    found.source
-      ? `The source did not answer: ${found.source}. What it had alone is not known.`
-      : found.drained
-        ? "Every record that the source had when the flow was stopped is on the target."
-        : "Not every partition is drained, or that is not known; the command's table names them.",
-    found.equal
-      ? `Each of ${format.counted(found.standing?.groups ?? 0, "group")} stands exactly where it stood.`
-      : "Not every group stands exactly where it stood.",
-  ],
-  switchover: (found, run) => (run.dry_run ? reasonsOf(found.reasons) : operation(found)),
-  resume: (found) => operation(found),
-  abort: (found) => operation(found),
-  failback: (found, run) =>
-    run.dry_run
-      ? [
-          `${format.counted((found.partitions ?? []).length, "partition")} compared.`,
-          ...reasonsOf((found.refused ?? []).map((one) => [one.name, `${one.subject}: ${one.why}`])),
-        ]
-      : operation(found.operation),
-  verify: (found) =>
-    (found.flows ?? []).map(
-      (one) => `${one.flow}: ${one.whole ? "whole" : "not proven whole"}, ${format.counted(differencesOf(one), "difference")}.`,
-    ),
-  replay: (found) => [
-    `${format.counted(found.replayed, "record")} replayed.`,
-    ...found.results.filter((one) => one.why_not).map((one) => `${one.record}: not replayed: ${one.why_not}`),
-  ],
-  move: (found, run) =>
-    found.refused?.length
-      ? found.refused.map((one) => `${one.name}: ${one.why}`)
-      : [run.dry_run ? "The group could be moved now." : "The group is moved: start its consumers on the target.", ...(found.advice ?? [])],
-  "move-undo": (found) => (found.undone ? ["Start its consumers on the source again."] : []),
-  drop: (found) => [`${format.counted(found.dropped.length, "record")} dropped.`],
-  drill: (found) => [
-    found.passed
-      ? "A failover would have gone well."
-      : found.failed
-        ? `The drill did not finish: ${found.failed}`
-        : "A failover would have hurt:",
-    `It would have taken ${format.duration(found.rto_s)}, and the pause and stop of the flow.`,
-    ...(found.findings ?? []).slice(0, 20).map((one) => `${one.subject}: ${one.why}`),
-  ],
-};
-
-const differencesOf = (proof) => proof.lanes.reduce((sum, lane) => sum + lane.differences, 0); // its list may be cut
-
-/** What speaks against an operation, in sentences; says so too if nothing does. */
-export function reasonsOf(reasons) {
-  if (!reasons?.length) return ["Nothing is in the way, as of this check."];
-  return reasons.map(([name, why]) => `${name}: ${why}`);
-}
-
-function operation(found) {
-  return found ? [`${found.kind} ${found.id}: ${found.state}`] : [];
-}
-
-/** What was done before: operations and failovers, as they are stored on the clusters. */
-export class Past {
-  constructor(app, flow) {
-    this.app = app;
-    this.flow = flow;
-    this.found = null;
-    this.refused = "";
-    this.asking = false;
-  }
-
-  async ask() {
-    this.asking = true;
-    this.app.update();
-    try {
-      this.found = await api.get(api.of(this.flow, "operations"));
-      this.refused = "";
-    } catch (error) {
-      this.refused = error.message;
-    }
-    this.asking = false;
-    this.app.update();
-  }
-
-  view() {
-    return panel(
-      "Failovers and operations so far",
-      {
-        tools: h(
-          "button",
-          { type: "button", class: "button small", disabled: this.asking, on: { click: () => this.ask() } },
-          this.asking ? "Reading…" : "Read from both clusters",
-        ),
-      },
-      this.refused ? refusal(this.refused) : null,
-      this.found ? this.#rows() : null,
-    );
-  }
-
-  #rows() {
-    const { operations, failovers, failovers_unread: unread, away } = this.found;
-    const rows = [
-      ...operations.map((one) => [one.began_ms, `${one.kind} of ${one.flow}`, one.state, one.why]),
-      ...failovers.map((one) => [
-        one.at_ms,
-        `failover of ${one.flow}`,
-        one.stands ? "keeps the flow stopped" : "no longer in force",
-        one.text,
-      ]),
-    ].sort(([one], [other]) => other - one);
-    const unknown = [...Object.entries(away), ...Object.entries(unread)];
-    return [
-      rows.length
-        ? h(
-            "ul",
-            { class: "notes past" },
-            rows.map(([atMs, what, state, text]) =>
-              h("li", {}, time(atMs, format.instant), ` ${what}: ${state}${text ? ` (${text})` : ""}`),
-            ),
-          )
-        : h("p", { class: "soft" }, "None is stored."),
-      unknown.map(([who, why]) => h("p", { class: "soft" }, `Not known: ${who}: ${why}`)),
-    ];
-  }
 }

@@ -1,0 +1,54 @@
+/** What all pages have in common: parts that begin when the page opens and end when it is left. */
+
+import { Filters } from "./filters.js";
+import { flowHead, titleOf } from "./flowhead.js";
+import { Loader } from "./loader.js";
+
+export class Page {
+  constructor(app) {
+    this.app = app;
+    this.parts = [];
+  }
+
+  /** Adds a part that has `start` and `stop`; returns it. */
+  add(part) {
+    this.parts.push(part);
+    return part;
+  }
+
+  /** Adds something that loads; the page is drawn again when it has changed. */
+  addLoader(load, options = {}) {
+    return this.add(new Loader(load, { changed: () => this.app.update(), ...options }));
+  }
+
+  /** Adds filters of the page's `table`. */
+  addFilters(query, plain) {
+    const how = { changed: () => this.app.update(), settled: () => this.table?.reset() };
+    return this.add(new Filters(query, plain, how));
+  }
+
+  start() {
+    for (const part of this.parts) part.start();
+  }
+
+  stop() {
+    for (const part of this.parts) part.stop();
+  }
+}
+
+/** A page of one flow, under the tab that its class names in `tab`. */
+export class FlowTab extends Page {
+  constructor(app, { flow }) {
+    super(app);
+    this.flow = flow;
+  }
+
+  title() {
+    return `${titleOf(this.constructor.tab)} of ${this.flow}`;
+  }
+
+  /** The name of the flow, its actions and tabs. */
+  head() {
+    return flowHead(this.app, this.flow, this.constructor.tab);
+  }
+}

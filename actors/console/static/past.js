@@ -1,0 +1,46 @@
+/** What was done before: operations and failovers, as they are stored on the clusters. */
+
+import * as api from "./api.js";
+import { h } from "./dom.js";
+import * as format from "./format.js";
+import { note, panel, time } from "./parts.js";
+
+export class Past {
+  constructor(page) {
+    const load = (signal) => api.get(api.of(page.flow, "operations"), signal);
+    this.stored = page.addLoader(load, { atStart: false });
+  }
+
+  view() {
+    return panel(
+      "Failovers and operations so far",
+      { tools: this.stored.button("Read from both clusters", "Read again") },
+      this.stored.view(pastList, { before: note("What was done before is stored on both clusters.") }),
+    );
+  }
+}
+
+function pastList({ operations, failovers, failovers_unread: unread, away }) {
+  const rows = [
+    ...operations.map((one) => [one.began_ms, `${one.kind} of ${one.flow}`, one.state, one.why]),
+    ...failovers.map((one) => [
+      one.at_ms,
+      `failover of ${one.flow}`,
+      one.stands ? "keeps the flow stopped" : "no longer in force",
+      one.text,
+    ]),
+  ].sort(([one], [other]) => other - one);
+  const unknown = [...Object.entries(away), ...Object.entries(unread)];
+  return [
+    rows.length
+      ? h(
+          "ul",
+          { class: "notes past" },
+          rows.map(([atMs, what, state, text]) =>
+            h("li", {}, time(atMs, format.instant), ` ${what}: ${state}${text ? ` (${text})` : ""}`),
+          ),
+        )
+      : note("None is stored."),
+    unknown.map(([who, why]) => note(`Not known: ${who}: ${why}`)),
+  ];
+}
