@@ -44,8 +44,7 @@ export class EventsPage extends Page {
         filters.chips("severity", "Severity", SEVERITIES),
       ),
       older.view(() => null),
-      older.found || older.refused ? eventList(events) : null,
-      h("p", { class: "table-count", role: "status" }, format.counted(events.length, "event")),
+      older.isAnswered ? [eventList(events), countOf(events)] : null,
     ];
   }
 
@@ -63,4 +62,8 @@ export class EventsPage extends Page {
       )
       .sort((one, other) => other.at_ms - one.at_ms);
   }
+}
+
+function countOf(events) {
+  return h("p", { class: "table-count", role: "status" }, format.counted(events.length, "event"));
 }

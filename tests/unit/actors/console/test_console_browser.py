@@ -254,6 +254,7 @@ async def test_a_refused_record_is_looked_at_and_replayed_or_dropped_by_the_name
         assert "2 held" in await tab.value("document.querySelector('.filters').textContent")
         await tab.value("document.querySelector('.rows .row').click()")
         await tab.until("document.querySelector('.refused-record pre') !== null")
+        assert await tab.value("document.querySelector('.refused-record').getBoundingClientRect().top < innerHeight")
         shown = await tab.value("document.querySelector('.refused-record').textContent")
         for text in ("invoices-5@1204118", "larger than the max message size", "4711", "trace", "base64 /w=="):
             assert text in shown
