@@ -1,6 +1,6 @@
 /**
  * The three answers to the person on duty, of a mirror or of one flow: is it whole, how much would be lost now, may I fail
- * over. What is not known is never told as well.
+ * over. What is not known is never shown as good.
  */
 
 import { h } from "./dom.js";

@@ -89,7 +89,7 @@ export function confirm({ title, text, more = null, verb, word = "", danger = fa
     const isOff = attempt.isBusy || typed !== word;
     return h(
       "form",
-      { class: "dialog-form", on: { submit } },
+      { on: { submit } },
       h("h2", {}, title),
       [text].flat().map((line) => h("p", {}, line)),
       more?.(),

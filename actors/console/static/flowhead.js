@@ -18,7 +18,7 @@ const TABS = {
 };
 
 /** The name of a tab, as a page has it in its title. */
-export function titleOf(tab) {
+export function tabTitle(tab) {
   return TABS[tab];
 }
 

@@ -1,4 +1,4 @@
-/** The signs of the page. A state has a shape of its own, so it can be told without colours. */
+/** The signs of the page. A state has a shape of its own, so that it is recognized without colours. */
 
 import { s } from "./dom.js";
 

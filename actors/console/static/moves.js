@@ -1,6 +1,5 @@
 /** A migration, group by group: what has moved to the target, and the dialogs that move a group or take that back. */
 
-import * as api from "./api.js";
 import { confirm } from "./dialog.js";
 import { h } from "./dom.js";
 import { operate } from "./operate.js";
@@ -20,19 +19,18 @@ const KINDS = ["move", "move-undo", "move-topics"];
 export class Moves {
   constructor(page) {
     this.page = page;
-    const load = async (signal) => (await api.get(api.of(page.flow, "moves"), signal)).progress;
-    this.progress = page.addLoader(load, { atStart: false });
+    this.found = page.addFlowLoader("moves", { atStart: false });
   }
 
   view() {
     const { runs } = this.page;
-    const { progress } = this;
+    const { found } = this;
     return [
       KINDS.includes(runs.chosen?.kind) ? runs.view() : null,
       panel(
         "Moving to the target, group by group",
-        { tools: progress.button("Read from both clusters", "Read again") },
-        progress.view(({ groups }) => this.#groups(groups), {
+        { tools: found.button("Read from both clusters", "Read again") },
+        found.view(({ progress }) => this.#groups(progress.groups), {
           before: note("A group that has moved reads on the target; the flow goes on copying for the others."),
         }),
       ),

@@ -1,7 +1,8 @@
 /** What all pages have in common: parts that begin when the page opens and end when it is left. */
 
+import * as api from "./api.js";
 import { Filters } from "./filters.js";
-import { flowHead, titleOf } from "./flowhead.js";
+import { flowHead, tabTitle } from "./flowhead.js";
 import { Loader } from "./loader.js";
 
 export class Page {
@@ -44,7 +45,12 @@ export class FlowTab extends Page {
   }
 
   title() {
-    return `${titleOf(this.constructor.tab)} of ${this.flow}`;
+    return `${tabTitle(this.constructor.tab)} of ${this.flow}`;
+  }
+
+  /** Adds something of the flow that loads: what `GET /api/v1/flows/FLOW/<what>` answers. */
+  addFlowLoader(what, options = {}) {
+    return this.addLoader((signal) => api.get(api.of(this.flow, what), signal), options);
   }
 
   /** The name of the flow, its actions and tabs. */

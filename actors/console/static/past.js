@@ -1,14 +1,12 @@
 /** What was done before: operations and failovers, as they are stored on the clusters. */
 
-import * as api from "./api.js";
 import { h } from "./dom.js";
 import * as format from "./format.js";
 import { note, panel, time } from "./parts.js";
 
 export class Past {
   constructor(page) {
-    const load = (signal) => api.get(api.of(page.flow, "operations"), signal);
-    this.stored = page.addLoader(load, { atStart: false });
+    this.stored = page.addFlowLoader("operations", { atStart: false });
   }
 
   view() {

@@ -179,7 +179,7 @@ export class Runs {
         hasEnded
           ? "The mirror has ended, and with it this server: a failover of its last flow does that. "
           : "The server does not answer. ",
-        "The command is a process of its own and goes on, unless its machine or service ends too. What became of it says:",
+        "The command is a process of its own and goes on, unless its machine or service ends too. This says what became of it:",
       ),
       command(commandLine(this.app, ["raymirror", "dr", "status", this.flow])),
     ];

@@ -1,6 +1,5 @@
 /** The consumer groups of a flow: what the last round knows, and where each stands on both sides. */
 
-import * as api from "../api.js";
 import { h } from "../dom.js";
 import { filterField, filterRow } from "../filters.js";
 import * as format from "../format.js";
@@ -33,14 +32,10 @@ export class GroupsPage extends FlowTab {
   constructor(app, params) {
     super(app, params);
     this.q = "";
-    this.rounds = this.#addFlowLoader("groups", { everyMs: REFRESH_MS });
-    this.preview = this.#addFlowLoader("failover-preview", { atStart: false });
+    this.rounds = this.addFlowLoader("groups", { everyMs: REFRESH_MS });
+    this.preview = this.addFlowLoader("failover-preview", { atStart: false });
     this.runs = this.add(new Runs(app, this.flow));
     this.moves = new Moves(this);
-  }
-
-  #addFlowLoader(what, options) {
-    return this.addLoader((signal) => api.get(api.of(this.flow, what), signal), options);
   }
 
   view() {

@@ -33,7 +33,7 @@ export class OverviewPage extends Page {
           )
         : null,
       answerTiles(mirror, flows, store),
-      panel("Clusters and flows", { class: "map-panel" }, clusterMap(store.clusters, flows)),
+      panel("Clusters and flows", {}, clusterMap(store.clusters, flows)),
       panel("Flows", {}, flows.length ? flowTable(flows, store) : note("The configuration has no flow.")),
       panel(
         "What has happened",
@@ -81,14 +81,14 @@ function verdict(mirror, flows) {
 
 /** What each flow that needs a look says about itself, behind one line. */
 function details(flows) {
-  const told = flows
+  const lines = flows
     .filter((flow) => flow.health === "trouble" || flow.health === "attention")
     .flatMap((flow) =>
       [flow.waiting_for ? `waiting for ${flow.waiting_for}` : "", ...flow.notes]
         .filter(Boolean)
         .map((one) => [format.flow(flow.flow), one]),
     );
-  if (!told.length) return null;
+  if (!lines.length) return null;
   return h(
     "details",
     { class: "verdict-details", key: "verdict-details" },
@@ -96,7 +96,7 @@ function details(flows) {
     h(
       "ul",
       {},
-      told.map(([flow, one]) => h("li", {}, h("b", {}, flow), ` ${one}`)),
+      lines.map(([flow, one]) => h("li", {}, h("b", {}, flow), ` ${one}`)),
     ),
   );
 }

@@ -20,7 +20,7 @@ export class SettingsPage extends FlowTab {
     this.q = "";
     this.name = ""; // of the setting that is to be added
     this.settings = this.addLoader(async (signal) => (await api.get(api.of(this.flow, "settings"), signal)).settings);
-    this.plan = this.addLoader((signal) => api.get(api.of(this.flow, "plan"), signal), { atStart: false });
+    this.plan = this.addFlowLoader("plan", { atStart: false });
   }
 
   view() {
