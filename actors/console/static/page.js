@@ -5,6 +5,8 @@ import { Filters } from "./filters.js";
 import { flowHead, tabTitle } from "./flowhead.js";
 import { Loader } from "./loader.js";
 
+const GRACE_MS = 3_000; // after which a page is drawn although the server has not said all that stands at its top
+
 export class Page {
   constructor(app) {
     this.app = app;
@@ -37,11 +39,12 @@ export class Page {
   }
 }
 
-/** A page of one flow, under the tab that its class names in `tab`. */
+/** A page of one flow, under the tab that its class names in `tab`; `body()` returns what it shows. */
 export class FlowTab extends Page {
   constructor(app, { flow }) {
     super(app);
     this.flow = flow;
+    this.openedMs = Date.now();
   }
 
   title() {
@@ -53,8 +56,10 @@ export class FlowTab extends Page {
     return this.addLoader((signal) => api.get(api.of(this.flow, what), signal), options);
   }
 
-  /** The name of the flow, its actions and tabs. */
-  head() {
-    return flowHead(this.app, this.flow, this.constructor.tab);
+  /** The name of the flow, its actions and tabs; below them what `body` draws, once nothing above will move it any more. */
+  view() {
+    const isKnown = this.app.store.mirror !== null && (this.runs?.isAnswered ?? true);
+    const isReady = isKnown || Date.now() - this.openedMs > GRACE_MS;
+    return [flowHead(this.app, this.flow, this.constructor.tab), isReady ? this.body() : null];
   }
 }

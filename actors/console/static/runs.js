@@ -53,6 +53,7 @@ export class Runs {
     this.lost = ""; // why the server did not answer, when it was asked last
     this.inDoubt = false; // an order was sent, and its answer was lost
     this.timer = 0;
+    this.isAnswered = false; // whether the server was asked, and has answered or not
     this.turn = 0; // of the last look: an answer to an earlier one comes too late
     this.stopped = false;
   }
@@ -106,7 +107,7 @@ export class Runs {
       lost = error.message;
     }
     if (this.stopped || turn !== this.turn) return; // a later look knows more
-    Object.assign(this, { known, chosen, lost, inDoubt: this.inDoubt && Boolean(lost) });
+    Object.assign(this, { known, chosen, lost, isAnswered: true, inDoubt: this.inDoubt && Boolean(lost) });
     this.app.update();
     const isOpen = this.running || (this.lost && (this.inDoubt || this.chosen?.ended_ms === null));
     if (isOpen) this.timer = setTimeout(() => this.look(), LOOK_MS);

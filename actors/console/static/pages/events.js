@@ -26,9 +26,8 @@ export class EventsPage extends Page {
   }
 
   view() {
-    const { filters, older } = this;
+    const { older } = this;
     const events = this.#events();
-    const flows = [...this.app.store.flows.keys()];
     return [
       pageHead(
         "Events",
@@ -36,16 +35,19 @@ export class EventsPage extends Page {
           ? `The mirror keeps those since ${format.instant(older.found.from_ms)}. Older ones: raymirror events --since 24h`
           : "The newest come by themselves.",
       ),
-      filterRow(
-        filters.field("q", "Text, partition or copier"),
-        flows.length > 1
-          ? filters.choice("flow", "Flow", [["", "all"], ...flows.map((flow) => [flow, format.flow(flow)])])
-          : null,
-        filters.chips("severity", "Severity", SEVERITIES),
-      ),
       older.view(() => null),
-      older.isAnswered ? [eventList(events), countOf(events)] : null,
+      older.isAnswered ? [this.#filterRow(), eventList(events), countOf(events)] : null,
     ];
+  }
+
+  #filterRow() {
+    const { filters } = this;
+    const flows = [...this.app.store.flows.keys()].map((flow) => [flow, format.flow(flow)]);
+    return filterRow(
+      filters.field("q", "Text, partition or copier"),
+      flows.length > 1 ? filters.choice("flow", "Flow", [["", "all"], ...flows]) : null,
+      filters.chips("severity", "Severity", SEVERITIES),
+    );
   }
 
   /** All events that match, the newest first; one that the stream has too is there once. */

@@ -51,10 +51,9 @@ export class FailoverPage extends FlowTab {
     this.app.update();
   }
 
-  view() {
+  body() {
     const isOver = this.app.store.flow(this.flow)?.failed_over;
     return [
-      this.head(),
       this.runs.view(this.#ways()),
       subHead("If the source were gone now", "Failover", ...this.#buttons(isOver)),
       isOver

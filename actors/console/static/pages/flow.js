@@ -90,13 +90,12 @@ export class FlowPage extends FlowTab {
     }
   }
 
-  view() {
+  body() {
     const { store } = this.app;
     const flow = store.flow(this.flow);
-    if (!flow) return this.head();
+    if (!flow) return null;
     const why = store.whyNoSeries(this.flow);
     return [
-      this.head(),
       troubleList(troubles(flow)),
       answerTiles(flow, [flow], store),
       why ? refusal(`What was measured is not shown: ${why}`) : null,

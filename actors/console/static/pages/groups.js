@@ -38,9 +38,8 @@ export class GroupsPage extends FlowTab {
     this.moves = new Moves(this);
   }
 
-  view() {
+  body() {
     return [
-      this.head(),
       this.rounds.view((found) => roundView(found, this.flow)),
       this.rounds.isAnswered ? [this.#present(), this.moves.view()] : null,
     ];

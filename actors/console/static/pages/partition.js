@@ -32,9 +32,8 @@ export class PartitionPage extends FlowTab {
     return { row, why: notDiscovered(found, "It is") || "The flow has no such partition." };
   }
 
-  view() {
+  body() {
     return [
-      this.head(),
       h(
         "h2",
         { class: "part-name" },

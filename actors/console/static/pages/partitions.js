@@ -11,7 +11,7 @@ export class PartitionsPage extends FlowTab {
     this.list = this.add(new PartitionList(this.flow, { query, changed: () => app.update() }));
   }
 
-  view() {
-    return [this.head(), this.list.view()];
+  body() {
+    return this.list.view();
   }
 }

@@ -41,13 +41,13 @@ export class ProofPage extends FlowTab {
     return { total: found.total, rows: found.partitions };
   }
 
-  view() {
+  body() {
     const { proof } = this;
     if (proof === undefined) {
       const why = this.table.loader.refused;
-      return [this.head(), why ? refusal(why) : loading()];
+      return why ? refusal(why) : loading();
     }
-    return proof === null ? [this.head(), offView(), this.#once()] : [this.head(), this.#once(), this.#rounds(proof)];
+    return proof === null ? [offView(), this.#once()] : [this.#once(), this.#rounds(proof)];
   }
 
   #rounds(proof) {

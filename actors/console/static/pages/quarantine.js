@@ -78,11 +78,10 @@ export class QuarantinePage extends FlowTab {
     requestAnimationFrame(() => document.querySelector(".refused-record")?.scrollIntoView({ block: "nearest" }));
   }
 
-  view() {
+  body() {
     this.#follow();
     const hasOpen = OPEN.some((state) => this.states[state]);
     return [
-      this.head(),
       this.runs.view(),
       subHead(
         "Records that the target refused",

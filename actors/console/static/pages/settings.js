@@ -23,9 +23,8 @@ export class SettingsPage extends FlowTab {
     this.plan = this.addFlowLoader("plan", { atStart: false });
   }
 
-  view() {
+  body() {
     return [
-      this.head(),
       this.settings.view((settings) => this.#editor(settings)),
       this.settings.isAnswered ? this.#differences() : null,
     ];

@@ -29,10 +29,9 @@ export class TopicPage extends FlowTab {
     return { row: found.topics.find((row) => row.topic === this.topic) ?? null };
   }
 
-  view() {
+  body() {
     const row = this.now.found?.row;
     return [
-      this.head(),
       subHead(this.topic, "Topic", row ? this.#pauseOrResume(row) : null),
       this.now.view(() => (row ? rowView(row) : refusal("The flow has no such topic."))),
       this.now.isAnswered ? this.list.view() : null,

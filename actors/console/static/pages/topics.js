@@ -33,11 +33,10 @@ export class TopicsPage extends FlowTab {
     return { total: found.total, rows: found.topics, none: notDiscovered(found, "The topics are") };
   }
 
-  view() {
+  body() {
     const { filters } = this;
     const { state } = filters.values;
     return [
-      this.head(),
       filterRow(
         filters.field("q", "Topic"),
         filters.choice("sort", "Order", ORDERS),
