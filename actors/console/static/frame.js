@@ -1,11 +1,11 @@
 /** The frame around all pages: the bar at the top, the list of pages, and what says that all of it may be old. */
 
-import { h } from "./dom.js";
-import * as format from "./format.js";
-import { icon } from "./icons.js";
+import { h } from "./base/dom.js";
+import * as format from "./base/format.js";
+import { here, path } from "./base/router.js";
 import { showKeys, turnTheme } from "./keys.js";
-import { badge, button, notice } from "./parts.js";
-import { here, path } from "./router.js";
+import { icon } from "./parts/icons.js";
+import { badge, button, notice } from "./parts/parts.js";
 
 const HEALTH = { ok: "All is well", attention: "Look at it", trouble: "Trouble", off: "Off" };
 const LIVE = {

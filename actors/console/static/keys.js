@@ -1,9 +1,9 @@
 /** Keys of all pages: two letters go somewhere, `/` to the filter, `t` the theme, `?` the list of keys. */
 
-import { Dialog, dialogButtons } from "./dialog.js";
-import { h } from "./dom.js";
-import { button } from "./parts.js";
-import { go, path } from "./router.js";
+import { h } from "./base/dom.js";
+import { go, path } from "./base/router.js";
+import { Dialog, dialogButtons } from "./parts/dialog.js";
+import { button } from "./parts/parts.js";
 
 const WAIT_MS = 1_500;
 const PLACES = { o: [], e: ["events"], a: ["audit"], c: ["config"] };

@@ -1,7 +1,9 @@
 /** Starts the page: who asks, which page an address has, and when it is drawn. */
 
-import * as api from "./api.js";
-import { announce, fill, h } from "./dom.js";
+import * as api from "./base/api.js";
+import { announce, fill, h } from "./base/dom.js";
+import { here, match, path } from "./base/router.js";
+import { Store } from "./base/store.js";
 import { sideBar, skipButton, staleNotice, topBar } from "./frame.js";
 import { keys } from "./keys.js";
 import { AuditPage } from "./pages/audit.js";
@@ -19,8 +21,6 @@ import { QuarantinePage } from "./pages/quarantine.js";
 import { SettingsPage } from "./pages/settings.js";
 import { TopicPage } from "./pages/topic.js";
 import { TopicsPage } from "./pages/topics.js";
-import { here, match, path } from "./router.js";
-import { Store } from "./store.js";
 
 const ROUTES = [
   [[], OverviewPage],

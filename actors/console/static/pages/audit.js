@@ -1,13 +1,13 @@
 /** Who changed what on the copies, when and why. */
 
-import * as api from "../api.js";
-import { textColumn } from "../columns.js";
-import { h } from "../dom.js";
-import { filterRow } from "../filters.js";
-import * as format from "../format.js";
-import { Page } from "../page.js";
-import { note, pageHead, panel, time } from "../parts.js";
-import { Table } from "../table.js";
+import { Page } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { textColumn } from "../parts/columns.js";
+import { filterRow } from "../parts/filters.js";
+import { note, pageHead, panel, time } from "../parts/parts.js";
+import { Table } from "../parts/table.js";
 
 const HEALTH = { done: "ok", failed: "trouble", left: "attention" };
 

@@ -1,12 +1,12 @@
 /** The configuration: what the file on disk would change in the running mirror, then a reload. */
 
-import * as api from "../api.js";
-import { confirm } from "../dialog.js";
-import { diff } from "../diff.js";
-import { h } from "../dom.js";
-import * as format from "../format.js";
-import { Page } from "../page.js";
-import { button, facts, flowLink, note, notice, pageHead, panel } from "../parts.js";
+import { Page } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { confirm } from "../parts/dialog.js";
+import { diff } from "../parts/diff.js";
+import { button, facts, flowLink, note, notice, pageHead, panel } from "../parts/parts.js";
 
 const REFRESH_MS = 10_000;
 const NOT_SET = "(not set)";

@@ -1,11 +1,11 @@
 /** What has happened in the running mirror, filtered. */
 
-import * as api from "../api.js";
-import { h } from "../dom.js";
-import { filterRow } from "../filters.js";
-import * as format from "../format.js";
-import { Page } from "../page.js";
-import { eventList, pageHead } from "../parts.js";
+import { Page } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { filterRow } from "../parts/filters.js";
+import { eventList, pageHead } from "../parts/parts.js";
 
 const RANK = { info: 0, warning: 1, error: 2 };
 const SEVERITIES = [

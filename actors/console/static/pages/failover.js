@@ -3,12 +3,15 @@
  * first and asks to type the name of the flow. What is started is a command of its own, which outlives this server.
  */
 
-import * as api from "../api.js";
-import { confirm } from "../dialog.js";
-import { h } from "../dom.js";
-import * as format from "../format.js";
-import { failBack, Form, switchOver } from "../operate.js";
-import { FlowTab } from "../page.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { failBack, Form, switchOver } from "../flow/operate.js";
+import { Past } from "../flow/past.js";
+import { Runs } from "../flow/runs.js";
+import { standTable } from "../flow/stands.js";
+import { confirm } from "../parts/dialog.js";
 import {
   actions,
   button,
@@ -21,11 +24,8 @@ import {
   refusal,
   subHead,
   tile,
-} from "../parts.js";
-import { Past } from "../past.js";
-import { plainTable } from "../plaintable.js";
-import { Runs } from "../runs.js";
-import { standTable } from "../stands.js";
+} from "../parts/parts.js";
+import { plainTable } from "../parts/plaintable.js";
 
 export class FailoverPage extends FlowTab {
   static tab = "failover";

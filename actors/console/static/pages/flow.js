@@ -1,14 +1,14 @@
 /** One flow now: the three answers, how far behind it is over time, what stands still, and who copies. */
 
-import { answerTiles, partitionsThat } from "../answers.js";
-import { Chart } from "../chart.js";
-import { h, slot } from "../dom.js";
-import * as format from "../format.js";
-import { FlowTab } from "../page.js";
-import { bar, eventList, facts, note, noteList, panel, refusal, stateHealth, troubleList } from "../parts.js";
-import { plainTable } from "../plaintable.js";
-import { path } from "../router.js";
-import { proofText } from "../words.js";
+import { FlowTab } from "./page.js";
+import { h, slot } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
+import { answerTiles, partitionsThat } from "../flow/answers.js";
+import { proofText } from "../flow/words.js";
+import { Chart } from "../parts/chart.js";
+import { bar, eventList, facts, note, noteList, panel, refusal, stateHealth, troubleList } from "../parts/parts.js";
+import { plainTable } from "../parts/plaintable.js";
 
 const MOST_EVENTS = 12;
 const CHARTS = {

@@ -1,15 +1,15 @@
 /** The consumer groups of a flow: what the last round knows, and where each stands on both sides. */
 
-import { h } from "../dom.js";
-import { filterField, filterRow } from "../filters.js";
-import * as format from "../format.js";
-import { icon } from "../icons.js";
-import { Moves } from "../moves.js";
-import { FlowTab } from "../page.js";
-import { facts, note, panel, reasonsPanel, tile, time } from "../parts.js";
-import { path } from "../router.js";
-import { Runs } from "../runs.js";
-import { standTable } from "../stands.js";
+import { FlowTab } from "./page.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
+import { Moves } from "../flow/moves.js";
+import { Runs } from "../flow/runs.js";
+import { standTable } from "../flow/stands.js";
+import { filterField, filterRow } from "../parts/filters.js";
+import { icon } from "../parts/icons.js";
+import { facts, note, panel, reasonsPanel, tile, time } from "../parts/parts.js";
 
 const REFRESH_MS = 5_000;
 const HOW = {

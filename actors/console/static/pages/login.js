@@ -1,8 +1,8 @@
 /** Asks who it is: the password or the token of a user of the server. */
 
-import * as api from "../api.js";
-import { h } from "../dom.js";
-import { button, note, refusal } from "../parts.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import { button, note, refusal } from "../parts/parts.js";
 
 export class LoginPage {
   constructor(app, { refused, entered }) {

@@ -1,16 +1,16 @@
 /** The first page: is it whole, how much would be lost now, may I fail over; then each flow, and what has happened. */
 
-import { answerTiles } from "../answers.js";
-import { sparkline } from "../chart.js";
-import { h } from "../dom.js";
-import * as format from "../format.js";
-import { icon } from "../icons.js";
-import { clusterMap } from "../map.js";
-import { Page } from "../page.js";
-import { eventList, flowLink, loading, note, notice, panel, stateBadge } from "../parts.js";
-import { plainTable } from "../plaintable.js";
-import { path } from "../router.js";
-import { lossText, orNotKnown, proofText } from "../words.js";
+import { Page } from "./page.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
+import { answerTiles } from "../flow/answers.js";
+import { lossText, proofText } from "../flow/words.js";
+import { sparkline } from "../parts/chart.js";
+import { icon } from "../parts/icons.js";
+import { clusterMap } from "../parts/map.js";
+import { eventList, flowLink, loading, note, notice, panel, stateBadge } from "../parts/parts.js";
+import { plainTable } from "../parts/plaintable.js";
 
 const MOST_EVENTS = 8;
 
@@ -55,7 +55,7 @@ function flowTable(flows, store) {
       { head: "Flow", cell: (flow) => flowLink(flow.flow) },
       { head: "State", cell: stateBadge },
       { head: "Loss now", number: true, cell: (flow) => lossText(flow.rpo) },
-      { head: "Behind", number: true, cell: (flow) => orNotKnown(flow.rpo.seconds, format.duration) },
+      { head: "Behind", number: true, cell: (flow) => format.orNotKnown(flow.rpo.seconds, format.duration) },
       { head: "Worst", number: true, cell: (flow) => format.duration(flow.worst_rpo.seconds) },
       { head: "Rate", number: true, cell: (flow) => `${format.short(flow.records_per_second)}/s` },
       { head: "Proof", cell: (flow) => (flow.proof ? proofText(flow.proof, store.now()) : "off") },

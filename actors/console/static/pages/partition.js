@@ -1,12 +1,12 @@
 /** One partition: why it does not move, and how far it is on both sides. */
 
-import * as api from "../api.js";
-import { h } from "../dom.js";
-import * as format from "../format.js";
-import { FlowTab } from "../page.js";
-import { eventList, facts, notice, panel, refusal, stateHealth, time } from "../parts.js";
-import { path } from "../router.js";
-import { notDiscovered, orNotKnown } from "../words.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
+import { notDiscovered } from "../flow/words.js";
+import { eventList, facts, notice, panel, refusal, stateHealth, time } from "../parts/parts.js";
 
 const REFRESH_MS = 2_000;
 const MOST_EVENTS = 20;
@@ -102,9 +102,9 @@ function logBar(copied, proven, text) {
 function behindFacts(row) {
   const isKnown = row.lag_records !== null;
   return facts([
-    ["Records", orNotKnown(row.lag_records, format.whole)],
-    ["Bytes", orNotKnown(row.lag_bytes, format.size)],
-    ["Age of the oldest", orNotKnown(row.lag_seconds, format.duration)],
+    ["Records", format.orNotKnown(row.lag_records, format.whole)],
+    ["Bytes", format.orNotKnown(row.lag_bytes, format.size)],
+    ["Age of the oldest", format.orNotKnown(row.lag_seconds, format.duration)],
     row.heard_seconds_ago === null
       ? ["The source has reported its end", "never"]
       : ["The source reported its end", `${format.duration(row.heard_seconds_ago)} ago`],

@@ -1,7 +1,7 @@
 /** The partitions of a flow, as a table that the server filters and sorts. */
 
-import { FlowTab } from "../page.js";
-import { PartitionList } from "../partitionlist.js";
+import { FlowTab } from "./page.js";
+import { PartitionList } from "../flow/partitionlist.js";
 
 export class PartitionsPage extends FlowTab {
   static tab = "partitions";

@@ -1,16 +1,16 @@
 /** The continuous proof of a flow: how far each partition is proven, and what differs. */
 
-import * as api from "../api.js";
-import { partitionRows, textColumn } from "../columns.js";
-import { confirm } from "../dialog.js";
-import { h } from "../dom.js";
-import { filterRow } from "../filters.js";
-import * as format from "../format.js";
-import { FlowTab } from "../page.js";
-import { actions, button, facts, loading, panel, refusal } from "../parts.js";
-import { Runs } from "../runs.js";
-import { Table } from "../table.js";
-import { proofText } from "../words.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { Runs } from "../flow/runs.js";
+import { proofText } from "../flow/words.js";
+import { partitionRows, textColumn } from "../parts/columns.js";
+import { confirm } from "../parts/dialog.js";
+import { filterRow } from "../parts/filters.js";
+import { actions, button, facts, loading, panel, refusal } from "../parts/parts.js";
+import { Table } from "../parts/table.js";
 
 export class ProofPage extends FlowTab {
   static tab = "proof";

@@ -3,16 +3,16 @@
  * them. A replay and a drop are commands of their own, which outlive this server.
  */
 
-import * as api from "../api.js";
-import { textColumn } from "../columns.js";
-import { confirm } from "../dialog.js";
-import { h } from "../dom.js";
-import { chip, filterRow } from "../filters.js";
-import * as format from "../format.js";
-import { FlowTab } from "../page.js";
-import { actions, badge, button, facts, loading, note, panel, subHead, time } from "../parts.js";
-import { Runs } from "../runs.js";
-import { Table } from "../table.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { Runs } from "../flow/runs.js";
+import { textColumn } from "../parts/columns.js";
+import { confirm } from "../parts/dialog.js";
+import { chip, filterRow } from "../parts/filters.js";
+import { actions, badge, button, facts, loading, note, panel, subHead, time } from "../parts/parts.js";
+import { Table } from "../parts/table.js";
 
 const HEALTH = {
   held: "attention",

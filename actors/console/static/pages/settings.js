@@ -1,13 +1,13 @@
 /** The settings of a flow: change them, look at the difference, then apply; and what differs in topics, configs and ACLs. */
 
-import * as api from "../api.js";
-import { confirm } from "../dialog.js";
-import { diff } from "../diff.js";
-import { h } from "../dom.js";
-import { filterField, filterRow } from "../filters.js";
-import * as format from "../format.js";
-import { FlowTab } from "../page.js";
-import { button, MOST_ROWS, note, notShown, panel, reasonsPanel } from "../parts.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { confirm } from "../parts/dialog.js";
+import { diff } from "../parts/diff.js";
+import { filterField, filterRow } from "../parts/filters.js";
+import { button, MOST_ROWS, note, notShown, panel, reasonsPanel } from "../parts/parts.js";
 
 const FIXED = /^(name|connector\.class|(source|target)\.cluster\..*)$/; // of a cluster, or of what the flow is
 

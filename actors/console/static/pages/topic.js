@@ -1,12 +1,11 @@
 /** One topic of a flow: how far behind, its partitions, and a pause for it alone. */
 
-import * as api from "../api.js";
-import { confirm } from "../dialog.js";
-import * as format from "../format.js";
-import { FlowTab } from "../page.js";
-import { button, facts, notice, panel, refusal, subHead } from "../parts.js";
-import { PartitionList } from "../partitionlist.js";
-import { orNotKnown } from "../words.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import * as format from "../base/format.js";
+import { PartitionList } from "../flow/partitionlist.js";
+import { confirm } from "../parts/dialog.js";
+import { button, facts, notice, panel, refusal, subHead } from "../parts/parts.js";
 
 const REFRESH_MS = 5_000;
 
@@ -68,7 +67,7 @@ function rowView(row) {
         ["On the target", row.target_topic],
         ["Behind", orAtLeast(row.lag_seconds, row.least_seconds, format.duration)],
         ["Records behind", orAtLeast(row.lag_records, row.least_records, format.whole)],
-        ["Bytes behind", orNotKnown(row.lag_bytes, format.size)],
+        ["Bytes behind", format.orNotKnown(row.lag_bytes, format.size)],
         ["Partitions that do not move", format.whole(row.stalled)],
         ["Copied since the start", `${format.whole(row.records)} records, ${format.size(row.bytes)}`],
       ]),

@@ -1,13 +1,13 @@
 /** The topics of a flow, as a table that the server filters and sorts. */
 
-import * as api from "../api.js";
-import { behindColumn, nameColumn, recordsColumn, stateColumn, textColumn } from "../columns.js";
-import { chip, filterRow, ORDERS } from "../filters.js";
-import * as format from "../format.js";
-import { FlowTab } from "../page.js";
-import { go, path } from "../router.js";
-import { Table } from "../table.js";
-import { notDiscovered } from "../words.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import * as format from "../base/format.js";
+import { go, path } from "../base/router.js";
+import { notDiscovered } from "../flow/words.js";
+import { behindColumn, nameColumn, recordsColumn, stateColumn, textColumn } from "../parts/columns.js";
+import { chip, filterRow, ORDERS } from "../parts/filters.js";
+import { Table } from "../parts/table.js";
 
 export class TopicsPage extends FlowTab {
   static tab = "topics";

@@ -534,7 +534,7 @@ async def test_the_page_writes_numbers_and_axes_as_the_report_does(tmp_path: Pat
         await console.open()
         told = await console.tab.value(
             f"""(async () => {{
-              const format = await import('/console/format.js'), chart = await import('/console/chart.js');
+              const format = await import('/console/base/format.js'), chart = await import('/console/parts/chart.js');
               const values = {json.dumps(VALUES)};
               return {{
                 duration: values.map(format.duration), size: values.map(format.size), short: values.map(format.short),
@@ -566,7 +566,7 @@ async def test_the_map_has_sources_on_the_left_also_in_circles(tmp_path: Path) -
             clusters = json.dumps([{"name": one} for one in wanted])
             arrows = json.dumps([dict(zip(("source", "target"), one.split("->"), strict=True)) for one in flows])
             columns = await console.tab.value(
-                f"import('/console/map.js').then(map => Object.fromEntries([...map.layout({clusters}, {arrows})]"
+                f"import('/console/parts/map.js').then(map => Object.fromEntries([...map.layout({clusters}, {arrows})]"
                 ".map(([name, place]) => [name, place.column])))"
             )
             assert columns == wanted, name

@@ -121,6 +121,18 @@ def test_a_script_imports_only_what_exists(name: str) -> None:
             assert set(re.findall(r"\w+", words)) <= set(exported), file
 
 
+ROOMS = ("base", "parts", "flow", "pages", ".")
+"""The folders of scripts: each needs only those before it. `.` has the frame and what starts all of it."""
+
+
+@by_script
+def test_a_script_needs_only_its_own_folder_and_those_below(name: str) -> None:
+    def room(file: str) -> int:
+        return ROOMS.index(str(PurePosixPath(file).parent))
+
+    assert [file for file in imports(name) if room(file) > room(name)] == []
+
+
 def test_no_script_waits_for_one_that_waits_for_it() -> None:
     needs = {name: set(imports(name)) for name in SCRIPTS}
     while free := {name for name, others in needs.items() if not others}:

@@ -79,7 +79,7 @@ async def loaded(folder: Path, body: str) -> Any:
     """Return what a script returns that has the class `Loader`."""
     async with watched(folder) as console:
         await console.open()
-        return await console.tab.value(f"import('/console/loader.js').then(async ({{Loader}}) => {{{body}}})")
+        return await console.tab.value(f"import('/console/parts/loader.js').then(async ({{Loader}}) => {{{body}}})")
 
 
 async def test_only_the_last_question_counts(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 /** A table of few rows, all of them in the page. On a narrow page it scrolls by itself. */
 
-import { h } from "./dom.js";
 import { MOST_ROWS, notShown } from "./parts.js";
+import { h } from "../base/dom.js";
 
 /**
  * `columns`: `{head, cell(row), number, kind, title(row)}`; the first cell names its row. `keyOf(row)` says which row it is;

@@ -1,9 +1,9 @@
 /** Draws the clusters of a mirror and the flows between them: sources on the left, targets on the right. */
 
-import { h, s } from "./dom.js";
-import * as format from "./format.js";
 import { flowLink } from "./parts.js";
-import { path } from "./router.js";
+import { h, s } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
 
 const BOX = { width: 196, height: 62 };
 const GAP_X = 240;

@@ -1,6 +1,6 @@
 /** What commands have found or done, in sentences. */
 
-import * as format from "./format.js";
+import * as format from "../base/format.js";
 
 /** What a run has found or done, in sentences; none while nothing is known. */
 export function outcome(run) {

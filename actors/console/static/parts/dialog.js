@@ -1,7 +1,7 @@
 /** Dialogs: they ask before something is done, keep the focus, and close with Escape. */
 
-import { fill, h } from "./dom.js";
 import { button, refusal } from "./parts.js";
+import { fill, h } from "../base/dom.js";
 
 export class Dialog {
   /** `view()` returns the content; `update` draws it again. */

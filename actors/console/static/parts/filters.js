@@ -1,8 +1,8 @@
 /** The filters of a list: fields, choices and chips, with their values in the address of the page. */
 
-import { h } from "./dom.js";
-import * as format from "./format.js";
-import { setQuery } from "./router.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { setQuery } from "../base/router.js";
 
 const TYPING_MS = 200;
 

@@ -1,6 +1,6 @@
 /** Differences: lines that go and lines that come. */
 
-import { h } from "./dom.js";
+import { h } from "../base/dom.js";
 
 /** `rows`: `{key, before, after, note}`; null: not set. */
 export function diff(rows) {

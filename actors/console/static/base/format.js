@@ -114,3 +114,8 @@ export function flow(name) {
 export function capital(text) {
   return `${text[0].toUpperCase()}${text.slice(1)}`;
 }
+
+/** A value as `write` writes it; a value that is null is not known. */
+export function orNotKnown(value, write) {
+  return value === null ? "not known" : write(value);
+}

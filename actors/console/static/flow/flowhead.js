@@ -1,10 +1,10 @@
 /** The head of each page of a flow: its name and state, what can be done to it as a whole, and its pages. */
 
-import * as api from "./api.js";
-import { confirm } from "./dialog.js";
-import { h } from "./dom.js";
-import { actions, button, stateBadge } from "./parts.js";
-import { path } from "./router.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import { path } from "../base/router.js";
+import { confirm } from "../parts/dialog.js";
+import { actions, button, stateBadge } from "../parts/parts.js";
 
 const TABS = {
   "": "Now",

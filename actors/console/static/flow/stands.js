@@ -1,10 +1,10 @@
 /** Where consumer groups stand on both sides, and what a move to the target would repeat or skip. */
 
-import { h } from "./dom.js";
-import * as format from "./format.js";
-import { icon } from "./icons.js";
-import { note } from "./parts.js";
-import { plainTable } from "./plaintable.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { icon } from "../parts/icons.js";
+import { note } from "../parts/parts.js";
+import { plainTable } from "../parts/plaintable.js";
 
 const NOT_COMMITTED = "not committed on the target";
 

@@ -1,11 +1,10 @@
 /** Columns that several tables have: names that are links, states, numbers that may not be known, reasons. */
 
-import { h } from "./dom.js";
-import * as format from "./format.js";
 import { icon } from "./icons.js";
 import { stateHealth } from "./parts.js";
-import { go, path } from "./router.js";
-import { orNotKnown } from "./words.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { go, path } from "../base/router.js";
 
 /** The name of a row, which leads to its page; `title`: what a tooltip says of it. */
 export function nameColumn(head, { text, href, title = text }) {
@@ -45,7 +44,7 @@ export const recordsColumn = {
   head: "Records",
   width: "7rem",
   number: true,
-  cell: (row) => orNotKnown(row.lag_records, format.whole),
+  cell: (row) => format.orNotKnown(row.lag_records, format.whole),
 };
 
 /** A text that may be longer than its column: a tooltip has all of it, or what `title` says. */

@@ -1,9 +1,9 @@
 /** What all pages have in common: parts that begin when the page opens and end when it is left. */
 
-import * as api from "./api.js";
-import { Filters } from "./filters.js";
-import { flowHead, tabTitle } from "./flowhead.js";
-import { Loader } from "./loader.js";
+import * as api from "../base/api.js";
+import { flowHead, tabTitle } from "../flow/flowhead.js";
+import { Filters } from "../parts/filters.js";
+import { Loader } from "../parts/loader.js";
 
 const GRACE_MS = 3_000; // after which a page is drawn although the server has not said all that stands at its top
 

@@ -1,12 +1,12 @@
 /** The filters and the table of the partitions of a flow, or of one topic. */
 
-import * as api from "./api.js";
-import { behindColumn, partitionRows, recordsColumn, stateColumn, textColumn } from "./columns.js";
-import { h } from "./dom.js";
-import { filterRow, Filters, ORDERS } from "./filters.js";
-import * as format from "./format.js";
-import { Table } from "./table.js";
 import { notDiscovered } from "./words.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { behindColumn, partitionRows, recordsColumn, stateColumn, textColumn } from "../parts/columns.js";
+import { filterRow, Filters, ORDERS } from "../parts/filters.js";
+import { Table } from "../parts/table.js";
 
 export class PartitionList {
   /** `topic`: only those of one topic; `changed()`: to be drawn again. */

@@ -1,6 +1,6 @@
 /** Sentences about a flow that pages share: its loss, its proof, what is not known of it yet. */
 
-import * as format from "./format.js";
+import * as format from "../base/format.js";
 
 /** How many records a loss of the source would cost. */
 export function lossText(rpo) {
@@ -50,11 +50,6 @@ export function proofText(proof, now) {
   if (proof.trouble) return `the last round failed: ${proof.trouble}`;
   if (proof.at_ms === null) return "no round has ended yet";
   return `${format.age((now - proof.at_ms) / 1000)} ago`;
-}
-
-/** A value as `write` writes it; a value that is null is not known. */
-export function orNotKnown(value, write) {
-  return value === null ? "not known" : write(value);
 }
 
 /** Why a list has no row yet although the flow has some; empty if it is complete. */

@@ -1,9 +1,9 @@
 /** Parts that pages are made of: badges, tiles, notices, buttons, lists of facts, lists of events. */
 
-import { h } from "./dom.js";
-import * as format from "./format.js";
 import { icon } from "./icons.js";
-import { path } from "./router.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
 
 /** How many rows a list has at most that the server does not cut into pages. */
 export const MOST_ROWS = 200;

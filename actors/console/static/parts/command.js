@@ -1,7 +1,7 @@
 /** Commands for a terminal that do the same as the page. */
 
-import { announce, h } from "./dom.js";
 import { button } from "./parts.js";
+import { announce, h } from "../base/dom.js";
 
 /** A command to be typed, with a button that copies it. */
 export function command(text) {

@@ -3,11 +3,11 @@
  * over. What is not known is never shown as good.
  */
 
-import { h } from "./dom.js";
-import * as format from "./format.js";
-import { tile } from "./parts.js";
-import { path } from "./router.js";
 import { asOf, lossDetail, lossText, worstText } from "./words.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
+import { tile } from "../parts/parts.js";
 
 /** The tiles of the three answers; `one`: the mirror of the flows, or the only flow. */
 export function answerTiles(one, flows, store) {

@@ -1,6 +1,6 @@
 /** The signs of the page. A state has a shape of its own, so that it is recognized without colours. */
 
-import { s } from "./dom.js";
+import { s } from "../base/dom.js";
 
 const PATHS = {
   ok: ["M8 1.5a6.5 6.5 0 1 1 0 13a6.5 6.5 0 0 1 0-13z", "M5 8.2l2.1 2.1L11 6"],

@@ -3,13 +3,13 @@
  * beside the mirror; what is shown of it comes from its own lines, so it says how far it really is.
  */
 
-import * as api from "./api.js";
-import { command, commandLine } from "./command.js";
-import { confirm } from "./dialog.js";
-import { h } from "./dom.js";
-import * as format from "./format.js";
 import { outcome } from "./outcomes.js";
-import { actions, badge, button, computing, notice, noteList, panel, refusal, time } from "./parts.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { command, commandLine } from "../parts/command.js";
+import { confirm } from "../parts/dialog.js";
+import { actions, badge, button, computing, notice, noteList, panel, refusal, time } from "../parts/parts.js";
 
 const LOOK_MS = 1_000;
 const SILENT_MS = 30_000;

@@ -5,9 +5,9 @@
  * Keys: arrows, Page Up and Down, Home and End move; Enter opens.
  */
 
-import { fill, h, slot } from "./dom.js";
-import { counted } from "./format.js";
 import { Loader } from "./loader.js";
+import { fill, h, slot } from "../base/dom.js";
+import { counted } from "../base/format.js";
 
 const ROW_PX = 38;
 const PAGE = 100;

@@ -1,8 +1,8 @@
 /** What was done before: operations and failovers, as they are stored on the clusters. */
 
-import { h } from "./dom.js";
-import * as format from "./format.js";
-import { note, panel, time } from "./parts.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { note, panel, time } from "../parts/parts.js";
 
 export class Past {
   constructor(page) {

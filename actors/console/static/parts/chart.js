@@ -3,8 +3,8 @@
  * at the arrow keys. Its height is fixed, so nothing moves when data comes.
  */
 
-import { fill, h, s } from "./dom.js";
-import * as format from "./format.js";
+import { fill, h, s } from "../base/dom.js";
+import * as format from "../base/format.js";
 
 const WIDTH = 600;
 const HEIGHT = 150;

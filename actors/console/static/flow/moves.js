@@ -1,9 +1,9 @@
 /** A migration, group by group: what has moved to the target, and the dialogs that move a group or take that back. */
 
-import { confirm } from "./dialog.js";
-import { h } from "./dom.js";
 import { operate } from "./operate.js";
-import { badge, button, MOST_ROWS, note, panel } from "./parts.js";
+import { h } from "../base/dom.js";
+import { confirm } from "../parts/dialog.js";
+import { badge, button, MOST_ROWS, note, panel } from "../parts/parts.js";
 
 const PARTS = {
   moved: ["ok", "moved"],

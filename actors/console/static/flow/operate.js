@@ -1,12 +1,12 @@
 /** Dialogs that act on a flow as a whole, or on a group of it: the name of the flow must be typed before they begin. */
 
-import { command, commandLine } from "./command.js";
-import { Attempt, Dialog, dialogButtons, typing } from "./dialog.js";
-import { h } from "./dom.js";
-import { choice } from "./filters.js";
-import { Loader } from "./loader.js";
-import { button, computing, note } from "./parts.js";
 import { runView } from "./runs.js";
+import { h } from "../base/dom.js";
+import { command, commandLine } from "../parts/command.js";
+import { Attempt, Dialog, dialogButtons, typing } from "../parts/dialog.js";
+import { choice } from "../parts/filters.js";
+import { Loader } from "../parts/loader.js";
+import { button, computing, note } from "../parts/parts.js";
 
 /** A dialog that does something only after the name of the flow was typed. */
 export class Form {
