@@ -3,175 +3,102 @@
  * first and asks to type the name of the flow. What is started is a command of its own, which outlives this server.
  */
 
-import * as api from "../api.js";
-import { confirm } from "../dialog.js";
-import { h } from "../dom.js";
-import * as format from "../format.js";
-import { icon } from "../icons.js";
-import { Form, operate } from "../operate.js";
-import { flowHead, loading, panel, refusal, tile } from "../parts.js";
-import { Past, Runs } from "../runs.js";
-import { named, standTable } from "./groups.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { failBack, Form, switchOver } from "../flow/operate.js";
+import { Past } from "../flow/past.js";
+import { Runs } from "../flow/runs.js";
+import { standTable } from "../flow/stands.js";
+import { confirm } from "../parts/dialog.js";
+import {
+  actions,
+  button,
+  computing,
+  loading,
+  note,
+  notice,
+  panel,
+  reasonsPanel,
+  refusal,
+  subHead,
+  tile,
+} from "../parts/parts.js";
+import { plainTable } from "../parts/plaintable.js";
 
-const MOST_ROWS = 200;
+export class FailoverPage extends FlowTab {
+  static tab = "failover";
 
-export class FailoverPage {
-  constructor(app, { flow }) {
-    this.app = app;
-    this.flow = flow;
-    this.found = null;
-    this.refused = "";
-    this.asking = false;
-    this.runs = new Runs(app, flow);
-    this.past = new Past(app, flow);
-  }
-
-  title() {
-    return `Failover of ${this.flow}`;
-  }
-
-  start() {
-    this.abort = new AbortController();
-    this.ask();
-    this.runs.start();
-  }
-
-  stop() {
-    this.abort.abort();
-    this.runs.stop();
+  constructor(app, params) {
+    super(app, params);
+    this.form = null; // the dialog of a failover, while it is open
+    this.preview = this.addLoader((signal) => this.#load(signal), { changed: () => this.#changed() });
+    this.runs = this.add(new Runs(app, this.flow));
+    this.past = new Past(this);
   }
 
   /** Computes the loss; the answer may take seconds, because both clusters are asked. */
-  async ask(changed = () => this.app.update()) {
-    this.asking = true;
-    changed();
-    try {
-      this.found = await api.get(api.of(this.flow, "failover-preview"), this.abort.signal);
-      this.refused = "";
-      const { readiness } = this.found.preview;
-      this.app.store.previews.set(this.flow, {
-        atMs: this.found.at_ms,
-        missing: readiness.unready.length + readiness.unknown.length,
-      });
-    } catch (error) {
-      if (this.abort.signal.aborted) return;
-      this.refused = error.message;
-    }
-    this.asking = false;
-    changed();
+  async #load(signal) {
+    const found = await api.get(api.of(this.flow, "failover-preview"), signal);
+    const { unready, unknown } = found.preview.readiness;
+    this.app.store.previews.set(this.flow, { atMs: found.at_ms, missing: unready.length + unknown.length });
+    return found;
+  }
+
+  #changed() {
+    this.form?.update();
     this.app.update();
   }
 
-  view() {
-    const { found } = this;
+  body() {
     const isOver = this.app.store.flow(this.flow)?.failed_over;
     return [
-      flowHead(this.app, this.flow, "failover"),
       this.runs.view(this.#ways()),
-      h(
-        "div",
-        { class: "sub-head" },
-        h("h2", {}, "If the source were gone now"),
-        h("span", { class: "grow" }),
-        h(
-          "div",
-          { class: "actions", role: "group", "aria-label": "Failover" },
-          h(
-            "button",
-            { type: "button", class: "button", disabled: this.asking, on: { click: () => this.ask() } },
-            this.asking ? "Asking both clusters…" : "Compute again",
-          ),
-          this.#button("restart", "Drill…", () => this.#drill()),
-          isOver
-            ? this.#button("failover", "Fail back…", () => operate(this, "failback"))
-            : this.#button("failover", "Switch over…", () => operate(this, "switchover")),
-          h(
-            "button",
-            {
-              type: "button",
-              class: "button danger",
-              disabled: isOver || Boolean(this.runs.running),
-              title: isOver ? "It was failed over already" : null,
-              on: { click: () => this.#failover() },
-            },
-            icon("failover"),
-            h("span", {}, "Fail over…"),
-          ),
-        ),
-      ),
+      subHead("If the source were gone now", "Failover", ...this.#buttons(isOver)),
       isOver
-        ? h(
-            "p",
-            { class: "notice" },
-            icon("off"),
-            h(
-              "span",
-              {},
-              "This flow was failed over: its consumers use the target. What follows is what only the source has now.",
-            ),
+        ? notice(
+            "off",
+            "This flow was failed over: its consumers use the target. What follows is what only the source has now.",
           )
         : null,
-      this.refused ? refusal(this.refused) : null,
-      found
-        ? this.#found(found)
-        : this.refused
-          ? null
-          : loading("Asking both clusters: what the source has and the target does not…"),
-      this.past.view(),
+      this.preview.view(previewView, {
+        waiting: loading("Asking both clusters: what the source has and the target does not…"),
+      }),
+      this.preview.isAnswered ? this.past.view() : null,
     ];
   }
 
-  #found(found) {
-    const { preview } = found;
-    const losses = preview.losses.filter((one) => one.records || one.unknown || one.left_out);
+  #buttons(isOver) {
+    const why = this.runs.whyNot("admin");
+    const whyNoFailover = isOver ? "It was failed over already" : this.runs.running ? "A command runs" : "";
     return [
-      answers(found),
-      h(
-        "p",
-        { class: "soft" },
-        `Read from both clusters in ${format.duration(found.took_seconds)} at ${format.clock(found.at_ms)}. Nothing was changed.`,
-      ),
-      losses.length ? panel("What would be lost", {}, lossTable(losses)) : null,
-      preview.readiness.unready.length
-        ? panel("What applications would miss on the target", {}, unready(preview.readiness.unready))
-        : null,
-      preview.readiness.unknown.length
-        ? named("Not known", Object.fromEntries(preview.readiness.unknown.map((why) => [why, ""])), "attention")
-        : null,
-      named("Groups that could not be read", preview.standing.failed, "trouble"),
-      preview.standing.stands.length
-        ? panel("Where each group stands", {}, standTable(sorted(preview.standing.stands)))
-        : null,
+      this.preview.button("Compute again"),
+      button("Drill…", () => this.#drill(), { sign: "restart", why }),
+      isOver
+        ? button("Fail back…", () => failBack(this), { sign: "failover", why })
+        : button("Switch over…", () => switchOver(this), { sign: "failover", why }),
+      button("Fail over…", () => this.#failover(), { sign: "failover", kind: "danger", why: whyNoFailover }),
     ];
   }
 
   /** Fails over: computes the loss, asks for the name of the flow, then starts the command. */
   async #failover() {
-    const form = new Form(this, "Fail over", () => this.#failoverDialog(form));
+    const form = new Form(this, `Fail over ${this.flow}`, () => this.#failoverDialog(form));
+    this.form = form;
     const opened = form.open();
-    await this.ask(() => form.update());
+    await this.preview.ask();
     await opened;
+    if (this.form === form) this.form = null; // else it was opened once more meanwhile
   }
 
   #failoverDialog(form) {
-    const { found } = this;
-    const isGood = found?.whole && found.equal;
+    const { found, isBusy, refused } = this.preview;
     return [
       h("h2", {}, `Fail over ${this.flow}?`),
-      this.asking ? h("p", { class: "computing", role: "status" }, "Computing the loss: asking both clusters…") : null,
-      this.refused && !this.asking ? refusal(`The loss is not known: ${this.refused}`) : null,
-      found && !this.asking && !this.refused
-        ? h(
-            "p",
-            { class: `notice ${isGood ? "ok" : "trouble"}` },
-            icon(isGood ? "ok" : "trouble"),
-            h(
-              "span",
-              {},
-              `As of ${format.clock(found.at_ms)}: ${found.sentence}. ${groupsText(found)} What the source gets from then on comes on top.`,
-            ),
-          )
-        : null,
+      isBusy ? computing("Computing the loss: asking both clusters…") : null,
+      refused && !isBusy ? refusal(`The loss is not known: ${refused}`) : null,
+      found && !isBusy && !refused ? lossNotice(found) : null,
       h(
         "p",
         {},
@@ -185,11 +112,11 @@ export class FailoverPage {
             "It is the mirror's only flow: the mirror ends with it, and this page too. The command goes on by itself; raymirror dr status tells its end.",
           )
         : null,
-      form.fields(
-        { verb: "Fail over", danger: true, isReady: !this.asking },
-        () => this.runs.begin("failover"),
-        ["raymirror", "failover", this.flow],
-      ),
+      form.fields({ verb: "Fail over", isReady: !isBusy }, () => this.runs.begin("failover"), [
+        "raymirror",
+        "failover",
+        this.flow,
+      ]),
     ];
   }
 
@@ -209,15 +136,17 @@ export class FailoverPage {
   /** What goes on with an operation whose step has failed, or takes it back. */
   #ways() {
     const run = this.runs.chosen;
-    const isOpen = run && ["failed", "lost"].includes(run.state) && ["switchover", "resume", "abort"].includes(run.kind);
+    const isOpen =
+      run && ["failed", "lost"].includes(run.state) && ["switchover", "resume", "abort"].includes(run.kind);
     if (!isOpen || run.dry_run || !this.app.may("admin")) return null;
-    return h(
-      "div",
-      { class: "actions", role: "group", "aria-label": "What to do now" },
-      this.#button("play", "Go on", () => this.#again("operation/resume", "Go on", "Goes on with the step that has failed.")),
-      this.#button("restart", "Take back", () =>
-        this.#again("operation/abort", "Take back", "Takes the steps back, the last one first; the source serves again."),
-      ),
+    const why = this.runs.whyNot("admin");
+    const goOn = () => this.#again("operation/resume", "Go on", "Goes on with the step that has failed.");
+    const takeBack = () =>
+      this.#again("operation/abort", "Take back", "Takes the steps back, the last one first; the source serves again.");
+    return actions(
+      "What to do now",
+      button("Go on", goOn, { sign: "play", why }),
+      button("Take back", takeBack, { sign: "restart", why }),
     );
   }
 
@@ -230,25 +159,46 @@ export class FailoverPage {
       run: () => this.runs.begin(route),
     });
   }
-
-  #button(sign, text, run, more = "") {
-    const may = this.app.may("admin") && !this.runs.running;
-    const why = this.app.may("admin") ? (this.runs.running ? "A command runs" : null) : "Needs the role admin";
-    return h(
-      "button",
-      { type: "button", class: `button ${more}`, disabled: !may, title: why, on: { click: run } },
-      icon(sign),
-      h("span", {}, text),
-    );
-  }
 }
 
-export function groupsText(found) {
+/** The loss in one sentence, in the dialog that fails over. */
+function lossNotice(found) {
+  return notice(
+    found.whole && found.equal ? "ok" : "trouble",
+    `As of ${format.clock(found.at_ms)}: ${found.sentence}. ${groupsText(found)} What the source gets from then on comes on top.`,
+  );
+}
+
+function groupsText(found) {
   const missing = Object.keys(found.preview.standing.missing).length;
   if (missing) return "Not all consumer groups are known.";
   if (!found.groups) return "There is no consumer group.";
   if (found.equal) return `${format.counted(found.groups, "group")} would continue exactly.`;
   return `${format.whole(found.groups_not_exact.length)} of ${format.counted(found.groups, "group")} would not continue exactly.`;
+}
+
+function previewView(found) {
+  const { losses, readiness, standing } = found.preview;
+  const lost = losses.filter((one) => one.records || one.unknown || one.left_out);
+  const unready = readiness.unready.map((one) => [one.subject, one.why]);
+  const took = format.duration(found.took_seconds);
+  return [
+    answers(found),
+    note(`Read from both clusters in ${took} at ${format.clock(found.at_ms)}. Nothing was changed.`),
+    lost.length ? panel("What would be lost", {}, lossTable(lost)) : null,
+    reasonsPanel("What applications would miss on the target", unready, "attention"),
+    reasonsPanel(
+      "Not known",
+      readiness.unknown.map((why) => [why, ""]),
+      "attention",
+    ),
+    reasonsPanel("Groups that could not be read", Object.entries(standing.failed), "trouble"),
+    standing.stands.length ? panel("Where each group stands", {}, standTable(worstFirst(standing.stands))) : null,
+  ];
+}
+
+function worstFirst(stands) {
+  return [...stands].sort((one, other) => Number(!one.why) - Number(!other.why));
 }
 
 /** The three answers of a preview. What is not known is never shown as nothing. */
@@ -260,6 +210,7 @@ function lostTile({ loss, preview, whole }) {
   const unread = Object.keys(preview.unread).length;
   const isUnknown = Boolean(preview.source || unread || loss.unknown_partitions);
   const about = `${isUnknown ? "at least " : ""}${loss.exact ? "" : "about "}`;
+  const some = loss.records && !preview.source ? `${about}${format.counted(loss.records, "record")}` : "";
   const details = [
     loss.records ? format.size(loss.bytes) : "",
     loss.records && loss.seconds ? `the oldest ${format.duration(loss.seconds)} old` : "",
@@ -269,13 +220,7 @@ function lostTile({ loss, preview, whole }) {
   return tile({
     question: "Lost records",
     health: whole ? "ok" : isUnknown ? "trouble" : "attention",
-    answer: capital(
-      loss.records && !preview.source
-        ? `${about}${format.counted(loss.records, "record")}`
-        : isUnknown
-          ? "not known"
-          : "none",
-    ),
+    answer: format.capital(some || (isUnknown ? "not known" : "none")),
     detail: preview.source
       ? `the source does not answer: ${preview.source}`
       : details.filter(Boolean).join(", ") || "the target has every committed record",
@@ -315,75 +260,22 @@ function missedTile({ source, readiness }) {
   });
 }
 
-function capital(text) {
-  return `${text[0].toUpperCase()}${text.slice(1)}`;
-}
-
 function lossTable(losses) {
-  const heads = [
-    ["Topic"],
-    ["Records", "number"],
-    ["Bytes", "number"],
-    ["Oldest", "number"],
-    ["Torn transactions", "number"],
-    ["Refused by the target", "number"],
-    ["Partitions not known", "number"],
-  ];
+  const about = (one) => (one.is_exact || !one.records ? "" : "~");
   const rows = [...losses].sort((one, other) => other.records - one.records || other.unknown - one.unknown);
-  return [
-    h(
-      "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Losses by topic" },
-      h(
-        "table",
-        { class: "plain-table" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            heads.map(([head, kind]) => h("th", { scope: "col", class: kind }, head)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          rows.slice(0, MOST_ROWS).map((one) => {
-            const about = one.is_exact || !one.records ? "" : "~";
-            return h(
-              "tr",
-              { key: one.topic },
-              h("th", { scope: "row" }, one.topic),
-              h("td", { class: "number" }, `${about}${format.whole(one.records)}`),
-              h("td", { class: "number" }, `${about}${format.size(one.bytes)}`),
-              h("td", { class: "number" }, one.seconds < 0 ? "not known" : format.duration(one.seconds)),
-              h("td", { class: "number" }, format.whole(one.torn)),
-              h("td", { class: "number" }, format.whole(one.left_out)),
-              h("td", { class: "number" }, format.whole(one.unknown)),
-            );
-          }),
-        ),
-      ),
-    ),
-    rows.length > MOST_ROWS
-      ? h("p", { class: "soft" }, `and ${format.counted(rows.length - MOST_ROWS, "more topic")}`)
-      : null,
-  ];
-}
-
-function unready(rows) {
-  return h(
-    "ul",
-    { class: "troubles" },
-    rows
-      .slice(0, MOST_ROWS)
-      .map((one) =>
-        h("li", { class: "attention" }, icon("attention"), h("span", {}, h("b", {}, one.subject), ` ${one.why}`)),
-      ),
-  );
-}
-
-function sorted(stands) {
-  return [...stands].sort((one, other) => Number(!one.why) - Number(!other.why));
+  return plainTable({
+    label: "Losses by topic",
+    word: "topic",
+    rows,
+    keyOf: (one) => one.topic,
+    columns: [
+      { head: "Topic", cell: (one) => one.topic },
+      { head: "Records", number: true, cell: (one) => `${about(one)}${format.whole(one.records)}` },
+      { head: "Bytes", number: true, cell: (one) => `${about(one)}${format.size(one.bytes)}` },
+      { head: "Oldest", number: true, cell: (one) => (one.seconds < 0 ? "not known" : format.duration(one.seconds)) },
+      { head: "Torn transactions", number: true, cell: (one) => format.whole(one.torn) },
+      { head: "Refused by the target", number: true, cell: (one) => format.whole(one.left_out) },
+      { head: "Partitions not known", number: true, cell: (one) => format.whole(one.unknown) },
+    ],
+  });
 }

@@ -1,60 +1,64 @@
 /** One flow now: the three answers, how far behind it is over time, what stands still, and who copies. */
 
-import { Chart } from "../chart.js";
-import { h, slot } from "../dom.js";
-import * as format from "../format.js";
-import { icon } from "../icons.js";
-import { bar, eventList, facts, flowHead, panel, proofText, stateHealth } from "../parts.js";
-import { path } from "../router.js";
-import { failover, loss, missed, whole } from "./overview.js";
+import { FlowTab } from "./page.js";
+import { h, slot } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
+import { answerTiles, partitionsThat } from "../flow/answers.js";
+import { proofText } from "../flow/words.js";
+import { Chart } from "../parts/chart.js";
+import { bar, eventList, facts, note, noteList, panel, refusal, stateHealth, troubleList } from "../parts/parts.js";
+import { plainTable } from "../parts/plaintable.js";
 
 const MOST_EVENTS = 12;
+const CHARTS = {
+  lag: {
+    title: "Behind",
+    note: "age of the oldest record that is not copied",
+    unit: "seconds",
+    lines: [{ name: "behind", column: "lag_seconds" }],
+  },
+  records: {
+    title: "Records not copied",
+    unit: "count",
+    lines: [{ name: "records", column: "lag_records" }],
+  },
+  count: {
+    title: "Records copied",
+    unit: "rate",
+    lines: [{ name: "records", column: "records_per_second" }],
+  },
+  rate: {
+    title: "Throughput",
+    note: "on the wire",
+    unit: "bytes",
+    lines: [{ name: "bytes", column: "bytes_per_second" }],
+  },
+  copied: {
+    title: "From timestamp to target",
+    unit: "millis",
+    lines: [
+      { name: "p50", column: "copied_p50_ms" },
+      { name: "p99", column: "copied_p99_ms" },
+    ],
+  },
+  append: {
+    title: "Append latency",
+    note: "one produce request",
+    unit: "millis",
+    lines: [
+      { name: "p50", column: "append_p50_ms" },
+      { name: "p99", column: "append_p99_ms" },
+    ],
+  },
+};
 
-export class FlowPage {
-  constructor(app, { flow }) {
-    this.app = app;
-    this.flow = flow;
-    this.charts = {
-      lag: new Chart({
-        title: "Behind",
-        note: "age of the oldest record that is not copied",
-        unit: "seconds",
-        lines: [{ name: "behind", column: "lag_seconds" }],
-      }),
-      records: new Chart({
-        title: "Records not copied",
-        unit: "count",
-        lines: [{ name: "records", column: "lag_records" }],
-      }),
-      count: new Chart({
-        title: "Records copied",
-        unit: "rate",
-        lines: [{ name: "records", column: "records_per_second" }],
-      }),
-      rate: new Chart({
-        title: "Throughput",
-        note: "on the wire",
-        unit: "bytes",
-        lines: [{ name: "bytes", column: "bytes_per_second" }],
-      }),
-      copied: new Chart({
-        title: "From timestamp to target",
-        unit: "millis",
-        lines: [
-          { name: "p50", column: "copied_p50_ms" },
-          { name: "p99", column: "copied_p99_ms" },
-        ],
-      }),
-      append: new Chart({
-        title: "Append latency",
-        note: "one produce request",
-        unit: "millis",
-        lines: [
-          { name: "p50", column: "append_p50_ms" },
-          { name: "p99", column: "append_p99_ms" },
-        ],
-      }),
-    };
+export class FlowPage extends FlowTab {
+  static tab = "";
+
+  constructor(app, params) {
+    super(app, params);
+    this.charts = Object.entries(CHARTS).map(([name, about]) => [name, new Chart(about)]);
   }
 
   title() {
@@ -62,6 +66,7 @@ export class FlowPage {
   }
 
   start() {
+    super.start();
     this.#draw();
   }
 
@@ -77,58 +82,31 @@ export class FlowPage {
     const { store } = this.app;
     const series = store.seriesOf(this.flow);
     const marks = this.#events();
-    const flow = store.flow(this.flow);
+    const objective = store.flow(this.flow)?.rpo_objective_seconds ?? null;
     const now = store.now();
-    for (const [name, chart] of Object.entries(this.charts)) {
-      chart.update(series, { now, marks, objective: name === "lag" ? (flow?.rpo_objective_seconds ?? null) : null });
+    const why = store.whyNoSeries(this.flow);
+    for (const [name, chart] of this.charts) {
+      chart.update(series, { now, marks, why, objective: name === "lag" ? objective : null });
     }
   }
 
-  view() {
+  body() {
     const { store } = this.app;
     const flow = store.flow(this.flow);
-    const head = flowHead(this.app, this.flow, "");
-    if (!flow) return head;
-    const { lag, records, count, rate, copied, append } = this.charts;
+    if (!flow) return null;
+    const why = store.whyNoSeries(this.flow);
     return [
-      head,
-      troubles(flow),
-      h(
-        "div",
-        { class: "tiles" },
-        whole([flow], store.now()),
-        loss(flow, missed([flow]), flow.left_out),
-        failover([flow], store),
-      ),
+      troubleList(troubles(flow)),
+      answerTiles(flow, [flow], store),
+      why ? refusal(`What was measured is not shown: ${why}`) : null,
       h(
         "div",
         { class: "charts" },
-        [lag, records, count, rate, copied, append].map((chart, at) =>
-          slot(chart, { key: `chart-${at}`, class: "chart-slot" }),
-        ),
+        this.charts.map(([name, chart]) => slot(chart, { key: `chart-${name}`, class: "chart-slot" })),
       ),
-      h(
-        "div",
-        { class: "columns" },
-        panel(
-          "Partitions",
-          { tools: h("a", { href: path("flows", flow.flow, "partitions") }, "All partitions") },
-          stateBars(flow),
-        ),
-        panel("In numbers", {}, numbers(flow, store.now())),
-      ),
-      panel("Copiers", {}, copiers(flow)),
-      flow.notes.length
-        ? panel(
-            "In detail",
-            {},
-            h(
-              "ul",
-              { class: "notes" },
-              flow.notes.map((note) => h("li", {}, note)),
-            ),
-          )
-        : null,
+      h("div", { class: "columns" }, partitions(flow), panel("In numbers", {}, numbers(flow, store.now()))),
+      panel("Copiers", {}, flow.copiers.length ? copierTable(flow.copiers) : note("No copier is at work.")),
+      flow.notes.length ? panel("In detail", {}, noteList(flow.notes)) : null,
       panel(
         "What has happened",
         { tools: h("a", { href: path("events") }, "All events") },
@@ -140,49 +118,29 @@ export class FlowPage {
 
 /** What somebody should look at, each with where to look. */
 function troubles(flow) {
-  const list = (filter) => `${path("flows", flow.flow, "partitions")}?state=${filter}`;
-  const rows = [
+  const { failed, stalled, held, left_out: left, paused_topics: paused } = flow;
+  const partitionsOf = (state) => `${path("flows", flow.flow, "partitions")}?state=${state}`;
+  const pausedTopics = `${path("flows", flow.flow, "topics")}?state=paused`;
+  const refused = path("flows", flow.flow, "quarantine");
+  const slow = `${partitionsThat(held, "is", "are")} slower than possible: ${flow.held_reason}`;
+  const still = `${partitionsThat(stalled, "does", "do")} not move: ${flow.stall_reason}`;
+  const leftOut = `${format.counted(left, "record was", "records were")} left out, because the target refused them.`;
+  return [
     flow.waiting_for ? ["attention", `It waits for ${flow.waiting_for}.`] : null,
-    flow.failed
-      ? [
-          "trouble",
-          `${format.counted(flow.failed, "partition has", "partitions have")} stopped on an error.`,
-          list("failed"),
-        ]
+    failed
+      ? ["trouble", `${partitionsThat(failed, "has", "have")} stopped on an error.`, partitionsOf("failed")]
       : null,
     ...Object.entries(flow.quarantined).map(([partition, why]) => ["trouble", `${partition} is in quarantine: ${why}`]),
-    flow.stalled
-      ? [
-          "attention",
-          `${format.counted(flow.stalled, "partition does", "partitions do")} not move: ${flow.stall_reason}`,
-          list("behind"),
-        ]
-      : null,
-    flow.held
-      ? [
-          "off",
-          `${format.counted(flow.held, "partition is", "partitions are")} slower than possible: ${flow.held_reason}`,
-          list("behind"),
-        ]
-      : null,
-    flow.paused_topics.length
-      ? ["off", `Paused topics: ${flow.paused_topics.join(", ")}`, `${path("flows", flow.flow, "topics")}?state=paused`]
-      : null,
-    flow.left_out
-      ? [
-          "attention",
-          `${format.counted(flow.left_out, "record was", "records were")} left out, because the target refused them.`,
-        ]
-      : null,
+    stalled ? ["attention", still, partitionsOf("behind")] : null,
+    held ? ["off", slow, partitionsOf("behind")] : null,
+    paused.length ? ["off", `Paused topics: ${paused.join(", ")}`, pausedTopics] : null,
+    left ? ["attention", leftOut, refused] : null,
   ].filter(Boolean);
-  if (!rows.length) return null;
-  return h(
-    "ul",
-    { class: "troubles" },
-    rows.map(([health, text, href]) =>
-      h("li", { class: health }, icon(health), h("span", {}, text), href ? h("a", { href }, "Show") : null),
-    ),
-  );
+}
+
+function partitions(flow) {
+  const all = h("a", { href: path("flows", flow.flow, "partitions") }, "All partitions");
+  return panel("Partitions", { tools: all }, stateBars(flow));
 }
 
 function stateBars(flow) {
@@ -213,51 +171,28 @@ function numbers(flow, now) {
     ["Rate", `${format.short(flow.records_per_second)} records/s, ${format.size(flow.bytes_per_second)}/s`],
     ["Copied since the start", `${format.whole(flow.records)} records, ${format.size(flow.bytes)}`],
     ["Last proof", proofText(flow.proof, now), flow.proof?.at_ms ? format.instant(flow.proof.at_ms) : null],
-    [
-      "Consumer groups",
-      flow.groups === null
-        ? "no round has ended yet"
-        : flow.groups_failing
-          ? `${format.whole(flow.groups)}, ${format.whole(flow.groups_failing)} failing`
-          : format.whole(flow.groups),
-    ],
+    ["Consumer groups", groupsText(flow)],
   ]);
 }
 
-function copiers(flow) {
-  if (!flow.copiers.length) return h("p", { class: "soft" }, "No copier is at work.");
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Copiers" },
-    h(
-      "table",
-      { class: "plain-table" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          [["Copier"], ["State"], ["Partitions", "number"], ["Buffers", "number"], ["Node"]].map(([head, kind]) =>
-            h("th", { scope: "col", class: kind }, head),
-          ),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        flow.copiers.map((one) =>
-          h(
-            "tr",
-            { key: one.copier },
-            h("th", { scope: "row" }, one.copier),
-            h("td", {}, one.state),
-            h("td", { class: "number" }, format.whole(one.partitions)),
-            h("td", { class: "number" }, format.size(one.buffer_bytes)),
-            h("td", { title: one.node }, format.middle(one.node, 16)),
-          ),
-        ),
-      ),
-    ),
-  );
+function groupsText(flow) {
+  if (flow.groups === null) return "no round has ended yet";
+  const failing = flow.groups_failing ? `, ${format.whole(flow.groups_failing)} failing` : "";
+  return `${format.whole(flow.groups)}${failing}`;
+}
+
+function copierTable(copiers) {
+  return plainTable({
+    label: "Copiers",
+    word: "copier",
+    rows: copiers,
+    keyOf: (one) => one.copier,
+    columns: [
+      { head: "Copier", cell: (one) => one.copier },
+      { head: "State", cell: (one) => one.state },
+      { head: "Partitions", number: true, cell: (one) => format.whole(one.partitions) },
+      { head: "Buffers", number: true, cell: (one) => format.size(one.buffer_bytes) },
+      { head: "Node", title: (one) => one.node, cell: (one) => format.middle(one.node, 16) },
+    ],
+  });
 }

@@ -1,14 +1,15 @@
 /** Asks who it is: the password or the token of a user of the server. */
 
-import * as api from "../api.js";
-import { h } from "../dom.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import { button, note, refusal } from "../parts/parts.js";
 
 export class LoginPage {
   constructor(app, { refused, entered }) {
     this.app = app;
     this.entered = entered;
     this.refused = refused;
-    this.busy = false;
+    this.isBusy = false;
     this.kind = "password";
   }
 
@@ -22,7 +23,7 @@ export class LoginPage {
       { class: "login", on: { submit: (event) => this.#submit(event) } },
       h("img", { src: "/console/icon.svg", alt: "", width: 44, height: 44 }),
       h("h1", {}, "raymirror"),
-      this.refused ? h("p", { class: "refused", role: "alert" }, this.refused) : null,
+      this.refused ? refusal(this.refused) : null,
       h(
         "div",
         { class: "choice", role: "group", "aria-label": "Log in with" },
@@ -35,8 +36,8 @@ export class LoginPage {
             this.#field("password", "Password", "password", "current-password"),
           ]
         : this.#field("token", "Token", "password", "off"),
-      h("button", { type: "submit", class: "button primary", disabled: this.busy }, this.busy ? "Working…" : "Log in"),
-      h("p", { class: "soft" }, "Or on the machine of the mirror: ", h("code", {}, "raymirror console")),
+      button(this.isBusy ? "Working…" : "Log in", null, { kind: "primary", isOff: this.isBusy }),
+      note("Or on the machine of the mirror: ", h("code", {}, "raymirror console")),
     );
   }
 
@@ -72,15 +73,15 @@ export class LoginPage {
   async #submit(event) {
     event.preventDefault();
     const given = Object.fromEntries(new FormData(event.target));
-    this.busy = true;
+    this.isBusy = true;
     this.refused = "";
     this.app.update();
     try {
       const session = await api.enter(given);
-      this.busy = false;
+      this.isBusy = false;
       this.entered(session);
     } catch (error) {
-      this.busy = false;
+      this.isBusy = false;
       this.refused = error.message;
       this.app.update();
     }

@@ -1,85 +1,61 @@
 /** One partition: why it does not move, and how far it is on both sides. */
 
-import * as api from "../api.js";
-import { h } from "../dom.js";
-import * as format from "../format.js";
-import { icon } from "../icons.js";
-import { eventList, facts, flowHead, loading, panel, refusal, stateHealth, time } from "../parts.js";
-import { path } from "../router.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
+import { notDiscovered } from "../flow/words.js";
+import { eventList, facts, notice, panel, refusal, stateHealth, time } from "../parts/parts.js";
 
 const REFRESH_MS = 2_000;
+const MOST_EVENTS = 20;
 
-export class PartitionPage {
-  constructor(app, { flow, topic, partition }) {
-    this.app = app;
-    this.flow = flow;
-    this.topic = topic;
-    this.partition = Number(partition);
-    this.row = null;
-    this.refused = "";
+export class PartitionPage extends FlowTab {
+  static tab = "partitions";
+
+  constructor(app, params) {
+    super(app, params);
+    this.topic = params.topic;
+    this.partition = Number(params.partition);
+    this.now = this.addLoader((signal) => this.#load(signal), { everyMs: REFRESH_MS });
   }
 
   title() {
     return `${this.topic}-${this.partition}`;
   }
 
-  start() {
-    this.abort = new AbortController();
-    this.#load();
+  async #load(signal) {
+    const query = { topic: this.topic, q: this.title(), limit: 1000 };
+    const found = await api.get(api.of(this.flow, "partitions", query), signal);
+    const row = found.partitions.find((one) => one.partition === this.partition) ?? null;
+    return { row, why: notDiscovered(found, "It is") || "The flow has no such partition." };
   }
 
-  stop() {
-    this.abort.abort();
-    clearTimeout(this.timer);
-  }
-
-  async #load() {
-    const { signal } = this.abort;
-    try {
-      if (!document.hidden) {
-        const found = await api.get(
-          api.of(this.flow, "partitions", { topic: this.topic, q: this.title(), limit: 1000 }),
-          signal,
-        );
-        this.row = found.partitions.find((row) => row.partition === this.partition) ?? null;
-        this.refused = this.row
-          ? ""
-          : found.not_discovered
-            ? `It is not known yet: the flow waits for ${found.not_discovered}.`
-            : "The flow has no such partition.";
-      }
-    } catch (error) {
-      if (signal.aborted) return;
-      this.refused = error.message;
-    }
-    this.app.update();
-    this.timer = setTimeout(() => this.#load(), REFRESH_MS);
-  }
-
-  view() {
-    const head = [
-      flowHead(this.app, this.flow, "partitions"),
+  body() {
+    return [
       h(
         "h2",
         { class: "part-name" },
         h("a", { href: path("flows", this.flow, "topics", this.topic) }, this.topic),
         `-${this.partition}`,
       ),
-    ];
-    if (!this.row) return [head, this.refused ? refusal(this.refused) : loading()];
-    const { row } = this;
-    return [
-      head,
-      this.refused ? refusal(this.refused) : null,
-      verdict(row),
-      progress(row),
-      h("div", { class: "columns" }, panel("Behind", {}, behindFacts(row)), panel("Where it is", {}, placeFacts(row))),
-      panel("What has happened", {}, eventList(this.#events().slice(-20).reverse(), { withFlow: false })),
+      this.now.view(({ row, why }) => (row ? this.#row(row) : refusal(why))),
     ];
   }
 
-  #events() {
-    const names = [this.title(), this.row.owner, this.row.set_id].filter(Boolean);
+  #row(row) {
+    const events = this.#eventsOf(row).slice(-MOST_EVENTS).reverse();
+    return [
+      verdict(row),
+      progress(row),
+      h("div", { class: "columns" }, panel("Behind", {}, behindFacts(row)), panel("Where it is", {}, placeFacts(row))),
+      panel("What has happened", {}, eventList(events, { withFlow: false })),
+    ];
+  }
+
+  #eventsOf(row) {
+    const names = [this.title(), row.owner, row.set_id].filter(Boolean);
     return this.app.store.events.filter(
       (event) =>
         event.flow === this.flow &&
@@ -91,13 +67,13 @@ export class PartitionPage {
 /** Says in a sentence why the partition does not move, or that it does. */
 function verdict(row) {
   const health = row.why && stateHealth(row.state) === "ok" ? "attention" : stateHealth(row.state);
-  let text = row.why;
-  if (!text && row.lag_records === null) text = "How far it is behind is not known.";
-  if (!text)
-    text = row.lag_records
-      ? `It is copied, and ${format.counted(row.lag_records, "record")} behind.`
-      : "It is in step: every record is on the target.";
-  return h("div", { class: `notice ${health}` }, icon(health), h("div", {}, h("b", {}, row.state), h("br"), text));
+  return notice(health, h("b", {}, row.state), h("br"), row.why || howFar(row));
+}
+
+function howFar(row) {
+  if (row.lag_records === null) return "How far it is behind is not known.";
+  if (row.lag_records) return `It is copied, and ${format.counted(row.lag_records, "record")} behind.`;
+  return "It is in step: every record is on the target.";
 }
 
 /** The log of the source as a bar: what is proven, what is copied, what is not. */
@@ -106,11 +82,12 @@ function progress(row) {
   if (end <= 0 || row.source_next < 0) return null;
   const share = (offset) => Math.max(0, Math.min(100, (100 * offset) / end));
   const proven = row.proven_to === null ? 0 : share(row.proven_to);
-  const text = `copied to offset ${format.offset(row.source_next)} of ${format.offset(end)}${row.proven_to === null ? "" : `, proven to ${format.offset(row.proven_to)}`}`;
-  return h("figure", { class: "log" }, h("figcaption", {}, text), barOf(share(row.source_next), proven, text));
+  const copied = `copied to offset ${format.offset(row.source_next)} of ${format.offset(end)}`;
+  const text = row.proven_to === null ? copied : `${copied}, proven to ${format.offset(row.proven_to)}`;
+  return h("figure", { class: "log" }, h("figcaption", {}, text), logBar(share(row.source_next), proven, text));
 }
 
-function barOf(copied, proven, text) {
+function logBar(copied, proven, text) {
   const bar = h(
     "div",
     { class: "log-bar", role: "img", "aria-label": text },
@@ -125,9 +102,9 @@ function barOf(copied, proven, text) {
 function behindFacts(row) {
   const isKnown = row.lag_records !== null;
   return facts([
-    ["Records", isKnown ? format.whole(row.lag_records) : "not known"],
-    ["Bytes", row.lag_bytes === null ? "not known" : format.size(row.lag_bytes)],
-    ["Age of the oldest", row.lag_seconds === null ? "not known" : format.duration(row.lag_seconds)],
+    ["Records", format.orNotKnown(row.lag_records, format.whole)],
+    ["Bytes", format.orNotKnown(row.lag_bytes, format.size)],
+    ["Age of the oldest", format.orNotKnown(row.lag_seconds, format.duration)],
     row.heard_seconds_ago === null
       ? ["The source has reported its end", "never"]
       : ["The source reported its end", `${format.duration(row.heard_seconds_ago)} ago`],

@@ -1,134 +1,57 @@
 /** The continuous proof of a flow: how far each partition is proven, and what differs. */
 
-import * as api from "../api.js";
-import { h, slot } from "../dom.js";
-import * as format from "../format.js";
-import { confirm } from "../dialog.js";
-import { facts, flowHead, loading, panel, proofText } from "../parts.js";
-import { go, path, setQuery } from "../router.js";
-import { Runs } from "../runs.js";
-import { Table } from "../table.js";
-import { filterField } from "./partitions.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { Runs } from "../flow/runs.js";
+import { proofText } from "../flow/words.js";
+import { partitionRows, textColumn } from "../parts/columns.js";
+import { confirm } from "../parts/dialog.js";
+import { filterRow } from "../parts/filters.js";
+import { actions, button, facts, loading, panel, refusal } from "../parts/parts.js";
+import { Table } from "../parts/table.js";
 
-const DELAY_MS = 200;
+export class ProofPage extends FlowTab {
+  static tab = "proof";
 
-export class ProofPage {
-  constructor(app, { flow }, query) {
-    this.app = app;
-    this.flow = flow;
-    this.q = query.get("q") ?? "";
-    this.proof = undefined;
-    this.runs = new Runs(app, flow);
-    this.table = new Table({
-      label: `Proof of ${flow}`,
-      word: "partition",
-      none: "No partition is proven yet.",
-      keyOf: (row) => `${row.topic}-${row.partition}`,
-      open: (row) => go(path("flows", flow, "partitions", row.topic, String(row.partition))),
-      load: async (offset, limit, signal) => {
-        const found = await api.get(api.of(flow, "proofs", { q: this.q, offset, limit }), signal);
-        this.proof = found.proof;
-        app.update();
-        return { total: found.total, rows: found.partitions };
-      },
-      columns: [
-        {
-          head: "Partition",
-          grow: 3,
-          narrow: "minmax(0, 1fr)",
-          cell: (row) =>
-            h(
-              "a",
-              { href: path("flows", flow, "partitions", row.topic, String(row.partition)), tabindex: "-1" },
-              `${row.topic}-${row.partition}`,
-            ),
-        },
-        { head: "Proven from", width: "8rem", number: true, cell: (row) => format.offset(row.proven_from) },
-        { head: "Proven to", width: "8rem", number: true, narrow: "7rem", cell: (row) => format.offset(row.proven_to) },
-        { head: "Not proven", width: "7rem", number: true, cell: (row) => format.whole(row.unproven) },
-        {
-          head: "Differ",
-          width: "6rem",
-          number: true,
-          narrow: "4rem",
-          cell: (row) => h("span", { class: row.differences ? "bad" : null }, format.whole(row.differences)),
-        },
-        {
-          head: "Note",
-          grow: 4,
-          cell: (row) => h("span", { title: row.first || row.note || null }, row.first || row.note),
-        },
-      ],
-    });
+  constructor(app, params, query) {
+    super(app, params);
+    this.proof = undefined; // null: there is none
+    this.filters = this.addFilters(query, { q: "" });
+    const { column, keyOf, open } = partitionRows(this.flow);
+    this.table = this.add(
+      new Table({
+        label: `Proof of ${this.flow}`,
+        word: "partition",
+        none: "No partition is proven yet.",
+        keyOf,
+        open,
+        load: (offset, limit, signal) => this.#load({ ...this.filters.values, offset, limit }, signal),
+        columns: [column, ...COLUMNS],
+      }),
+    );
+    this.runs = this.add(new Runs(app, this.flow));
   }
 
-  title() {
-    return `Proof of ${this.flow}`;
+  async #load(query, signal) {
+    const found = await api.get(api.of(this.flow, "proofs", query), signal);
+    this.proof = found.proof;
+    this.app.update();
+    return { total: found.total, rows: found.partitions };
   }
 
-  start() {
-    this.table.start();
-    this.runs.start();
-  }
-
-  stop() {
-    clearTimeout(this.timer);
-    this.table.stop();
-    this.runs.stop();
-  }
-
-  /** The last proof that a request has started, and the button that starts one. */
-  #once() {
-    const may = this.app.may("operate") && !this.runs.running;
-    const why = this.app.may("operate") ? (this.runs.running ? "A command runs" : null) : "Needs the role operate";
-    const prove = () =>
-      confirm({
-        title: `Prove the copy of ${this.flow} now?`,
-        text: "It reads both clusters, record by record, from where the last proof ended. It changes nothing there.",
-        verb: "Prove",
-        run: () => this.runs.begin("verify"),
-      });
-    return [
-      h(
-        "div",
-        { class: "actions", role: "group", "aria-label": "Proof" },
-        h("button", { type: "button", class: "button", disabled: !may, title: why, on: { click: prove } }, "Prove now…"),
-      ),
-      this.runs.chosen?.kind === "verify" ? this.runs.view() : null,
-    ];
-  }
-
-  view() {
+  body() {
     const { proof } = this;
-    const head = flowHead(this.app, this.flow, "proof");
-    if (proof === undefined)
-      return [head, this.table.refused ? h("p", { class: "refused" }, this.table.refused) : loading()];
-    if (proof === null) {
-      return [
-        head,
-        panel(
-          "Continuous proof is off",
-          {},
-          h(
-            "p",
-            {},
-            "Spark can compare each copied record with its source, again and again: set ",
-            h("code", {}, "raymirror.proof"),
-            " in the configuration. Or prove it once.",
-          ),
-        ),
-        this.#once(),
-      ];
+    if (proof === undefined) {
+      const why = this.table.loader.refused;
+      return why ? refusal(why) : loading();
     }
-    const filter = (value) => {
-      this.q = value;
-      setQuery({ q: value });
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.table.reset(), DELAY_MS);
-    };
+    return proof === null ? [offView(), this.#once()] : [this.#once(), this.#rounds(proof)];
+  }
+
+  #rounds(proof) {
     return [
-      head,
-      this.#once(),
       panel(
         "Last round",
         {},
@@ -139,8 +62,51 @@ export class ProofPage {
           ["Differences", proof.differences ? h("span", { class: "bad" }, format.whole(proof.differences)) : "none"],
         ]),
       ),
-      h("div", { class: "filters" }, filterField(this.q, "Topic or partition", filter)),
-      slot(this.table, { class: "table-slot", key: "table" }),
+      filterRow(this.filters.field("q", "Topic or partition")),
+      this.table.view(),
+    ];
+  }
+
+  /** The last proof that a request has started, and the button that starts one. */
+  #once() {
+    const prove = () =>
+      confirm({
+        title: `Prove the copy of ${this.flow} now?`,
+        text: "It reads both clusters, record by record, from where the last proof ended. It changes nothing there.",
+        verb: "Prove",
+        run: () => this.runs.begin("verify"),
+      });
+    return [
+      actions("Proof", button("Prove now…", prove, { why: this.runs.whyNot("operate") })),
+      this.runs.chosen?.kind === "verify" ? this.runs.view() : null,
     ];
   }
 }
+
+function offView() {
+  return panel(
+    "Continuous proof is off",
+    {},
+    h(
+      "p",
+      {},
+      "Spark can compare each copied record with its source, again and again: set ",
+      h("code", {}, "raymirror.proof"),
+      " in the configuration. Or prove it once.",
+    ),
+  );
+}
+
+const COLUMNS = [
+  { head: "Proven from", width: "8rem", number: true, cell: (row) => format.offset(row.proven_from) },
+  { head: "Proven to", width: "8rem", number: true, narrow: "7rem", cell: (row) => format.offset(row.proven_to) },
+  { head: "Not proven", width: "7rem", number: true, cell: (row) => format.whole(row.unproven) },
+  {
+    head: "Differ",
+    width: "6rem",
+    number: true,
+    narrow: "4rem",
+    cell: (row) => h("span", { class: row.differences ? "bad" : null }, format.whole(row.differences)),
+  },
+  textColumn("Note", (row) => row.first || row.note, { grow: 4 }),
+];

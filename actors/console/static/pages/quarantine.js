@@ -3,130 +3,104 @@
  * them. A replay and a drop are commands of their own, which outlive this server.
  */
 
-import * as api from "../api.js";
-import { confirm } from "../dialog.js";
-import { h, slot } from "../dom.js";
-import * as format from "../format.js";
-import { icon } from "../icons.js";
-import { badge, facts, flowHead, loading, panel, refusal, time } from "../parts.js";
-import { Runs } from "../runs.js";
-import { Table } from "../table.js";
+import { FlowTab } from "./page.js";
+import * as api from "../base/api.js";
+import { h } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { Runs } from "../flow/runs.js";
+import { textColumn } from "../parts/columns.js";
+import { confirm } from "../parts/dialog.js";
+import { chip, filterRow } from "../parts/filters.js";
+import { actions, badge, button, facts, loading, note, panel, subHead, time } from "../parts/parts.js";
+import { Table } from "../parts/table.js";
 
-const HEALTH = { held: "attention", skipped: "trouble", pending: "info", unsure: "trouble", copied: "ok", replayed: "ok" };
+const HEALTH = {
+  held: "attention",
+  skipped: "trouble",
+  pending: "info",
+  unsure: "trouble",
+  copied: "ok",
+  replayed: "ok",
+};
 const OPEN = ["held", "skipped", "pending", "unsure"];
 const MOST_TEXT = 20_000;
 
-export class QuarantinePage {
-  constructor(app, { flow }) {
-    this.app = app;
-    this.flow = flow;
+export class QuarantinePage extends FlowTab {
+  static tab = "quarantine";
+
+  constructor(app, params) {
+    super(app, params);
     this.all = false;
     this.states = {};
     this.chosen = null; // a row of the table
-    this.shown = null; // the same with its contents
-    this.refused = "";
     this.begun = ""; // the run that was begun here, until the table shows what it has changed
-    this.runs = new Runs(app, flow);
-    this.table = new Table({
-      label: `Records of ${flow} that the target refused`,
+    this.table = this.add(this.#makeTable());
+    this.contents = this.addLoader((signal) => this.#loadContents(signal), { atStart: false });
+    this.runs = this.add(new Runs(app, this.flow));
+  }
+
+  #makeTable() {
+    return new Table({
+      label: `Records of ${this.flow} that the target refused`,
       word: "record",
       none: "The target has refused no record, or all of them are done with.",
       refreshMs: 0,
       keyOf: (row) => row.record,
       open: (row) => this.#open(row),
-      load: async (offset, limit, signal) => {
-        const found = await api.get(api.of(flow, "quarantine", { all: this.all || "", offset, limit }), signal);
-        this.states = found.states;
-        app.update();
-        return { total: found.total, rows: found.records };
-      },
+      load: (offset, limit, signal) => this.#load({ all: this.all || "", offset, limit }, signal),
       columns: [
-        { head: "Record", grow: 3, narrow: "minmax(0, 1fr)", cell: (row) => h("span", { title: row.record }, row.record) },
-        { head: "State", width: "8rem", narrow: "7rem", cell: (row) => badge(HEALTH[row.state] ?? "off", row.state) },
+        textColumn("Record", (row) => row.record, { grow: 3, narrow: "minmax(0, 1fr)" }),
+        { head: "State", width: "8rem", narrow: "7rem", cell: stateOf },
         { head: "Bytes", width: "6rem", number: true, cell: (row) => format.size(bytesOf(row)) },
         { head: "Left out", width: "11rem", cell: (row) => time(row.left_out_at_ms, format.instant) },
-        { head: "The target said", grow: 5, cell: (row) => h("span", { title: row.error }, row.error) },
+        textColumn("The target said", (row) => row.error, { grow: 5 }),
       ],
     });
   }
 
-  title() {
-    return `Quarantine of ${this.flow}`;
+  async #load(query, signal) {
+    const found = await api.get(api.of(this.flow, "quarantine", query), signal);
+    this.states = found.states;
+    this.app.update();
+    return { total: found.total, rows: found.records };
   }
 
-  start() {
-    this.abort = new AbortController();
-    this.table.start();
-    this.runs.start();
-  }
-
-  stop() {
-    this.abort.abort();
-    this.table.stop();
-    this.runs.stop();
+  async #loadContents(signal) {
+    const query = { record: this.chosen.record };
+    return (await api.get(api.of(this.flow, "quarantine/contents", query), signal)).records[0];
   }
 
   /** Shows a record; what it contains needs a role, because no other page shows contents. */
-  async #open(row) {
+  #open(row) {
     this.chosen = row;
-    this.shown = null;
-    this.refused = "";
+    if (this.app.may("operate")) this.contents.askAfresh();
     this.app.update();
-    if (!this.app.may("operate")) return;
-    try {
-      const url = api.of(this.flow, "quarantine/contents", { record: row.record });
-      const found = await api.get(url, this.abort.signal);
-      if (this.chosen === row) this.shown = found.records[0];
-    } catch (error) {
-      if (this.abort.signal.aborted || this.chosen !== row) return;
-      this.refused = error.message;
-    }
-    this.app.update();
+    requestAnimationFrame(() => document.querySelector(".refused-record")?.scrollIntoView({ block: "nearest" }));
   }
 
-  view() {
+  body() {
     this.#follow();
-    const open = OPEN.reduce((sum, state) => sum + (this.states[state] ?? 0), 0);
+    const hasOpen = OPEN.some((state) => this.states[state]);
     return [
-      flowHead(this.app, this.flow, "quarantine"),
       this.runs.view(),
-      h(
-        "div",
-        { class: "sub-head" },
-        h("h2", {}, "Records that the target refused"),
-        h("span", { class: "grow" }),
-        h(
-          "div",
-          { class: "actions", role: "group", "aria-label": "Quarantine" },
-          h("button", { type: "button", class: "button", on: { click: () => this.#again() } }, "Read again"),
-          this.#button("play", "Replay all…", () => this.#replay(null), !this.states.held),
-          this.#button("stop", "Drop all…", () => this.#drop(null), !open),
-        ),
+      subHead(
+        "Records that the target refused",
+        "Quarantine",
+        button("Read again", () => this.#again()),
+        this.#button("play", "Replay all…", () => this.#replay(null), !this.states.held),
+        this.#button("stop", "Drop all…", () => this.#drop(null), !hasOpen),
       ),
-      h(
-        "p",
-        { class: "soft" },
-        "They are left out of the copy, and the flow goes on without them. A replay appends a record to its copy, exactly once; " +
-          "a drop removes its contents and keeps its name.",
+      note(
+        "They are left out of the copy, and the flow goes on without them. A replay appends a record to its copy, exactly " +
+          "once; a drop removes its contents and keeps its name.",
       ),
-      h(
-        "div",
-        { class: "filters" },
-        h(
-          "button",
-          {
-            type: "button",
-            class: "chip",
-            "aria-pressed": String(this.all),
-            on: { click: () => ((this.all = !this.all), this.#again()) },
-          },
-          "Also those that are done with",
-        ),
+      filterRow(
+        chip("Also those that are done with", this.all, () => ((this.all = !this.all), this.#again())),
         Object.entries(this.states).map(([state, count]) =>
           h("span", { class: "soft", key: state }, `${format.whole(count)} ${state}`),
         ),
       ),
-      slot(this.table, { class: "table-slot", key: "table" }),
+      this.table.view(),
       this.chosen ? this.#record() : null,
     ];
   }
@@ -151,54 +125,30 @@ export class QuarantinePage {
   }
 
   #record() {
-    const row = this.shown ?? this.chosen;
+    const row = this.contents.found ?? this.chosen;
     const isOpen = OPEN.includes(row.state);
     return panel(
       row.record,
       {
         class: "refused-record",
-        tools: h(
-          "div",
-          { class: "actions", role: "group", "aria-label": `What becomes of ${row.record}` },
+        tools: actions(
+          `What becomes of ${row.record}`,
           this.#button("play", "Replay…", () => this.#replay(row), !row.held || !isOpen),
           this.#button("stop", "Drop…", () => this.#drop(row), !isOpen),
         ),
       },
       facts([
-        ["State", badge(HEALTH[row.state] ?? "off", row.state)],
+        ["State", stateOf(row)],
         ["The target said", `${row.error} (error ${row.error_code})`],
         ["Its copy", `${row.target_topic}-${row.partition}${row.target_offset >= 0 ? `@${row.target_offset}` : ""}`],
         ["Timestamp", time(row.timestamp_ms, format.instant)],
         ["Left out", time(row.left_out_at_ms, format.instant)],
         ["Key, value, headers", `${sizeOf(row.key_bytes)}, ${sizeOf(row.value_bytes)}, ${format.whole(row.headers)}`],
       ]),
-      this.#contents(),
+      this.app.may("operate")
+        ? this.contents.view(contentsView, { waiting: loading("Reading the record from the target…") })
+        : note("To see what the record contains you need the role operate."),
     );
-  }
-
-  #contents() {
-    if (!this.app.may("operate"))
-      return h("p", { class: "soft" }, "To see what the record contains you need the role operate.");
-    if (this.refused) return refusal(this.refused);
-    if (!this.shown) return loading("Reading the record from the target…");
-    const { contents } = this.shown;
-    if (!contents) return h("p", { class: "soft" }, "Nothing holds its contents but the source.");
-    return [
-      h("h3", {}, "Key"),
-      bytes(contents.key, "Key"),
-      h("h3", {}, "Headers"),
-      contents.headers.length
-        ? h(
-            "dl",
-            { class: "facts" },
-            contents.headers.map((one, at) =>
-              h("div", { key: String(at) }, h("dt", {}, text(one.name)), h("dd", {}, text(one.value))),
-            ),
-          )
-        : h("p", { class: "soft" }, "none"),
-      h("h3", {}, "Value"),
-      bytes(contents.value, "Value"),
-    ];
   }
 
   #replay(row) {
@@ -228,22 +178,13 @@ export class QuarantinePage {
     });
   }
 
-  #button(sign, label, run, isOff) {
-    const may = this.app.may("admin");
-    const why = may ? (this.runs.running ? "A command runs" : null) : "Needs the role admin";
-    return h(
-      "button",
-      {
-        type: "button",
-        class: "button",
-        disabled: !may || Boolean(this.runs.running) || isOff,
-        title: why,
-        on: { click: run },
-      },
-      icon(sign),
-      h("span", {}, label),
-    );
+  #button(sign, text, run, isOff) {
+    return button(text, run, { sign, isOff, why: this.runs.whyNot("admin") });
   }
+}
+
+function stateOf(row) {
+  return badge(HEALTH[row.state] ?? "off", row.state);
 }
 
 function bytesOf(row) {
@@ -254,23 +195,35 @@ function sizeOf(count) {
   return count === null ? "null" : format.size(count);
 }
 
-function text(data) {
+function contentsView({ contents }) {
+  if (!contents) return note("Nothing holds its contents but the source.");
+  return [
+    h("h3", {}, "Key"),
+    bytesView(contents.key, "Key"),
+    h("h3", {}, "Headers"),
+    contents.headers.length
+      ? facts(contents.headers.map((one) => [textOf(one.name), textOf(one.value)]))
+      : note("none"),
+    h("h3", {}, "Value"),
+    bytesView(contents.value, "Value"),
+  ];
+}
+
+function textOf(data) {
   if (data === null) return "null";
   return data.text ?? `base64 ${data.base64}`;
 }
 
 /** Key or value as text that scrolls by itself; no part of it is read as markup. */
-function bytes(data, label) {
-  const whole = text(data);
-  const isCut = whole.length > MOST_TEXT;
+function bytesView(data, label) {
+  const text = textOf(data);
+  const isCut = text.length > MOST_TEXT;
   return [
     h(
       "pre",
       { class: "said", tabindex: "0", role: "region", "aria-label": label },
-      isCut ? whole.slice(0, MOST_TEXT) : whole || "empty",
+      isCut ? text.slice(0, MOST_TEXT) : text || "empty",
     ),
-    isCut
-      ? h("p", { class: "soft" }, `The first ${format.whole(MOST_TEXT)} characters; raymirror quarantine show prints all.`)
-      : null,
+    isCut ? note(`The first ${format.whole(MOST_TEXT)} characters; raymirror quarantine show prints all.`) : null,
   ];
 }

@@ -26,7 +26,7 @@ from engine.services.dr.switchover.world import (
     some_of,
 )
 from engine.services.quarantine import LeftOutRow
-from policies.dr.advice import DR_RESUME, IGNORE
+from policies.dr.advice import DR_RESUME, IGNORE, MOVE_UNDO, QUARANTINE_DROP, QUARANTINE_REPLAY, TOPICS
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
 from policies.words import counted
@@ -34,8 +34,6 @@ from policies.words import counted
 DRAINED_NOTES, GROUP_NOTES, LEFT_OUT_NOTES = "drained", "groups", "left-out"
 GROUPS_NOT_EQUAL, LEFT_OUT = "groups-not-equal", "left-out-records"
 """The names with which an operator accepts groups that will not be equal, and records that the target will not have."""
-DECIDE = "replay or drop them first: raymirror quarantine list, replay, drop"
-"""What is right for records that the target refused."""
 _LOOK_S = 1.0
 _IN_THE_WAY = (Why.TARGET_AHEAD.value, Why.ACTIVE.value, BEFORE_MAP)
 _BETWEEN_LOOKS = (BrokerUnreachable, ConnectionLost)
@@ -92,6 +90,11 @@ class NotEqual(MirrorError):
         )
 
 
+def decide() -> str:
+    """Say what is right for records that the target refused."""
+    return f"replay or drop them first: {QUARANTINE_REPLAY.given()}, or {QUARANTINE_DROP.given()}"
+
+
 class TargetLacksRecords(MirrorError):
     """The target refused records, and nobody has replayed or dropped them: rows, by partition."""
 
@@ -103,8 +106,8 @@ class TargetLacksRecords(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"the target lacks {some_of({str(row.lane): row.text for row in self.rows})}; {DECIDE}, then: raymirror dr"
-            f" resume (to leave them behind: --ignore {LEFT_OUT})"
+            f"the target lacks {some_of({str(row.lane): row.text for row in self.rows})}; {decide()}, then:"
+            f" {DR_RESUME.given()} (to leave them behind: {IGNORE.given(LEFT_OUT)})"
         )
 
 
@@ -159,7 +162,7 @@ class CheckStep:
         grown = await grown_since_move(self._world, moves.topics)
         return [
             f"{counted(count, 'offset')} of {topic} came on the source after its producers had moved, and no copy has"
-            f" them: raymirror move --topics '{topic}' --undo copies them, if nothing was written to the target since"
+            f" them: {MOVE_UNDO.given('', TOPICS.given(topic))} copies them, if nothing was written to the target since"
             for topic, count in sorted(grown.items())
             if count > 0
         ]
@@ -197,7 +200,7 @@ async def records_in_the_way(world: DrainWorld, control: FlowControl, topics: Co
         for lane, why in sorted((await control.stopped_lanes()).items())
         if lane.topic in topics
     ]
-    return [*stopped, *((LEFT_OUT, f"{row}; {DECIDE}") for row in await world.left_out())]
+    return [*stopped, *((LEFT_OUT, f"{row}; {decide()}") for row in await world.left_out())]
 
 
 async def topics_to_fence(world: SwitchoverWorld, moves: Moves) -> list[str]:

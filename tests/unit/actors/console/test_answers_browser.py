@@ -76,10 +76,10 @@ UNKNOWN: list[tuple[dict[str, Any], list[str]]] = [
 
 
 async def made(tab: Tab, module: str, call: str, given: object) -> list[str]:
-    """Return the answers of the tiles that a function of a page makes."""
+    """Return the answers of the tiles that a function of a module makes."""
     answers = "[one].flat(9).filter(Boolean).flatMap(one => [...one.querySelectorAll('.answer')])"
     value: list[str] = await tab.value(
-        f"import('/console/pages/{module}.js').then(page => {{ const given = {json.dumps(given)};"
+        f"import('/console/{module}.js').then(page => {{ const given = {json.dumps(given)};"
         f" const one = page.{call}; return {answers}.map(one => one.textContent); }})"
     )
     return value
@@ -90,11 +90,12 @@ async def test_what_is_not_known_is_never_told_as_well(tmp_path: Path) -> None:
         await console.open()
         for changes, wanted in MAY_I:
             call = "failover([given], {previews: new Map()})"
-            assert await made(console.tab, "overview", call, {**FLOW, **changes}) == [wanted], changes
+            assert await made(console.tab, "flow/answers", call, {**FLOW, **changes}) == [wanted], changes
         for changes, wanted in IS_IT_WHOLE:
-            assert await made(console.tab, "overview", "whole([given], 9)", {**FLOW, **changes}) == [wanted], changes
+            call = "whole([given], 9)"
+            assert await made(console.tab, "flow/answers", call, {**FLOW, **changes}) == [wanted], changes
         for changes, told in UNKNOWN:
-            assert await made(console.tab, "failover", "answers(given)", {**FOUND, **changes}) == told, changes
+            assert await made(console.tab, "pages/failover", "answers(given)", {**FOUND, **changes}) == told, changes
 
 
 async def test_a_plan_that_could_not_be_read_is_not_one_without_differences(tmp_path: Path) -> None:
@@ -117,12 +118,12 @@ async def test_a_plan_that_could_not_be_read_is_not_one_without_differences(tmp_
             assert ("Nothing differs" in text) == (plan == {})
 
 
-STALE = """import('/console/store.js').then(({Store}) => {
+STALE = """import('/console/base/store.js').then(({Store}) => {
   const store = new Store(() => {}), heardMs = Date.now() - 60_000;
   Object.assign(store, {mirror: {}, lostMs: heardMs, live: {heardMs}});
   return ['live', 'lost', 'ended', 'paused'].map(state => (store.state = state, store.staleSince()) === heardMs);
 })"""
-LOOKED_AT = """import('/console/live.js').then(({Live}) => new Promise(done => {
+LOOKED_AT = """import('/console/base/live.js').then(({Live}) => new Promise(done => {
   let hidden = true;
   Object.defineProperty(document, 'hidden', {configurable: true, get: () => hidden});
   const states = [], live = new Live({}, state => states.push(state));

@@ -254,6 +254,7 @@ async def test_a_refused_record_is_looked_at_and_replayed_or_dropped_by_the_name
         assert "2 held" in await tab.value("document.querySelector('.filters').textContent")
         await tab.value("document.querySelector('.rows .row').click()")
         await tab.until("document.querySelector('.refused-record pre') !== null")
+        assert await tab.value("document.querySelector('.refused-record').getBoundingClientRect().top < innerHeight")
         shown = await tab.value("document.querySelector('.refused-record').textContent")
         for text in ("invoices-5@1204118", "larger than the max message size", "4711", "trace", "base64 /w=="):
             assert text in shown
@@ -336,7 +337,7 @@ async def test_a_table_that_is_read_from_a_cluster_says_so_until_it_is_there(tmp
             " String(url).includes('/quarantine') ? new Promise(() => {}) : asked(url, how)"
         )
         await console.tab.value(f"location.hash = {json.dumps(PAGES['quarantine'][0])}")
-        await console.tab.until("document.querySelector('.table-count')?.textContent === 'loading'")
+        await console.tab.until("document.querySelector('.table-count')?.textContent === 'Loading…'")
         assert console.tab.complaints == []
 
 
@@ -533,7 +534,7 @@ async def test_the_page_writes_numbers_and_axes_as_the_report_does(tmp_path: Pat
         await console.open()
         told = await console.tab.value(
             f"""(async () => {{
-              const format = await import('/console/format.js'), chart = await import('/console/chart.js');
+              const format = await import('/console/base/format.js'), chart = await import('/console/parts/chart.js');
               const values = {json.dumps(VALUES)};
               return {{
                 duration: values.map(format.duration), size: values.map(format.size), short: values.map(format.short),
@@ -565,7 +566,7 @@ async def test_the_map_has_sources_on_the_left_also_in_circles(tmp_path: Path) -
             clusters = json.dumps([{"name": one} for one in wanted])
             arrows = json.dumps([dict(zip(("source", "target"), one.split("->"), strict=True)) for one in flows])
             columns = await console.tab.value(
-                f"import('/console/map.js').then(map => Object.fromEntries([...map.layout({clusters}, {arrows})]"
+                f"import('/console/parts/map.js').then(map => Object.fromEntries([...map.layout({clusters}, {arrows})]"
                 ".map(([name, place]) => [name, place.column])))"
             )
             assert columns == wanted, name

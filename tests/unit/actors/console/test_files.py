@@ -1,5 +1,6 @@
 """The files of the page: their policy, their types, and that nothing leads out of the folder."""
 
+import posixpath
 import re
 from pathlib import PurePosixPath
 
@@ -102,18 +103,41 @@ def test_the_page_has_no_script_and_no_style_in_it() -> None:
     assert all(one.startswith("/console/") for one in re.findall(r'(?:src|href)="([^"]*)"', page))
 
 
-@by_script
-def test_a_script_loads_only_files_that_exist(name: str) -> None:
-    folder = PurePosixPath(name).parent
-    for target in re.findall(r'^import .*? from "([^"]+)";', SCRIPTS[name], re.MULTILINE | re.DOTALL):
+def imports(name: str) -> dict[str, str]:
+    """Return what a script imports: the words between `import` and `from`, by the file that has them."""
+    found: dict[str, str] = {}
+    for words, target in re.findall(r'^import (.*?) from "([^"]+)";', SCRIPTS[name], re.MULTILINE | re.DOTALL):
         assert target.startswith("."), "a module of somebody else"
-        parts: list[str] = []
-        for part in (folder / target).parts:
-            if part == "..":
-                parts.pop()
-            else:
-                parts.append(part)
-        assert "/".join(parts) in FILES
+        found[posixpath.normpath(PurePosixPath(name).parent / target)] = words
+    return found
+
+
+@by_script
+def test_a_script_imports_only_what_exists(name: str) -> None:
+    for file, words in imports(name).items():
+        assert file in SCRIPTS
+        exported = re.findall(r"^export (?:async )?(?:class|const|function) (\w+)", SCRIPTS[file], re.MULTILINE)
+        if not words.startswith("* as "):
+            assert set(re.findall(r"\w+", words)) <= set(exported), file
+
+
+ROOMS = ("base", "parts", "flow", "pages", ".")
+"""The folders of scripts: each needs only those before it. `.` has the frame and what starts all of it."""
+
+
+@by_script
+def test_a_script_needs_only_its_own_folder_and_those_below(name: str) -> None:
+    def room(file: str) -> int:
+        return ROOMS.index(str(PurePosixPath(file).parent))
+
+    assert [file for file in imports(name) if room(file) > room(name)] == []
+
+
+def test_no_script_waits_for_one_that_waits_for_it() -> None:
+    needs = {name: set(imports(name)) for name in SCRIPTS}
+    while free := {name for name, others in needs.items() if not others}:
+        needs = {name: others - free for name, others in needs.items() if name not in free}
+    assert needs == {}, "these import each other in a circle"
 
 
 @by_script

@@ -21,7 +21,6 @@ from engine.services.dr.switchover import steps
 from engine.services.dr.switchover.flow_control import NoMirrorCopies
 from engine.services.dr.switchover.reversal import WatchStep
 from engine.services.dr.switchover.steps import (
-    DECIDE,
     DRAINED_NOTES,
     GROUP_NOTES,
     GROUPS_NOT_EQUAL,
@@ -248,7 +247,7 @@ async def test_a_check_names_partitions_of_which_the_target_refuses_records() ->
         ("partition-stopped", "t-1: the target refused the record at source offset 5"),
         (
             LEFT_OUT,
-            f"t-0: the target lacks 2 records that it refused; {DECIDE}",
+            f"t-0: the target lacks 2 records that it refused; {steps.decide()}",
         ),
     )
     found.stopped = {TopicPartition("t", 2): "failed", TopicPartition("other", 0): "failed"}

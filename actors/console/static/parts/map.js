@@ -1,8 +1,9 @@
 /** Draws the clusters of a mirror and the flows between them: sources on the left, targets on the right. */
 
-import { h, s } from "./dom.js";
-import * as format from "./format.js";
-import { path } from "./router.js";
+import { flowLink } from "./parts.js";
+import { h, s } from "../base/dom.js";
+import * as format from "../base/format.js";
+import { path } from "../base/router.js";
 
 const BOX = { width: 196, height: 62 };
 const GAP_X = 240;
@@ -46,35 +47,17 @@ export function layout(clusters, flows) {
 /** Draws the map; a flow leads to its page. On a phone it becomes a list. */
 export function clusterMap(clusters, flows) {
   const places = layout(clusters, flows);
-  const columns = 1 + Math.max(0, ...[...places.values()].map((one) => one.column));
-  const counts = Array.from(
-    { length: columns },
-    (_, at) => [...places.values()].filter((one) => one.column === at).length,
-  );
-  const most = Math.max(1, ...counts);
-  const turns = flows.some((flow) => places.get(flow.source)?.column === places.get(flow.target)?.column);
-  const width = 2 * EDGE + (turns ? 140 : 0) + columns * BOX.width + (columns - 1) * GAP_X;
-  const height = 2 * EDGE + most * BOX.height + (most - 1) * GAP_Y;
-  const spot = (name) => {
-    const { column, row } = places.get(name);
-    const free = (most - counts[column]) * (BOX.height + GAP_Y);
-    return { x: EDGE + column * (BOX.width + GAP_X), y: EDGE + free / 2 + row * (BOX.height + GAP_Y) };
-  };
+  const { width, height, spot } = canvas(places, flows);
   const known = flows.filter((flow) => places.has(flow.source) && places.has(flow.target));
   const touches = ports(known, places, spot);
+  const label = "Clusters and the flows between them";
   return [
     h(
       "div",
       { class: "map", key: "map" },
       s(
         "svg",
-        {
-          viewBox: `0 0 ${width} ${height}`,
-          width,
-          height,
-          role: "group",
-          "aria-label": "Clusters and the flows between them",
-        },
+        { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": label },
         known.map((flow) => drawFlow(flow, touches.get(flow.flow))),
         clusters.map((one) => drawCluster(one, spot(one.name))),
       ),
@@ -82,19 +65,31 @@ export function clusterMap(clusters, flows) {
     h(
       "ul",
       { class: "map-list", key: "list" },
-      flows.map((flow) =>
-        h(
-          "li",
-          {},
-          h("a", { href: path("flows", flow.flow), class: flow.health }, flow.flow.replace("->", " → ")),
-          ` ${label(flow)}`,
-        ),
-      ),
+      flows.map((flow) => h("li", { class: flow.health }, flowLink(flow.flow), ` ${labelOf(flow)}`)),
     ),
   ];
 }
 
-function label(flow) {
+/** The size of the map, and where each cluster is in it. */
+function canvas(places, flows) {
+  const all = [...places.values()];
+  const columns = 1 + Math.max(0, ...all.map((one) => one.column));
+  const counts = Array.from({ length: columns }, (_, at) => all.filter((one) => one.column === at).length);
+  const most = Math.max(1, ...counts);
+  const turns = flows.some((flow) => places.get(flow.source)?.column === places.get(flow.target)?.column);
+  return {
+    width: 2 * EDGE + (turns ? 140 : 0) + columns * BOX.width + (columns - 1) * GAP_X,
+    height: 2 * EDGE + most * BOX.height + (most - 1) * GAP_Y,
+    spot: (name) => {
+      const { column, row } = places.get(name);
+      const free = (most - counts[column]) * (BOX.height + GAP_Y);
+      return { x: EDGE + column * (BOX.width + GAP_X), y: EDGE + free / 2 + row * (BOX.height + GAP_Y) };
+    },
+  };
+}
+
+/** What stands on the line of a flow. */
+function labelOf(flow) {
   if (flow.state !== "running") return flow.state.replace("_", " ");
   return flow.rpo.seconds === null
     ? "lag not known"
@@ -161,7 +156,7 @@ function drawFlow(flow, { from, to, turns }) {
   const d = `M${xs[0]} ${from.y}C${xs[1]} ${from.y} ${xs[2]} ${to.y} ${xs[3]} ${to.y}`;
   const x = curve(...xs, LABEL_AT);
   const y = curve(from.y, from.y, to.y, to.y, LABEL_AT);
-  const text = label(flow);
+  const text = labelOf(flow);
   const wide = 18 + 6.9 * text.length;
   return s(
     "a",

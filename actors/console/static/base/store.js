@@ -7,6 +7,7 @@ const MOST_EVENTS = 500;
 const MOST_POINTS = 180;
 const GRACE_MS = 3_000; // a stream that is found again at once is not worth a notice
 const SILENT_MS = 20_000; // the server sends a comment every 15 s
+const AGAIN_MS = 5_000; // after which a series that was refused is asked for again
 const COLUMNS = [
   "at_ms",
   "lag_records",
@@ -29,6 +30,7 @@ export class Store {
     this.flows = new Map();
     this.events = [];
     this.series = new Map();
+    this.refusals = new Map(); // by flow: why there is no series
     this.previews = new Map(); // by flow: when its last preview was made, and how much applications would miss
     this.state = "lost";
     this.why = "";
@@ -75,13 +77,26 @@ export class Store {
     return this.series.get(flow);
   }
 
+  /** Why there is no series of a flow; empty if there is one, or it is still loading. */
+  whyNoSeries(flow) {
+    return this.refusals.get(flow) ?? "";
+  }
+
   async #ask(flow) {
     try {
       this.series.set(flow, await api.get(api.of(flow, "series")));
-      this.changed("point");
-    } catch {
-      this.series.delete(flow); // asked for again with the next change
+      this.refusals.delete(flow);
+    } catch (error) {
+      this.refusals.set(flow, error.message);
+      setTimeout(() => this.#forget(flow), AGAIN_MS);
     }
+    this.changed("point");
+  }
+
+  /** Lets a series be asked for again by the page that draws it. */
+  #forget(flow) {
+    if (this.series.get(flow) === null) this.series.delete(flow);
+    this.changed("point");
   }
 
   /** Of when (Unix ms of the server) what is shown is, if that may be old; null while the stream is live. */

@@ -105,7 +105,17 @@ export function middle(name, most) {
   return name.length <= most ? name : `${name.slice(0, half)}…${name.slice(-half)}`;
 }
 
-/** The name of a flow as a person reads it. Commands and addresses have `A->B`. */
+/** The name of a flow as a person reads it, never cut at its arrow. Commands and addresses have `A->B`. */
 export function flow(name) {
-  return name.replace("->", "\u2060→\u2060");
+  return name.replace("->", "\u00a0→\u00a0");
+}
+
+/** A text that begins a sentence. */
+export function capital(text) {
+  return `${text[0].toUpperCase()}${text.slice(1)}`;
+}
+
+/** A value as `write` writes it; a value that is null is not known. */
+export function orNotKnown(value, write) {
+  return value === null ? "not known" : write(value);
 }

@@ -1,6 +1,6 @@
-/** The signs of the page. A state has a shape of its own, so it can be told without colours. */
+/** The signs of the page. A state has a shape of its own, so that it is recognized without colours. */
 
-import { s } from "./dom.js";
+import { s } from "../base/dom.js";
 
 const PATHS = {
   ok: ["M8 1.5a6.5 6.5 0 1 1 0 13a6.5 6.5 0 0 1 0-13z", "M5 8.2l2.1 2.1L11 6"],
@@ -21,7 +21,6 @@ const PATHS = {
   restart: ["", "M13.2 8a5.2 5.2 0 1 1-1.6-3.7M13.4 1.8v3h-3"],
   failover: ["", "M2 5h11M10 2l3 3l-3 3M14 11H3M6 14l-3-3l3-3"],
   keys: ["", "M1.5 4h13v8.5h-13zM4 6.8h.2M7 6.8h.2M10 6.8h.2M12 6.8h.2M5 9.8h6"],
-  search: ["", "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM10.7 10.7L14.2 14.2"],
   copy: ["", "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3"],
 };
 

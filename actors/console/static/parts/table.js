@@ -5,8 +5,9 @@
  * Keys: arrows, Page Up and Down, Home and End move; Enter opens.
  */
 
-import { fill, h } from "./dom.js";
-import { counted } from "./format.js";
+import { Loader } from "./loader.js";
+import { fill, h, slot } from "../base/dom.js";
+import { counted } from "../base/format.js";
 
 const ROW_PX = 38;
 const PAGE = 100;
@@ -15,7 +16,7 @@ const REFRESH_MS = 2_000;
 
 export class Table {
   /**
-   * `columns`: `{head, cell(row), grow, width, number, narrow}`; `narrow`: shown on a phone too.
+   * `columns`: `{head, cell(row), grow, width, number, narrow}`; `narrow`: its width on a phone, which has no others.
    * `refreshMs`: how often rows that are seen are loaded again; 0: never, for what costs the mirror a process.
    * `load(offset, limit, signal)` returns `{total, rows, none}`; `keyOf(row)`; `open(row)`: goes to the page of a row.
    */
@@ -29,36 +30,34 @@ export class Table {
     word = "row",
     refreshMs = REFRESH_MS,
   }) {
-    Object.assign(this, { columns, load, keyOf, open, none, word, refreshMs });
-    this.total = null;
-    this.pages = new Map();
+    Object.assign(this, { columns, load, keyOf, open, none, word });
     this.at = 0; // the row that the keys move
-    this.refused = "";
-    this.abort = null;
-    this.timer = 0;
+    this.loader = new Loader((signal) => this.#load(signal), { changed: () => this.draw(), everyMs: refreshMs });
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.space = h("div", { class: "rows-space" }, this.body);
-    this.scroller = h("div", {
-      class: "table-scroll",
-      role: "table",
-      tabindex: "0",
-      "aria-label": label,
-      on: { scroll: () => this.#scrolled(), keydown: (event) => this.#key(event) },
-    });
+    this.scroller = this.#makeScroller(label);
     this.count = h("p", { class: "table-count", role: "status" });
     this.element = h("div", { class: "table" }, this.scroller, this.count);
-    this.scroller.style.setProperty(
-      "--columns",
-      columns.map((one) => one.width ?? `minmax(0, ${one.grow ?? 1}fr)`).join(" "),
+  }
+
+  #makeScroller(label) {
+    const scroller = h(
+      "div",
+      {
+        class: "table-scroll",
+        role: "table",
+        tabindex: "0",
+        "aria-label": label,
+        on: { scroll: () => this.#scrolled(), keydown: (event) => this.#key(event) },
+      },
+      this.#head(),
+      this.space,
     );
-    this.scroller.style.setProperty(
-      "--columns-narrow",
-      columns
-        .filter((one) => one.narrow)
-        .map((one) => one.narrow)
-        .join(" "),
-    );
-    this.scroller.append(this.#head(), this.space);
+    const wide = this.columns.map((one) => one.width ?? `minmax(0, ${one.grow ?? 1}fr)`);
+    const narrow = this.columns.map((one) => one.narrow).filter(Boolean);
+    scroller.style.setProperty("--columns", wide.join(" "));
+    scroller.style.setProperty("--columns-narrow", narrow.join(" "));
+    return scroller;
   }
 
   #head() {
@@ -73,56 +72,42 @@ export class Table {
     );
   }
 
+  /** Where a page has the table. */
+  view() {
+    return slot(this, { class: "table-slot", key: "table" });
+  }
+
   /** Begins again at the top: another filter or order. */
   reset() {
-    this.pages.clear();
+    this.loader.found?.pages.clear();
     this.scroller.scrollTop = 0;
     this.at = 0;
-    this.refresh();
+    this.loader.refresh();
   }
 
   /** Keeps the rows that are seen fresh until `stop`. */
   start() {
-    this.stopped = false;
-    this.draw();
-    this.refresh();
+    this.loader.start();
   }
 
   stop() {
-    this.stopped = true;
-    clearTimeout(this.timer);
-    this.abort?.abort();
+    this.loader.stop();
   }
 
-  /** Loads what is seen again; rows that are not seen are forgotten. */
-  async refresh() {
-    clearTimeout(this.timer);
-    this.abort?.abort();
-    const abort = (this.abort = new AbortController());
-    try {
-      const [first, last] = this.#range();
-      const wanted = new Set([pageOf(first), pageOf(Math.max(first, last - 1))]);
-      const found = await Promise.all(
-        [...wanted].map(async (page) => [page, await this.load(page * PAGE, PAGE, abort.signal)]),
-      );
-      if (abort.signal.aborted) return;
-      this.refused = "";
-      this.pages = new Map(found.map(([page, answer]) => [page, answer.rows]));
-      this.total = found.at(-1)[1].total;
-      this.noneNow = found.at(-1)[1].none || this.none;
-      this.at = Math.max(0, Math.min(this.at, this.total - 1));
-    } catch (error) {
-      if (abort.signal.aborted) return;
-      this.refused = error.message;
-    }
-    this.draw();
-    if (this.stopped || abort.signal.aborted || !this.refreshMs) return;
-    this.timer = setTimeout(() => this.#again(), this.refreshMs);
+  /** How many rows there are; null before the first answer. */
+  get total() {
+    return this.loader.found?.total ?? null;
   }
 
-  #again() {
-    if (document.hidden) this.timer = setTimeout(() => this.#again(), this.refreshMs);
-    else this.refresh();
+  /** Loads what is seen; rows that are not seen are forgotten. */
+  async #load(signal) {
+    const [first, last] = this.#range();
+    const wanted = new Set([pageOf(first), pageOf(Math.max(first, last - 1))]);
+    const found = await Promise.all(
+      [...wanted].map(async (page) => [page, await this.load(page * PAGE, PAGE, signal)]),
+    );
+    const { total, none } = found.at(-1)[1];
+    return { pages: new Map(found.map(([page, answer]) => [page, answer.rows])), total, none };
   }
 
   #range() {
@@ -137,18 +122,20 @@ export class Table {
       this.frame = 0;
       this.draw();
       const [first, last] = this.#range();
-      const known = this.pages.has(pageOf(first)) && this.pages.has(pageOf(Math.max(first, last - 1)));
-      if (!known) this.refresh();
+      const pages = this.loader.found?.pages;
+      const isKnown = pages?.has(pageOf(first)) && pages.has(pageOf(Math.max(first, last - 1)));
+      if (!isKnown) this.loader.refresh();
     });
   }
 
   #row(index) {
-    return this.pages.get(pageOf(index))?.[index % PAGE] ?? null;
+    return this.loader.found?.pages.get(pageOf(index))?.[index % PAGE] ?? null;
   }
 
   /** Draws the rows that are seen. */
   draw() {
     const total = this.total ?? 0;
+    this.at = Math.max(0, Math.min(this.at, total - 1));
     this.scroller.setAttribute("aria-rowcount", String(total + 1));
     this.space.style.setProperty("height", `${total * ROW_PX}px`);
     const [first, last] = this.#range();
@@ -156,13 +143,15 @@ export class Table {
     const rows = [];
     for (let index = first; index < Math.min(last, total); index += 1) rows.push(this.#drawRow(index));
     fill(this.body, rows);
+    this.element.classList.toggle("bare", total === 0);
     fill(this.count, this.#status(total));
   }
 
   #status(total) {
-    if (this.refused) return h("span", { class: "refused" }, this.refused);
-    if (this.total === null) return "loading";
-    return total ? counted(total, this.word) : this.noneNow;
+    const { found, refused } = this.loader;
+    if (refused) return h("span", { class: "refused" }, refused);
+    if (!found) return "Loading…";
+    return total ? counted(total, this.word) : found.none || this.none;
   }
 
   #drawRow(index) {

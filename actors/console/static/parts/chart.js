@@ -3,8 +3,8 @@
  * at the arrow keys. Its height is fixed, so nothing moves when data comes.
  */
 
-import { fill, h, s } from "./dom.js";
-import * as format from "./format.js";
+import { fill, h, s } from "../base/dom.js";
+import * as format from "../base/format.js";
 
 const WIDTH = 600;
 const HEIGHT = 150;
@@ -63,7 +63,7 @@ export function paths(times, values, place, everyMs) {
 }
 
 export class Chart {
-  /** `lines`: `{name, column}`; `mark`: a value with a line across; `marks`: events `{at_ms, severity, text}`. */
+  /** `unit`: a name of `UNITS`; `lines`: `{name, column}`. */
   constructor({ title, note = "", unit, lines }) {
     this.title = title;
     this.note = note;
@@ -74,16 +74,23 @@ export class Chart {
     this.now = Date.now();
     this.marks = [];
     this.objective = null;
+    this.why = "";
     this.at = null; // index of the point that is looked at
   }
 
-  /** Draws the series of a flow as it is now. */
-  update(series, { now, marks = [], objective = null }) {
-    this.series = series;
-    this.now = now;
-    this.marks = marks;
-    this.objective = objective;
+  /**
+   * Draws the series of a flow as it is now. `marks`: events `{at_ms, severity, text}`; `objective`: a value with a line
+   * across; `why`: why there is no series.
+   */
+  update(series, { now, marks = [], objective = null, why = "" }) {
+    Object.assign(this, { series, now, marks, objective, why });
     this.#draw();
+  }
+
+  /** What stands where no line is. */
+  #none() {
+    if (this.series) return "Nothing was measured.";
+    return this.why ? "Not known." : "Loading…";
   }
 
   #values(line) {
@@ -91,39 +98,8 @@ export class Chart {
   }
 
   #draw() {
-    const times = this.series?.at_ms ?? [];
-    const from = this.now - SPAN_MS;
-    const known = this.lines.flatMap((line) =>
-      this.#values(line).filter((value, at) => value !== null && times[at] >= from),
-    );
-    const most = known.length ? Math.max(...known) : 0;
-    const isNear = this.objective !== null && this.objective <= 4 * most;
-    const axis = ticks(Math.max(most, isNear ? this.objective : 0), this.unit);
-    const high = axis.at(-1);
-    const x = (at) => (Math.max(0, Math.min(1, (at - from) / SPAN_MS)) * WIDTH).toFixed(1);
-    const y = (value) => ((1 - Math.min(1, value / high)) * HEIGHT).toFixed(1);
-    const step = 1000 * (this.series?.every_seconds ?? 5);
-    const shown = times.map((at, index) => [at, index]).filter(([at]) => at >= from);
-    const drawn = this.lines.map((line, number) =>
-      s("path", {
-        class: `curve c${number}`,
-        d: paths(
-          shown.map(([at]) => at),
-          shown.map(([, index]) => this.#values(line)[index]),
-          (at, value) => `${x(at)} ${y(value)}`,
-          step,
-        ),
-      }),
-    );
-    const grid = axis
-      .slice(1)
-      .map((value) => s("line", { class: "grid", x1: 0, x2: WIDTH, y1: y(value), y2: y(value) }));
-    const marks = this.marks
-      .filter((mark) => mark.at_ms >= from)
-      .map((mark) =>
-        s("line", { class: `event ${mark.severity}`, x1: x(mark.at_ms), x2: x(mark.at_ms), y1: 0, y2: HEIGHT }),
-      );
-    const at = this.at !== null && this.at < times.length ? this.at : null;
+    const scale = this.#scale();
+    const at = this.at !== null && this.at < scale.times.length ? this.at : null;
     fill(
       this.element,
       h(
@@ -138,37 +114,9 @@ export class Chart {
         h(
           "div",
           { class: "chart-values", "aria-hidden": "true" },
-          known.length ? axis.toReversed().map((value) => h("span", {}, this.unit.text(value))) : null,
+          scale.isKnown ? scale.axis.toReversed().map((value) => h("span", {}, this.unit.text(value))) : null,
         ),
-        h(
-          "div",
-          {
-            class: "chart-area",
-            tabindex: "0",
-            role: "img",
-            "aria-label": this.#summary(most, known.length > 0),
-            on: {
-              pointermove: (event) => this.#look(event),
-              pointerleave: () => this.#leave(),
-              keydown: (event) => this.#key(event),
-              blur: () => this.#leave(),
-            },
-          },
-          s(
-            "svg",
-            { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-            grid,
-            s("line", { class: "base", x1: 0, x2: WIDTH, y1: HEIGHT, y2: HEIGHT }),
-            isNear
-              ? s("line", { class: "objective", x1: 0, x2: WIDTH, y1: y(this.objective), y2: y(this.objective) })
-              : null,
-            marks,
-            drawn,
-            at !== null ? s("line", { class: "look", x1: x(times[at]), x2: x(times[at]), y1: 0, y2: HEIGHT }) : null,
-          ),
-          known.length ? null : h("span", { class: "chart-none" }, this.series ? "nothing was measured" : "loading"),
-          at !== null ? this.#tip(times, at, from) : null,
-        ),
+        this.#area(scale, at),
       ),
       h(
         "div",
@@ -183,6 +131,76 @@ export class Chart {
     );
   }
 
+  /** Where instants and values stand, by what is known of the last minutes. */
+  #scale() {
+    const times = this.series?.at_ms ?? [];
+    const from = this.now - SPAN_MS;
+    const known = this.lines.flatMap((line) =>
+      this.#values(line).filter((value, at) => value !== null && times[at] >= from),
+    );
+    const most = known.length ? Math.max(...known) : 0;
+    const hasObjective = this.objective !== null && this.objective <= 4 * most; // else it would flatten the lines
+    const axis = ticks(Math.max(most, hasObjective ? this.objective : 0), this.unit);
+    const high = axis.at(-1);
+    return {
+      times,
+      from,
+      most,
+      axis,
+      hasObjective,
+      isKnown: known.length > 0,
+      x: (atMs) => (Math.max(0, Math.min(1, (atMs - from) / SPAN_MS)) * WIDTH).toFixed(1),
+      y: (value) => ((1 - Math.min(1, value / high)) * HEIGHT).toFixed(1),
+    };
+  }
+
+  /** The lines, and what is read with the pointer or the keys. */
+  #area(scale, at) {
+    const { isKnown, times } = scale;
+    return h(
+      "div",
+      {
+        class: "chart-area",
+        tabindex: "0",
+        role: "img",
+        "aria-label": this.#summary(scale),
+        on: {
+          pointermove: (event) => this.#look(event),
+          pointerleave: () => this.#leave(),
+          keydown: (event) => this.#key(event),
+          blur: () => this.#leave(),
+        },
+      },
+      s(
+        "svg",
+        { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+        level("base", HEIGHT),
+        isKnown ? this.#drawing(scale) : null,
+        at !== null ? upright("look", scale.x(times[at])) : null,
+      ),
+      isKnown ? null : h("span", { class: "chart-none" }, this.#none()),
+      at !== null ? this.#tip(times, at, scale.from) : null,
+    );
+  }
+
+  #drawing({ times, from, axis, hasObjective, x, y }) {
+    const shown = times.map((at, index) => [at, index]).filter(([at]) => at >= from);
+    const everyMs = 1000 * this.series.every_seconds;
+    const curve = (line) =>
+      paths(
+        shown.map(([at]) => at),
+        shown.map(([, index]) => this.#values(line)[index]),
+        (at, value) => `${x(at)} ${y(value)}`,
+        everyMs,
+      );
+    return [
+      axis.slice(1).map((value) => level("grid", y(value))),
+      hasObjective ? level("objective", y(this.objective)) : null,
+      this.marks.filter((mark) => mark.at_ms >= from).map((mark) => upright(`event ${mark.severity}`, x(mark.at_ms))),
+      this.lines.map((line, number) => s("path", { class: `curve c${number}`, d: curve(line) })),
+    ];
+  }
+
   #legend(line, number) {
     const now = this.#values(line).at(-1);
     return h(
@@ -194,7 +212,7 @@ export class Chart {
     );
   }
 
-  #summary(most, isKnown) {
+  #summary({ most, isKnown }) {
     if (!isKnown) return `${this.title}: nothing was measured in the last 15 minutes`;
     const now = this.lines
       .map((line) => `${line.name} ${this.unit.text(this.#values(line).at(-1) ?? null)}`)
@@ -251,6 +269,14 @@ export class Chart {
     this.at = null;
     this.#draw();
   }
+}
+
+function level(kind, y) {
+  return s("line", { class: kind, x1: 0, x2: WIDTH, y1: y, y2: y });
+}
+
+function upright(kind, x) {
+  return s("line", { class: kind, x1: x, x2: x, y1: 0, y2: HEIGHT });
 }
 
 /** A line without axes, for a row of a table. */

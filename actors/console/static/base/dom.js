@@ -100,8 +100,7 @@ function morphAttributes(from, to) {
 }
 
 function morphHandlers(from, to) {
-  if (!to.handlers) return;
-  for (const kind of Object.keys(to.handlers)) {
+  for (const kind of Object.keys(to.handlers ?? {})) {
     if (!from.handlers?.[kind]) from.addEventListener(kind, dispatch);
   }
   from.handlers = to.handlers;
