@@ -32,7 +32,7 @@ class FrontedBroker(Broker):
         self._front = front
         front.target = (HOST, self._front_port)
 
-    def prepare(self, overrides: Mapping[str, str]) -> Popen[bytes]:
+    def prepare(self, overrides: Mapping[str, str]) -> Popen[bytes] | None:
         """Write the configuration with the second listener in it, and format."""
         plain, controller = f"PLAINTEXT://{HOST}:{self.port}", f"CONTROLLER://{HOST}:{self.address.controller_port}"
         listeners = {

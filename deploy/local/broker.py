@@ -7,12 +7,12 @@ from pathlib import Path
 
 from deploy.local import probe
 from deploy.local.class_archive import reading_flags
-from deploy.local.errors import ClusterError
+from deploy.local.errors import ClusterError, last_telling_line
+from deploy.local.formatting import format_as_before, keep_checkpoint
 from deploy.local.limits import require_disk
 from deploy.local.ports import HOST, is_free
 from deploy.local.settings import BrokerPorts, encode_logging, encode_properties
-from deploy.local.telling import last_telling_line
-from deploy.local.tools import QUICK_FLAGS, SERVER_FLAGS, java_command, start_tool
+from deploy.local.tools import QUICK_FLAGS, SERVER_FLAGS, java_command, require_success, start_tool
 
 START_DEADLINE_S = 120.0
 STOP_DEADLINE_S = 30.0
@@ -61,22 +61,33 @@ class Broker:
         """Kafka's log.dirs: a folder per partition."""
         return self.folder / "data"
 
-    def prepare(self, overrides: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Write the configuration and start formatting the data folder; the returned process must end with 0."""
+    def prepare(self, overrides: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
+        """Write the configuration and format the data folder, or start doing so: the process is for `formatted`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         require_disk(self.folder)
         text = encode_properties(self.address, self._everyone, self.data_folder, overrides)
         self._properties.write_text(text)
         self._log_configuration.write_text(encode_logging(self.log_levels))
+        if not self.classpath and format_as_before(self.data_folder, self._cluster_id, self.node_id):
+            return None
         args = ("format", "--cluster-id", self._cluster_id, "--config", str(self._properties), "--ignore-formatted")
         return start_tool(
             "kafka.tools.StorageTool",
             *args,
-            log_file=self.folder / "format.log",
+            log_file=self._format_log,
             heap_mib=256,
             flags=QUICK_FLAGS,
             classpath=self.classpath,
         )
+
+    def formatted(self, process: subprocess.Popen[bytes] | None) -> None:
+        """Wait until the data folder is formatted; raises ClusterError if that fails."""
+        if process is None:
+            return
+        process.wait()
+        require_success(process, f"formatting broker {self.node_id}", self._format_log)
+        if not self.classpath:
+            keep_checkpoint(self.data_folder)
 
     def launch(self, heap_mib: int = 1024) -> None:
         """Start the process without waiting for it; raises ClusterError if its ports are taken."""
@@ -159,6 +170,10 @@ class Broker:
     @property
     def _properties(self) -> Path:
         return self.folder / "server.properties"
+
+    @property
+    def _format_log(self) -> Path:
+        return self.folder / "format.log"
 
     @property
     def _log_configuration(self) -> Path:

@@ -1,10 +1,8 @@
 """A real Kafka cluster of one to three brokers on this machine."""
 
-import base64
 import subprocess
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,11 +12,12 @@ from typing import Self
 
 from deploy.local.broker import FIRST_HEAP_MIB, STOP_DEADLINE_S, Broker
 from deploy.local.class_archive import ensure_archive
+from deploy.local.formatting import new_kafka_id
 from deploy.local.jars import kafka_classpath
 from deploy.local.limits import raise_open_files
 from deploy.local.ports import HOST, pick_ports
 from deploy.local.settings import BrokerPorts
-from deploy.local.tools import QUICK_FLAGS, require_success, run_tool, start_tool
+from deploy.local.tools import QUICK_FLAGS, run_tool, start_tool
 
 MOST_BROKERS = 3
 BROKER_HEAP_MIB = 1024
@@ -55,7 +54,7 @@ class EmbeddedCluster:
         self.overrides = dict(overrides or {})
         self.own = {node_id: dict(properties) for node_id, properties in (own or {}).items()}
         self.heap_mib = heap_mib
-        self.cluster_id = new_cluster_id()
+        self.cluster_id = new_kafka_id()
         ports = ports or pick_ports(2 * brokers)
         addresses = [
             BrokerPorts(node_id=number + 1, port=ports[2 * number], controller_port=ports[2 * number + 1])
@@ -151,8 +150,7 @@ class EmbeddedCluster:
             (broker, broker.prepare(self.overrides | self.own.get(broker.node_id, {}))) for broker in self.brokers
         ]
         for broker, process in formatting:
-            process.wait()
-            require_success(process, f"formatting broker {broker.node_id}", broker.folder / "format.log")
+            broker.formatted(process)
         for broker in self.brokers:
             broker.launch(self.heap_mib)
         for broker in self.brokers:
@@ -195,11 +193,3 @@ def running_clusters(*clusters: EmbeddedCluster) -> Iterator[None]:
     finally:
         for cluster in clusters:
             cluster.stop()
-
-
-def new_cluster_id() -> str:
-    """A random KRaft cluster id: 16 bytes in URL-safe base64 that does not start with a dash (as Kafka's Uuid)."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text

@@ -15,10 +15,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
-from deploy.local.errors import ClusterError
+from deploy.local.errors import ClusterError, last_telling_line
 from deploy.local.jar_list import Jar
 from deploy.local.java import find_java, truststore_flags
-from deploy.local.telling import last_telling_line
 
 PROCESSES = 6
 DEADLINE_S = 900.0

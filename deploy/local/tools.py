@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deploy.local.class_archive import reading_flags
-from deploy.local.errors import ClusterError
+from deploy.local.errors import ClusterError, last_telling_line
 from deploy.local.jars import kafka_classpath
 from deploy.local.java import find_java
-from deploy.local.telling import last_telling_line
 
 # For programs that end in seconds: no optimising compiler, no collector threads.
 QUICK_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

@@ -9,6 +9,7 @@ A transactional batch is accepted only from a producer whose transaction the coo
 plain batch only from a producer without an open transaction; otherwise the answer is 48. A marker ends the transaction.
 """
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -252,7 +253,12 @@ def _check(known: Remembered, epoch: int, first: int) -> int:
     return NONE if first == expected else OUT_OF_ORDER
 
 
-def decoded(payload: bytes) -> list[Record]:
-    """Return the records of one batch."""
+def decoded(payload: bytes) -> tuple[Record, ...]:
+    """Return the records of one batch. Plays read the same batches again at each step, so the last ones are kept."""
+    return _decoded(bytes(payload))
+
+
+@functools.lru_cache(maxsize=4096)
+def _decoded(payload: bytes) -> tuple[Record, ...]:
     view = memoryview(payload)
-    return decode_records(view, 0, read_header(view, 0), "target", 0)
+    return tuple(decode_records(view, 0, read_header(view, 0), "target", 0))

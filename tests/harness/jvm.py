@@ -10,8 +10,10 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
 
+from deploy.local.class_archive import reading_flags
 from deploy.local.jars import ensure_jars, kafka_classpath, say_aloud, spark_jar_paths
 from deploy.local.java import find_java
+from deploy.local.tools import QUICK_FLAGS
 
 
 @contextmanager
@@ -27,8 +29,10 @@ def jvm(*, of_spark: bool = False, more: Sequence[Path] = ()) -> Iterator[Any]:
     classpath = ":".join([*map(str, spark_jar_paths()), f"{jars}/*"]) if of_spark else kafka_classpath()
     command = [
         str(find_java()),
+        *QUICK_FLAGS,
+        *reading_flags(),
         "-cp",
-        ":".join([str(py4j), *map(str, more), classpath]),
+        ":".join([*map(str, more), classpath, str(py4j)]),  # the archive of classes wants Kafka's jars first
         "py4j.GatewayServer",
         "--die-on-broken-pipe",
         "0",

@@ -11,6 +11,8 @@ from tests.harness.mirror import Mirror
 _MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 ONE_REPLICA = dict.fromkeys(REPLICATION_KEYS, "1")
 """What MM2 needs on clusters of one broker."""
+_QUICK = {"plugin.discovery": "service_load"}
+"""Else each of its workers looks for plugins in all classes of the class path."""
 
 
 def mm2_properties(mirror: Mirror, topics: str, more: Mapping[str, str]) -> dict[str, str]:
@@ -33,7 +35,7 @@ class Mm2:
     def __init__(self, folder: Path, properties: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         file, self.log = folder / "mm2.properties", folder / "mm2.log"
-        file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+        file.write_text("".join(f"{key} = {value}\n" for key, value in {**_QUICK, **properties}.items()))
         self._process = start_tool(_MAIN_CLASS, str(file), log_file=self.log, heap_mib=512, flags=QUICK_FLAGS)
 
     async def kill(self) -> None:

@@ -9,9 +9,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from actors.local import session
+from actors.local_socket.client import status_of
 from deploy.local.cluster import EmbeddedCluster
+from engine.base.errors import MirrorError
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 180.0
@@ -57,17 +61,31 @@ class Shell:
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
     def until(self, condition: Callable[[dict[str, Any]], bool], deadline_s: float = DEADLINE_S) -> dict[str, Any]:
-        """Ask until the answer is right."""
+        """Ask until the answer of the command is right."""
         deadline = time.monotonic() + deadline_s
         status: dict[str, Any] = {}
         while time.monotonic() < deadline and (self.started is None or self.started.poll() is None):
-            status = self.status()
+            glance = self._glance()
+            status = self.status() if glance is None or (glance and condition(glance)) else glance
             if status and condition(status):
                 return status
             time.sleep(0.2)
         run_log = self.folder / "run.log"
         log = run_log.read_text()[-3000:] if run_log.exists() else "(it was not started from here)"
         pytest.fail(f"not so within {deadline_s:.0f} s; last status {status}; the mirror printed:\n{log}")
+
+    def _glance(self) -> dict[str, Any] | None:
+        """Ask the mirror's socket from this process: the answer of the command, which takes a process each time.
+
+        Empty without a mirror; None if only the command can say, through Ray or with an error.
+        """
+        try:
+            found = status_of(session.find(None, None, self.env), lanes=True)
+        except session.NoMirror:
+            return {}
+        except MirrorError:
+            return None
+        return None if found is None else json.loads(msgspec.json.encode(found))
 
 
 def copied(records: int) -> Callable[[dict[str, Any]], bool]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import EmbeddedCluster, new_cluster_id
+from deploy.local.cluster import EmbeddedCluster
+from deploy.local.formatting import new_kafka_id
 from engine.base.errors import ConnectionLost, KafkaRefusal, MirrorError, OtherCluster
 from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
@@ -58,7 +59,7 @@ class Moving:
         """Begin with nothing, under another cluster id or the one that is given."""
         self.cluster.stop()
         shutil.rmtree(self._data)
-        self.cluster.brokers[0]._cluster_id = self.cluster.cluster_id = cluster_id or new_cluster_id()
+        self.cluster.brokers[0]._cluster_id = self.cluster.cluster_id = cluster_id or new_kafka_id()
         self.cluster.start()
 
     def keep(self) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from deploy.local import limits, ports, probe
-from deploy.local.cluster import EmbeddedCluster, new_cluster_id
-from deploy.local.errors import ClusterError
+from deploy.local.cluster import EmbeddedCluster
+from deploy.local.errors import ClusterError, last_telling_line
 from deploy.local.settings import BrokerPorts, encode_logging, encode_properties
-from deploy.local.telling import last_telling_line
 
 
 def properties_of(brokers: int, overrides: dict[str, str] | None = None) -> dict[str, str]:
@@ -77,12 +76,6 @@ def test_single_brokers_have_properties_and_log_levels(tmp_path: Path) -> None:
 def test_a_cluster_has_one_to_three_brokers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="1 to 3 brokers, not 4"):
         EmbeddedCluster("source", tmp_path, brokers=4)
-
-
-def test_cluster_ids_are_what_kafka_takes() -> None:
-    ids = {new_cluster_id() for _ in range(200)}
-    assert len(ids) == 200
-    assert all(len(one) == 22 and not one.startswith("-") for one in ids)
 
 
 @pytest.mark.local
