@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from bench import commands, drain, history, house, idle, metadata, page, proof, rest, start
+from bench import commands, drain, house, idle, metadata, page, proof, rest, start
 from bench.configsync import command as configsync
 from bench.dr import command as dr
 from bench.errors import BenchError
+from bench.history import command as history
 from bench.kafka_peek import PeekError
 from bench.lag import command as lag
 from bench.latency import command as latency
