@@ -4,6 +4,7 @@ import * as format from "../base/format.js";
 
 /** What a run has found or done, in sentences; none while nothing is known. */
 export function outcome(run) {
+  if (typeof run.result === "string") return run.result.trimEnd().split("\n"); // a command line has asked for text
   return run.result ? (OUTCOMES[run.kind]?.(run.result, run) ?? []) : [];
 }
 
