@@ -112,6 +112,7 @@ class MaintenanceLoop:
             ):  # on a busy machine a pass over tens of thousands of lanes takes longer than a copier may be silent
                 self.tick()
             self._router.expiry.mark(drivers)
+            self._to_flush |= dict.fromkeys(one for one in drivers if one.positions.owes_epoch)
             self._flush([one for one in drivers if self._much_copied(one) or (unsynced and self._copied_nothing(one))])
             self._keep_alive_if_due(drivers, now)
             await turns.rest()
