@@ -16,9 +16,10 @@ from tests.unit.engine.flow.stage import TERMS, Stage, until
 SELDOM = msgspec.structs.replace(TERMS, flush_s=1000.0, unsynced_s=0.05)
 
 
-def synced() -> SyncStage:
+def synced(epoch_s: float = 0.0) -> SyncStage:
     stage = SyncStage()
-    stage.copier = stage.new_copier(msgspec.structs.replace(stage.options, flush_s=1000.0, unsynced_s=0.05))
+    options = msgspec.structs.replace(stage.options, flush_s=1000.0, unsynced_s=0.05, epoch_s=epoch_s)
+    stage.copier = stage.new_copier(options)
     return stage
 
 
@@ -55,6 +56,19 @@ async def test_a_lane_that_syncs_tell_of_writes_one_position_for_each_leader_of_
         await until(lambda: stage.whole() and stage.at_end() and stage.answered())
         await rests_at(stage, 7)
     assert stage.stored().source_next == 8
+
+
+async def test_lanes_that_owe_a_leader_epoch_are_looked_for_at_an_interval() -> None:
+    """Else what is cut off in the meantime leaves a tail: `epoch_s` bounds for how long that may be."""
+    stage = synced(epoch_s=1000.0)
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole() and stage.at_end() and stage.answered())
+        assert stage.driver().positions.owes_epoch
+        await rests_at(stage, 0)
+    assert (stage.stored().source_next, stage.stored().source_leader_epoch) == (3, LEADER_EPOCH)
+    assert not stage.driver().positions.owes_epoch
 
 
 async def rests_at(stage: SyncStage, source_next: int) -> None:
