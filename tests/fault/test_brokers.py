@@ -92,7 +92,15 @@ async def test_answers_of_five_appended_batches_per_lane_never_come(
     async with behind_proxy(tmp_path) as (source, target, proxy):
         five = Limits(max_in_flight=REMEMBERED)
         mirror = Mirror(
-            source, target, "held", flush_s=3600.0, unsynced_s=3600.0, flush_bytes=2**40, limits=five, **SLOW
+            source,
+            target,
+            "held",
+            flush_s=3600.0,
+            unsynced_s=3600.0,
+            epoch_s=3600.0,
+            flush_bytes=2**40,
+            limits=five,
+            **SLOW,
         )
         copied = await filled(mirror, "held", count)
         async with mirror.run() as run:

@@ -39,7 +39,9 @@ class NearTheWrap(KafkaCluster):
 
 async def test_a_copy_across_the_wrap(pair: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
     # No position between the first ones and the cut: all that was copied is the tail.
-    mirror = Mirror(*pair, alias="wrap", partition_fetch_bytes=32 * 1024, flush_s=3600.0, unsynced_s=3600.0)
+    mirror = Mirror(
+        *pair, alias="wrap", partition_fetch_bytes=32 * 1024, flush_s=3600.0, unsynced_s=3600.0, epoch_s=3600.0
+    )
     mirror.target_port = NearTheWrap
     await mirror.open()
     copied = await mirror.topic("wrap", PARTITIONS)

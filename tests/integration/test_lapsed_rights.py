@@ -30,7 +30,7 @@ async def until_lapsed(run: Run, topic: str) -> AccessDenied:
 
 async def test_a_right_to_read_that_lapses_stops_nothing_for_good(guarded_cluster: EmbeddedCluster) -> None:
     """Both sides are one cluster: the source's topic first, then the copy's, which a new owner has to read."""
-    mirror = Mirror(guarded_cluster, guarded_cluster, "lapsing", flush_s=1000.0, unsynced_s=1000.0)
+    mirror = Mirror(guarded_cluster, guarded_cluster, "lapsing", flush_s=1000.0, unsynced_s=1000.0, epoch_s=1000.0)
     await mirror.open()
     copied = await mirror.topic("lapse")
     await mirror.topic("beside")

@@ -29,7 +29,7 @@ class Counting(KafkaCluster):
 
 
 async def test_a_long_tail_costs_one_batch(mirror: Mirror) -> None:
-    mirror.options = msgspec.structs.replace(mirror.options, flush_s=1000.0, unsynced_s=1000.0)
+    mirror.options = msgspec.structs.replace(mirror.options, flush_s=1000.0, unsynced_s=1000.0, epoch_s=1000.0)
     mirror.target_port = Counting
     copied = await mirror.topic("long")
     async with mirror.run(drain=False) as run:

@@ -31,7 +31,7 @@ async def until_decided(run: Run) -> None:
 async def test_a_tail_that_retention_takes_while_it_is_read_is_looked_at_again(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mirror.options = msgspec.structs.replace(mirror.options, flush_s=1000.0, unsynced_s=1000.0)
+    mirror.options = msgspec.structs.replace(mirror.options, flush_s=1000.0, unsynced_s=1000.0, epoch_s=1000.0)
     copied = await mirror.topic("tail-eaten")
     async with mirror.run(drain=False) as run:
         await produce(mirror.source, "tail-eaten", 0, numbered(300))

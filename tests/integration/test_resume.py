@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 def seldom(mirror: Mirror) -> Mirror:
     """Have positions written only when a lane has its owner, and when it drains: what is cut off leaves a tail."""
-    mirror.options = msgspec.structs.replace(mirror.options, flush_s=3600.0, unsynced_s=3600.0)
+    mirror.options = msgspec.structs.replace(mirror.options, flush_s=3600.0, unsynced_s=3600.0, epoch_s=3600.0)
     return mirror
 
 

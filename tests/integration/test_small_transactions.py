@@ -39,7 +39,7 @@ async def fill(mirror: Mirror, run: Run, dice: random.Random, sent: int) -> int:
 
 
 async def test_a_copy_that_is_cut_off_among_small_transactions_resumes_exactly(mirror: Mirror) -> None:
-    mirror.options = msgspec.structs.replace(mirror.options, flush_s=1000.0, unsynced_s=1000.0)
+    mirror.options = msgspec.structs.replace(mirror.options, flush_s=1000.0, unsynced_s=1000.0, epoch_s=1000.0)
     copied = await mirror.topic("small")
     dice, sent = random.Random(3), 0
     for turn in range(3):

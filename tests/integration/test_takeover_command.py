@@ -32,7 +32,9 @@ class Scene:
     """A topic that MM2 copies, and the command line beside it."""
 
     def __init__(self, pair: Pair, folder: Path) -> None:
-        self.mirror = Mirror(*pair, alias=TOPIC, positions_partitions=25, flush_s=3600.0, unsynced_s=3600.0)
+        self.mirror = Mirror(
+            *pair, alias=TOPIC, positions_partitions=25, flush_s=3600.0, unsynced_s=3600.0, epoch_s=3600.0
+        )
         self.mirror.lanes = lanes_of(TOPIC, self.mirror.copied(TOPIC), PARTITIONS)
         self.folder, self.shell, self.sent = folder, Shell(folder), 0
         self.config = str(folder / "1" / "mm2.properties")

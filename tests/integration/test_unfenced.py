@@ -44,7 +44,9 @@ def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedde
 
 
 async def filled(source: EmbeddedCluster, target: EmbeddedCluster, topic: str) -> tuple[Mirror, str]:
-    mirror = Mirror(source, target, topic, flush_s=3600.0, unsynced_s=3600.0)  # what is cut off leaves a tail
+    mirror = Mirror(
+        source, target, topic, flush_s=3600.0, unsynced_s=3600.0, epoch_s=3600.0
+    )  # what is cut off leaves a tail
     await mirror.open()
     copied = await mirror.topic(topic, PARTITIONS)
     for partition in range(PARTITIONS):

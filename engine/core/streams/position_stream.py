@@ -55,6 +55,8 @@ class PositionStream(FencedStream[PositionWrite]):
         """The base of announcements after the durable position, 0 if it allows none; the slots in use."""
         self._plan_version = 1
         """The version of the runs in the durable position."""
+        self._told_epoch = -1
+        """The source's leader epoch in the last position that was made."""
 
     def begin(self) -> None:
         """Start again under a new producer epoch."""
@@ -63,6 +65,16 @@ class PositionStream(FencedStream[PositionWrite]):
         self._durable_records = self._lane.records
         self._base = self._slots = 0
         self._plan_version = 1
+        self._told_epoch = -1
+
+    @property
+    def owes_epoch(self) -> bool:
+        """Whether the lane has met a leader epoch of the source that no position has, and nobody asked for one yet.
+
+        Without it a failback could not tell what was copied from what another leader wrote to the same offsets. Leaders
+        change seldom, so this is no load; a flush at an interval would come too late if mirror and source die before.
+        """
+        return not self.flush_asked and self._lane.source_leader_epoch > self._told_epoch
 
     @property
     def records_behind(self) -> int:
@@ -134,6 +146,7 @@ class PositionStream(FencedStream[PositionWrite]):
         base = lane.plan_version if often and not (self._rests or self.transactional) else 0
         position = msgspec.structs.replace(lane.position, left=leaves, ahead=ahead, run_version=base)
         lane.trail.left = lane.trail.left or leaves
+        self._told_epoch = position.source_leader_epoch
         return PositionWrite(
             payload=self._encode([(self._key, encode_value(position))], _GZIP),
             record_count=1,

@@ -166,6 +166,8 @@ class GroupSyncLoop:
         await pause(max(_GATHER_S, 2.0 * spent_s))
         if self._reads:
             until_s = min(until_s, self._retries.next_at_s())
+            if self._strangers and self.options.refresh:  # it may be the only commit for long
+                until_s = min(until_s, self._looked_at_s + _STRANGERS_S)
         left_s = until_s - now_s()
         if left_s > 0.0 and self.may_write():
             await reader.wait(left_s)

@@ -55,6 +55,8 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two positions of a lane if nothing else asks for one."""
     unsynced_s: float = 5.0
     """The same for lanes whose progress no offset sync shows, if it is less."""
+    epoch_s: float = 1.0
+    """Seconds between two searches for lanes that have met a leader epoch of the source which no position has."""
     flush_bytes: int = 16 * 1024 * 1024
     fetch: FetchOptions = FetchOptions()
     partition_fetch_bytes: int = 512 * 1024

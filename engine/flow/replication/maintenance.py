@@ -68,7 +68,7 @@ class MaintenanceLoop:
 
     async def run(self) -> None:
         """Tick until cancelled."""
-        flushed_at = looked_at = now_s()
+        flushed_at = looked_at = epochs_at = now_s()
         while True:
             tick_s = self._tick_s()
             await pause(tick_s)
@@ -79,7 +79,9 @@ class MaintenanceLoop:
             flushed_at = now if flush else flushed_at
             if flush or (look and self._is_unsynced):
                 self._to_flush |= dict.fromkeys(self._drivers.values())
-            await self._look_at_lanes(now, unsynced=look)
+            epochs = now - epochs_at >= self._options.epoch_s
+            epochs_at = now if epochs else epochs_at
+            await self._look_at_lanes(now, unsynced=look, epochs=epochs)
             self._flush_some(tick_s)
             if look:
                 looked_at = now
@@ -103,8 +105,12 @@ class MaintenanceLoop:
         """Whether no offset sync shows the progress of the lanes."""
         return self._syncs is None or bool(self._syncs.trouble)
 
-    async def _look_at_lanes(self, now: float, *, unsynced: bool) -> None:
-        """Do what every lane needs in each pass, in parts: other tasks of the loop run between them."""
+    async def _look_at_lanes(self, now: float, *, unsynced: bool, epochs: bool) -> None:
+        """Do what every lane needs in each pass, in parts: other tasks of the loop run between them.
+
+        `epochs`: look for lanes that owe a leader epoch. Their positions are spread as those at an interval are, so
+        that many lanes that begin at once hold up no records.
+        """
         turns = Turns()
         for number, drivers in enumerate(parts(list(self._drivers.values()), _LOOKED_AT_ONCE)):
             if (
@@ -112,6 +118,8 @@ class MaintenanceLoop:
             ):  # on a busy machine a pass over tens of thousands of lanes takes longer than a copier may be silent
                 self.tick()
             self._router.expiry.mark(drivers)
+            if epochs:
+                self._to_flush |= dict.fromkeys(one for one in drivers if one.positions.owes_epoch)
             self._flush([one for one in drivers if self._much_copied(one) or (unsynced and self._copied_nothing(one))])
             self._keep_alive_if_due(drivers, now)
             await turns.rest()

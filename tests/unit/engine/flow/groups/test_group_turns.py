@@ -143,6 +143,31 @@ async def test_a_new_group_is_looked_for_when_it_commits(monkeypatch: pytest.Mon
     assert (told.asked, told.pair.committed("new")) == ([[], ["new"]], 40)
 
 
+async def test_a_new_group_is_looked_for_a_second_later_if_it_commits_right_behind_a_listing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing else may wake the loop: no other commit comes, no retry is due, and the next round is 900 s away."""
+    told = await Told.make(monkeypatch)
+    waits: list[float] = []
+
+    async def wait(most_s: float) -> None:
+        waits.append(most_s)
+        told.pair.now_s += most_s
+        if len(waits) == 2:
+            raise Enough
+
+    async def pause(seconds: float) -> None:
+        await asyncio.sleep(0)  # the turn that takes the commit comes right behind the listing
+
+    monkeypatch.setattr(group_keeper, "pause", pause)
+    monkeypatch.setattr(told.reader, "wait", wait)
+    told.commit("new", 40)
+    with pytest.raises(Enough):
+        await told.pair.keeper.run()
+    assert (told.asked, told.pair.committed("new")) == ([[], ["new"]], 40)
+    assert waits == [1.0, 900.0]
+
+
 async def test_a_group_that_is_not_mirrored_is_not_looked_for_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     told = await Told.make(monkeypatch)
     told.pair.source.listed["streams"] = GroupListing("streams", "streams", "streams")

@@ -187,7 +187,7 @@ async def test_a_source_topic_made_anew_is_copied_behind_the_old_copy(running: b
 
 async def test_records_of_the_former_topic_that_no_position_tells_of_are_told() -> None:
     stage = Mended(renewal="append")
-    stage.options = msgspec.structs.replace(stage.options, flush_s=3600.0, unsynced_s=3600.0)
+    stage.options = msgspec.structs.replace(stage.options, flush_s=3600.0, unsynced_s=3600.0, epoch_s=3600.0)
     stage.copier = stage.new_copier()
     stage.assign()
     async with stage.running():
