@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.harness.browser import NAMES, find_browser
-from tests.unit.actors.console.test_console_browser import COLD, watched
+from tests.harness.recorded import COLD
+from tests.unit.actors.console.test_console_browser import watched
 
 pytestmark = [
     pytest.mark.local,
