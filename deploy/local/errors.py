@@ -1,4 +1,4 @@
-"""What happened to an embedded cluster, its cause, and the log that shows it; and how the cause is found in a log."""
+"""The error of an embedded cluster: what happened, the cause, the log file; and how a log is searched for the cause."""
 
 import os
 import re
