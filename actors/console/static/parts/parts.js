@@ -101,7 +101,7 @@ export function refusal(text) {
 
 /** What stands where data will come. */
 export function loading(text = "Loading…") {
-  return note(text);
+  return h("p", { class: "soft", key: "loading" }, text); // a key, so that it does not become what comes in its place
 }
 
 /** What stands in a dialog while something is computed or checked. */

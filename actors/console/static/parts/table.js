@@ -30,14 +30,15 @@ export class Table {
     word = "row",
     refreshMs = REFRESH_MS,
   }) {
-    Object.assign(this, { columns, load, keyOf, open, none, word });
+    Object.assign(this, { columns, load, keyOf, open, word, defaultNone: none });
     this.at = 0; // the row that the keys move
     this.loader = new Loader((signal) => this.#load(signal), { changed: () => this.draw(), everyMs: refreshMs });
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.space = h("div", { class: "rows-space" }, this.body);
     this.scroller = this.#makeScroller(label);
+    this.none = h("p", { class: "table-none", role: "status" }); // why there is no row
     this.count = h("p", { class: "table-count", role: "status" });
-    this.element = h("div", { class: "table" }, this.scroller, this.count);
+    this.element = h("div", { class: "table" }, this.scroller, this.none, this.count);
   }
 
   #makeScroller(label) {
@@ -143,15 +144,20 @@ export class Table {
     const rows = [];
     for (let index = first; index < Math.min(last, total); index += 1) rows.push(this.#drawRow(index));
     fill(this.body, rows);
-    this.element.classList.toggle("bare", total === 0);
-    fill(this.count, this.#status(total));
+    fill(this.none, total ? null : this.#status());
+    fill(this.count, total ? this.#counted(total) : null);
   }
 
-  #status(total) {
+  #status() {
     const { found, refused } = this.loader;
-    if (refused) return h("span", { class: "refused" }, refused);
-    if (!found) return "Loading…";
-    return total ? counted(total, this.word) : found.none || this.none;
+    if (refused) return refusedText(refused);
+    return found ? found.none || this.defaultNone : "Loading…";
+  }
+
+  /** How many rows there are; why they may be old, if the server has refused the last question. */
+  #counted(total) {
+    const { refused } = this.loader;
+    return refused ? refusedText(refused) : counted(total, this.word);
   }
 
   #drawRow(index) {
@@ -192,6 +198,10 @@ export class Table {
     else if (this.scroller.scrollTop < below + ROW_PX) this.scroller.scrollTop = below + ROW_PX;
     this.draw();
   }
+}
+
+function refusedText(text) {
+  return h("span", { class: "refused" }, text);
 }
 
 function pageOf(index) {

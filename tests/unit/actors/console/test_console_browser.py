@@ -337,7 +337,7 @@ async def test_a_table_that_is_read_from_a_cluster_says_so_until_it_is_there(tmp
             " String(url).includes('/quarantine') ? new Promise(() => {}) : asked(url, how)"
         )
         await console.tab.value(f"location.hash = {json.dumps(PAGES['quarantine'][0])}")
-        await console.tab.until("document.querySelector('.table-count')?.textContent === 'Loading…'")
+        await console.tab.until("document.querySelector('.table-none')?.textContent === 'Loading…'")
         assert console.tab.complaints == []
 
 
