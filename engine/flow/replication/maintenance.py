@@ -113,9 +113,7 @@ class MaintenanceLoop:
         """
         turns = Turns()
         for number, drivers in enumerate(parts(list(self._drivers.values()), _LOOKED_AT_ONCE)):
-            if (
-                number
-            ):  # on a busy machine a pass over tens of thousands of lanes takes longer than a copier may be silent
+            if number:  # on a busy machine a pass over very many lanes takes longer than a beat may
                 self.tick()
             self._router.expiry.mark(drivers)
             if epochs:
