@@ -26,7 +26,7 @@ from engine.services.dr.switchover.world import (
     some_of,
 )
 from engine.services.quarantine import LeftOutRow
-from policies.dr.advice import DR_RESUME, IGNORE, MOVE_UNDO, QUARANTINE_DROP, QUARANTINE_REPLAY, TOPICS
+from policies.dr.advice import DR_RESUME, IGNORE, QUARANTINE_DROP, QUARANTINE_REPLAY
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
 from policies.words import counted
@@ -162,7 +162,7 @@ class CheckStep:
         grown = await grown_since_move(self._world, moves.topics)
         return [
             f"{counted(count, 'offset')} of {topic} came on the source after its producers had moved, and no copy has"
-            f" them: {MOVE_UNDO.given('', TOPICS.given(topic))} copies them, if nothing was written to the target since"
+            f" them: raymirror move --topics '{topic}' --undo copies them, if nothing was written to the target since"
             for topic, count in sorted(grown.items())
             if count > 0
         ]

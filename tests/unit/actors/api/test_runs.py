@@ -422,7 +422,7 @@ def test_a_failover_is_not_forgotten_in_the_middle_of_an_operation() -> None:
     refused = error(ask("POST", path, view=view_of(status, found=found)))
     assert refused[0] == 409
     assert "failback o1 of A->B has not ended" in refused[1]
-    assert "raymirror dr failback 'A->B'" in refused[1]
+    assert "go on with it: POST /api/v1/flows/A-%3EB/failback" in refused[1]
     for none in (outcome({"operation": None, "away": {}}), outcome({"operation": operation | {"state": "aborted"}})):
         assert ask("POST", path, view=view_of(status, found=none)).status == 202
     away = outcome(b"", code=2, said="cluster B: no answer")

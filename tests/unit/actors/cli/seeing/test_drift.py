@@ -109,7 +109,7 @@ def test_the_configuration_names_the_storage(kept: Kept, tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--flow", "X->Y"], "no history of 'X->Y' in file:"),
+        (["--flow", "X->Y"], "has none of 'X->Y'; it has A->B"),
         (["--since", "soon"], "'soon' is no point in time"),
         (["--topic", "("], "--topic: pattern '('"),
         (["--storage", "nowhere"], "nowhere"),

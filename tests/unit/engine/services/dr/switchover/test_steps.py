@@ -314,8 +314,8 @@ async def test_what_the_target_refused_is_not_drained_and_what_is_accepted_is_co
     assert run.rows == {}
     assert str(failed.value) == (
         "the target lacks t-0: 2 records that it refused; u-3: 1 record that it refused; replay or drop them first:"
-        " raymirror quarantine list, replay, drop, then: raymirror dr resume (to leave them behind: --ignore"
-        " left-out-records)"
+        " raymirror quarantine replay, or raymirror quarantine drop, then: raymirror dr resume (to leave"
+        " them behind: --ignore left-out-records)"
     )
     assert await draining(found, LEFT_OUT).do(run.run) == {"partitions": 1, "records_lost": 3}
     assert run.rows[LEFT_OUT_NOTES] == found.refused
