@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -18,6 +19,7 @@ from engine.config.settings import ClusterConfig, FlowConfig, MirrorConfig
 from engine.jobs.runtime.kafka_options import PREFIX, kafka_options
 from engine.kafka.client.connection import Connection
 from engine.kafka.client.metadata import ask_metadata
+from engine.security.oauth import keeper as token_keepers
 from engine.services.clients import client_for, clients_of, copying_clients
 from engine.services.runner import Copier
 from engine.services.topic_service import TopicService
@@ -291,7 +293,8 @@ async def test_a_password_that_is_rotated_needs_no_restart(guarded: Guarded) -> 
 
 @pytest.fixture
 def short_lives(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the token server give tokens that are soon over."""
+    """Have the token server give tokens that are soon over; none of an earlier test, which lasts for long, is used."""
+    monkeypatch.setattr(token_keepers, "_shared", WeakValueDictionary())
     monkeypatch.setattr(guarded.tokens, "lifetime_s", SHORT_S)
 
 
