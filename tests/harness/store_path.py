@@ -87,7 +87,7 @@ class StorePath:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        server = await asyncio.start_server(self._connected, HOST, 0, limit=CHUNK_BYTES)
+        server = await asyncio.start_server(self._accept, HOST, 0, limit=CHUNK_BYTES)
         self.port = server.sockets[0].getsockname()[1]
         self._open.set()
         await self._ended.wait()
@@ -157,19 +157,24 @@ class StorePath:
         for one in self._serving:
             one.cancel()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving = asyncio.current_task()
-        if serving is None or self._is_away:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Begin to serve a connection; it is closed also if it is cut before that has begun."""
+        if self._is_away:
             self.turned_away += 1
             writer.transport.abort()
             return
-        self._serving.add(serving)
-        try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                await self._relay(reader, writer)
-        finally:
-            self._serving.discard(serving)
+
+        def over(served: asyncio.Task[None]) -> None:
+            self._serving.discard(served)
             writer.transport.abort()
+
+        serving = asyncio.create_task(self._connected(reader, writer))
+        self._serving.add(serving)
+        serving.add_done_callback(over)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            await self._relay(reader, writer)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         store_reader, store_writer = await asyncio.open_connection(HOST, self._store_port, limit=CHUNK_BYTES)
