@@ -71,6 +71,8 @@ def mirror(cluster_pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iter
     try:
         shell.until(_is_copied)
         yield shell, port
+        # The clusters are shared: the next mirror between them would find its flow failed over.
+        assert shell("resume", FLOW, "--forget-failover").returncode == 0
     finally:
         process.terminate()
         process.wait(120)
