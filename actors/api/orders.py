@@ -4,7 +4,6 @@
 an operator chooses enters a command as `--name=value`, or behind `--`: so no value is ever read as an option.
 """
 
-import enum
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -12,6 +11,7 @@ from msgspec import Meta
 
 from actors.api.entities import ApiStruct
 from actors.api.view import CommandPlace
+from actors.model.run_kinds import RunKind
 
 Word = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$(?!\n)")]
 """What may be a part of a word of a command: the system takes no NUL there. `$` alone would let a last newline pass."""
@@ -23,32 +23,6 @@ ChoiceWord = Literal["", "keep", "append-to-target", "discard"]
 Words = Annotated[tuple[Word, ...], Meta(max_length=100)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Days = Annotated[float, Meta(ge=0, le=3650)]
-
-
-class RunKind(enum.StrEnum):
-    """The commands that a request may start."""
-
-    FAILOVER = "failover"
-    SWITCHOVER = "switchover"
-    FAILBACK = "failback"
-    DRILL = "drill"
-    RESUME = "resume"
-    """Goes on with a switchover that has not ended."""
-    ABORT = "abort"
-    """Takes a switchover back."""
-    VERIFY = "verify"
-    APPLY = "apply"
-    REPLAY = "replay"
-    """Appends refused records to their copies."""
-    DROP = "drop"
-    """Gives refused records up."""
-    TRANSLATE = "translate"
-    """Commits the translated offsets of a group on the target."""
-    MOVE = "move"
-    """Moves a consumer group to the target."""
-    MOVE_UNDO = "move-undo"
-    MOVE_TOPICS = "move-topics"
-    """Moves all producers of topics to the target."""
 
 
 class FlowOrder(ApiStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):

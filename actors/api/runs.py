@@ -14,9 +14,10 @@ import msgspec
 
 from actors.api.commands.look_words import decoded, printed, took
 from actors.api.entities import ApiStruct
-from actors.api.orders import FlowOrder, RunKind, is_dry, rule_of, words_of
+from actors.api.orders import FlowOrder, is_dry, rule_of, words_of
 from actors.api.view import ApiNeed, ApiView, RunFiles, reverse_of
 from actors.model.requests import ASKED_WRONGLY
+from actors.model.run_kinds import RunKind
 from actors.model.step_lines import StepLine, read_line
 from actors.rest.exchange import EndCommand, HttpAnswer, HttpCall, HttpRefusal, StartCommand
 from actors.rest.target import ChoiceParameter, FlagParameter

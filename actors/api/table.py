@@ -36,10 +36,11 @@ from actors.api.entities import (
     SyncPlanPage,
     TopicPage,
 )
-from actors.api.orders import RULES, RunKind
+from actors.api.orders import RULES
 from actors.api.queries import LIMIT, PAGE_QUERY, SINCE
 from actors.api.runs import CommandRun, RunPage, StoredOperationsPage
 from actors.api.view import ApiNeed
+from actors.model.run_kinds import RunKind
 from actors.model.status import MirrorStatus
 from actors.rest.exchange import EVENT_STREAM
 from actors.rest.routes import HttpHandler, HttpRoute

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from actors.api.orders import RunKind
 from actors.cli.clusters.plan import add_scope_arguments, changes_table, scope_of, show
 from actors.cli.common import exits
 from actors.cli.common.audited import who, write_audit
-from actors.cli.common.connect_args import add_url_arguments, remote_mirror
+from actors.cli.common.connect_args import add_url_arguments, run_remotely
 from actors.cli.common.questions import chosen_flows
-from actors.cli.common.remote_runs import run_behind
+from actors.model.run_kinds import RunKind
 from actors.observability.colours import stdout_console
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -37,9 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, apply and print. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.APPLY)
+    if (code := run_remotely(args, RunKind.APPLY)) is not None:
+        return code
     config = load_config(args.config)
     flows = chosen_flows(config, args.flow)
     done, is_kept = asyncio.run(apply(config, flows))

@@ -13,11 +13,13 @@ from actors.local import session
 from actors.local.reservation import MirrorStarts, mirror_starts
 from actors.local_socket.client import reach
 from actors.model.requests import AnsweringMirror, MirrorLost
+from actors.model.run_kinds import RunKind
 from actors.model.status import MirrorStatus
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 
 if TYPE_CHECKING:
+    from actors.cli.common.remote_runs import Ask
     from actors.ray.mirror import Mirror
     from actors.remote.http_mirror import HttpMirror
 
@@ -63,6 +65,19 @@ def remote_mirror(args: argparse.Namespace) -> "HttpMirror | None":
     if mirror.shows_secret:
         warn(f"the password or token passes the network to {mirror.namespace} without TLS")
     return mirror
+
+
+def run_remotely(args: argparse.Namespace, kind: RunKind, ask: "Ask | None" = None) -> int | None:
+    """Have the mirror that `--url` names run the command, and return its exit code; None without `--url`.
+
+    `ask`: the question before a change. Raises what `remote_mirror` and `run_behind` raise.
+    """
+    mirror = remote_mirror(args)
+    if mirror is None:
+        return None
+    from actors.cli.common.remote_runs import run_behind  # slow to import, and needed here only
+
+    return run_behind(mirror, args, kind, ask)
 
 
 class UrlAndPlace(MirrorError):

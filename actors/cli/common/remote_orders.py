@@ -22,11 +22,11 @@ from actors.api.orders import (
     RehearsalOrder,
     ReplayOrder,
     ResumeOrder,
-    RunKind,
     SwitchoverOrder,
     VerifyOrder,
 )
 from actors.cli.common.questions import BadQuestion
+from actors.model.run_kinds import RunKind
 
 
 def order_of(kind: RunKind, args: argparse.Namespace, flow: str) -> FlowOrder:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from actors.api.orders import RULES, FlowOrder, RunKind, is_dry
+from actors.api.orders import RULES, FlowOrder, is_dry
 from actors.api.runs import CommandRun, RunState
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
@@ -24,6 +24,7 @@ from actors.cli.common.remote_flows import one_flow_behind
 from actors.cli.common.remote_orders import order_of
 from actors.local_socket.client import RequestRefused
 from actors.model.requests import ASKED_WRONGLY, MirrorLost
+from actors.model.run_kinds import RunKind
 from engine.base.clock import now_s
 from engine.base.errors import MirrorError
 from policies.model import FlowName

@@ -9,13 +9,12 @@ from typing import Any
 import msgspec
 from rich.console import RenderableType
 
-from actors.api.orders import RunKind
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_url_arguments, remote_mirror
+from actors.cli.common.connect_args import add_url_arguments, run_remotely
 from actors.cli.common.questions import BadQuestion
-from actors.cli.common.remote_runs import run_behind
 from actors.cli.common.steps import StartSteps
 from actors.cli.dr.flow_choice import add_flow, flow_of
+from actors.model.run_kinds import RunKind
 from actors.model.step_lines import StepLine
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
@@ -84,9 +83,8 @@ def add_drill(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def run_drill(args: argparse.Namespace) -> int:
     """Drill and print. Raises what `flow_of` and `DrillService` raise, BadQuestion."""
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.DRILL)
+    if (code := run_remotely(args, RunKind.DRILL)) is not None:
+        return code
     wish = wish_of(args)
     config, flow = flow_of(args)
     if args.clean:

@@ -13,11 +13,9 @@ from typing import Any
 
 import msgspec
 
-from actors.api.orders import RunKind
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_url_arguments, remote_mirror
+from actors.cli.common.connect_args import add_url_arguments, run_remotely
 from actors.cli.common.questions import confirm
-from actors.cli.common.remote_runs import run_behind
 from actors.cli.dr.driving import ShownProgress, waited_for
 from actors.cli.dr.failback_tables import show_failback, show_look
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
@@ -25,6 +23,7 @@ from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.operated_flow import OperatedFlow, new_operation, operated_flow, who_operates
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.local import session
+from actors.model.run_kinds import RunKind
 from actors.ray.launch import usual_name
 from engine.base.errors import MirrorError
 from engine.flow.failback.counting import Counted, FailbackWish
@@ -142,9 +141,8 @@ def add_failback(actions: Any) -> None:
 
 def run_failback(args: argparse.Namespace) -> int:
     """Fail back and print. Raises what `FailbackService` raises, FlowHeld, OperationHeld, StepFailed, BadQuestion."""
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.FAILBACK, lambda flow: _ask_once(args, flow))
+    if (code := run_remotely(args, RunKind.FAILBACK, lambda flow: _ask_once(args, flow))) is not None:
+        return code
     found = operated_flow(args)
     if args.dry_run:
         counted = asyncio.run(look(found, args))

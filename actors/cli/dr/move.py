@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from actors.api.commands.pages import MovesPage
-from actors.api.orders import RunKind
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.flags import add_flow_argument, add_json_argument
 from actors.cli.common.questions import BadQuestion
 from actors.cli.common.remote_flows import one_flow_behind
-from actors.cli.common.remote_orders import refuse_given
-from actors.cli.common.remote_runs import run_behind
 from actors.cli.common.running_config import running_config
 from actors.cli.dr.fence_choice import add_fence_arguments
 from actors.cli.dr.flow_choice import NoConfigNamed
@@ -29,6 +25,7 @@ from actors.cli.dr.move_topics import ask as ask_topics
 from actors.cli.dr.move_topics import run_topics
 from actors.cli.dr.operated_flow import who_operates
 from actors.cli.failover.translate import chosen_flow
+from actors.model.run_kinds import RunKind
 from engine.base.errors import BrokerUnreachable
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -148,6 +145,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _behind(args: argparse.Namespace, mirror: "HttpMirror") -> int:
+    from actors.api.commands.pages import MovesPage  # slow to import, and needed here only
+    from actors.cli.common.remote_orders import refuse_given
+    from actors.cli.common.remote_runs import run_behind
+
     if args.topics is not None:
         return run_behind(mirror, args, RunKind.MOVE_TOPICS, lambda flow: ask_topics(args, flow, args.topics))
     if args.group is not None:

@@ -6,16 +6,15 @@ from typing import Any
 
 import msgspec
 
-from actors.api.orders import RunKind
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_url_arguments, remote_mirror
-from actors.cli.common.remote_runs import run_behind
+from actors.cli.common.connect_args import add_url_arguments, run_remotely
 from actors.cli.dr.driving import control_of, driven, refuse_kind
 from actors.cli.dr.failovers import FoundFailovers, read_failovers, show_failovers
 from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.move_tables import show_moved
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operation_tables import as_json, show_history, show_operation
+from actors.model.run_kinds import RunKind
 from engine.services.dr.operation_service import OperationClusters, StoredOperations
 from engine.services.dr.switchover.flow_control import FlowControl
 from policies.dr.operation_steps import OperationKind
@@ -129,17 +128,15 @@ def _say_unknown(stored: StoredOperations, failovers: FoundFailovers) -> None:
 
 def run_resume(args: argparse.Namespace) -> int:
     """Resume and print. Raises OperationRefused, StepFailed, OperationHeld, OperationTaken."""
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.RESUME)
+    if (code := run_remotely(args, RunKind.RESUME)) is not None:
+        return code
     return _run(args, abort=None, ignore=tuple(args.ignore))
 
 
 def run_abort(args: argparse.Namespace) -> int:
     """Abort and print. Raises as `run_resume` does."""
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.ABORT)
+    if (code := run_remotely(args, RunKind.ABORT)) is not None:
+        return code
     return _run(args, abort=args.why)
 
 

@@ -7,17 +7,16 @@ from typing import Any
 
 import msgspec
 
-from actors.api.orders import RunKind
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_url_arguments, remote_mirror
+from actors.cli.common.connect_args import add_url_arguments, run_remotely
 from actors.cli.common.questions import BadQuestion, confirm
-from actors.cli.common.remote_runs import run_behind
 from actors.cli.dr.driving import control_of, driven
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operating import read, show_outcome
 from actors.cli.dr.operation_tables import print_reasons, print_rules
+from actors.model.run_kinds import RunKind
 from engine.config.config import read_properties
 from engine.config.file.reversed_flow import reversed_settings, reversed_text
 from engine.services.dr.operation_service import StoredOperations
@@ -66,9 +65,8 @@ def add_switchover(actions: Any) -> None:
 
 def run_switchover(args: argparse.Namespace) -> int:
     """Switch over and print. Raises OperationRefused, StepFailed, OperationHeld, BadQuestion, NoWayToFence."""
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.SWITCHOVER, lambda flow: ask(args, flow))
+    if (code := run_remotely(args, RunKind.SWITCHOVER, lambda flow: ask(args, flow))) is not None:
+        return code
     found = operated_flow(args)
     text = None if args.reverse_config is None else reversed_for(found, args.reverse_config)
     wanted = choices_from(args)

@@ -17,19 +17,17 @@ from pathlib import Path
 
 import msgspec
 
-from actors.api.orders import RunKind
 from actors.cli.common import exits
 from actors.cli.common.connect_args import (
     add_place_arguments,
     add_url_arguments,
     mirror_on_ray,
-    remote_mirror,
+    run_remotely,
     why_none,
 )
 from actors.cli.common.flags import add_needed_flow_argument
 from actors.cli.common.questions import BadQuestion
 from actors.cli.common.quiesce import comes_to_rest, until
-from actors.cli.common.remote_runs import run_behind
 from actors.cli.common.steps import StartSteps
 from actors.cli.failover.draining import DrainBudget, drain, lanes_of
 from actors.cli.failover.failover_alone import fail_over_alone, note_here
@@ -51,6 +49,7 @@ from actors.cli.failover.open_operation import DESPITE, only_failover
 from actors.cli.failover.owning import holder_of
 from actors.cli.failover.step_times import WITH_MIRROR, FailoverStep, StepTimes, steps_text
 from actors.local import session
+from actors.model.run_kinds import RunKind
 from actors.model.states import Command, Desired, UnknownFlow
 from actors.ray.mirror import Mirror, MirrorLost
 from engine.base.clock import wall_ms
@@ -150,9 +149,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fail over and print. Raises NoMirror, UnknownFlow, ConfigError, NoConfig, BrokerUnreachable, MirrorLost."""
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.FAILOVER)
+    if (code := run_remotely(args, RunKind.FAILOVER)) is not None:
+        return code
     if args.back:
         return back(args)
     result = with_mirror(args)

@@ -9,13 +9,12 @@ import msgspec
 from rich.table import Table
 
 from actors.api.commands.pages import TranslationPage
-from actors.api.orders import RunKind
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_url_arguments, remote_mirror
 from actors.cli.common.flags import add_config_place, add_flow_argument
 from actors.cli.common.questions import BadQuestion, chosen_flows
 from actors.cli.common.remote_flows import one_flow_behind
-from actors.cli.common.remote_runs import run_behind
+from actors.model.run_kinds import RunKind
 from actors.observability.colours import stdout_console
 from actors.observability.found_by import found_text
 from actors.observability.instants import clock_text
@@ -85,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _behind(args: argparse.Namespace, mirror: "HttpMirror") -> int:
     if args.apply or args.hold_until_equal:
+        from actors.cli.common.remote_runs import run_behind  # slow to import, and needed here only
+
         return run_behind(mirror, args, RunKind.TRANSLATE)
     flow = one_flow_behind(mirror, args.flow)
     return _told(args, mirror.look("translation", TranslationPage, (("group", args.group),), flow=flow).translation)

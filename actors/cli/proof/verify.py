@@ -12,15 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from actors.api.orders import RunKind
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, remote_mirror
+from actors.cli.common.connect_args import add_place_arguments, add_url_arguments, run_remotely
 from actors.cli.common.flags import add_config_place, add_flow_argument
 from actors.cli.common.questions import BadQuestion, chosen_flows
-from actors.cli.common.remote_runs import run_behind
 from actors.cli.proof.proof_choice import MOST_OFFSETS, WISHES
 from actors.cli.proof.proof_runner import ProofRunner, Tell
 from actors.cli.proof.stopped import stopped_lanes, with_stopped
+from actors.model.run_kinds import RunKind
 from actors.observability.colours import stdout_console
 from actors.observability.instants import instant_ms
 from engine.base.clock import wall_ms
@@ -88,9 +87,8 @@ def run(args: argparse.Namespace) -> int:
     Raises ConfigError, BadQuestion, BadInstant, BadStorage, BrokerUnreachable, ConnectionLost, ProofFailed,
     ProofStorageUnreadable, NoMirror, MirrorLost.
     """
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.VERIFY)
+    if (code := run_remotely(args, RunKind.VERIFY)) is not None:
+        return code
     config = load_config(args.config)
     flows = chosen_flows(config, args.flow)
     storage = Storage.parse(args.storage) if args.storage else config.storage

@@ -10,15 +10,14 @@ from typing import Any
 import msgspec
 
 from actors.api.commands.pages import PrintedContents, PrintedRefused, RefusedFacts, RefusedOfFlow
-from actors.api.orders import RunKind
 from actors.cli.common import exits
 from actors.cli.common.audited import who, write_audit
-from actors.cli.common.connect_args import add_url_arguments, remote_mirror
+from actors.cli.common.connect_args import add_url_arguments, remote_mirror, run_remotely
 from actors.cli.common.flags import add_config_place, add_flow_argument, add_json_argument
 from actors.cli.common.questions import BadQuestion, chosen_flows
-from actors.cli.common.remote_runs import run_behind
 from actors.cli.quarantine.quarantine_remote import remote_contents, remote_records
 from actors.cli.quarantine.quarantine_tables import facts_of, record_text, records_table, with_contents
+from actors.model.run_kinds import RunKind
 from actors.observability.colours import stdout_console
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -120,9 +119,8 @@ def show_records(args: argparse.Namespace) -> int:
 
 def replay_records(args: argparse.Namespace) -> int:
     """Replay records, and print where each one is."""
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.REPLAY)
+    if (code := run_remotely(args, RunKind.REPLAY)) is not None:
+        return code
     config = load_config(args.config)
     wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
 
@@ -145,9 +143,8 @@ def replay_records(args: argparse.Namespace) -> int:
 
 def drop_records(args: argparse.Namespace) -> int:
     """Drop records that are not done with, and print how many."""
-    remote = remote_mirror(args)
-    if remote is not None:
-        return run_behind(remote, args, RunKind.DROP)
+    if (code := run_remotely(args, RunKind.DROP)) is not None:
+        return code
     config = load_config(args.config)
     wanted, flow = _wanted(args, needed=True), _chosen_flow(config, args.flow)
     rows, left, is_kept = asyncio.run(_drop(config, flow, wanted))

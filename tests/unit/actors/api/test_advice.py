@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.api.orders import RULES, RunKind, words_of
+from actors.api.orders import RULES, words_of
 from actors.api.table import API_ROUTES
 from actors.api.view import CommandPlace
 from actors.cli.main import build_parser
+from actors.model.run_kinds import RunKind
 from policies.dr import advice
 from policies.dr.advice import AdvisedCommand, AdvisedOption
 

@@ -22,7 +22,6 @@ from actors.api.orders import (
     RehearsalOrder,
     ReplayOrder,
     ResumeOrder,
-    RunKind,
     SwitchoverOrder,
     VerifyOrder,
     YesOrNo,
@@ -31,6 +30,7 @@ from actors.api.orders import (
 from actors.api.runs import MOST_RUNS, RunState, run_of, state_of
 from actors.api.view import ApiFacts, CommandPlace, RunFiles
 from actors.cli.main import build_parser
+from actors.model.run_kinds import RunKind
 from actors.model.step_lines import StepLine, timed
 from actors.rest.exchange import EndCommand, StartCommand
 from policies.dr.failback import FailbackChoice

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from actors.api.orders import RULES, RunKind, words_of
+from actors.api.orders import RULES, words_of
 from actors.api.view import CommandPlace
 from actors.cli.common.flags import fill_places, settle_config
 from actors.cli.common.questions import BadQuestion
 from actors.cli.common.remote_orders import REMOTE_ORDERS, order_of
 from actors.cli.main import build_parser
+from actors.model.run_kinds import RunKind
 
 FLOW, FILE, URL = "A->B", "/etc/mm2.properties", "--url=http://host:8083"
 PLACE = CommandPlace(mirror="raymirror-A-B")
