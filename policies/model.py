@@ -15,6 +15,18 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class PartitionRow(msgspec.Struct, frozen=True):
+    """What a stored row about one partition begins with."""
+
+    topic: str
+    partition: int
+
+    @property
+    def lane(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
 class FlowName(NamedTuple):
     """A direction of copying, `source->target`, by cluster alias."""
 

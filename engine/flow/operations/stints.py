@@ -19,31 +19,22 @@ from engine.flow.groups.map_chain import ClosedMap, LaneChain
 from engine.flow.operations.reading import OperationCopy
 from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, OperationState
-from policies.model import FlowName, TopicPartition
+from policies.model import FlowName, PartitionRow, TopicPartition
 
 START_NOTES, CLOSED_NOTES = "positions", "closed-maps"
 _T = TypeVar("_T")
-_Row = TypeVar("_Row", bound="StoredStart | ClosedRow")
+_Row = TypeVar("_Row", bound=PartitionRow)
 
 
-class StoredStart(msgspec.Struct, frozen=True):
+class StoredStart(PartitionRow, frozen=True):
     """A partition of the reverse flow, by its topic on the target, and the next offset to copy; -1: no position."""
 
-    topic: str
-    partition: int
     next: int
 
-    @property
-    def lane(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
 
-
-class ClosedRow(msgspec.Struct, frozen=True, kw_only=True):
+class ClosedRow(PartitionRow, frozen=True, kw_only=True):
     """The map of a partition of the reverse flow when its last stint had ended, as its position had it."""
 
-    topic: str
-    partition: int
     generation: int
     blocks: int
     source_next: int
@@ -52,11 +43,6 @@ class ClosedRow(msgspec.Struct, frozen=True, kw_only=True):
     map_target: int
     map_first: bool
     runs: str
-
-    @property
-    def lane(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
 
     def closed(self) -> ClosedMap:
         """Return the map. Raises ValueError for runs that are none."""
