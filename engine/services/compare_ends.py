@@ -4,12 +4,11 @@ from collections.abc import Collection
 
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.position.end_offsets import EndsRow
-from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.end_comparison import EndComparison
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.clients import clients_of, opened
-from engine.services.maps import clusters_of, maps_of
+from engine.services.maps import clusters_of, maps_of, quarantine_reader_of
 
 CLIENT_ID = "raymirror-compare-ends"
 
@@ -25,5 +24,5 @@ async def compare_ends_of(config: MirrorConfig, flow: FlowConfig, topics: Collec
         source, target = clusters_of(flow, clients)
         found = await KafkaSettings(clients[0]).topics(None)
         lanes = flow.selection.lanes({n: one.partitions for n, one in found.items() if not topics or n in topics})
-        quarantine = QuarantineReader(target, flow.name.source, is_used=flow.faults.leaves_out)
+        quarantine = quarantine_reader_of(flow, target)
         return await EndComparison(source, target, maps_of(flow, source, target), quarantine).compare(lanes)

@@ -1,4 +1,4 @@
-"""Builds the readers of what a flow's copiers write: positions, offset maps, translations."""
+"""Builds the readers of what a flow's copiers write: positions, offset maps, translations, refused records."""
 
 from collections.abc import Iterable
 
@@ -6,6 +6,7 @@ import msgspec
 
 from engine.config.settings import FlowConfig
 from engine.flow.groups.translations import Translations
+from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.last_known import LastKnown, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.flow.topic_logs.sync_reader import SyncReader
@@ -50,6 +51,11 @@ def maps_of(
         syncs_within_s=syncs_within_s,
     )
     return MapReader(options, target, source if syncs.cluster == flow.name.source else target)
+
+
+def quarantine_reader_of(flow: FlowConfig, target: KafkaCluster) -> QuarantineReader:
+    """Build the reader of the records that a flow's target has refused; without such a topic it finds none."""
+    return QuarantineReader(target, flow.name.source, is_used=flow.faults.leaves_out)
 
 
 def stored_maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> MapReader:

@@ -24,7 +24,7 @@ from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import clients_of, opened
 from engine.services.maps import stored_maps_of
 from engine.wire.record import Record
-from policies.model import TopicPartition
+from policies.model import PartitionRow, TopicPartition
 from policies.words import counted
 
 CLIENT_ID = "raymirror-quarantine"
@@ -72,17 +72,10 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
 
-class LeftOutRow(msgspec.Struct, frozen=True):
+class LeftOutRow(PartitionRow, frozen=True):
     """A source partition, and how many of its records the target refused that nobody has replayed or dropped."""
 
-    topic: str
-    partition: int
     records: int
-
-    @property
-    def lane(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
 
     @property
     def text(self) -> str:

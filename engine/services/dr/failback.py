@@ -25,7 +25,6 @@ from engine.flow.operations.fencing import Fence, FenceRefused
 from engine.flow.operations.stints import ClosedRow, replayed_to, stints_of
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
-from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.replication.copier import FlowCopier
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane
@@ -41,7 +40,7 @@ from engine.services.dr.export import ExportedPartition, PartitionExporter, prep
 from engine.services.dr.preview import PreviewService, fed_too
 from engine.services.dr.switchover.world import ReverseConfig
 from engine.services.holding import held
-from engine.services.maps import last_known_of, maps_of
+from engine.services.maps import last_known_of, maps_of, quarantine_reader_of
 from engine.services.runner import options_for
 from engine.services.state_service import StateService
 from engine.state.state import (
@@ -146,7 +145,7 @@ class FailbackService(PreviewService):
     async def _chains(self, last: Mapping[TopicPartition, ClosedRow]) -> Mapping[TopicPartition, LaneChain]:
         flow = self._flow
         stints = stints_of(await self.operations(), flow.name)
-        quarantine = QuarantineReader(self._target, flow.name.source, is_used=flow.faults.leaves_out)
+        quarantine = quarantine_reader_of(flow, self._target)
         replayed = replayed_to(await quarantine.states())
         found = msgspec.structs.replace(stints, last=last or stints.last)
         return found.chains(flow.selection.target_topic, {}, replayed)

@@ -30,7 +30,7 @@ from engine.flow.operations.reading import OperationCopy, read_copy
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
 from engine.flow.ownership.stored_positions import stored_positions
-from engine.flow.refused.quarantine_reader import QuarantineReader, Replayers
+from engine.flow.refused.quarantine_reader import Replayers
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.flow.topic_logs.last_known import LastKnown, stored_state
 from engine.flow.topic_logs.lent_log import LentLog
@@ -43,7 +43,7 @@ from engine.kafka.groups.reachable_groups import ReachableGroups
 from engine.services.clients import clients_of
 from engine.services.dr.lifting import LiftedFences, lift_fences
 from engine.services.dr.operation_service import leased, operation_log
-from engine.services.maps import clusters_of, last_known_of, maps_of
+from engine.services.maps import clusters_of, last_known_of, maps_of, quarantine_reader_of
 from engine.services.quarantine import LeftOutRecords, LeftOutRow, RefusedSurvey, left_out_rows
 from engine.state.state import Key, StateHolder, Value
 from policies.dr.operation_steps import FlowSide
@@ -261,8 +261,7 @@ class Failover(Opened):
         Raises what `RefusedSurvey.rows` raises.
         """
         flow = self._flow
-        reader = QuarantineReader(self._target, flow.name.source, is_used=flow.faults.leaves_out)
-        rows = await RefusedSurvey(flow, self._target, reader).rows()
+        rows = await RefusedSurvey(flow, self._target, quarantine_reader_of(flow, self._target)).rows()
         return left_out_rows(row for row in rows if flow.selection.wants(row.name.topic))
 
     async def known_left_out(self) -> LeftOutRecords:

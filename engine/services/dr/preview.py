@@ -6,7 +6,6 @@ import msgspec
 
 from engine.base.clock import wall_ms
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.dr_preview import (
     DrPreview,
     group_failbacks,
@@ -21,7 +20,7 @@ from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.admin.unfenced_settings import UnfencedSettings
 from engine.services.dr.failover import Failover
-from engine.services.maps import last_known_of
+from engine.services.maps import last_known_of, quarantine_reader_of
 from engine.state.state import failed_over_at
 from policies.dr.readiness import ClientRules
 from policies.model import LaneName, TopicPartition
@@ -91,7 +90,7 @@ class PreviewService(Failover):
             lambda topic: fed_too(self._config, flow, topic),
         )
         lanes = selection.lanes({name: state.partitions for name, state in topics.items()})
-        quarantine = QuarantineReader(self._target, flow.name.source, is_used=flow.faults.leaves_out)
+        quarantine = quarantine_reader_of(flow, self._target)
         survey = SeparationSurvey(self._source, self._target, self._maps, quarantine)
         return await survey.look(lanes, positions_of(lanes, known), traits)
 

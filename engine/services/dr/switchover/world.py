@@ -13,7 +13,6 @@ from engine.flow.groups.map_chain import ChainedMaps
 from engine.flow.groups.translations import Maps
 from engine.flow.operations.stints import Stints, replayed_to, stints_of
 from engine.flow.ports.ports import EARLIEST
-from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.surveys.readiness_survey import Readiness, survey_readiness
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.data.partition_ends import known_ends
@@ -21,11 +20,11 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
 from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.preview import PreviewService
-from engine.services.maps import stored_maps_of
+from engine.services.maps import quarantine_reader_of, stored_maps_of
 from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedTopic, desired_of
 from policies.dr.readiness import ClientRules
-from policies.model import TopicPartition
+from policies.model import PartitionRow, TopicPartition
 from policies.sync.config_sync import TopicState
 from policies.words import counted
 
@@ -40,24 +39,15 @@ class ReverseConfig(msgspec.Struct, frozen=True, kw_only=True):
     is_enabled: bool
 
 
-class DrainedEnd(msgspec.Struct, frozen=True):
+class DrainedEnd(PartitionRow, frozen=True):
     """Where a source partition ended when it was drained: the next offset."""
 
-    topic: str
-    partition: int
     end: int
 
-    @property
-    def lane(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
 
-
-class GrownPartition(msgspec.Struct, frozen=True):
+class GrownPartition(PartitionRow, frozen=True):
     """A source partition that was written to behind the fence: its end then and now."""
 
-    topic: str
-    partition: int
     drained_to: int
     end: int
 
@@ -223,7 +213,7 @@ class SwitchoverWorld(DrainWorld):
             return self._maps
         if self._chained is None:
             stints, reverse = await self.stints(), self.reverse.flow
-            quarantine = QuarantineReader(self.source, reverse.name.source, is_used=reverse.faults.leaves_out)
+            quarantine = quarantine_reader_of(reverse, self.source)
             chains = stints.chains(self.flow.selection.target_topic, replayed_to(await quarantine.states()), {})
             closed = stored_maps_of(reverse, self.target, self.source)
             self._chained = ChainedMaps(self._maps, closed, chains)
