@@ -17,41 +17,21 @@ import msgspec
 
 from engine.core.offset_map.map_runs import MapHead, MapStart
 from engine.core.offset_map.offset_map import How, OffsetMap, Translation
+from engine.flow.groups.translations import FollowedMaps
 from policies.model import TopicPartition
 
 _BEHIND = (How.END, How.BEYOND)
 _ANSWERS = (How.RUN, How.REFINED)
 
 
-class ReadMaps(Protocol):
-    """The exact maps of lanes of one direction, as a reader follows them."""
-
-    async def follow(self, lanes: Collection[TopicPartition]) -> None:
-        """Read all that was written about these lanes until now. Raises ConnectionLost, BrokerUnreachable."""
+class ReadMaps(FollowedMaps, Protocol):
+    """Maps of one direction, each as it is."""
 
     def map_of(self, lane: TopicPartition) -> OffsetMap | None:
         """Return the map of a lane, None if nothing is known of it."""
 
     def adopt(self, lane: TopicPartition, head: MapHead, start: MapStart) -> None:
         """Take the end of a closed map that no position has any more."""
-
-    async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
-        """Read blocks of one lane back into memory."""
-
-    def begun(self, lane: TopicPartition) -> bool:
-        """Whether copiers have, or may have, written a map of a lane."""
-
-    @property
-    def generations(self) -> int:
-        """A number that grows whenever a known lane changes to another generation."""
-
-    @property
-    def away(self) -> Mapping[int, str]:
-        """Brokers that the last `follow` could not reach, and why."""
-
-    @property
-    def size_bytes(self) -> int:
-        """The memory of all maps in bytes."""
 
 
 class ClosedMap(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,26 +28,17 @@ _BREATH = 100
 """Groups handled in a row, which takes some milliseconds; then other tasks of this event loop get their turn."""
 
 
-class Maps(Protocol):
+class FollowedMaps(Protocol):
     """The exact maps of lanes, named by their source partitions, as a reader follows them."""
 
     async def follow(self, lanes: Collection[TopicPartition]) -> None:
         """Read all that was written about these lanes until now. Raises ConnectionLost, BrokerUnreachable."""
-
-    def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
-        """Answer from memory; UNREAD names a block to `recall`; STALE: nothing is known about the lane."""
 
     def begun(self, lane: TopicPartition) -> bool:
         """Whether raymirror's copiers have, or may have, written a map of a lane; its head may be unknown just now."""
 
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
         """Read blocks of one lane back into memory; they stay for the translations that follow at once."""
-
-    def head(self, lane: TopicPartition) -> MapHead | None:
-        """Return where the copy of a lane ends; None if it is not known."""
-
-    def begins(self, lane: TopicPartition) -> int:
-        """Return the first source offset that the map of a lane answers; -1 if it is not known."""
 
     @property
     def generations(self) -> int:
@@ -60,6 +51,19 @@ class Maps(Protocol):
     @property
     def size_bytes(self) -> int:
         """The memory of all maps in bytes; counts only runs and anchors."""
+
+
+class Maps(FollowedMaps, Protocol):
+    """Maps that translate offsets."""
+
+    def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
+        """Answer from memory; UNREAD names a block to `recall`; STALE: nothing is known about the lane."""
+
+    def head(self, lane: TopicPartition) -> MapHead | None:
+        """Return where the copy of a lane ends; None if it is not known."""
+
+    def begins(self, lane: TopicPartition) -> int:
+        """Return the first source offset that the map of a lane answers; -1 if it is not known."""
 
 
 class Near(Protocol):
