@@ -148,7 +148,7 @@ class CheckStep:
         standing = await held_groups(world, moves, commit=False)
         found += [("group-not-read", f"group {group}: {why}") for group, why in standing.failed.items()]
         found += [(GROUPS_NOT_EQUAL, f"group {group}: {why}") for group, why in in_the_way(standing).items()]
-        found += [("settings-differ", text) for text in await self._differences()]
+        found += [("settings-differ", text) for text in await self._differences(moves)]
         return tuple(found), {**facts, "groups": standing.groups}
 
     def _counts(self, gap: Unready) -> bool:
@@ -172,7 +172,7 @@ class CheckStep:
         bad = {str(one.lane): one.why for one in known.lanes if one.source_next < 0}
         return [f"{subject}: {why}" for subject, why in (bad | known.unread).items()]
 
-    async def _differences(self) -> list[str]:
+    async def _differences(self, moves: Moves) -> list[str]:
         """Return how configs and ACLs differ that the flow keeps in step, without copies that are producers' own."""
         wanted = self._world.flow.config_sync
         if not (wanted.configs or wanted.acls):
@@ -180,8 +180,7 @@ class CheckStep:
         scope = msgspec.structs.replace(LOOP, configs=wanted.configs, acls=wanted.acls)
         async with config_sync(self._world.config, self._world.flow, "raymirror-switchover") as sync:
             plan = await sync.compare(scope)
-        moved = (await self._world.moved()).topics if self._world.keeps_names else {}
-        plan = without_topics(plan, moved)
+        plan = without_topics(plan, moves.topics if self._world.keeps_names else ())
         return [str(msgspec.to_builtins(change)) for change in plan.changes]
 
 
