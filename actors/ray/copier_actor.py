@@ -222,9 +222,7 @@ class CopierActor:
             await self._has_released.wait()
             self._has_released.clear()
             released, self._released = self._released, {}
-            await (
-                self._take_sample_in_turns()
-            )  # first: the control loop reads what is held before it reads the snapshot
+            await self._take_sample_in_turns()  # first: the control loop reads what is held before the snapshot
             # a set that was assigned again meanwhile stays
             self._held = {kept: one for kept, one in self._held.items() if released.get(kept) is not one}
             self._signal_news()

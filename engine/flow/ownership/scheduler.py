@@ -28,7 +28,6 @@ _WAVE_S = 0.15
 _PATIENCE_S = 5.0
 _FEW = 32
 """Up to this many lanes are owned at once, needed or not: to find out which of them could wait takes as long."""
-
 _REST_OF_LOOKS = 10
 """After a look at all lanes, how many times as long as it took none begins."""
 
@@ -70,7 +69,7 @@ class AcquisitionScheduler:
         while True:
             await self._ownerless.wait()
             self._ownerless.clear()
-            now = began_s = now_s()
+            now = now_s()
             joined = [d for d in self._drivers.values() if d.lane.state is State.ACQUIRING and not d.attempts.under_way]
             due = [driver for driver in joined if driver.attempts.is_due(now)]
             for driver in due:
@@ -81,7 +80,7 @@ class AcquisitionScheduler:
             if later_s:
                 self._spawn(self._look_in(min(later_s) - now))
             # Thousands of sets that join one after the other would each make it look at all lanes.
-            await pause(_REST_OF_LOOKS * (now_s() - began_s))
+            await pause(_REST_OF_LOOKS * (now_s() - now))
 
     async def _look_in(self, after_s: float) -> None:
         await pause(after_s)

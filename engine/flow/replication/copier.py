@@ -258,7 +258,7 @@ class FlowCopier:
             lanes=lanes,
             events=self._context.events.take_all(),
             buffer_bytes=self.router.pool.used_bytes,
-            set_ids=tuple(sorted({driver.ownership.set_id for driver in self.drivers.values()})),
+            set_ids=self._sets.ids,
             beat=self.beat,
             records=sum(one.records for one in left) + sum(lane.records for lane in lanes),
             wire_bytes=sum(one.wire_bytes for one in left) + sum(lane.wire_bytes for lane in lanes),

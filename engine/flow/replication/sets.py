@@ -75,6 +75,11 @@ class Sets:
                 self._hold_anew(driver, partition_set)
         self._context.ownerless.set()
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The sets of which this copier has lanes, in their order."""
+        return tuple(sorted(self._by_set))
+
     def _join(self, name: LaneName, partition_set: PartitionSet) -> None:
         driver = self._drivers[name.source] = self._lanes.new_driver(name, partition_set)
         self._note_set(driver)
