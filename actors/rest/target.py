@@ -67,7 +67,14 @@ class QueryParameter(msgspec.Struct, frozen=True, kw_only=True):
         return call.query.get(self.name, ("",))[0]
 
     def refuse_wrong(self, call: HttpCall) -> None:
-        """Refuse values that are not permitted, of which a text has none. Raises HttpRefusal (400)."""
+        """Refuse values that are not permitted. Raises HttpRefusal (400)."""
+        for given in filter(None, call.query.get(self.name, ())):
+            if wrong := self.wrong(given):
+                raise HttpRefusal(400, f"{self.name}={given} is {wrong}")
+
+    def wrong(self, _given: str) -> str:
+        """Say what is wrong with a value that is not permitted; empty for others: a text has only such."""
+        return ""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -86,11 +93,9 @@ class ChoiceParameter(QueryParameter, frozen=True, kw_only=True):
         self.refuse_wrong(call)
         return self.given(call) or self.usual
 
-    def refuse_wrong(self, call: HttpCall) -> None:
-        """Refuse any other word. Raises HttpRefusal (400)."""
-        for given in filter(None, call.query.get(self.name, ())):
-            if given not in self.values:
-                raise HttpRefusal(400, f"{self.name}={given} is unknown; it may be: {', '.join(self.values)}")
+    def wrong(self, given: str) -> str:
+        """Say so of any other word."""
+        return "" if given in self.values else f"unknown; it may be: {', '.join(self.values)}"
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -106,11 +111,9 @@ class FlagParameter(QueryParameter, frozen=True, kw_only=True):
         self.refuse_wrong(call)
         return call.flag(self.name)
 
-    def refuse_wrong(self, call: HttpCall) -> None:
-        """Refuse any other word. Raises HttpRefusal (400)."""
-        for given in filter(None, call.query.get(self.name, ())):
-            if given.strip().lower() not in ("true", "false"):
-                raise HttpRefusal(400, f"{self.name}={given} is unknown; it may be: true, false")
+    def wrong(self, given: str) -> str:
+        """Say so of any other word."""
+        return "" if given.strip().lower() in ("true", "false") else "unknown; it may be: true, false"
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -132,12 +135,11 @@ class CountParameter(QueryParameter, frozen=True, kw_only=True):
         self.refuse_wrong(call)
         return int(self.given(call) or self.usual)
 
-    def refuse_wrong(self, call: HttpCall) -> None:
-        """Refuse what is no such number. Raises HttpRefusal (400)."""
-        for given in filter(None, call.query.get(self.name, ())):
-            if not (given.isascii() and given.isdecimal()) or len(given) > 15 or int(given) > self.most:
-                up_to = f" to {self.most:,}" if self.most != _HIGHEST else ""
-                raise HttpRefusal(400, f"{self.name}={given} is no number from 0{up_to}")
+    def wrong(self, given: str) -> str:
+        """Say so of what is no such number."""
+        if given.isascii() and given.isdecimal() and len(given) <= 15 and int(given) <= self.most:
+            return ""
+        return f"no number from 0{f' to {self.most:,}' if self.most != _HIGHEST else ''}"
 
     @property
     def schema(self) -> dict[str, Any]:
