@@ -23,10 +23,9 @@ import msgspec
 
 from policies.dr.advice import EVERYONE_ALLOWED, OWN_PRINCIPAL, PRINCIPAL
 from policies.sync.acl_sync import WILDCARD, Binding, Operation, Pattern, Permission, Resource
-from policies.words import counted
+from policies.words import counted, named
 
 ANYBODY = "User:*"
-_NAMED = 5
 
 
 class EveryoneRule(Enum):
@@ -193,6 +192,4 @@ def _refused_topics(everybody: list[str], locked: list[str]) -> Iterable[Refused
 
 
 def _some(topics: list[str]) -> str:
-    names = ", ".join(topics[:_NAMED])
-    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
-    return f"{counted(len(topics), 'topic')} ({names}{more})"
+    return f"{counted(len(topics), 'topic')} ({named(topics)})"

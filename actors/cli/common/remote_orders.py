@@ -27,6 +27,7 @@ from actors.api.orders import (
 )
 from actors.cli.common.questions import BadQuestion
 from actors.model.run_kinds import RunKind
+from engine.services.dr.moves.survey import WATCH_S
 
 
 def order_of(kind: RunKind, args: argparse.Namespace, flow: str) -> FlowOrder:
@@ -159,6 +160,7 @@ class RemoteOrder(NamedTuple):
 
 
 _FILE: Final = {"config": None}
+_MOVE: Final = {**_FILE, "watch": WATCH_S}
 REMOTE_ORDERS: Final[Mapping[RunKind, RemoteOrder]] = {
     RunKind.FAILOVER: RemoteOrder(_failover, {**_FILE, "back": False, "apply": False, "backwards": False}),
     RunKind.SWITCHOVER: RemoteOrder(_switchover, {**_FILE, "reverse_config": None}),
@@ -171,7 +173,7 @@ REMOTE_ORDERS: Final[Mapping[RunKind, RemoteOrder]] = {
     RunKind.REPLAY: RemoteOrder(_replay, _FILE),
     RunKind.DROP: RemoteOrder(_drop, _FILE),
     RunKind.TRANSLATE: RemoteOrder(_commit, {**_FILE, "hold_until_equal": False}),
-    RunKind.MOVE: RemoteOrder(_move, {**_FILE, "watch": 6.0}),
-    RunKind.MOVE_UNDO: RemoteOrder(_move_undo, {**_FILE, "watch": 6.0}),
-    RunKind.MOVE_TOPICS: RemoteOrder(_move_topics, {**_FILE, "watch": 6.0, "undo": False}),
+    RunKind.MOVE: RemoteOrder(_move, _MOVE),
+    RunKind.MOVE_UNDO: RemoteOrder(_move_undo, _MOVE),
+    RunKind.MOVE_TOPICS: RemoteOrder(_move_topics, {**_MOVE, "undo": False}),
 }
