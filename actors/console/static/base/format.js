@@ -17,32 +17,34 @@ function digits(value) {
   return String(Number(value.toPrecision(3)));
 }
 
+const COUNTS = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+const BYTES = [
+  [1024 ** 4, "TiB"],
+  [1024 ** 3, "GiB"],
+  [1024 ** 2, "MiB"],
+  [1024, "KiB"],
+];
+
+/** A number in the largest unit that it reaches; `below` is that of smaller ones. */
+function scaled(value, units, below) {
+  if (value === null || value === undefined) return "–";
+  const [unit, name] = units.find(([least]) => Math.round(value) >= least) ?? [1, below];
+  return `${digits(value / unit)} ${name}`.trimEnd();
+}
+
 /** A number with three digits. */
 export function short(value) {
-  if (value === null || value === undefined) return "–";
-  for (const [size, letter] of [
-    [1e12, "T"],
-    [1e9, "G"],
-    [1e6, "M"],
-    [1e3, "k"],
-  ]) {
-    if (Math.round(value) >= size) return `${digits(value / size)} ${letter}`;
-  }
-  return digits(value);
+  return scaled(value, COUNTS, "");
 }
 
 /** Bytes with three digits. */
 export function size(value) {
-  if (value === null || value === undefined) return "–";
-  for (const [power, name] of [
-    [4, "TiB"],
-    [3, "GiB"],
-    [2, "MiB"],
-    [1, "KiB"],
-  ]) {
-    if (Math.round(value) >= 1024 ** power) return `${digits(value / 1024 ** power)} ${name}`;
-  }
-  return `${digits(value)} B`;
+  return scaled(value, BYTES, "B");
 }
 
 /** A duration with three digits, or in its two largest units. */
