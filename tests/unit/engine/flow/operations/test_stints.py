@@ -7,7 +7,7 @@ import pytest
 
 from engine.core.offset_map.map_runs import MapRun, MapStart
 from engine.core.position.position import Position
-from engine.core.refused.entries import RefusedMark, RefusedRecord, RefusedState
+from engine.core.refused.entries import RefusedMark, RefusedState
 from engine.flow.groups.map_chain import ClosedMap, LaneChain
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import (
@@ -23,6 +23,7 @@ from engine.flow.operations.stints import (
 from engine.state.state import Key, OperationEntry, OperationNotes, Value, notes_key, operation_key
 from policies.dr.operations import DrOperation, NotesPlace, OperationState
 from policies.model import FlowName, TopicPartition
+from tests.unit.engine.core.refused.test_entries import FACTS
 
 AB, BA = FlowName("A", "B"), FlowName("B", "A")
 HERE, THERE = TopicPartition("t", 0), TopicPartition("copy.t", 0)
@@ -132,19 +133,7 @@ def test_nothing_before_a_failback_counts() -> None:
 
 def test_replayed_records_are_found_where_the_copy_has_them() -> None:
     def state(offset: int, mark: RefusedMark | None) -> RefusedState:
-        facts = RefusedRecord(
-            topic="copy.t",
-            partition=0,
-            offset=offset,
-            target_topic="t",
-            timestamp_ms=1,
-            error_code=10,
-            words="too large",
-            at_ms=2,
-            key_bytes=None,
-            value_bytes=1,
-            headers=0,
-        )
+        facts = msgspec.structs.replace(FACTS, topic="copy.t", partition=0, offset=offset, target_topic="t")
         return RefusedState(record=facts, mark=mark)
 
     marks = [

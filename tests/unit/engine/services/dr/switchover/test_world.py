@@ -11,7 +11,7 @@ from engine.config.config import load_config, read_properties, reread_config
 from engine.config.file.reversed_flow import reversed_properties
 from engine.config.settings import MirrorConfig
 from engine.core.offset_map.offset_map import How, Translation
-from engine.core.refused.entries import RefusedRecord, RefusedState
+from engine.core.refused.entries import RefusedState
 from engine.core.reports.drain import Ends
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import Stints
@@ -49,6 +49,7 @@ from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Reso
 from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry
 from tests.fakes.maps import FakeMaps
+from tests.unit.engine.core.refused.test_entries import FACTS
 from tests.unit.engine.flow.operations.staged import new
 
 FILE = """clusters = A, B
@@ -199,19 +200,7 @@ async def test_what_the_target_refused_is_counted_of_the_topics_that_it_is_about
 
 
 def row_of(topic: str, partition: int, offset: int) -> RefusedRow:
-    facts = RefusedRecord(
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        target_topic=topic,
-        timestamp_ms=1,
-        error_code=10,
-        words="too large",
-        at_ms=2,
-        key_bytes=None,
-        value_bytes=1,
-        headers=0,
-    )
+    facts = msgspec.structs.replace(FACTS, topic=topic, partition=partition, offset=offset, target_topic=topic)
     return RefusedRow(standing=RefusedStanding.SKIPPED, state=RefusedState(record=facts))
 
 
