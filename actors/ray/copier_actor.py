@@ -41,6 +41,8 @@ PATIENCE_S = 0.9
 REST_PATIENCE_S = 3.0
 """The same while no snapshot says more than the one before: a call through Ray costs the two processes 4 ms of CPU.
 Half of a lease, so a supervisor that dies has as long to be replaced before a lease ends."""
+_REST_OF_SAMPLES = 3
+"""After a snapshot, how many times as long as it took none begins: one of tens of thousands of lanes takes seconds."""
 _COMPARED_AT_ONCE = 200
 """Lanes compared before other tasks of the data loop may run, which takes 0.3 ms."""
 ABANDONED_S = 300.0
@@ -145,11 +147,13 @@ class CopierActor:
 
     async def _sample(self) -> None:
         while True:
-            records = self._latest.records
+            records, began_s = self._latest.records, now_s()
             await self._take_sample_in_turns()
+            took_s = now_s() - began_s
             if (silent_s := now_s() - self._heard_at_s) > ABANDONED_S:
                 raise Abandoned(self._spec.copier_id, silent_s)
-            await asyncio.sleep(SAMPLE_S if self._latest.records != records else beat_s(CALM_SAMPLE_S))
+            rest_s = SAMPLE_S if self._latest.records != records else beat_s(CALM_SAMPLE_S)
+            await asyncio.sleep(max(rest_s, _REST_OF_SAMPLES * took_s))
 
     def _take_sample(self) -> None:
         self._take_events(snapshot := self._engine.progress())

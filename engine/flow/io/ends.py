@@ -7,8 +7,9 @@ for example) does not know how old its next record is; raymirror asks the source
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from math import inf
 
-from engine.base.clock import Turns, beat_s, pause, wall_ms
+from engine.base.clock import Turns, beat_s, now_s, pause, wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone, WireError
 from engine.base.tasks import run_all
 from engine.flow.lane.bisection import offsets_bisecting
@@ -19,6 +20,8 @@ from policies.model import TopicPartition
 STALE_MS = 4000
 """A lane that is fetched learns its end more often than this: a fetch at the log's end waits 0.5 s by default."""
 _EVERY_S = 1.0
+_REST_OF_LOOKS = 10
+"""After a look at all lanes, how many times as long as it took none begins: tens of thousands take long."""
 _DATING_S = 2.0
 """Seconds per round to date the lanes of one leader, one after the other; lanes that are left have the next turn."""
 _AGAIN_MS = 60_000
@@ -33,6 +36,7 @@ class SourceEnds:
         self._drivers = drivers
         self._asked: set[int] = set()
         """Brokers that have not answered yet."""
+        self._rests_until_s = 0.0
 
     async def run(self) -> None:
         """Check every second, until cancelled; the next check does not wait for silent brokers."""
@@ -40,12 +44,25 @@ class SourceEnds:
             dating = group.create_task(self.date())
             while True:
                 await pause(beat_s(_EVERY_S))
-                group.create_task(self.refresh())
+                if now_s() >= self._rests_until_s:
+                    group.create_task(self.refresh())
                 if dating.done():
                     dating = group.create_task(self.date())
 
     async def refresh(self) -> None:
         """Update stale ends; a broker that does not answer delays only the partitions that it leads."""
+        stale = await self._stale()
+        await run_all(*(self._ask(node, drivers) for node, drivers in stale.items()))
+
+    async def _stale(self) -> dict[int, list[LaneDriver]]:
+        """Look for lanes with stale ends, by their leaders. No other look begins meanwhile, nor soon after it."""
+        began_s, self._rests_until_s = now_s(), inf
+        try:
+            return await self._look()
+        finally:
+            self._rests_until_s = now_s() + _REST_OF_LOOKS * (now_s() - began_s)
+
+    async def _look(self) -> dict[int, list[LaneDriver]]:
         stale: dict[int, list[LaneDriver]] = defaultdict(list)
         turns, now_ms = Turns(), wall_ms()
         for driver in list(self._drivers.values()):
@@ -57,7 +74,7 @@ class SourceEnds:
                 driver.end.miss()
             else:
                 stale[node].append(driver)
-        await run_all(*(self._ask(node, drivers) for node, drivers in stale.items()))
+        return stale
 
     async def _ask(self, node: int, drivers: Sequence[LaneDriver]) -> None:
         if node in self._asked:

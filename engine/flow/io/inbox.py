@@ -23,6 +23,9 @@ from policies.model import TopicPartition
 
 _SHORT_WAIT_S = 0.02
 """Seconds that a fetch may wait at the broker while another lane only waits for room, or for its owner."""
+_REST_OF_LOOKS = 3
+"""While lanes only get their owners, no look at all lanes begins for so many times as long as the last one took: for
+tens of thousands of lanes it takes long."""
 _LANES = 100
 """So many lanes are looked at without a rest, which takes 0.3 ms."""
 _SOON_S = 3.0
@@ -153,11 +156,13 @@ class Inbox:
             lease = await self._pool.lease()
             try:
                 self._wake.clear()
+                began_s = now_s()
                 wanted, patient = await self._wanted()
+                rest_s = _REST_OF_LOOKS * (now_s() - began_s)
                 if wanted and broker.is_stale:
                     return
                 if wanted:
-                    wait_s = self._options.max_wait_s if patient else _SHORT_WAIT_S
+                    wait_s = self._options.max_wait_s if patient else max(_SHORT_WAIT_S, rest_s)
                     if self._holds_back:
                         wait_s = min(wait_s, max(_SHORT_WAIT_S, self._side.turns.due_s()))
                     options = msgspec.structs.replace(self._options, max_wait_s=wait_s)
@@ -169,6 +174,7 @@ class Inbox:
                 lease.release()
             if not wanted:
                 await self._wake.wait()
+                await pause(rest_s)
             elif answer.throttle_s:
                 self.throttled = True
                 await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)

@@ -26,6 +26,8 @@ _NEAREST_S = 300.0
 """Seconds that a nearest replica is used: it may have fallen behind, and only the leader would know."""
 _AGAIN_S = 0.1
 """Least time between two look-ups: a leader election takes longer than that anyway."""
+_REST_OF_ALL = 30
+"""How many times as long as a look-up of all lanes took the next one waits at least: tens of thousands take seconds."""
 _NOTED_AT_ONCE = 50
 """Lanes whose leaders are noted before other tasks of the loop may run: a thousand take it some milliseconds."""
 
@@ -110,13 +112,16 @@ class ClusterLeaders(ABC):
         """Look leaders up when asked, and all of them from time to time, until cancelled."""
         while True:
             now = now_s()
-            if now >= self._all_at_s:
-                self._all_at_s = now + self._pace.leaders_s
+            looks_at_all = now >= self._all_at_s
+            if looks_at_all:
                 self.look_up_all()
             due = [driver for driver, at_s in self._due.items() if at_s <= now]
             if due:
                 await self._look(due)
-                await pause(_AGAIN_S)
+            if looks_at_all:
+                self._all_at_s = now + max(self._pace.leaders_s, _REST_OF_ALL * (now_s() - now))
+            if due:
+                await pause(max(_AGAIN_S, now_s() - now))
             else:
                 await self._wait(min(self._due.values(), default=self._all_at_s) - now)
 

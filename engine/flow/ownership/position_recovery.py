@@ -1,11 +1,14 @@
 """Finds the offset where a lane resumes, after its barrier, from its stored position and the target's batch headers."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from engine.base.clock import wall_ms
 from engine.base.errors import ConnectionLost
+from engine.base.shared_read import SharedRead
 from engine.base.tasks import run_all
 from engine.core.events.events import IdentityChanged, LaneRefused, SourceGap, TargetGap
 from engine.core.position.map_resume import map_reaches, needed_blocks, unfolded
@@ -100,15 +103,38 @@ class PositionRecovery:
         self._source = source
         self._target = target
         self._starts = starts
+        self._reads: dict[int, SharedRead[dict[TopicPartition, Stored]]] = {}
+        """By positions partition."""
         self._replayers = Replayers(target, options.flow.source, is_used=options.faults.leaves_out)
         self._takeover = Takeover(source, target, read_committed=options.mm2_read_committed)
 
     # --- reads for many lanes --------------------------------------------------------------------------------
 
     async def stored(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Stored]:
-        """Read the positions of this flow, with announced runs, from the partitions that hold those of these lanes."""
-        partitions = {driver.position_appender.partition.partition for driver in drivers}
-        records = await self._target.read_records(self._options.positions_topic, partitions)
+        """Read the positions of lanes, with announced runs; nothing for a lane without one.
+
+        A read takes a whole partition, with the positions of all lanes that have theirs there. So lanes that are
+        acquired at one time share it.
+        """
+        lanes: dict[int, list[TopicPartition]] = defaultdict(list)
+        for driver in drivers:
+            lanes[driver.position_appender.partition.partition].append(driver.name.source)
+        found: dict[TopicPartition, Stored] = {}
+
+        async def read(partition: int) -> None:
+            positions = await self._reads_of(partition).get()
+            found.update((lane, positions[lane]) for lane in lanes[partition] if lane in positions)
+
+        await run_all(*map(read, lanes))
+        return found
+
+    def _reads_of(self, partition: int) -> SharedRead[dict[TopicPartition, Stored]]:
+        if partition not in self._reads:
+            self._reads[partition] = SharedRead(partial(self._read_positions, partition))
+        return self._reads[partition]
+
+    async def _read_positions(self, partition: int) -> dict[TopicPartition, Stored]:
+        records = await self._target.read_records(self._options.positions_topic, {partition})
         return resumable_positions(records, self._options.position_keys)
 
     async def agreed(self, drivers: Sequence[LaneDriver]) -> bool:

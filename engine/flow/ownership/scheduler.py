@@ -25,6 +25,9 @@ from policies.model import TopicPartition
 
 _WAVE_S = 0.15
 """Seconds that lanes wait after their barrier for the other lanes that are fenced with them."""
+_WAVE_OF_READS, _LONGEST_WAVE_S = 3, 5.0
+"""They wait so many times as long as the last wave needed, within a bound: each wave reads the positions of all lanes,
+those of tens of thousands take seconds, and a wave that begins before the last one is done makes both slower."""
 _PATIENCE_S = 5.0
 _FEW = 32
 """Up to this many lanes are owned at once, needed or not: to find out which of them could wait takes as long."""
@@ -63,6 +66,7 @@ class AcquisitionScheduler:
         self._acquisition = acquisition
         self._router = router
         self._failures = failures
+        self._wave_s = _WAVE_S
 
     async def run(self) -> None:
         """Acquire the lanes that join, until cancelled."""
@@ -110,7 +114,7 @@ class AcquisitionScheduler:
             self._spawn(self._fence(driver, before[driver.name.source], batch, attempt))
         while batch.left or batch.fenced:
             try:
-                async with asyncio.timeout(_WAVE_S):
+                async with asyncio.timeout(self._wave_s):
                     await batch.done.wait()
             except TimeoutError:
                 pass
@@ -150,11 +154,13 @@ class AcquisitionScheduler:
         left = self._still_to_acquire(list(wave))
         if not left:
             return
+        began_s = now_s()
         try:
             late = await self._acquisition.behind({d: wave[d] for d in left}, waited=waited)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
             await self._failed(left, attempt, error)
             return
+        self._wave_s = max(_WAVE_S, min(_LONGEST_WAVE_S, _WAVE_OF_READS * (now_s() - began_s)))
         for driver in self._still_to_acquire(left):
             if driver not in late:
                 driver.attempts.end()  # owned, and lost again since

@@ -25,6 +25,9 @@ _CALM_BYTES = 1024
 """Bytes copied between two passes up to which a copier counts as calm: a heartbeat a second is no load."""
 _SHUT_TICK_S = 0.02
 """Tick without a lease, in seconds: another thread renews the lease, and does not wake this loop."""
+_REST_OF_LOOKS = 3
+"""After a look at all lanes, how many times as long as it took none begins, unless a lease ends: tens of thousands take
+longer than a tick."""
 _LOOKED_AT_ONCE = 50
 """Lanes looked at before other tasks of the loop may run."""
 _ASKED_AT_ONCE = 100
@@ -53,6 +56,7 @@ class MaintenanceLoop:
         self._look_s = min(options.flush_s, options.unsynced_s)
         self._looking = False
         self._copied_bytes = 0
+        self._look_took_s = 0.0
         self._quiet = False
         """Whether nothing was copied between the last two passes."""
         self._to_flush: dict[LaneDriver, None] = {}
@@ -82,6 +86,7 @@ class MaintenanceLoop:
             epochs = now - epochs_at >= self._options.epoch_s
             epochs_at = now if epochs else epochs_at
             await self._look_at_lanes(now, unsynced=look, epochs=epochs)
+            self._look_took_s = now_s() - now
             self._flush_some(tick_s)
             if look:
                 looked_at = now
@@ -97,7 +102,7 @@ class MaintenanceLoop:
         grown_bytes, self._copied_bytes = copied_bytes - self._copied_bytes, copied_bytes
         self._quiet = grown_bytes == 0
         is_calm = abs(grown_bytes) <= _CALM_BYTES and self._look_s >= _CALM_TICK_S
-        tick_s = beat_s(_CALM_TICK_S) if is_calm else _TICK_S
+        tick_s = max(beat_s(_CALM_TICK_S) if is_calm else _TICK_S, _REST_OF_LOOKS * self._look_took_s)
         return max(_SHUT_TICK_S, min(tick_s, self._lease_guard.lease_until_s - now_s()))
 
     @property

@@ -10,8 +10,8 @@ import msgspec
 
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
-from engine.kafka.protocol.codec import uvarint
 from engine.kafka.protocol.group_codec import read_text, read_uvarint, skip_tags
+from engine.kafka.protocol.metadata_codec import ask_topics
 from engine.kafka.protocol.readable import readable
 
 METADATA = (3, 12)
@@ -37,7 +37,7 @@ async def topic_shapes(client: ClusterClient, names: Sequence[str] | None) -> di
     connection = await client.any_connection()
     if not connection.supports(*METADATA):
         return _shapes(await client.metadata(None if names is None else list(names)))
-    answer = await connection.request(*METADATA, True, [ask_shapes(names)], _TIMEOUT_S)
+    answer = await connection.request(*METADATA, True, [ask_topics(names, METADATA[1])], _TIMEOUT_S)
     with readable(connection.address):
         return read_shapes(bytes(answer))
 
@@ -48,14 +48,6 @@ def _shapes(metadata: Metadata) -> dict[str, TopicShape]:
         for name, one in metadata.topics.items()
         if one.partitions
     }
-
-
-def ask_shapes(names: Sequence[str] | None) -> bytes:
-    """Encode a request about topics (None: all), which creates none."""
-    if names is None:
-        return b"\0\0\0\0"  # no list of topics, no creation, no operations, no tags
-    each = [bytes(_ID_BYTES) + uvarint(len(name := one.encode()) + 1) + name + b"\0" for one in names]
-    return b"".join([uvarint(len(each) + 1), *each, b"\0\0\0"])
 
 
 def read_shapes(body: bytes) -> dict[str, TopicShape]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from engine.base.errors import (
     ConnectionLost,
     OtherCluster,
 )
+from engine.base.parts import parts
 from engine.config.security import HandshakeOptions
 from engine.kafka.client.bootstrap import all_answers, first_answer
 from engine.kafka.client.canonical_names import canonical
@@ -41,6 +43,10 @@ _RECENT_S = 1.0
 _BESIDE = 4
 _PATIENCE_S = 3.0
 """Seconds to wait for one broker with a question that any broker can answer."""
+_ALL_PATIENCE_S = 30.0
+"""The same with a question about all topics: tens of thousands take a busy machine seconds to read."""
+_TOPICS_AT_ONCE = 2_000
+"""Topics in one request for metadata: an answer about tens of thousands takes longer than a broker may be silent."""
 _HEAD_START_S = 1.0
 """Seconds after which the next broker is also asked what any broker can answer; the silent one is asked last then."""
 _SHUT_S = 1.0
@@ -79,7 +85,12 @@ class ClusterClient:
         self._found: tuple[float, BrokerUnreachable | None] = (-_SHUT_S, None)
         """When the bootstrap addresses were last asked because no known broker answered, and the error of that."""
         self._described: Metadata | None = None
-        self._recent: dict[str, tuple[float, TopicMeta]] = {}
+        self._recent: OrderedDict[str, tuple[float, TopicMeta]] = OrderedDict()
+        """When each topic was last told of, the oldest first."""
+        self._wanted: set[str] = set()
+        """Topics of all calls that wait for the next answer: one request asks for all of them."""
+        self._all_took_s = 0.0
+        """Seconds that the last answer about all topics took."""
         self._epochs = LeaderEpochs()
         self.decoding = asyncio.Lock()
         """Held while an answer of a short read is decoded: one at a time, however many are read in parallel."""
@@ -111,6 +122,12 @@ class ClusterClient:
         If all did, forget leader epochs that none of them knows: the cluster was restored from an earlier state.
         `hurry`: do not wait for brokers that are a second slower than the first; ask none if one is known to be silent.
         """
+        for some in _requests_of(topics):
+            if not await self._survey(some, hurry=hurry):
+                return False
+        return True
+
+    async def _survey(self, topics: list[str], *, hurry: bool) -> bool:
         nodes = self.nodes
         if hurry and any(map(self._keeps_silent, nodes)):
             return False
@@ -146,7 +163,8 @@ class ClusterClient:
     async def leave(self) -> None:
         """Disconnect from a cluster that is not the expected one, and forget it: `open` starts from scratch."""
         await self.close()
-        self._brokers, self._coordinators, self._recent, self._described = {}, {}, {}, None
+        self._brokers, self._coordinators, self._described = {}, {}, None
+        self._recent.clear()
         self._epochs = LeaderEpochs()
         self.identity.forget()
 
@@ -156,24 +174,36 @@ class ClusterClient:
 
     async def metadata(self, topics: list[str] | None) -> Metadata:
         """Ask any reachable broker about topics (None = all). Raises BrokerUnreachable if none answers."""
+        if topics is None:
+            return await self._all_metadata()
+        known: dict[str, TopicMeta] = {}
+        for some in _requests_of(topics):
+            found = await self._metadata(some, self._head_start_s)
+            known |= found.topics
+        return msgspec.structs.replace(found, topics=known)
 
+    async def _all_metadata(self) -> Metadata:
+        # The answer may be large: a broker that needs long for it is not silent.
+        began_s = now_s()
+        found = await self._metadata(None, max(_PATIENCE_S, 2 * self._all_took_s))
+        self._all_took_s = now_s() - began_s
+        self._epochs.keep(found.topics)
+        return found
+
+    async def _metadata(self, topics: list[str] | None, head_start_s: float) -> Metadata:
         async def ask(node: int) -> Metadata:
             return self._learn(await self._ask(node, topics))
 
         try:
-            # An answer about all topics may be large: a broker that needs long for it is not silent.
-            head_start_s = _PATIENCE_S if topics is None else self._head_start_s
-            found = await first_answer(self._in_turn(), ask, head_start_s=head_start_s)
+            return await first_answer(self._in_turn(), ask, head_start_s=head_start_s)
         except BrokerUnreachable:
             await self.open()  # all brokers may have moved: find them through the bootstrap addresses
             return self._learn(await ask_metadata(await self._known_connection(), topics))
-        if topics is None:
-            self._epochs.keep(found.topics)
-        return found
 
     async def _ask(self, node: int, topics: list[str] | None) -> Metadata:
         """Ask one broker about topics, for a bounded time. Raises BrokerUnreachable, ConnectionLost."""
-        return await self._ask_for_a_while(node, lambda connection: ask_metadata(connection, topics))
+        patience_s = _PATIENCE_S if topics is not None else _ALL_PATIENCE_S
+        return await self._ask_for_a_while(node, lambda connection: ask_metadata(connection, topics), patience_s)
 
     async def any_says(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
         """Ask the brokers one after the other what any of them can answer. Raises BrokerUnreachable, ConnectionLost."""
@@ -186,14 +216,16 @@ class ClusterClient:
         except BrokerUnreachable:
             return await ask(await self.any_connection())
 
-    async def _ask_for_a_while(self, node: int, ask: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _ask_for_a_while(
+        self, node: int, ask: Callable[[Connection], Awaitable[T]], patience_s: float = _PATIENCE_S
+    ) -> T:
         """Ask one broker what it can answer at once, and remember whether it kept silent.
 
         A late answer does not close the connection, which others share. Raises BrokerUnreachable, ConnectionLost.
         """
         asked_s = inf
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(patience_s):
                 connection = await self.control(node)
                 asked_s = now_s()
                 found = await ask(connection)
@@ -233,14 +265,16 @@ class ClusterClient:
 
         Use it within `believing`. Raises BrokerUnreachable.
         """
+        self._wanted.update(topics)
         async with self._asking:
-            after_s = now_s() - _RECENT_S
-            self._recent = {name: known for name, known in self._recent.items() if known[0] > after_s}
+            self._forget_old()
             found = {name: self._recent[name][1] for name in topics if name in self._recent}
             if len(found) < len(set(topics)) or self._described is None:
-                self._described = await self.metadata([name for name in topics if name not in found])
+                asked = (self._wanted | set(topics)) - self._recent.keys()
+                self._described = await self.metadata(sorted(asked))
                 self.remember(self._described)
-                found |= self._described.topics
+                found |= {name: self._described.topics[name] for name in topics if name in self._described.topics}
+            self._wanted.difference_update(topics)
             return msgspec.structs.replace(self._described, topics=found)
 
     def remember(self, metadata: Metadata) -> None:
@@ -248,6 +282,13 @@ class ClusterClient:
         for name, topic in metadata.topics.items():
             if topic.error_code == NONE and topic.partitions:  # a missing topic may exist in a moment
                 self._recent[name] = now_s(), topic
+                self._recent.move_to_end(name)
+
+    def _forget_old(self) -> None:
+        """Forget what `recent` may no longer return: the oldest come first, and one of very many asks for one topic."""
+        after_s = now_s() - _RECENT_S
+        while self._recent and next(iter(self._recent.values()))[0] <= after_s:
+            self._recent.popitem(last=False)
 
     @contextmanager
     def believing(self, topics: Iterable[str]) -> Iterator[None]:
@@ -407,3 +448,8 @@ class ClusterClient:
     def forget_coordinator(self, transactional_id: str) -> None:
         """Look up the coordinator again next time."""
         self._coordinators.pop(transactional_id, None)
+
+
+def _requests_of(topics: list[str]) -> Sequence[list[str]]:
+    """Split topics into those of one request each; one request if there are none."""
+    return list(parts(topics, _TOPICS_AT_ONCE)) or [[]]

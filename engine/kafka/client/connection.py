@@ -12,7 +12,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
@@ -41,6 +41,7 @@ _FRAME = struct.Struct(">i")
 _HEADER = struct.Struct(">ii")
 
 Part = bytes | bytearray | memoryview
+T = TypeVar("T")
 Answer = Callable[[memoryview | None], None]
 """Called once: with the answer after the correlation id, or with None if the connection was lost.
 
@@ -354,20 +355,36 @@ class Connection:
         Raises ConnectionLost, and KafkaRefusal if the broker does not know the request.
         """
         prepared = self.prepare(request)
-        body = await self.request(
+        skip = 1 if prepared.FLEXIBLE_VERSION else 0  # the empty tag section of a flexible response header
+        return await self.ask(
             prepared.API_KEY,
             prepared.API_VERSION,
             prepared.FLEXIBLE_VERSION,
             [prepared.encode()],
-            self.answer_s if timeout_s is None else timeout_s,
+            lambda body: prepared.RESPONSE_TYPE.decode(body[skip:]),
+            timeout_s,
         )
-        skip = 1 if prepared.FLEXIBLE_VERSION else 0  # the empty tag section of a flexible response header
-        answer = bytes(body[skip:])
+
+    async def ask(
+        self,
+        api_key: int,
+        version: int,
+        flexible: bool,
+        parts: Sequence[Part],
+        read: Callable[[bytes], T],
+        timeout_s: float | None = None,
+    ) -> T:
+        """Send a request and read its answer, a long one in a thread; without a time: `answer_s`.
+
+        Raises ConnectionLost, also if `read` cannot read the answer.
+        """
+        within_s = self.answer_s if timeout_s is None else timeout_s
+        answer = bytes(await self.request(api_key, version, flexible, parts, within_s))
         try:
             with readable(self.address):
                 if len(answer) <= _LONG_ANSWER_BYTES:
-                    return prepared.RESPONSE_TYPE.decode(answer)
-                return await asyncio.to_thread(prepared.RESPONSE_TYPE.decode, answer)
+                    return read(answer)
+                return await asyncio.to_thread(read, answer)
         except ConnectionLost:
             self.abort()
             raise

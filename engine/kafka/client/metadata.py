@@ -1,5 +1,6 @@
 """Asks one broker for a cluster's metadata: its brokers, topics with ids (KIP-516), and partition leaders."""
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -7,7 +8,8 @@ import msgspec
 from aiokafka.protocol.metadata import MetadataRequest
 
 from engine.kafka.client.connection import Connection
-from engine.kafka.protocol.requests import MetadataWithEpochs, MetadataWithIds
+from engine.kafka.protocol import metadata_codec
+from engine.kafka.protocol.requests import MetadataWithEpochs
 from policies.model import TopicPartition
 
 NO_ID = UUID(int=0)
@@ -21,7 +23,7 @@ class BrokerAddress(msgspec.Struct, frozen=True):
     rack: str
 
 
-class PartitionMeta(msgspec.Struct, frozen=True):
+class PartitionMeta(msgspec.Struct, frozen=True, gc=False):
     """Leader (-1 = none) and leader epoch of a partition, its replicas, and which of them are in sync."""
 
     leader: int
@@ -30,7 +32,7 @@ class PartitionMeta(msgspec.Struct, frozen=True):
     in_sync: tuple[int, ...] = ()
 
 
-class TopicMeta(msgspec.Struct, frozen=True):
+class TopicMeta(msgspec.Struct, frozen=True, gc=False):
     """One topic as the cluster describes it; `error_code` is 3 if it does not exist."""
 
     error_code: int
@@ -61,29 +63,43 @@ class Metadata(msgspec.Struct, frozen=True):
 
 async def ask_metadata(connection: Connection, topics: list[str] | None) -> Metadata:
     """Ask one broker about topics (None: all). Raises ConnectionLost."""
-    if MetadataWithIds.spoken_by(connection):
-        answer = await connection.call(MetadataWithIds(topics))
-        rows = [row[:5] for row in answer.topics]
-        brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack, _ in answer.brokers}
-    else:
-        with_epochs = MetadataWithEpochs.spoken_by(connection)
-        older = MetadataRequest(topics, allow_auto_topic_creation=False)
-        answer = await connection.call(MetadataWithEpochs(topics) if with_epochs else older)
-        rows = [(error, name, NO_ID, internal, parts) for error, name, internal, parts in answer.topics]
-        brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack in answer.brokers}
+    for version in metadata_codec.VERSIONS:
+        if connection.supports(metadata_codec.KEY, version):
+            asked = metadata_codec.ask_topics(topics, version)
+            return await connection.ask(metadata_codec.KEY, version, True, [asked], _read)
+    with_epochs = MetadataWithEpochs.spoken_by(connection)
+    older = MetadataRequest(topics, allow_auto_topic_creation=False)
+    answer = await connection.call(MetadataWithEpochs(topics) if with_epochs else older)
     return Metadata(
         cluster_id=answer.cluster_id or "",
         controller=answer.controller_id,
-        brokers=brokers,
+        brokers=_brokers(answer.brokers),
         topics={
-            name: TopicMeta(error, topic_id, internal, dict(map(_partition, parts)))
-            for error, name, topic_id, internal, parts in rows
+            name: TopicMeta(error, NO_ID, internal, dict(map(_partition, parts)))
+            for error, name, internal, parts in answer.topics
         },
     )
 
 
+def _read(body: bytes) -> Metadata:
+    answer = metadata_codec.read_metadata(body)
+    return Metadata(
+        cluster_id=answer.cluster_id,
+        controller=answer.controller_id,
+        brokers=_brokers(answer.brokers),
+        topics={
+            name: TopicMeta(error, UUID(bytes=topic_id), internal, dict(map(_partition, parts)))
+            for error, name, topic_id, internal, parts in answer.topics
+        },
+    )
+
+
+def _brokers(rows: Iterable[tuple[Any, ...]]) -> dict[int, BrokerAddress]:
+    return {node: BrokerAddress(host, port, rack or "") for node, host, port, rack, *_ in rows}
+
+
 def _partition(row: tuple[Any, ...]) -> tuple[int, PartitionMeta]:
-    # v7 and v12 have the leader epoch after the leader; v5 has none
+    # versions from 7 on have the leader epoch after the leader; v5 has none
     if isinstance(row[3], int):
         _, partition, leader, epoch, replicas, in_sync = row[:6]
         return partition, PartitionMeta(leader, epoch, tuple(replicas), tuple(in_sync))

@@ -21,6 +21,9 @@ class Collector:
     def freeze(self) -> None:
         self.calls.append("freeze")
 
+    def unfreeze(self) -> None:
+        self.calls.append("unfreeze")
+
     def set_threshold(self, *threshold: int) -> None:
         self.threshold = threshold  # type: ignore[assignment] # three of them
 
@@ -59,9 +62,25 @@ def test_a_collection_waits_for_quiet_passes_in_a_row_and_for_something_to_colle
     passes(collector, False, True, True, False, True, True)
     assert gc.calls == []
     passes(collector, True)
-    assert gc.calls == ["collect"]
+    assert gc.calls == ["collect", "freeze"], "what it left alive is not visited again"
     passes(collector, True, True, True)
-    assert gc.calls == ["collect"]
+    assert gc.calls == ["collect", "freeze"]
+
+
+async def test_at_long_intervals_a_quiet_moment_has_everything_collected(gc: Collector) -> None:
+    spare_what_lasts()
+    gc.calls.clear()
+    collector = QuietCollector()
+    await clock.pause(601.0)
+    gc.count = (0, 0, 50)
+    passes(collector, False)
+    assert gc.calls == ["collect", "freeze"], "a busy copier does not wait for all it has"
+    gc.count = (0, 0, 50)
+    passes(collector, True, True, True)
+    assert gc.calls == ["collect", "freeze", "unfreeze", "collect", "freeze"]
+    gc.count = (0, 0, 50)
+    passes(collector, True)
+    assert gc.calls[5:] == ["collect", "freeze"]
 
 
 async def test_a_copier_that_is_never_quiet_collects_at_long_intervals(gc: Collector) -> None:
@@ -73,10 +92,10 @@ async def test_a_copier_that_is_never_quiet_collects_at_long_intervals(gc: Colle
     assert gc.calls == []
     await clock.pause(601.0)
     passes(collector, False)
-    assert gc.calls == ["collect"]
+    assert gc.calls == ["collect", "freeze"]
     gc.count = (0, 0, 50)
     passes(collector, False)
-    assert gc.calls == ["collect"]
+    assert gc.calls == ["collect", "freeze"]
 
 
 def test_a_process_whose_collector_is_pythons_own_is_left_alone(gc: Collector) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from engine.base.clock import wall_ms
+from engine.base.clock import pause, wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
 from engine.flow.io.ends import STALE_MS, SourceEnds
 from engine.flow.lane.lane_driver import LaneDriver
@@ -93,6 +93,33 @@ async def test_a_broker_that_is_away_is_asked_again_later_and_holds_back_its_own
     shore.fail = lambda _partitions: None
     await shore.ends.refresh()
     assert shore.told == [4, 4, 4]
+
+
+async def test_no_look_begins_while_another_one_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at tens of thousands of lanes takes longer than the interval; else there would be more and more of them."""
+    shore, looks, most = Shore(), 0, 0
+    may_end = asyncio.Event()
+    look = shore.ends._look
+
+    async def slow() -> dict[int, list[LaneDriver]]:
+        nonlocal looks, most
+        looks += 1
+        most = max(most, looks)
+        await may_end.wait()
+        looks -= 1
+        return await look()
+
+    monkeypatch.setattr(shore.ends, "_look", slow)
+    running = asyncio.create_task(shore.ends.run())
+    await pause(30.0)
+    assert (looks, most) == (1, 1)
+    may_end.set()
+    await pause(30.0)
+    assert looks == 0, "it rests for ten times as long as it looked"
+    assert shore.told == [4, 4, 4]
+    await pause(300.0)
+    assert len(shore.asked) > 2
+    running.cancel()
 
 
 async def test_a_lane_that_has_copied_nothing_learns_once_how_old_the_next_record_is() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kafka.admin.topic_shapes import METADATA, TopicShape, ask_shapes, read_shapes, topic_shapes
+from engine.kafka.admin.topic_shapes import METADATA, TopicShape, read_shapes, topic_shapes
 from engine.kafka.client.metadata import NO_ID, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.protocol.requests import METADATA_12
 
@@ -70,12 +70,6 @@ def test_an_answer_that_is_cut_short_is_an_error(one: Any, count: int) -> None:
     for end in range(len(whole) - 2):
         with pytest.raises((IndexError, struct.error)):
             read_shapes(whole[:end])
-
-
-@given(st.none() | st.lists(NAMES, max_size=3))
-def test_what_is_asked_is_the_format_and_creates_no_topic(names: list[str] | None) -> None:
-    topics: list[Any] | None = None if names is None else [(UUID(int=0), name, {}) for name in names]
-    assert ask_shapes(names) == bytes(METADATA_12.SCHEMA.encode((topics, False, False, {})))
 
 
 class Broker:

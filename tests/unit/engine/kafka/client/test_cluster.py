@@ -81,6 +81,26 @@ async def test_a_topic_that_was_not_there_may_be_there_now() -> None:
     assert (await client.recent(["t"])).topics["t"].partitions != {}
 
 
+async def test_those_who_wait_for_an_answer_share_the_next_one() -> None:
+    """Thousands of lanes that begin at once ask for a topic each."""
+    client = Client()
+    may_answer = asyncio.Event()
+    answer = client.metadata
+
+    async def slow(topics: list[str] | None) -> Metadata:
+        await may_answer.wait()
+        return await answer(topics)
+
+    client.metadata = slow  # type: ignore[method-assign]
+    async with asyncio.TaskGroup() as group:
+        asking = [group.create_task(client.recent([f"t{number}"])) for number in range(50)]
+        await turns()
+        may_answer.set()
+    assert [list(one.result().topics) for one in asking] == [[f"t{number}"] for number in range(50)]
+    assert len(client.asked) == 2
+    assert client.asked[0] + client.asked[1] == ["t0", *sorted(f"t{number}" for number in range(1, 50))]
+
+
 class Open:
     """A connection that does nothing but close."""
 
@@ -200,6 +220,27 @@ async def test_a_broker_that_keeps_its_metadata_to_itself_is_left_for_the_next_a
     assert client.opened.count(1) == 1  # the first one to be asked, and then the last
     assert len(asked) == 3
     assert 1 not in asked
+
+
+async def test_many_topics_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    async def answer(_connection: Connection, topics: list[str] | None) -> Metadata:
+        asked.append(len(topics or ()))
+        known = {name: TopicMeta(0, NO_ID, False, {}) for name in topics or ()}
+        return Metadata(cluster_id="i", controller=1, brokers={}, topics=known)
+
+    monkeypatch.setattr(cluster, "ask_metadata", answer)
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 0.05)
+    client = Brokers()
+    names = [f"t{number}" for number in range(4500)]
+    assert list((await client.metadata(names)).topics) == names
+    assert asked == [2000, 2000, 500]
+    asked.clear()
+    del client._brokers[1]  # it does not answer
+    assert await client.survey(names)
+    assert sum(asked) == 4500 * len(client._brokers)
+    assert max(asked) == 2000
 
 
 class Silent(ClusterClient):
