@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 
 import msgspec
 
@@ -44,6 +45,8 @@ EVENTS_KEPT = 1000
 RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart takes a few seconds
 NOT_READY_S = 15.0  # after checks that found why a flow cannot start
 SOON_S = 1.0  # between two rounds while topics are being created, or there is nothing to copy
+_REST_OF_ROUNDS = 5
+"""After a round of discovery, how many times as long as it took none begins: one of 50,000 topics takes seconds."""
 LOOK_S = 1.0
 """Seconds between two looks for news while a question waits for them; a look costs far less than a call."""
 _log = logging.getLogger("raymirror")
@@ -178,7 +181,9 @@ class FlowLoops:
             if self._anew.is_set():
                 self._anew.clear()
                 self._watch.service.forget_epochs()
+            began_s = now_s()
             discovery = await self._watch.service.step()
+            took_s = now_s() - began_s
             self._failures = 0
             self._events.extend(discovery.events)
             if self._watch.audit is not None:
@@ -197,8 +202,10 @@ class FlowLoops:
             # every broker knows a new topic a moment later: discover again soon
             made = any(isinstance(event, TopicCreated | CopyDeleted) for event in discovery.events)
             unsettled = not discovery.lanes or made
+            every_s = min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s
+            rest_s = max(every_s, _REST_OF_ROUNDS * took_s)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s):
+                async with asyncio.timeout(rest_s if rest_s < inf else None):
                     await self._anew.wait()
 
     @property

@@ -1,6 +1,7 @@
 """The services of each flow that the metadata actor runs; creates them in the actor's process."""
 
 from collections.abc import Callable, Collection, Sequence
+from math import inf
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -120,7 +121,7 @@ class PositionsLike(Protocol):
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
-    """The services of one flow; `every_s`: seconds between two rounds of discovery.
+    """The services of one flow; `every_s`: seconds between two rounds of discovery, `inf` for none once all is found.
 
     `state` creates a new service for each try, since a service can be opened only once. `beats` creates the heartbeat
     service. `groups` is None if no groups are mirrored, `configs` if neither configs nor ACLs are synced. `audit`: the
@@ -242,7 +243,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             service=TopicService(config, flow, checks.admit),
             state=partial(StateService, config, flow, holder, known_dead),
             events=EventService(config, flow, KINDS),
-            every_s=flow.refresh_topics_s,
+            every_s=flow.refresh_topics_s if flow.refresh_topics else inf,
             beats=partial(HeartbeatService, config, flow),
             groups=GroupService(config, flow),
             configs=ConfigService(config, flow, audit=audit, history=history),

@@ -3,6 +3,7 @@
 import asyncio
 import pickle
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, ClassVar
 
 import msgspec
@@ -16,6 +17,7 @@ from actors.ray import durable_flow_state as memory
 from actors.ray import metadata_actor as metadata
 from actors.ray.metadata_actor import MetadataActor
 from actors.ray.watch import PositionsUnread, Watch
+from engine.base import clock
 from engine.base.errors import ClusterAway, FlowHeld, KafkaRefusal, MirrorError, NotReady, SameCluster
 from engine.core.events.config_events import AclsRest
 from engine.core.events.events import AnyEvent, Event, GroupNotSynced, TopicCreated
@@ -197,6 +199,14 @@ async def test_another_supervisor_is_told_of_epochs_that_were_read_after_it_aske
     service.may_look.set()
     later = await look(shell, lambda found: found.serial > 0)
     assert (later.highest_epoch, service.forgotten) == (9, 1)
+
+
+async def test_where_topics_are_not_refreshed_only_what_was_just_made_is_looked_at_again() -> None:
+    shell, service = make(Seen(lanes("t", 1), (CREATED,), 4), Seen(lanes("t", 2)), Seen(lanes("t", 3)), every_s=inf)
+    later = await look(shell, lambda found: len(found.lanes) == 2)
+    assert later.serial > 1
+    await clock.pause(86_400.0)
+    assert service.script == [Seen(lanes("t", 3))]
 
 
 async def test_what_was_seen_while_another_supervisor_came_is_not_told() -> None:
