@@ -22,6 +22,7 @@ from engine.kafka.admin.topic_shapes import read_shapes
 from engine.kafka.protocol.admin_codec import ConfigsReader, read_acls, read_altered, read_created
 from engine.kafka.protocol.codec import FETCH_VERSIONS, PRODUCE_VERSIONS, decode_fetch, decode_produce
 from engine.kafka.protocol.group_codec import OffsetFetchReader
+from engine.kafka.protocol.metadata_codec import read_metadata
 from engine.kafka.protocol.readable import MALFORMED
 from engine.security.oauth.token import read_token
 from engine.security.sasl.jaas import parse_jaas
@@ -186,6 +187,7 @@ def _answers() -> Iterator[tuple[str, FuzzTarget]]:
         ("produce", _produce),
         ("offset fetch", lambda data: OffsetFetchReader().read(data)),
         ("topic shapes", read_shapes),
+        ("metadata", read_metadata),
         ("configs", lambda data: ConfigsReader().read(data)),
         ("acls", read_acls),
         ("altered configs", read_altered),

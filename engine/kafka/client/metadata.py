@@ -64,9 +64,9 @@ class Metadata(msgspec.Struct, frozen=True):
 async def ask_metadata(connection: Connection, topics: list[str] | None) -> Metadata:
     """Ask one broker about topics (None: all). Raises ConnectionLost."""
     for version in metadata_codec.VERSIONS:
-        if connection.supports(metadata_codec.KEY, version):
+        if connection.supports(metadata_codec.METADATA_KEY, version):
             asked = metadata_codec.ask_topics(topics, version)
-            return await connection.ask(metadata_codec.KEY, version, True, [asked], _read)
+            return await connection.ask(metadata_codec.METADATA_KEY, version, True, [asked], _read)
     with_epochs = MetadataWithEpochs.spoken_by(connection)
     older = MetadataRequest(topics, allow_auto_topic_creation=False)
     answer = await connection.call(MetadataWithEpochs(topics) if with_epochs else older)

@@ -12,7 +12,7 @@ import msgspec
 from engine.kafka.protocol.codec import uvarint
 from engine.kafka.protocol.group_codec import read_text, read_uvarint, skip_tags
 
-KEY = 3
+METADATA_KEY = 3
 VERSIONS = (12, 10)
 """The newest first."""
 _ID_BYTES, _NODE_BYTES, _OPERATIONS_BYTES = 16, 4, 4

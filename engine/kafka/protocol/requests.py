@@ -185,16 +185,7 @@ SHARE_OFFSETS_0 = api(
 
 
 class MetadataWithIds(Question, versions=(METADATA_10, METADATA_12)):
-    """Metadata with topic ids (brokers from 2.8 on); never creates a topic. `topics` None asks for all."""
-
-    def __init__(self, topics: list[str] | None) -> None:
-        nobody = UUID(int=0)
-        super().__init__(None if topics is None else [(nobody, name, {}) for name in topics])
-
-    def build(self, request_struct_class: type[RequestStruct]) -> RequestStruct:
-        """Ask without creation and without operations; the older version also has the cluster's operations."""
-        flags = [False] * (len(request_struct_class.SCHEMA.names) - 2)
-        return request_struct_class(*self.fields, *flags, {})
+    """Metadata with topic ids (brokers from 2.8 on). `metadata_codec` writes and reads it; here are its versions."""
 
 
 class MetadataWithEpochs(Question, versions=(METADATA_7,)):

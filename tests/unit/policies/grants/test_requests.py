@@ -21,6 +21,7 @@ RAW = {
     "engine/kafka/admin/admin.py",
     "engine/kafka/admin/settings.py",
     "engine/kafka/admin/topic_shapes.py",
+    "engine/kafka/client/metadata.py",
     "engine/kafka/data/source.py",
     "engine/kafka/data/target.py",
     "engine/kafka/groups/groups.py",
@@ -63,7 +64,13 @@ def own_keys() -> set[int]:
 def raw_keys() -> set[int]:
     """Return the first numbers of constants such as `DESCRIBE_ACLS = (29, 1)`, and `FETCH_KEY = 1`."""
     found: set[int] = set()
-    for name in ("protocol.codec", "protocol.admin_codec", "admin.topic_shapes", "admin.client_quotas"):
+    for name in (
+        "protocol.codec",
+        "protocol.admin_codec",
+        "protocol.metadata_codec",
+        "admin.topic_shapes",
+        "admin.client_quotas",
+    ):
         module = importlib.import_module(f"engine.kafka.{name}")
         for constant, value in vars(module).items():
             if constant.endswith("_KEY") and isinstance(value, int):
@@ -88,7 +95,7 @@ def test_only_these_modules_encode_requests_themselves() -> None:
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
-                and node.func.attr in ("request", "send")
+                and node.func.attr in ("request", "send", "ask")
             ):
                 owner = ast.unparse(node.func.value)
                 if owner.endswith("connection") and name not in HTTP:

@@ -96,7 +96,7 @@ async def test_a_broker_that_is_away_is_asked_again_later_and_holds_back_its_own
 
 
 async def test_no_look_begins_while_another_one_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look at tens of thousands of lanes takes longer than the interval; else there would be more and more of them."""
+    """A look at tens of thousands of lanes takes longer than the interval: there would be more and more."""
     shore, looks, most = Shore(), 0, 0
     may_end = asyncio.Event()
     look = shore.ends._look

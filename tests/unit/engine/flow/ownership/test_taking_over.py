@@ -1,8 +1,11 @@
 """The owner of a lane, and other writers to its target."""
 
+from collections.abc import Mapping
+
 import msgspec
 import pytest
 
+from engine.base.clock import pause
 from engine.core.events.events import (
     ForeignWriter,
     IdentityChanged,
@@ -14,6 +17,8 @@ from engine.core.events.events import (
 )
 from engine.core.lane.actions import Inspect
 from engine.core.lane.states import State
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.position_recovery import FencedLane, PreFenceState
 from engine.flow.ports.ports import Leader
 from engine.wire.encode import encode_batch
 from policies.model import TopicPartition
@@ -35,6 +40,31 @@ async def test_a_new_copier_goes_on_where_the_last_one_was_drained() -> None:
     (resumed,) = stage.told(Resumed)
     assert isinstance(resumed, Resumed)
     assert (resumed.how, resumed.source_offset, resumed.tail_records) == ("position", 3, 0)
+
+
+async def test_waves_of_lanes_wait_for_each_other_where_reads_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wave reads the positions of all lanes: waves of one copier at one time make each other slower."""
+    stage = Stage(400)
+    acquisition = stage.copier._acquisitions._acquisition
+    behind, waves = acquisition.behind, list[int]()
+    fence = acquisition.fence
+
+    async def slow_fence(driver: LaneDriver, before: PreFenceState) -> FencedLane:
+        await pause(0.1 * int(driver.name.source.partition))
+        return await fence(driver, before)
+
+    async def slow_reads(fenced: Mapping[LaneDriver, FencedLane], *, waited: bool) -> dict[LaneDriver, FencedLane]:
+        waves.append(len(fenced))
+        await pause(2.0)
+        return await behind(fenced, waited=waited)
+
+    monkeypatch.setattr(acquisition, "fence", slow_fence)
+    monkeypatch.setattr(acquisition, "behind", slow_reads)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: all(stage.state(index) is State.COPYING for index in range(400)))
+    assert sum(waves) == 400
+    assert len(waves) < 30, "without the rest there were one for each 0.15 s of these 40 s"
 
 
 async def test_a_barrier_of_somebody_else_behind_ours_begins_the_taking_over_anew() -> None:

@@ -13,7 +13,7 @@ from engine.kafka.client.connection import Connection
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
 from engine.kafka.data.epochs import EpochCheck, Parted, epoch_ends
 from engine.kafka.data.source import KafkaSourceBroker
-from engine.kafka.protocol.requests import MetadataWithEpochs, MetadataWithIds, OffsetsForLeaderEpoch
+from engine.kafka.protocol.requests import MetadataWithEpochs, OffsetsForLeaderEpoch
 from policies.model import TopicPartition
 from tests.unit.engine.kafka.data.test_source import Fresh, Wire, answer
 
@@ -159,17 +159,6 @@ def test_the_question_to_brokers_of_2_1_names_no_replica() -> None:
     """OffsetsForLeaderEpochRequest.java of 2.1, version 2."""
     encoded = OffsetsForLeaderEpoch([("t", [(2, 7, 5)])]).prepare({23: (0, 2)}).encode()
     assert encoded.hex() == "0000000100017400000001000000020000000700000005"
-
-
-@pytest.mark.parametrize(
-    ("newest", "asked_all", "asked_one"),
-    [(10, "000000" + "00" + "00", "02" + "00" * 16 + "0274" + "00" + "000000" + "00"), (12, "00000000", None)],
-)
-def test_metadata_with_ids_as_bytes(newest: int, asked_all: str, asked_one: str | None) -> None:
-    """MetadataRequest.json, versions 10 (2.8; also asks for the cluster's operations, or not) and 12."""
-    assert MetadataWithIds(None).prepare({3: (0, newest)}).encode().hex() == asked_all
-    if asked_one is not None:
-        assert MetadataWithIds(["t"]).prepare({3: (0, newest)}).encode().hex() == asked_one
 
 
 @pytest.mark.parametrize(("topics", "encoded"), [(None, "ffffffff00"), (["t"], "0000000100017400")])

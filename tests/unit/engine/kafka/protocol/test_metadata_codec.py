@@ -68,3 +68,16 @@ def test_what_is_asked_is_the_format_and_creates_no_topic(version: int, names: l
     topics: list[Any] | None = None if names is None else [(UUID(int=0), name, {}) for name in names]
     flags = [False] * (len(KINDS[version].SCHEMA.names) - 2)
     assert ask_topics(names, version) == bytes(KINDS[version].SCHEMA.encode((topics, *flags, {})))
+
+
+@pytest.mark.parametrize(
+    ("version", "asked_all", "asked_one"),
+    [
+        (10, "00" + "000000" + "00", "02" + "00" * 16 + "0274" + "00" + "000000" + "00"),
+        (12, "00" + "0000" + "00", "02" + "00" * 16 + "0274" + "00" + "0000" + "00"),
+    ],
+)
+def test_the_question_as_bytes(version: int, asked_all: str, asked_one: str) -> None:
+    """MetadataRequest.json, versions 10 (2.8; also asks for the cluster's operations, or not) and 12."""
+    assert ask_topics(None, version).hex() == asked_all
+    assert ask_topics(["t"], version).hex() == asked_one
