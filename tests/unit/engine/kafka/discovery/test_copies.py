@@ -11,10 +11,11 @@ from engine.core.events.events import AnyEvent, TopicCreated, TopicFailed
 from engine.flow.ports.settings_port import TOPICS_AT_ONCE
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
-from engine.kafka.discovery import topics as under_test
+from engine.kafka.discovery import copies as under_test
+from engine.kafka.discovery.copies import Copies
 from engine.kafka.discovery.copy_checks import CopyChecks
+from engine.kafka.discovery.discovery_events import DiscoveryEvents
 from engine.kafka.discovery.new_copies import Made
-from engine.kafka.discovery.topics import Topics
 from tests.unit.engine.config_files import flow
 
 PARTITIONS = 4
@@ -30,8 +31,10 @@ class Stage:
     """A flow with the topic `t`; whether the target's controller makes its copy, or says that it is there."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        source, target = SimpleNamespace(alias="A"), SimpleNamespace(alias="B")
-        self.topics = Topics(flow(), cast("ClusterClient", source), cast("ClusterClient", target))
+        source, target = (cast("ClusterClient", SimpleNamespace(alias=alias)) for alias in "AB")
+        self.moved: tuple[str, ...] = ()
+        self.told = DiscoveryEvents(flow().name)
+        self.copies = Copies(flow(), source, target, self.told, lambda: self.moved)
         self.makes = True
         self.events: list[AnyEvent] = []
         self.fault: dict[str, Exception] = {}
@@ -68,7 +71,10 @@ class Stage:
         return CopyChecks(differences={topic: [] for topic in copies} if self.answers_checks else {})
 
     async def round(self, topics: list[str], known: Metadata | None = None) -> dict[str, int]:
-        return await self.topics._ready_topics(topics, metadata(*topics), known or metadata(), self.events)
+        try:
+            return await self.copies.prepare(topics, metadata(*topics), known or metadata(), {})
+        finally:
+            self.events += self.told.take()
 
     async def ready(self, known: Metadata | None = None, *, makes: bool) -> int:
         """Look while the broker that is asked knows these copies."""
@@ -149,28 +155,10 @@ async def test_topics_grow_no_more_in_a_round_without_an_answer(monkeypatch: pyt
 
 async def test_a_copy_that_producers_have_moved_to_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
-    stage.topics.moved = lambda: ("s",)
+    stage.moved = ("s",)
     fewer = metadata("A.s", "A.t", partitions=PARTITIONS - 1)
     assert await stage.round(["s", "t"], fewer) == {"s": PARTITIONS - 1, "t": PARTITIONS}
     assert stage.grown == ["A.t"]
-
-
-async def test_a_copy_that_producers_have_moved_to_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their topic on the source may be made anew when nobody uses it; with names kept, the copy has all records."""
-    checked: list[list[str]] = []
-
-    async def check(copies: dict[str, str], *_words: object, may_delete: bool) -> list[AnyEvent]:
-        assert may_delete
-        checked.append(sorted(copies))
-        return []
-
-    stage = Stage(monkeypatch)
-    stage.topics.may_delete = lambda: True
-    monkeypatch.setattr(stage.topics._renewals, "check", check)
-    for moved in ((), ("s",)):
-        stage.topics.moved = lambda moved=moved: moved  # type: ignore[misc]
-        await stage.topics._check_renewals(["s", "t"], metadata(), metadata(), [])
-    assert checked == [["s", "t"], ["t"]]
 
 
 async def test_a_topic_that_is_refused_is_no_load_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
